@@ -1,0 +1,102 @@
+"""Every exception of the package, and `Span`, which says where in which text something stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+_WINDOW = 110  # widest excerpt of a source line that a message shows
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of one line of a text: `column` counts from 1, `length` in characters."""
+
+    source: str
+    line: int
+    column: int
+    length: int
+    text: str  # the whole line, without its newline
+
+    def part(self, start: int, length: int) -> Span:
+        """The sub-span that begins `start` characters after this one's start."""
+        return replace(self, column=self.column + start, length=length)
+
+    @property
+    def place(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}"
+
+    def excerpt(self, note: str = "") -> str:
+        """The line with a caret under the span, cut to a window around it when it is long."""
+        line = self.text.replace("\t", " ").rstrip()
+        start = self.column - 1
+        stripped = len(line) - len(line.lstrip())
+        first = min(stripped, start)
+        if len(line) - first > _WINDOW:
+            first = max(first, min(start - 30, len(line) - _WINDOW))
+        shown = line[first : first + _WINDOW]
+        prefix = "…" if first > stripped else ""
+        suffix = "…" if first + _WINDOW < len(line) else ""
+        width = max(1, min(self.length, first + _WINDOW - start))
+        caret = " " * (start - first + len(prefix)) + "^" * width
+        return f"  {prefix}{shown}{suffix}\n  {caret}{' ' + note if note else ''}"
+
+
+class Nnet3Error(Exception):
+    """Base of everything this package raises for a user's mistake or for bad data."""
+
+
+class ConfigError(Nnet3Error):
+    """A config text breaks a rule: `file:line:column: message`, the line, a caret and a hint."""
+
+    def __init__(self, message: str, span: Span | None = None, hint: str = ""):
+        self.message, self.span, self.hint = message, span, hint
+        if span is None:
+            text = f"{message} ({hint})" if hint else message
+        else:
+            text = f"{span.place}: {message}\n{span.excerpt(hint)}"
+        super().__init__(text)
+
+
+class ModelFormatError(Nnet3Error):
+    """A model or data file is damaged or not what it should be: file name, place and reason."""
+
+    def __init__(self, message: str, source: str = "", place: str = ""):
+        self.message, self.source, self.place = message, source, place
+        where = ": ".join(part for part in (source, place) if part)
+        super().__init__(f"{where}: {message}" if where else message)
+
+
+class ComponentError(Nnet3Error):
+    """A component was given a matrix or a value that does not fit it."""
+
+
+class NetworkError(Nnet3Error):
+    """A network cannot do what is asked of it (for instance it has no such node)."""
+
+
+class RequestError(Nnet3Error):
+    """A ComputationRequest does not fit the network or is inconsistent in itself."""
+
+
+class NotComputableError(RequestError):
+    """Requested outputs cannot be computed from the inputs provided."""
+
+
+class ComputationCheckError(Nnet3Error):
+    """The checker found a command of a computation that breaks a rule; the message prints it."""
+
+
+class ExecutionError(Nnet3Error):
+    """A computation was driven wrongly: missing input, wrong size, wrong order of calls."""
+
+
+class NumericalError(ExecutionError):
+    """A NaN or an infinity appeared; the message names command, node and t-range."""
+
+
+class TrainingError(Nnet3Error):
+    """Training cannot start or go on."""
+
+
+class TableError(Nnet3Error):
+    """A Kaldi table (rspecifier or wspecifier) cannot be read or written."""

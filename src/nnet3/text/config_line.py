@@ -1,0 +1,225 @@
+"""One line of a config: `FIRSTTOKEN key=value key=value ...` (facts: config.md, section 1).
+
+Every value remembers where it stands, so that an error can point at it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+
+from nnet3.errors import ConfigError, Span
+from nnet3.text.suggest import did_you_mean
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
+_INTEGER = re.compile(r"[+-]?\d+")
+_INT32_MAX = 2**31 - 1
+_REQUIRED: object = object()
+
+
+def is_valid_name(word: str) -> bool:
+    """Whether `word` can name a node, a component or a key: a letter or `_`, then letters, digits, `_`, `-`, `.`."""
+    return _NAME.fullmatch(word) is not None
+
+
+@dataclass(frozen=True)
+class ConfigValue:
+    text: str
+    key_span: Span
+    span: Span
+
+
+@dataclass
+class ConfigLine:
+    """A parsed line. The getters mark their key as used; `finish()` complains about keys nobody asked for.
+
+    `subject` ("component 'tdnn1.affine'") begins each message about the line.
+    """
+
+    first_token: str
+    values: dict[str, ConfigValue]
+    span: Span
+    subject: str = ""
+    _asked: set[str] = field(default_factory=set, repr=False)
+
+    def has(self, key: str) -> bool:
+        self._asked.add(key)
+        return key in self.values
+
+    def error(self, message: str, key: str | None = None, hint: str = "") -> ConfigError:
+        """An error at the value of `key`, or at the whole line."""
+        value = self.values.get(key) if key else None
+        prefix = f"{self.subject}: " if self.subject else ""
+        return ConfigError(prefix + message, value.span if value else self.span, hint)
+
+    def _take(self, key: str, default: object) -> str | None:
+        self._asked.add(key)
+        if key in self.values:
+            return self.values[key].text
+        if default is _REQUIRED:
+            near = did_you_mean(key, [k for k in self.values if k not in self._asked])
+            raise self.error(f"'{key}=' is missing", hint=near.replace("did you mean", "is it the misspelt"))
+        return None
+
+    def string(self, key: str, default: str | object = _REQUIRED) -> str:
+        text = self._take(key, default)
+        return str(default) if text is None else text
+
+    def integer(
+        self,
+        key: str,
+        default: int | object = _REQUIRED,
+        *,
+        minimum: int | None = None,
+        maximum: int | None = None,
+    ) -> int:
+        """An int32; `minimum` and `maximum` are checked only on a value that is given."""
+        text = self._take(key, default)
+        if text is None:
+            return default  # type: ignore[return-value]
+        if not _INTEGER.fullmatch(text.strip()):
+            raise self.error(f"'{key}' must be an integer, got '{text}'", key)
+        value = int(text)
+        if abs(value) > _INT32_MAX:
+            raise self.error(f"'{key}' must fit 32 bits, got {value}", key)
+        self._check_range(key, value, minimum, maximum)
+        return value
+
+    def number(
+        self,
+        key: str,
+        default: float | object = _REQUIRED,
+        *,
+        minimum: float | None = None,
+        maximum: float | None = None,
+        above: float | None = None,
+        below: float | None = None,
+    ) -> float:
+        """A finite float within [minimum, maximum] and (above, below)."""
+        text = self._take(key, default)
+        if text is None:
+            return default  # type: ignore[return-value]
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.error(f"'{key}' must be a number, got '{text}'", key) from None
+        if not math.isfinite(value):
+            raise self.error(f"'{key}' must be a finite number, got '{text}'", key)
+        self._check_range(key, value, minimum, maximum)
+        if above is not None and not value > above:
+            raise self.error(f"'{key}' must be > {above:g}, got {text}", key)
+        if below is not None and not value < below:
+            raise self.error(f"'{key}' must be < {below:g}, got {text}", key)
+        return value
+
+    def _check_range(self, key: str, value: float, minimum: float | None, maximum: float | None) -> None:
+        if minimum is not None and value < minimum:
+            raise self.error(f"'{key}' must be >= {minimum:g}, got {value:g}", key)
+        if maximum is not None and value > maximum:
+            raise self.error(f"'{key}' must be <= {maximum:g}, got {value:g}", key)
+
+    def boolean(self, key: str, default: bool | object = _REQUIRED) -> bool:
+        """True or false by the first letter, as Kaldi has it."""
+        text = self._take(key, default)
+        if text is None:
+            return bool(default)
+        if text[:1] in ("t", "T"):
+            return True
+        if text[:1] in ("f", "F"):
+            return False
+        raise self.error(f"'{key}' must be true or false, got '{text}'", key)
+
+    def integers(self, key: str, default: list[int] | object = _REQUIRED, *, separators: str = ":,") -> list[int]:
+        """A list of ints separated by any of `separators`; empty pieces are dropped."""
+        text = self._take(key, default)
+        if text is None:
+            return list(default)  # type: ignore[call-overload]
+        pieces = [piece.strip() for piece in re.split(f"[{re.escape(separators)}]", text)]
+        for piece in pieces:
+            if piece and not _INTEGER.fullmatch(piece):
+                raise self.error(f"'{key}' must be a list of integers, got '{text}'", key)
+        values = [int(piece) for piece in pieces if piece]
+        if any(abs(value) > _INT32_MAX for value in values):
+            raise self.error(f"'{key}' has a value that does not fit 32 bits: '{text}'", key)
+        return values
+
+    def nested(self, key: str) -> ConfigLine:
+        """The value of `key` parsed as a config line of its own (as CompositeComponent's parts are)."""
+        self.string(key)
+        return parse_config_line(self.values[key].span)
+
+    def finish(self) -> None:
+        """Raise for the first key that no getter asked for."""
+        for key, value in self.values.items():
+            if key not in self._asked:
+                prefix = f"{self.subject}: " if self.subject else ""
+                known = sorted(k for k in self._asked if k not in self.values)
+                hint = did_you_mean(key, known) or ("known keys: " + ", ".join(sorted(self._asked)))
+                raise ConfigError(f"{prefix}unknown key '{key}'", value.key_span, hint)
+
+
+def read_config_lines(text: str, source: str = "<config>") -> list[ConfigLine]:
+    """All non-empty lines of a config text. A `#` starts a comment anywhere, even inside quotes (as in Kaldi)."""
+    lines = []
+    for number, raw in enumerate(text.split("\n"), start=1):
+        content = raw.partition("#")[0].rstrip(" \t\r")
+        start = len(content) - len(content.lstrip(" \t"))
+        if start == len(content):
+            continue
+        lines.append(parse_config_line(Span(source, number, start + 1, len(content) - start, raw.rstrip("\r"))))
+    return lines
+
+
+def parse_config_line(span: Span) -> ConfigLine:
+    """Parse the stretch of text that `span` marks."""
+    text = span.text[span.column - 1 : span.column - 1 + span.length]
+    position = len(text) - len(text.lstrip())
+    first = text[position:].split(None, 1)[0] if text.strip() else ""
+    line = ConfigLine("", {}, span)
+    if first and "=" not in first:
+        if not is_valid_name(first):
+            raise ConfigError(f"'{first}' is not a valid first word of a line", span.part(position, len(first)))
+        line.first_token = first
+        line.span = span.part(position, len(first))
+        position += len(first)
+    while text[position:].strip():
+        position = _parse_pair(text, position, span, line)
+    return line
+
+
+def _parse_pair(text: str, position: int, span: Span, line: ConfigLine) -> int:
+    """Parse one `key=value` at `position`; return where the next one may begin."""
+    position += len(text[position:]) - len(text[position:].lstrip())
+    equals = text.find("=", position)
+    if equals < 0:
+        rest = text[position:].rstrip()
+        raise ConfigError(f"expected key=value, got '{rest}'", span.part(position, len(rest)))
+    key = text[position:equals]
+    key_span = span.part(position, max(1, len(key)))
+    if not is_valid_name(key):
+        hint = "write key=value without spaces around '='" if key != key.strip() else ""
+        raise ConfigError(f"'{key}' is not a valid key", key_span, hint)
+    start = equals + 1
+    if text[start : start + 1] in ("'", '"'):
+        end = text.find(text[start], start + 1)
+        if end < 0:
+            raise ConfigError(f"the quote {text[start]} is never closed", span.part(start, len(text) - start))
+        value, value_start, after = text[start + 1 : end], start + 1, end + 1
+    else:
+        after = _end_of_unquoted(text, start)
+        value = text[start:after].rstrip()
+        leading = len(value) - len(value.lstrip())
+        value, value_start = value.lstrip(), start + leading
+    if key not in line.values:  # the first occurrence of a repeated key wins
+        line.values[key] = ConfigValue(value, key_span, span.part(value_start, max(1, len(value))))
+    return after
+
+
+def _end_of_unquoted(text: str, start: int) -> int:
+    """An unquoted value ends at the last blank before the next `=`, or at the end of the line."""
+    equals = text.find("=", start)
+    if equals < 0:
+        return len(text)
+    blank = max(text.rfind(" ", start, equals), text.rfind("\t", start, equals))
+    return blank if blank >= 0 else len(text)
