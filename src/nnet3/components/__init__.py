@@ -1,0 +1,18 @@
+"""Components: the parts of a network that compute. One family a file; natural gradient."""
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import COMPONENT_TYPES, create, create_from_line, read, read_from
+from nnet3.components.updatable import UpdatableComponent
+
+__all__ = [
+    "COMPONENT_TYPES",
+    "Component",
+    "Properties",
+    "RandomSource",
+    "UpdatableComponent",
+    "create",
+    "create_from_line",
+    "read",
+    "read_from",
+]

@@ -1,0 +1,287 @@
+"""What every component is: configuration, arithmetic, on-disk form and the generic operations on it.
+
+A component maps rows to rows. `forward` and `backward` *overwrite* the tensors they are given to fill
+(Kaldi's "adds" flags only say who zeroes a buffer, so they have no counterpart here); inputs may be
+column slices of wider matrices, so a kernel must not assume contiguous rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.random_source import RandomSource
+from nnet3.errors import ComponentError
+from nnet3.kaldi_io import Writer
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Reader
+    from nnet3.text import ConfigLine
+
+
+class Properties(enum.IntFlag):
+    """What a component promises (components.md 0.3, same values); passes and the compiler ask for these, never for types."""
+
+    NONE = 0
+    SIMPLE = 0x0001  # output row i depends on input row i only, with the same index
+    UPDATABLE = 0x0002  # has parameters
+    PROPAGATE_IN_PLACE = 0x0004  # forward may be given the same memory as input and output
+    REORDERS_INDEXES = 0x0010  # orders and pads its rows itself
+    BACKPROP_NEEDS_INPUT = 0x0040
+    BACKPROP_NEEDS_OUTPUT = 0x0080
+    BACKPROP_IN_PLACE = 0x0100  # input derivative may share memory with the output derivative
+    STORES_STATS = 0x0200  # store_stats() wants to be called after each forward
+    USES_MEMO = 0x1000  # forward returns something that backward must be given
+    RANDOM = 0x2000  # draws random numbers; has a test mode
+
+
+class Component:
+    """Base class of all components.
+
+    A subclass sets `type_name` and `properties`, names its tensors in `parameter_names` (trained),
+    `constant_names` (fixed) and `statistic_names` (float64 tensors or Python floats that add up over
+    minibatches), and implements `from_config`, `read`, `write_body`, `forward`, `backward` and `info`.
+    """
+
+    type_name: ClassVar[str] = ""
+    properties: Properties = Properties.NONE
+    parameter_names: ClassVar[tuple[str, ...]] = ()
+    constant_names: ClassVar[tuple[str, ...]] = ()
+    statistic_names: ClassVar[tuple[str, ...]] = ()
+
+    input_dim: int
+    output_dim: int
+
+    def __init__(self) -> None:
+        self.rng = RandomSource(0)
+
+    # ---- configuration and files ----
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        """A new component from the keys of a config line; initial values are drawn from `rng`.
+
+        Raises ConfigError at the offending key. The caller checks for left-over keys.
+        """
+        raise NotImplementedError(f"{cls.__name__}.from_config")
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        """Read the fields after the opening token, up to and including the closing token."""
+        raise NotImplementedError(f"{cls.__name__}.read")
+
+    def write_body(self, writer: Writer) -> None:
+        """Write the fields between the opening and the closing token."""
+        raise NotImplementedError(f"{type(self).__name__}.write_body")
+
+    def write_to(self, writer: Writer) -> None:
+        writer.token(f"<{self.type_name}>")
+        self.write_body(writer)
+        writer.token(f"</{self.type_name}>")
+
+    def write(self, path: str, *, binary: bool = True) -> None:
+        """Write the component alone to a file (atomically), as Kaldi writes one."""
+        writer = Writer(binary)
+        writer.header()
+        self.write_to(writer)
+        writer.newline()
+        writer.write_to(path)
+
+    def info(self) -> str:
+        """Kaldi's one-line description."""
+        return f"{self.type_name}, input-dim={self.input_dim}, output-dim={self.output_dim}"
+
+    # ---- arithmetic: the kernels ----
+
+    def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
+        """Fill y (rows, output_dim) from x (rows, input_dim); return the memo for `backward`, or None."""
+        raise NotImplementedError(f"{type(self).__name__}.forward")
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: Any,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: Any = None,
+    ) -> None:
+        """Fill x_deriv (unless None) from y_deriv and, if `to_update` is given, update it.
+
+        `to_update` is a component of the same type (self, a copy or a gradient copy): its parameters move by its
+        own learning rate times the (preconditioned) gradient, and its statistics are added to. x and y hold values
+        only if `properties` says that backprop needs them.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.backward")
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
+        """Add this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""
+
+    # ---- the same for a person at a prompt ----
+
+    def propagate(self, x: Tensor | np.ndarray) -> tuple[Tensor, Any]:
+        """Output (rows, output_dim) and memo for an input (rows, input_dim). For simple components.
+
+        Raises ComponentError when the number of columns is wrong or the component needs indexes.
+        """
+        x = self._as_matrix(x, self.input_dim, "input")
+        self._check_usable_alone()
+        y = x.new_empty(x.shape[0], self.output_dim)
+        with torch.no_grad():
+            memo = self.forward(x, y)
+        return y, memo
+
+    def backprop(
+        self,
+        x: Tensor | np.ndarray,
+        y: Tensor | np.ndarray,
+        y_deriv: Tensor | np.ndarray,
+        memo: Any = None,
+        to_update: Component | None = None,
+    ) -> Tensor:
+        """Derivative with respect to the input, (rows, input_dim); see `backward` for `to_update`."""
+        x = self._as_matrix(x, self.input_dim, "input")
+        y = self._as_matrix(y, self.output_dim, "output")
+        y_deriv = self._as_matrix(y_deriv, self.output_dim, "output derivative")
+        self._check_usable_alone()
+        if not x.shape[0] == y.shape[0] == y_deriv.shape[0]:
+            counts = f"{x.shape[0]}, {y.shape[0]} and {y_deriv.shape[0]}"
+            raise ComponentError(f"{self.type_name}: input, output and output derivative have {counts} rows")
+        x_deriv = torch.empty_like(x)
+        with torch.no_grad():
+            self.backward(x, y, y_deriv, memo, to_update, x_deriv)
+        return x_deriv
+
+    def _as_matrix(self, matrix: Tensor | np.ndarray, dim: int, what: str) -> Tensor:
+        matrix = torch.as_tensor(matrix)
+        if matrix.ndim != 2 or matrix.shape[1] != dim:
+            raise ComponentError(f"{self.type_name}: {what} must be (rows, {dim}), got {tuple(matrix.shape)}")
+        if not matrix.is_floating_point():
+            raise ComponentError(f"{self.type_name}: {what} must hold floats, got {matrix.dtype}")
+        return matrix
+
+    def _check_usable_alone(self) -> None:
+        if not self.identity_indexes or self.needs_indexes:
+            raise ComponentError(f"{self.type_name} needs to know its rows' indexes: run it inside a network")
+
+    # ---- index rules; only components that are not simple override these ----
+
+    #: Whether output index (n, t, x) needs exactly input index (n, t, x), in the same row order.
+    identity_indexes: bool = True
+    #: Whether `forward` must be given the result of `precompute_indexes`.
+    needs_indexes: bool = False
+
+    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
+        """Input indexes that outputs (rows, 3) may use: (rows, slots, 3). Components without input have no slots."""
+        return outputs[:, np.newaxis, :]
+
+    def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """From which wanted inputs are available (rows, slots): computable (rows,) and inputs used (rows, slots)."""
+        return available.all(axis=1), available
+
+    def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The row orders this component wants for its input and output; padding rows have t = NO_TIME.
+
+        Called only if REORDERS_INDEXES is set.
+        """
+        return inputs, outputs
+
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> Any:
+        """What forward and backward need to know of the rows (input and output index tables, after reordering).
+
+        An object with a method `to(device)`; called only if `needs_indexes` is set.
+        """
+        return None
+
+    # ---- generic operations (components.md 1.3) ----
+
+    def parameters(self) -> dict[str, Tensor]:
+        """The trained tensors by name (the tensors themselves, not copies)."""
+        return {name: getattr(self, name) for name in self.parameter_names}
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(tensor.numel() for tensor in self.parameters().values())
+
+    def scale_(self, scale: float) -> None:
+        """Multiply parameters and statistics; scale 0 sets them to zero even where they are NaN."""
+        for tensor in self.parameters().values():
+            tensor.zero_() if scale == 0 else tensor.mul_(scale)
+        for name in self.statistic_names:
+            self._scale_statistic(name, scale)
+
+    def _scale_statistic(self, name: str, scale: float) -> None:
+        value = getattr(self, name)
+        if isinstance(value, Tensor):
+            value.zero_() if scale == 0 else value.mul_(scale)
+        else:
+            setattr(self, name, 0.0 if scale == 0 else value * scale)
+
+    def add_(self, alpha: float, other: Component) -> None:
+        """Add alpha times the parameters and statistics of a component of the same type and size."""
+        theirs = other.parameters()
+        for name, tensor in self.parameters().items():
+            tensor.add_(theirs[name], alpha=alpha)
+        for name in self.statistic_names:
+            self._add_statistic(name, alpha, getattr(other, name))
+
+    def _add_statistic(self, name: str, alpha: float, value: Tensor | float) -> None:
+        mine = getattr(self, name)
+        if not isinstance(value, Tensor):
+            setattr(self, name, mine + alpha * value)
+        elif value.numel():
+            if mine.numel() == 0:  # never stored before
+                mine = torch.zeros_like(value)
+                setattr(self, name, mine)
+            mine.add_(value, alpha=alpha)
+
+    def zero_stats(self) -> None:
+        for name in self.statistic_names:
+            self._scale_statistic(name, 0.0)
+
+    def copy(self) -> Self:
+        """An independent copy, natural-gradient and random state included."""
+        return copy.deepcopy(self)
+
+    def gradient_copy(self) -> Self:
+        """A copy with parameters and statistics zero that collects plain gradients."""
+        result = self.copy()
+        result.scale_(0.0)
+        result.set_as_gradient()
+        return result
+
+    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
+        """Convert in place: parameters and constants to dtype and device; statistics stay float64."""
+        for name in (*self.parameter_names, *self.constant_names):
+            setattr(self, name, getattr(self, name).to(dtype=dtype, device=device))
+        for name in self.statistic_names:
+            value = getattr(self, name)
+            if isinstance(value, Tensor):
+                setattr(self, name, value.to(device=device))
+        return self
+
+    def seed_random(self, seed: int) -> None:
+        """Make all later random draws of this component a function of `seed`."""
+        self.rng = RandomSource(seed)
+
+    # ---- learning rates: no effect without parameters (UpdatableComponent overrides) ----
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the underlying learning rate; the actual one is this times the component's factor."""
+
+    def set_as_gradient(self) -> None:
+        """Learning rate 1 and plain gradients from now on."""
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        """Use natural-gradient estimates without changing them (True), or change them again (False)."""
+
+    def __repr__(self) -> str:
+        return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"

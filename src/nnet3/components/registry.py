@@ -1,0 +1,65 @@
+"""All component types by name: create one from config text, read one from a file."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeVar
+
+from nnet3.components.base import Component
+from nnet3.components.random_source import RandomSource
+from nnet3.errors import Span
+from nnet3.kaldi_io import Reader
+from nnet3.text import ConfigLine, did_you_mean, parse_config_line
+
+COMPONENT_TYPES: dict[str, type[Component]] = {}
+
+C = TypeVar("C", bound=type[Component])
+
+
+def register(cls: C) -> C:
+    """Class decorator: make the type known under its `type_name`."""
+    COMPONENT_TYPES[cls.type_name] = cls
+    return cls
+
+
+def create(type_name: str, config: str = "", *, seed: int = 0) -> Component:
+    """A component from its config keys, for instance `create("TanhComponent", "dim=20")`.
+
+    Raises ConfigError for an unknown type, a wrong or unknown key, or a missing one.
+    """
+    text = f"component type={type_name} {config}"
+    line = parse_config_line(Span("<config>", 1, 1, len(text), text))
+    line.subject = type_name
+    return create_from_line(line, RandomSource(seed))
+
+
+def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
+    """A component from a config line with `type=`; every key of the line must be used by the type."""
+    type_name = line.string("type")
+    if type_name not in COMPONENT_TYPES:
+        raise line.error(f"unknown component type '{type_name}'", "type", did_you_mean(type_name, COMPONENT_TYPES))
+    component = COMPONENT_TYPES[type_name].from_config(line, rng)
+    line.finish()
+    return component
+
+
+def read(path: str | os.PathLike[str]) -> Component:
+    """Read a file that holds one component, text or binary (it is detected). Raises ModelFormatError."""
+    reader = Reader.open(path)
+    component = read_from(reader)
+    reader.finish()
+    return component
+
+
+def read_from(reader: Reader) -> Component:
+    """Read one component, its opening token included."""
+    token = reader.token()
+    type_name = token[1:-1] if token.startswith("<") and token.endswith(">") else ""
+    if type_name not in COMPONENT_TYPES:
+        hint = did_you_mean(type_name, COMPONENT_TYPES)
+        raise reader.error(f"expected a component such as <TanhComponent>, got '{token}'{'; ' + hint if hint else ''}")
+    with reader.nested(type_name):
+        return COMPONENT_TYPES[type_name].read(reader)
+
+
+__all__ = ["COMPONENT_TYPES", "create", "create_from_line", "read", "read_from", "register"]

@@ -1,0 +1,92 @@
+"""Components with parameters: learning rate, factor, max-change, l2, and their header in the file (components.md 1.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from nnet3.components.base import Component
+from nnet3.components.summary import format_number
+from nnet3.text import ConfigLine
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io import Reader, Writer
+
+
+class UpdatableComponent(Component):
+    """`learning_rate` is the actual rate: the underlying one times `learning_rate_factor`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.learning_rate = 0.001
+        self.learning_rate_factor = 1.0
+        self.max_change = 0.0
+        self.l2_regularize = 0.0
+        self.is_gradient = False
+
+    def configure_updatable(self, line: ConfigLine) -> None:
+        """Read the four keys that every updatable type has."""
+        self.learning_rate = line.number("learning-rate", 0.001, minimum=0.0)
+        self.learning_rate_factor = line.number("learning-rate-factor", 1.0, minimum=0.0)
+        self.max_change = line.number("max-change", 0.0, minimum=0.0)
+        self.l2_regularize = line.number("l2-regularize", 0.0, minimum=0.0)
+
+    def read_header(self, reader: Reader) -> None:
+        """The common header. Each token is optional on reading, so all types accept what any Kaldi version wrote."""
+        if reader.accept("<LearningRateFactor>"):
+            self.learning_rate_factor = reader.real()
+        if reader.accept("<IsGradient>"):
+            self.is_gradient = reader.boolean()
+        if reader.accept("<MaxChange>"):
+            self.max_change = reader.real()
+        if reader.accept("<L2Regularize>"):
+            self.l2_regularize = reader.real()
+        if reader.accept("<LearningRate>"):
+            self.learning_rate = reader.real()
+
+    def write_header(self, writer: Writer) -> None:
+        if self.learning_rate_factor != 1.0:
+            writer.token("<LearningRateFactor>")
+            writer.real(self.learning_rate_factor)
+        if self.is_gradient:
+            writer.token("<IsGradient>")
+            writer.boolean(True)
+        if self.max_change > 0.0:
+            writer.token("<MaxChange>")
+            writer.real(self.max_change)
+        if self.l2_regularize > 0.0:
+            writer.token("<L2Regularize>")
+            writer.real(self.l2_regularize)
+        writer.token("<LearningRate>")
+        writer.real(self.learning_rate)
+
+    def info(self) -> str:
+        text = f"{super().info()}, learning-rate={format_number(self.learning_rate)}"
+        if self.is_gradient:
+            text += ", is-gradient=true"
+        if self.l2_regularize != 0.0:
+            text += f", l2-regularize={format_number(self.l2_regularize)}"
+        if self.learning_rate_factor != 1.0:
+            text += f", learning-rate-factor={format_number(self.learning_rate_factor)}"
+        if self.max_change > 0.0:
+            text += f", max-change={format_number(self.max_change)}"
+        return text
+
+    def set_learning_rate(self, rate: float) -> None:
+        self.learning_rate = rate * self.learning_rate_factor
+
+    def set_as_gradient(self) -> None:
+        self.learning_rate = 1.0
+        self.is_gradient = True
+
+    def dot(self, other: Component) -> float:
+        """Sum of products of all parameters with those of a component of the same type and size."""
+        theirs = other.parameters()
+        return sum(float((mine.double() * theirs[name].double()).sum()) for name, mine in self.parameters().items())
+
+    def perturb_(self, stddev: float) -> None:
+        """Add normal noise of this standard deviation to every parameter."""
+        for tensor in self.parameters().values():
+            noise: Tensor = self.rng.normal_tensor(*tensor.shape)
+            tensor.add_(noise.to(tensor), alpha=stddev)
