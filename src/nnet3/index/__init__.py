@@ -1,0 +1,37 @@
+"""Index tables (n, t, x as int32 columns): sort, unique, look up, print compactly."""
+
+from nnet3.index.cindex_lookup import ABSENT, CindexLookup
+from nnet3.index.index_format import format_cindexes, format_indexes, format_time_span, format_times
+from nnet3.index.index_table import (
+    NO_TIME,
+    IndexTable,
+    N,
+    T,
+    X,
+    as_index_table,
+    find_rows,
+    has_duplicates,
+    pack_keys,
+    sort_order,
+    unique_rows,
+)
+
+__all__ = [
+    "ABSENT",
+    "NO_TIME",
+    "CindexLookup",
+    "IndexTable",
+    "N",
+    "T",
+    "X",
+    "as_index_table",
+    "find_rows",
+    "format_cindexes",
+    "format_indexes",
+    "format_time_span",
+    "format_times",
+    "has_duplicates",
+    "pack_keys",
+    "sort_order",
+    "unique_rows",
+]

@@ -1,0 +1,83 @@
+"""Index tables in print: `[ (0, -1:1) (1, -1:1) ]` for six Indexes of two sequences.
+
+Consecutive rows of one n and x whose t counts up are written as one item, `(n, first:last)`; x is written
+only where it is not 0, and the t of a padding row is a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.index.index_table import NO_TIME, IndexTable, N, T, X
+
+Integers = npt.NDArray[np.integer]
+
+
+def format_indexes(table: IndexTable, max_items: int | None = None) -> str:
+    """The table as `[ (0, -1:1) (1, 5) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`."""
+    return " ".join(["[", *_items(table, None, None, max_items), "]"])
+
+
+def format_cindexes(node_names: Sequence[str], nodes: Integers, table: IndexTable, max_items: int | None = None) -> str:
+    """Cindexes as `input(0, -2:2) affine(0, 0:1)`: `nodes`, (rows,), says which name each row belongs to."""
+    return " ".join(_items(table, np.asarray(nodes), node_names, max_items))
+
+
+def format_times(table: IndexTable, max_items: int | None = None) -> str:
+    """The times that occur in the table, whatever their n and x, as `(0:3, 12:14)`."""
+    t = _times(table)
+    first, last = _runs(t[1:] == t[:-1] + 1, len(t))
+    items = [_range(t[i], t[j]) for i, j in zip(first[:max_items], last[:max_items], strict=True)]
+    if len(items) < len(first):
+        items.append("...")
+    return f"({', '.join(items)})"
+
+
+def format_time_span(table: IndexTable) -> str:
+    """From the earliest to the latest time in the table: `t=-2..17`, `t=5` or `no t`."""
+    t = _times(table)
+    if len(t) == 0:
+        return "no t"
+    return f"t={t[0]}" if len(t) == 1 else f"t={t[0]}..{t[-1]}"
+
+
+def _times(table: IndexTable) -> npt.NDArray[np.int64]:
+    t = np.unique(table[:, T]).astype(np.int64)
+    return t[t != NO_TIME]
+
+
+def _items(
+    table: IndexTable, nodes: Integers | None, node_names: Sequence[str] | None, max_items: int | None
+) -> list[str]:
+    """One string for each run of rows, preceded by the node's name where there are nodes."""
+    t = table[:, T].astype(np.int64)
+    same_run = (t[1:] == t[:-1] + 1) & (t[:-1] != NO_TIME)
+    same_run &= (table[1:, N] == table[:-1, N]) & (table[1:, X] == table[:-1, X])
+    if nodes is not None:
+        same_run &= nodes[1:] == nodes[:-1]
+    first, last = _runs(same_run, len(table))
+    items = []
+    for i, j in zip(first[:max_items], last[:max_items], strict=True):
+        name = "" if nodes is None or node_names is None else node_names[nodes[i]]
+        n, x = table[i, N], table[i, X]
+        items.append(f"{name}({n}, {_range(t[i], t[j])}, {x})" if x else f"{name}({n}, {_range(t[i], t[j])})")
+    if len(items) < len(first):
+        items.append("...")
+    return items
+
+
+def _runs(same_run: npt.NDArray[np.bool_], rows: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """First and last row of each run, where `same_run[i]` says that rows i and i + 1 are in one run."""
+    if rows == 0:
+        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
+    cuts = np.flatnonzero(~same_run)
+    return np.concatenate([[0], cuts + 1]), np.concatenate([cuts, [rows - 1]])
+
+
+def _range(first: np.int64, last: np.int64) -> str:
+    if first == NO_TIME:
+        return "-"
+    return f"{first}" if first == last else f"{first}:{last}"

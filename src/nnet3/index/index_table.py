@@ -1,0 +1,119 @@
+"""Index tables: which sequence n, which time t and which extra index x each row of a matrix stands for.
+
+An Index is a triple (n, t, x). A table of them is a plain NumPy int32 array of shape (rows, 3), so that a
+minibatch of a million Indexes costs a few array operations and no Python objects. Row i of the table says
+what row i of a matrix means.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.errors import RequestError
+
+N, T, X = 0, 1, 2
+"""The columns of an index table."""
+
+NO_TIME = -(2**31)
+"""The t of a padding row: a row of a matrix that stands for no time at all."""
+
+IndexTable = npt.NDArray[np.int32]
+"""Shape (rows, 3), columns n, t, x."""
+
+_COLUMN_OF_LETTER = {"n": N, "t": T, "x": X}
+_INT32 = np.iinfo(np.int32)
+
+
+def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
+    """The index table that a list of tuples or an array stands for.
+
+    `indexes` has shape (rows, 3) with columns n, t, x, or (rows, 2) with columns n, t (x is then 0). An
+    int32 table comes back as it is, not copied. `where` begins the message of the RequestError that is
+    raised for any other shape, for numbers that are not integers, and for those that do not fit in int32.
+    """
+    try:
+        given = np.asarray(indexes)
+    except (TypeError, ValueError) as error:
+        raise RequestError(f"{where}: expected rows (n, t) or rows (n, t, x), all of one length") from error
+    if given.shape in ((0,), (0, 2), (0, 3)):
+        return np.zeros((0, 3), dtype=np.int32)
+    if given.ndim != 2 or given.shape[1] not in (2, 3):
+        raise RequestError(f"{where}: expected shape (rows, 2) or (rows, 3) with columns n, t, x, got {given.shape}")
+    if given.dtype.kind not in "iu":
+        raise RequestError(f"{where}: expected integers that fit in int32, got an array of {given.dtype}")
+    if given.dtype != np.int32 and (given.min() < _INT32.min or given.max() > _INT32.max):
+        raise RequestError(
+            f"{where}: expected integers from {_INT32.min} to {_INT32.max}, got {given.min()} to {given.max()}"
+        )
+    if given.shape[1] == 3:
+        return np.ascontiguousarray(given, dtype=np.int32)
+    table = np.zeros((len(given), 3), dtype=np.int32)
+    table[:, :2] = given
+    return table
+
+
+def pack_keys(table: IndexTable, order: str = "txn") -> npt.NDArray[np.int64]:
+    """One integer a row, (rows,): equal where rows are equal, and less where a row sorts before another.
+
+    `order` names the columns from the most to the least significant one. Keys of two tables can be
+    compared only if the tables were packed together, as one.
+    """
+    columns = _columns(order)
+    if len(table) == 0:
+        return np.zeros(0, dtype=np.int64)
+    keys, num_keys = np.zeros(len(table), dtype=np.int64), 1
+    for column in columns:
+        values = table[:, column].astype(np.int64)
+        least = int(values.min())
+        num_values = int(values.max()) - least + 1
+        if num_keys * num_values > 2**63:
+            # Three int32 do not fit in an int64, but ranks of keys (fewer than 2**31 of them) leave room for one.
+            ranked, keys = np.unique(keys, return_inverse=True)
+            num_keys = len(ranked)
+        keys = keys * num_values + (values - least)
+        num_keys *= num_values
+    return keys
+
+
+def sort_order(table: IndexTable, order: str = "txn") -> npt.NDArray[np.intp]:
+    """The permutation, (rows,), that sorts the table when it is indexed with it; equal rows keep their order.
+
+    "txn" (by t, then x, then n) makes each time step of a minibatch one block of rows; "nxt" keeps each
+    sequence together. Any order of the three letters will do.
+    """
+    return np.argsort(pack_keys(table, order), kind="stable")
+
+
+def unique_rows(table: IndexTable, order: str = "txn") -> tuple[IndexTable, npt.NDArray[np.intp]]:
+    """The distinct rows, sorted in `order`, and for each row of the table its place among them.
+
+    `unique[inverse]` is the table again.
+    """
+    _, first, inverse = np.unique(pack_keys(table, order), return_index=True, return_inverse=True)
+    return table[first], inverse
+
+
+def has_duplicates(table: IndexTable) -> bool:
+    """Whether two rows of the table are equal."""
+    keys = np.sort(pack_keys(table))
+    return bool((keys[1:] == keys[:-1]).any())
+
+
+def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
+    """For each query row the number of the first equal row of the table, or -1: shape (len(queries),)."""
+    if len(table) == 0:
+        return np.full(len(queries), -1, dtype=np.intp)
+    keys = pack_keys(np.concatenate([table, queries]))
+    table_keys, query_keys = keys[: len(table)], keys[len(table) :]
+    by_key = np.argsort(table_keys, kind="stable")
+    place = np.searchsorted(table_keys, query_keys, sorter=by_key)
+    row = by_key[np.minimum(place, len(table) - 1)]
+    return np.where(table_keys[row] == query_keys, row, -1)
+
+
+def _columns(order: str) -> list[int]:
+    assert sorted(order) == ["n", "t", "x"], f"order must be a permutation of 'ntx', not {order!r}"
+    return [_COLUMN_OF_LETTER[letter] for letter in order]
