@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import enum
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -171,6 +172,27 @@ class Component:
     def _check_usable_alone(self) -> None:
         if not self.identity_indexes or self.needs_indexes:
             raise ComponentError(f"{self.type_name} needs to know its rows' indexes: run it inside a network")
+
+    # ---- the kernel protocol of nnet3.computation: one input matrix, or none ----
+
+    def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
+        return self.forward(inputs[0] if inputs else output.new_empty(0, self.input_dim), output, indexes)
+
+    def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
+        self.store_stats(inputs[0] if inputs else output.new_empty(0, self.input_dim), output, memo)
+
+    def run_backward(
+        self,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        output_deriv: Tensor,
+        memo: Any,
+        to_update: Component | None,
+        input_derivs: Sequence[Tensor | None],
+        indexes: Any,
+    ) -> None:
+        x = inputs[0] if inputs else output_deriv.new_empty(0, self.input_dim)
+        self.backward(x, output, output_deriv, memo, to_update, input_derivs[0] if input_derivs else None, indexes)
 
     # ---- index rules; only components that are not simple override these ----
 

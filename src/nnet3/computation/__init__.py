@@ -1,0 +1,1 @@
+"""The intermediate form: commands on sub-matrices, how they are printed, checked, analysed and rewritten."""
