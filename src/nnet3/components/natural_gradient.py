@@ -1,0 +1,196 @@
+"""Online natural gradient: row vectors are multiplied by the inverse of a running estimate of their covariance.
+
+The estimate is of low rank plus a multiple of the identity (training.md 8; notation as there):
+
+    F = R^T diag(d) R + rho I     with R (rank, dim), orthonormal rows
+    beta = rho (1 + alpha) + alpha sum(d) / dim,   e = d / (beta + d),   W = diag(e)^(1/2) R
+    X_hat = X - (X W^T) W         the rows of X times beta times the inverse of F, smoothed towards the identity
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+class OnlineNaturalGradient:
+    """Preconditioner of "directions", the rows of the matrices that `precondition` is called with.
+
+    All those matrices must have the same number of columns. The state is made at the first call, follows dtype and
+    device of what it is given, is copied with the component and never written to a file. While `frozen` is set the
+    estimate is used but does not change. `rank` is reduced to dim - 1 at the first call if it is not less than dim.
+    """
+
+    def __init__(
+        self,
+        rank: int = 40,
+        update_period: int = 1,
+        num_samples_history: float = 2000.0,
+        num_minibatches_history: float = 0.0,
+        alpha: float = 4.0,
+        epsilon: float = 1e-10,
+        delta: float = 5e-4,
+    ) -> None:
+        assert rank > 0 and update_period > 0 and num_samples_history > 0 and alpha >= 0
+        assert num_minibatches_history == 0 or num_minibatches_history > 1
+        self.rank = rank
+        self.update_period = update_period
+        self.num_samples_history = num_samples_history
+        self.num_minibatches_history = num_minibatches_history
+        self.alpha = alpha
+        self.epsilon = epsilon
+        self.delta = delta
+        self.frozen = False
+        self._calls = 0
+        self._rho = epsilon
+        self._d = torch.empty(0, dtype=torch.float64)  # (rank,), always on the CPU
+        self._w = torch.empty(0, 0)  # W transposed, (dim, rank): this layout makes X W^T fastest
+
+    def precondition(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """X_hat (rows, dim) and the scale, a float64 scalar, that gives it the Frobenius norm of x.
+
+        The scale is for the caller to multiply the learning rate by. x is not changed, but may be what is returned.
+        """
+        x_hat, _, scale = self._precondition(x, has_ones=False)
+        return x_hat, scale
+
+    def precondition_with_ones(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """`precondition` for x with a column of ones appended: X_hat without its last column, that column, the scale."""
+        return self._precondition(x, has_ones=True)
+
+    def _precondition(self, x: Tensor, has_ones: bool) -> tuple[Tensor, Tensor, Tensor]:
+        rows, columns = x.shape
+        if columns + has_ones == 1 or rows == 0:
+            return x, x.new_ones(rows), torch.ones((), dtype=torch.float64, device=x.device)
+        if self._calls == 0:
+            self._start(x, has_ones)
+        elif self._w.dtype != x.dtype or self._w.device != x.device:
+            self._w = self._w.to(x)
+
+        w = self._w
+        projection = self._project(x, has_ones)
+        x_hat = torch.addmm(x, projection, w[:columns].t(), alpha=-1)
+        norm, norm_hat = _sum_of_squares(x), _sum_of_squares(x_hat)
+        last = x.new_ones(rows)
+        if has_ones:
+            last = torch.addmv(last, projection, w[columns], alpha=-1)
+            norm, norm_hat = norm + rows, norm_hat + last.double().square().sum()
+        if self._is_time_to_update:
+            self._update(x, has_ones, projection, norm)
+        self._calls += 1
+        ratio = norm / norm_hat
+        return x_hat, last, torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
+
+    @property
+    def _is_time_to_update(self) -> bool:
+        return not self.frozen and (self._calls <= 10 or (self._calls - 10) % self.update_period == 0)
+
+    def _project(self, x: Tensor, has_ones: bool) -> Tensor:
+        """H = X W^T, (rows, rank)."""
+        if not has_ones:
+            return x @ self._w
+        return torch.addmm(self._w[-1], x, self._w[:-1])
+
+    def _start(self, x: Tensor, has_ones: bool) -> None:
+        """Begin with a fixed sparse basis, then learn from the first matrix itself (training.md 8.4)."""
+        rows, dim = x.shape[0], x.shape[1] + has_ones
+        rank = self.rank = min(self.rank, dim - 1)
+        self._rho = self.epsilon
+        self._d = torch.full((rank,), self.epsilon, dtype=torch.float64)
+        column = torch.arange(dim)
+        basis = torch.zeros(dim, rank, dtype=torch.float64)
+        basis[column, column % rank] = torch.where(column < rank, 1.1, 1.0).double()
+        basis /= basis.norm(dim=0)
+        self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x)
+        norm = _sum_of_squares(x) + (rows if has_ones else 0)
+        for _ in range(1 if rows <= rank else 3):
+            self._update(x, has_ones, self._project(x, has_ones), norm)
+
+    def _update(self, x: Tensor, has_ones: bool, projection: Tensor, norm: Tensor) -> None:
+        """Move the estimate towards the covariance of x (training.md 8.5). A matrix with NaN or infinity is ignored.
+
+        What is of size (rank, rank) is computed in float64 on the CPU.
+        """
+        dim, rank = self._w.shape
+        eta = self._forgetting(x.shape[0])
+        gain = eta / x.shape[0]
+        d, rho = self._d, self._rho
+        e, _ = self._smoothed(rho, d)
+        old = (1 - eta) * (d + rho)
+
+        w = self._w.double()
+        j = w.new_empty(dim, rank)  # J transposed
+        j[: x.shape[1]] = x.t() @ projection
+        if has_ones:
+            j[-1] = projection.sum(0)
+        k = (j.t() @ j).cpu()
+        l = (w.t() @ j).cpu()
+        root = e.rsqrt()
+        z = root[:, None] * (gain**2 * k + gain * (l + l.t()) / 2 * (old[:, None] + old)) * root
+        z += torch.diag(old.square())
+        if not z.isfinite().all():
+            return
+        c, u = _decreasing_eigenvalues(z)
+
+        floor = (rho * (1 - eta)) ** 2
+        spread = bool(c[0] > 1e6 * c[-1])
+        floored = bool((c < floor).any())
+        c = c.clamp(min=floor)
+        root_c = c.sqrt()
+        new_rho = (gain * float(norm) + (1 - eta) * (dim * rho + float(d.sum())) - float(root_c.sum())) / (dim - rank)
+        new_d = root_c - new_rho
+        least = max(self.epsilon, self.delta * float(root_c.max()))
+        new_rho, new_d = max(new_rho, least), new_d.clamp(min=least)
+        new_e, _ = self._smoothed(new_rho, new_d)
+
+        # rows of the new basis: diag(e')^(-1/2) A B with B = J + diag(old / gain) W
+        a = gain * c.rsqrt()[:, None] * u.t() * root
+        b = j + w * (old / gain).to(w.device)
+        basis = a.to(w.device) @ b.t()
+        if spread or floored:
+            basis = _orthonormal_rows(basis)
+        self._rho, self._d = new_rho, new_d
+        self._w = (basis * new_e.sqrt().to(w.device)[:, None]).t().to(x, memory_format=torch.contiguous_format)
+
+    def _forgetting(self, rows: int) -> float:
+        """eta, the weight of this minibatch in the estimate (training.md 8.2)."""
+        if self.num_minibatches_history > 0:
+            return 1 / self.num_minibatches_history
+        return min(0.9, 1 - math.exp(-rows / self.num_samples_history))
+
+    def _smoothed(self, rho: float, d: Tensor) -> tuple[Tensor, float]:
+        """e (rank,) and beta."""
+        beta = rho * (1 + self.alpha) + self.alpha * float(d.sum()) / self._w.shape[0]
+        return d / (beta + d), beta
+
+
+def _sum_of_squares(x: Tensor) -> Tensor:
+    """tr(X X^T) as a float64 scalar."""
+    return torch.linalg.vector_norm(x, dim=1).double().square().sum()
+
+
+def _decreasing_eigenvalues(z: Tensor) -> tuple[Tensor, Tensor]:
+    values, vectors = torch.linalg.eigh(z)
+    return values.flip(0), vectors.flip(1)
+
+
+def _orthonormal_rows(basis: Tensor) -> Tensor:
+    """Make rows that should be orthonormal so, each keeping its direction off the span of those before it."""
+    gram = basis @ basis.t()
+    identity = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
+    if (gram - identity).abs().max() <= 1e-3:
+        return basis
+    factor, failure = torch.linalg.cholesky_ex(gram)
+    if failure == 0:
+        inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
+        if inverse.abs().max() < 100:
+            return inverse @ basis
+    return _gram_schmidt(basis)
+
+
+def _gram_schmidt(basis: Tensor) -> Tensor:
+    """Gram-Schmidt in row order by Householder reflections, which give dependent rows an arbitrary new direction."""
+    q, r = torch.linalg.qr(basis.t())
+    return (q * torch.where(r.diagonal() < 0, -1.0, 1.0)).t()
