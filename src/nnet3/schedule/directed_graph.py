@@ -1,0 +1,53 @@
+"""Directed graphs as two arrays (compressed sparse rows), and walking many rows of them at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class DirectedGraph:
+    """Nodes 0 .. num_nodes - 1; the arcs of `node` lead to `successors[indptr[node] : indptr[node + 1]]`."""
+
+    indptr: npt.NDArray[np.int64]  # (num_nodes + 1,)
+    successors: npt.NDArray[np.int32]  # (num_arcs,), increasing within each node, no arc twice
+
+    @classmethod
+    def from_edges(cls, num_nodes: int, sources: Any, targets: Any) -> DirectedGraph:
+        """The graph with an arc from each of `sources` to the target beside it; repeated arcs count once."""
+        sources, targets = np.asarray(sources, dtype=np.int64), np.asarray(targets, dtype=np.int64)
+        assert sources.shape == targets.shape, "one target for each source"
+        for ends in (sources, targets):
+            assert ends.size == 0 or (ends.min() >= 0 and ends.max() < num_nodes), "an arc ends outside the graph"
+        arcs = np.unique(sources * num_nodes + targets)
+        sources, targets = np.divmod(arcs, max(num_nodes, 1))
+        indptr = np.searchsorted(sources, np.arange(num_nodes + 1)).astype(np.int64)
+        return cls(indptr, targets.astype(np.int32))
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def sources(self) -> npt.NDArray[np.int32]:
+        """The node that each arc leaves, beside `successors`: (num_arcs,)."""
+        return np.repeat(np.arange(self.num_nodes, dtype=np.int32), np.diff(self.indptr))
+
+    def reversed(self) -> DirectedGraph:
+        """The same graph with every arc turned round."""
+        return DirectedGraph.from_edges(self.num_nodes, self.successors, self.sources)
+
+
+def gather_rows(indptr: Integers, values: Integers, rows: Integers) -> Integers:
+    """The values of these rows of compressed sparse rows, one row after the other: one array."""
+    starts, lengths = indptr[rows], indptr[rows + 1] - indptr[rows]
+    ends = np.cumsum(lengths)
+    if len(ends) == 0 or ends[-1] == 0:
+        return values[:0]
+    return values[np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)]

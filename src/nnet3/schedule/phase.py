@@ -1,0 +1,88 @@
+"""Phases: sets of items such that everything an item needs is in an earlier phase.
+
+An item is whatever is computed as one: a cindex, that is one row of the output of one node. Phases follow
+the epochs of the nodes; inside an epoch, the phase is how long the longest chain of needs within the epoch is.
+A feedforward layer is one phase. A recurrence has a phase for each round of its nodes: with a delay of 3
+frames, three time steps of all sequences share one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.errors import RequestError
+from nnet3.schedule.directed_graph import Integers, gather_rows
+
+
+class CycleError(RequestError):
+    """Some items need themselves by way of others, so they can never be computed.
+
+    `items[k]` needs `items[k + 1]`, and the last one needs the first.
+    """
+
+    def __init__(self, items: list[int]) -> None:
+        self.items = items
+        shown = [str(item) for item in items[:10]] + (["..."] if len(items) > 10 else [])
+        super().__init__(f"a computation cannot be ordered: item {' needs '.join([*shown, str(items[0])])}")
+
+
+def phases(dependency_indptr: Integers, dependency_ids: Integers, epoch_of_item: Integers) -> npt.NDArray[np.int32]:
+    """The phase of each item, int32 (num_items,): 0, 1, 2... with none left out.
+
+    Item i needs `dependency_ids[dependency_indptr[i] : dependency_indptr[i + 1]]`, all of them in epochs not
+    later than its own. The items of all epochs are followed at once in waves; each wave costs a fixed number of array
+    operations over its own items and arcs only, so the work is O(items + dependencies) and the number of calls
+    depends on the number of waves (the longest chain within an epoch), not on the number of items.
+
+    Raises CycleError if items need each other in a circle.
+    """
+    num_items = len(epoch_of_item)
+    needing = np.repeat(np.arange(num_items), np.diff(dependency_indptr))
+    assert (epoch_of_item[dependency_ids] <= epoch_of_item[needing]).all(), "an item needs one of a later epoch"
+    within = epoch_of_item[dependency_ids] == epoch_of_item[needing]
+    needing, needed = needing[within], dependency_ids[within]
+    level = _levels(num_items, needing, needed)
+    if num_items and level.min() < 0:
+        raise CycleError(_find_cycle(level, needing, needed))
+    # In an epoch of items the levels 0, 1... up to its last one all occur, so that each of them is a phase.
+    num_phases = np.zeros(int(epoch_of_item.max(initial=-1)) + 1, dtype=np.int32)
+    np.maximum.at(num_phases, epoch_of_item, level + 1)
+    first_phase = np.cumsum(num_phases, dtype=np.int32) - num_phases
+    return first_phase[epoch_of_item] + level
+
+
+def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:
+    """The length of the longest chain of needs below each item; -1 for items on a cycle and all that need them."""
+    order = np.argsort(needed, kind="stable")
+    dependents = needing[order]  # grouped by the item they need
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(needed, minlength=num_items))])
+    missing = np.bincount(needing, minlength=num_items)
+    level = np.full(num_items, -1, dtype=np.int32)
+    slot = np.empty(num_items, dtype=np.int64)
+    wave, wave_level = np.flatnonzero(missing == 0), 0
+    while len(wave):
+        level[wave] = wave_level
+        reached = gather_rows(indptr, dependents, wave)
+        np.subtract.at(missing, reached, 1)
+        ready = reached[missing[reached] == 0]
+        # An item that was reached several times keeps one of its places: the last to write its slot.
+        slot[ready] = np.arange(len(ready))
+        wave = ready[slot[ready] == np.arange(len(ready))]
+        wave_level += 1
+    return level
+
+
+def _find_cycle(level: Integers, needing: Integers, needed: Integers) -> list[int]:
+    """Items each of which needs the next one and the last of which needs the first.
+
+    Every item without a level needs another one without a level, so that a walk along these must come back.
+    """
+    stuck = (level[needing] < 0) & (level[needed] < 0)
+    next_item = dict(zip(needing[stuck].tolist(), needed[stuck].tolist(), strict=True))
+    item = min(next_item)
+    place: dict[int, int] = {}
+    while item not in place:
+        place[item] = len(place)
+        item = next_item[item]
+    return list(place)[place[item] :]

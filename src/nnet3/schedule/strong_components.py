@@ -1,0 +1,89 @@
+"""Strongly connected components: the largest sets of nodes that all reach each other along arcs."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.schedule.directed_graph import DirectedGraph
+
+
+def strongly_connected_components(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
+    """The component of each node, (num_nodes,), and how many there are.
+
+    They are numbered in topological order: where an arc leads from A to B and these are in different
+    components, component(A) < component(B). Of the components that could come next, the one with the
+    lowest node number does, so that a graph whose arcs all lead upwards keeps its order.
+    """
+    label, num_components = _tarjan(graph)
+    if num_components == 0:
+        return label, 0
+    rank_of_label = _topological_ranks(graph, label, num_components)
+    return rank_of_label[label], num_components
+
+
+def _tarjan(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
+    """Label the components in the order in which a depth-first search completes them (Tarjan, 1972).
+
+    `low[v]` is the earliest node known to be reachable from v that still waits for its component; v is the
+    first node of its component if that is v itself. The search keeps its own stack of (node, next arc), because
+    a long chain of nodes would exceed Python's recursion limit.
+    """
+    indptr, successors = graph.indptr.tolist(), graph.successors.tolist()
+    num_nodes = graph.num_nodes
+    visit = [-1] * num_nodes  # when the search first came to each node
+    low = [0] * num_nodes
+    label = [-1] * num_nodes
+    next_arc = indptr[:num_nodes]
+    waiting: list[int] = []  # visited nodes that have no component yet
+    num_visited = num_components = 0
+    for root in range(num_nodes):
+        if visit[root] >= 0:
+            continue
+        path = [root]
+        while path:
+            node = path[-1]
+            if visit[node] < 0:
+                visit[node] = low[node] = num_visited
+                num_visited += 1
+                waiting.append(node)
+            if next_arc[node] < indptr[node + 1]:
+                target = successors[next_arc[node]]
+                next_arc[node] += 1
+                if visit[target] < 0:
+                    path.append(target)
+                elif label[target] < 0:
+                    low[node] = min(low[node], visit[target])
+                continue
+            path.pop()
+            if path:
+                low[path[-1]] = min(low[path[-1]], low[node])
+            if low[node] == visit[node]:
+                while label[node] < 0:
+                    label[waiting.pop()] = num_components
+                num_components += 1
+    return np.array(label, dtype=np.int32), num_components
+
+
+def _topological_ranks(graph: DirectedGraph, label: npt.NDArray[np.int32], num_labels: int) -> npt.NDArray[np.int32]:
+    """The place of each component in the topological order that follows the node numbers where it can (Kahn)."""
+    first_node = np.zeros(num_labels, dtype=np.int64)
+    first_node[label[::-1]] = np.arange(graph.num_nodes)[::-1]
+    sources, targets = label[graph.sources], label[graph.successors]
+    between = sources != targets
+    condensed = DirectedGraph.from_edges(num_labels, sources[between], targets[between])
+    missing = np.bincount(condensed.successors, minlength=num_labels).tolist()
+    indptr, successors, first = condensed.indptr.tolist(), condensed.successors.tolist(), first_node.tolist()
+    ready = [(first[component], component) for component in range(num_labels) if missing[component] == 0]
+    heapq.heapify(ready)
+    rank = np.zeros(num_labels, dtype=np.int32)
+    for place in range(num_labels):
+        _, component = heapq.heappop(ready)
+        rank[component] = place
+        for target in successors[indptr[component] : indptr[component + 1]]:
+            missing[target] -= 1
+            if missing[target] == 0:
+                heapq.heappush(ready, (first[target], target))
+    return rank
