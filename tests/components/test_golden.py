@@ -1,0 +1,19 @@
+"""Every golden component case: files, description, arithmetic, gradients, updates and statistics as Kaldi has them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from components.golden_harness import check_golden, type_of_case
+from nnet3.components import COMPONENT_TYPES
+from shared_data import golden_cases, needs_shared
+
+
+@needs_shared
+@pytest.mark.parametrize("path", golden_cases("component"), ids=lambda path: path.name)
+def test_case_agrees_with_kaldi(path: Path, tmp_path: Path) -> None:
+    if type_of_case(path) not in COMPONENT_TYPES:
+        pytest.skip(f"{type_of_case(path)} is not there yet")
+    check_golden(path, tmp_path)
