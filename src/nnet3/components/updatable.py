@@ -61,6 +61,14 @@ class UpdatableComponent(Component):
         writer.token("<LearningRate>")
         writer.real(self.learning_rate)
 
+    def copy_header(self, other: UpdatableComponent) -> None:
+        """Take over what `read_header` of another component read (when the file has it before what makes a component)."""
+        self.learning_rate = other.learning_rate
+        self.learning_rate_factor = other.learning_rate_factor
+        self.max_change = other.max_change
+        self.l2_regularize = other.l2_regularize
+        self.is_gradient = other.is_gradient
+
     def info(self) -> str:
         text = f"{super().info()}, learning-rate={format_number(self.learning_rate)}"
         if self.is_gradient:
