@@ -1,0 +1,8 @@
+"""Kaldi's text and binary streams: tokens, numbers, vectors, matrices; no network here."""
+
+from nnet3.kaldi_io.files import write_atomically
+from nnet3.kaldi_io.load import load_matrix, load_vector
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.writer import Writer
+
+__all__ = ["Reader", "Writer", "load_matrix", "load_vector", "write_atomically"]

@@ -1,0 +1,70 @@
+"""Files as bytes: mapped for reading, replaced in one step when written."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from nnet3.errors import ModelFormatError, Nnet3Error
+
+
+def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
+    """The contents of a file without reading them yet (a pipe is read whole). ModelFormatError if there are none."""
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                contents: bytes | mmap.mmap = file.read()
+            elif status.st_size == 0:
+                contents = b""
+            else:
+                contents = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise ModelFormatError(f"cannot read this file: {_reason(error)}", os.fspath(path)) from None
+    if len(contents) == 0:
+        raise ModelFormatError("this file is empty", os.fspath(path))
+    return contents
+
+
+def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> None:
+    """Replace the file by `contents` in one step: nobody ever sees half a file, and a failure leaves the old one.
+
+    Symbolic links are followed; what is not a regular file (/dev/stdout) is written to directly.
+    """
+    chunks = [contents] if isinstance(contents, bytes) else contents
+    try:
+        target = Path(os.path.realpath(path))
+        if target.exists() and not target.is_file():
+            with open(target, "wb") as file:
+                file.writelines(chunks)
+            return
+        _replace(target, chunks)
+    except (OSError, ValueError) as error:
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {_reason(error)}") from None
+
+
+def _replace(target: Path, chunks: Iterable[bytes]) -> None:
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            file.writelines(chunks)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # makes the rename itself durable
+    finally:
+        os.close(folder)
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

@@ -1,0 +1,170 @@
+"""Numbers out of text, fast: NumPy parses blocks of about a megabyte; Python looks at words only on failure."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+Buffer = bytes | mmap.mmap
+Fail = Callable[[int, str], Exception]  # (offset in the data, message) -> the error to raise
+
+_BLOCK = 1 << 20
+_SEPARATORS = re.compile(rb"[\s;]")
+_WORD = re.compile(rb"[^\s;]+")
+_INTEGER = re.compile(rb"[+-]?[0-9]{1,10}")
+_REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_INFINITE = re.compile(rb"[+-]?inf(?:inity)?", re.IGNORECASE)
+_NAN = re.compile(rb"[+-]?nan", re.IGNORECASE)
+
+
+def parse_integer(word: bytes) -> int | None:
+    """The decimal integer `word` if it fits 32 bits, else None."""
+    value = int(word) if _INTEGER.fullmatch(word) else None
+    return value if value is not None and -(2**31) <= value < 2**31 else None
+
+
+def parse_real(word: bytes) -> float | None:
+    """The number `word`, infinities and nan included; None if it is none or too large."""
+    if _REAL.fullmatch(word):
+        value = float(word)
+        return value if math.isfinite(value) else None
+    return float(word) if _INFINITE.fullmatch(word) or _NAN.fullmatch(word) else None
+
+
+def parse_rows(
+    data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail, *, allow_nan: bool = False
+) -> np.ndarray:
+    """The numbers in data[start:end], rows ended by newline or `;`, empty rows ignored: (rows, columns) of `dtype`."""
+    columns, total = _shape(data, start, end, fail)
+    numbers = np.empty(total, dtype)
+    done = 0
+    for offset, block in _blocks(data, start, end, fail):
+        values = _parse_block(block, np.int64 if np.issubdtype(dtype, np.integer) else dtype)
+        if values is None or not _acceptable(values, block, dtype, allow_nan):
+            raise _first_bad_word(block, offset, dtype, allow_nan, fail)
+        numbers[done : done + len(values)] = values
+        done += len(values)
+    return numbers.reshape(-1, columns) if columns else numbers.reshape(0, 0)
+
+
+def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
+    """The pairs `1,2 3,-4` in data[start:end], (n, 2) int32."""
+    pairs = [np.empty(0, np.int32)]
+    for offset, block in _blocks(data, start, end, fail):
+        word_starts = _scan(block)[0]
+        commas = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(","))
+        values = _parse_block(block.replace(b",", b" "), np.int64)
+        one_comma_a_word = np.array_equal(np.searchsorted(word_starts, commas), np.arange(1, len(word_starts) + 1))
+        if not one_comma_a_word or values is None or len(values) != 2 * len(word_starts):
+            raise fail(offset, "expected pairs of integers such as 1,-2")
+        if not _acceptable(values, block.replace(b",", b" "), np.int32, False):
+            raise _first_bad_word(block.replace(b",", b" "), offset, np.int32, False, fail)
+        pairs.append(values.astype(np.int32))
+    return np.concatenate(pairs).reshape(-1, 2)
+
+
+def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[int, bytes]]:
+    """Consecutive pieces of data[start:end] that end at white space or a `;`, with their offsets."""
+    while start < end:
+        stop = min(end, start + _BLOCK)
+        if stop < end:
+            stop = 1 + max(data.rfind(separator, start, stop) for separator in (b" ", b"\n", b"\t", b";"))
+            if stop == 0:
+                raise fail(start, "this is not a number: it goes on for a megabyte")
+        yield start, data[start:stop]
+        start = stop
+
+
+def _shape(data: Buffer, start: int, end: int, fail: Fail) -> tuple[int, int]:
+    """(columns, count of numbers); fails at the first row that is not as long as the first one.
+
+    Row ends are checked block by block, since a table of them could outgrow the file.
+    """
+    columns = total = row_start = 0
+    for offset, block in _blocks(data, start, end, fail):
+        word_starts, row_ends = _scan(block)
+        words_before = total + np.searchsorted(word_starts, row_ends)
+        if not columns and len(words_before) and words_before[-1] > 0:
+            columns = int(words_before[words_before > 0][0])
+        if columns:
+            lengths = np.diff(words_before, prepend=row_start)
+            wrong = np.flatnonzero((lengths != columns) & (lengths != 0))
+            if len(wrong):
+                raise _ragged(int(lengths[wrong[0]]), columns, offset + int(row_ends[wrong[0]]), fail)
+            row_start = int(words_before[-1]) if len(words_before) else row_start
+        total += len(word_starts)
+    columns = columns or total
+    if total - row_start not in (0, columns):
+        raise _ragged(total - row_start, columns, end, fail)
+    return columns, total
+
+
+def _ragged(length: int, columns: int, offset: int, fail: Fail) -> Exception:
+    return fail(offset, f"all rows must be equally long: the first row has {columns} numbers, this one {length}")
+
+
+def _scan(block: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets of the first characters of words, and of the characters that end a row."""
+    characters = np.frombuffer(block, np.uint8)
+    blank = characters <= 32
+    row_end = characters == 10
+    if b";" in block:
+        semicolon = characters == 59
+        blank |= semicolon
+        row_end |= semicolon
+    word_start = ~blank
+    word_start[1:] &= blank[:-1]
+    return np.flatnonzero(word_start), np.flatnonzero(row_end)
+
+
+def _parse_block(block: bytes, dtype: DTypeLike) -> np.ndarray | None:
+    """The numbers of the block, or None if NumPy does not understand all of it.
+
+    The last word is an addition of ours: it comes out last only if the parser got through everything
+    (older NumPy stops at a bad word with a mere warning).
+    """
+    count = len(_scan(block)[0])
+    try:
+        with np.errstate(over="ignore"):  # numbers too large for `dtype` become infinities, which the caller looks into
+            values = np.fromstring(block.replace(b";", b"\n") + b" 7", dtype, sep=" ")
+    except (ValueError, DeprecationWarning):
+        return None
+    return values[:-1] if len(values) == count + 1 and values[-1] == 7 else None
+
+
+def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike, allow_nan: bool) -> bool:
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(np.dtype(dtype))
+        fits = not len(values) or (limits.min <= values.min() and values.max() <= limits.max)
+        return fits and not block.translate(None, b"0123456789+- \t\r\n\v\f;")
+    return bool(np.isfinite(values).all()) or _find_bad_word(block, dtype, allow_nan) is None
+
+
+def _find_bad_word(block: bytes, dtype: DTypeLike, allow_nan: bool) -> tuple[re.Match[bytes], str] | None:
+    """The first word that is not an acceptable number, with what is wrong; slow."""
+    whole = np.issubdtype(dtype, np.integer)
+    limits = np.iinfo(np.dtype(dtype)) if whole else np.finfo(np.dtype(dtype))
+    for match in _WORD.finditer(block):
+        word = match.group()
+        value = parse_integer(word) if whole else parse_real(word)
+        shown = word[:40].decode("utf-8", "replace")
+        if value is None:
+            return match, f"'{shown}' is not " + ("a 32-bit integer" if whole else "a number")
+        if math.isnan(value) and not allow_nan:
+            return match, "a NaN is not allowed in a matrix"
+        if math.isfinite(value) and not float(limits.min) <= value <= float(limits.max):
+            return match, f"'{shown}' does not fit {np.dtype(dtype)}"
+    return None
+
+
+def _first_bad_word(block: bytes, offset: int, dtype: DTypeLike, allow_nan: bool, fail: Fail) -> Exception:
+    found = _find_bad_word(block, dtype, allow_nan)
+    if found is None:
+        return fail(offset, "this text is not a list of numbers")
+    match, message = found
+    return fail(offset + match.start(), message)

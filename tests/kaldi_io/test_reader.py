@@ -1,0 +1,285 @@
+"""Bytes by hand (formats.md) through the Reader; broken ones give a ModelFormatError that says where."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io import Reader, Writer, load_matrix, load_vector
+
+
+def binary(hexadecimal: str) -> Reader:
+    return Reader(bytes.fromhex(hexadecimal), binary=True)
+
+
+def text(contents: str) -> Reader:
+    return Reader(contents.encode())
+
+
+def test_numbers_in_binary() -> None:
+    reader = binary("04 05000000 04 ffffffff 04 0000c03f 08 000000000000f83f 54 46")
+    assert [reader.int32(), reader.int32(), reader.real(), reader.real()] == [5, -1, 1.5, 1.5]
+    assert [reader.boolean(), reader.boolean()] == [True, False]
+    assert reader.at_end()
+
+
+def test_numbers_in_text() -> None:
+    reader = text(" 5 -1 +7 1.5 1e-05 .5 -3. inf -inf Infinity T F\n")
+    assert [reader.int32() for _ in range(3)] == [5, -1, 7]
+    assert [reader.real() for _ in range(7)] == [1.5, 1e-05, 0.5, -3, np.inf, -np.inf, np.inf]
+    assert [reader.boolean(), reader.boolean()] == [True, False]
+    reader.finish()
+    assert np.isnan(text("nan ").real())
+
+
+def test_tokens() -> None:
+    reader = text("  <Nnet3> \n<Dim> 3 </X>")
+    assert reader.peek_token() == "<Nnet3>"
+    assert not reader.accept("<Dim>")
+    assert reader.accept("<Nnet3>")
+    assert reader.expect("<Foo>", "<Dim>") == "<Dim>"
+    assert reader.int32() == 3
+    assert reader.token() == "</X>"
+    assert reader.peek_token() == ""
+
+
+def test_binary_tokens_leave_the_bytes_behind_their_blank() -> None:
+    reader = binary("3c 44 69 6d 3e 20 04 20200a20")  # a value made of white space
+    reader.expect("<Dim>")
+    assert reader.raw_byte_peek() == 4
+    assert reader.int32() == 0x200A2020
+    assert reader.raw_byte_peek() is None
+
+
+def test_lines() -> None:
+    reader = text("<Nnet3> \ninput-node name=é\r\n\nrest")
+    reader.expect("<Nnet3>")
+    assert [reader.line() for _ in range(4)] == ["", "input-node name=é", "", "rest"]
+    with pytest.raises(ModelFormatError, match="ends here"):
+        reader.line()
+
+
+def test_header() -> None:
+    assert Reader(b"\0B<X> ").binary
+    assert Reader(b"\0B<X> ").position == 2
+    assert not Reader(b"<X> ").binary
+    assert Reader(b"<X> ", binary=True).position == 0
+    assert not Reader(b"").binary
+    with pytest.raises(ModelFormatError, match="00 42"):
+        Reader(b"\0C")
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ("46 56 20 04 02 00 00 00 00 00 80 3f 00 00 00 c0", [1, -2]),
+        ("46 56 20 04 00 00 00 00", []),
+        ("44 56 20 04 01 00 00 00 00 00 00 00 00 00 f8 3f", [1.5]),
+        (" [ 1 -2 ]\n", [1, -2]),
+        (" [ ]\n", []),
+        ("[]", []),
+        (" [ 1e-05 -inf nan 1.5E+3 ]\r\n", [1e-05, -np.inf, np.nan, 1500]),
+    ],
+)
+def test_vectors(contents: str, expected: list[float]) -> None:
+    for dtype in (np.float32, np.float64):
+        reader = text(contents) if "[" in contents else binary(contents)
+        vector = reader.vector(dtype)
+        np.testing.assert_array_equal(vector, np.array(expected, dtype) if "." in contents else expected)
+        assert (vector.dtype, vector.shape) == (dtype, (len(expected),))
+        assert vector.flags.owndata or vector.base.flags.owndata
+        assert vector.flags.writeable
+        assert reader.position == len(reader.data)
+
+
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        (
+            "46 4d 20 04 02 00 00 00 04 02 00 00 00 00 00 80 3f 00 00 00 40 00 00 40 40 00 00 80 40",
+            [[1, 2], [3, 4]],
+        ),
+        ("46 4d 20 04 00 00 00 00 04 00 00 00 00", np.empty((0, 0))),
+        ("44 4d 20 04 01 00 00 00 04 01 00 00 00 00 00 00 00 00 00 f8 3f", [[1.5]]),
+        (" [\n  1 2 \n  3 4 ]\n", [[1, 2], [3, 4]]),
+        (" [ 1 2 ; 3 4 ]\n", [[1, 2], [3, 4]]),
+        (" [\n\n  1 2\n \n\n3 -inf]\n", [[1, 2], [3, -np.inf]]),
+        (" [ 1 2\n3 4\n;\n ]", [[1, 2], [3, 4]]),
+        (" [ ]\n", np.empty((0, 0))),
+        ("[]", np.empty((0, 0))),
+    ],
+)
+def test_matrices(contents: str, expected: list[list[float]]) -> None:
+    for dtype in (np.float32, np.float64):
+        reader = text(contents) if "[" in contents else binary(contents)
+        matrix = reader.matrix(dtype)
+        np.testing.assert_array_equal(matrix, expected)
+        assert (matrix.dtype, matrix.shape) == (dtype, np.shape(expected))
+        assert matrix.flags.writeable
+        assert reader.position == len(reader.data)
+
+
+def test_integer_vectors() -> None:
+    assert binary("04 03000000 fdffffff 00000000 03000000").int_vector().tolist() == [-3, 0, 3]
+    assert binary("04 00000000").int_vector().tolist() == []
+    assert binary("01 02000000 00 ff").int_vector(np.uint8).tolist() == [0, 255]
+    assert text("[ -3 0 3 ]\n").int_vector().tolist() == [-3, 0, 3]
+    assert text("[ ]\n").int_vector().dtype == np.int32
+
+
+def test_pair_vectors() -> None:
+    assert binary("04 02000000 00000000 00000000 01000000 ffffffff").pair_vector().tolist() == [[0, 0], [1, -1]]
+    assert text("[ 0,0 1,-1 ]\n").pair_vector().tolist() == [[0, 0], [1, -1]]
+    assert text("[ ]\n").pair_vector().shape == (0, 2)
+
+
+BAD_TEXT = [
+    ("int32", "5.5 ", "expected a 32-bit integer, got '5.5'"),
+    ("int32", "2147483648 ", "expected a 32-bit integer"),
+    ("int32", "1_0 ", "expected a 32-bit integer"),
+    ("int32", "", "the file ends here"),
+    ("real", "1_0 ", "expected a number, got '1_0'"),
+    ("real", "0x1 ", "expected a number"),
+    ("real", "1e999 ", "expected a number"),
+    ("real", "abc ", "expected a number, got 'abc'"),
+    ("boolean", "Tanh ", "expected T or F, got 'Tanh'"),
+    ("token", " \n ", "the file ends here"),
+    ("token", "x" * 513 + " ", "more than 512 bytes"),
+    ("vector", "5 ", "expected a vector, which begins with [, got '5'"),
+    ("vector", " [ 1 2", "never closed"),
+    ("vector", " [ 1\n2 ]", "line 1, column 5: a vector must stand on one line"),
+    ("vector", " [ 1 2abc ]", "line 1, column 6: '2abc' is not a number"),
+    ("vector", " [ 1-2 3 ]", "'1-2' is not a number"),
+    ("vector", " [ 1 2e ]", "'2e' is not a number"),
+    ("matrix", " [\n  1 2\n  3 nan ]", "line 3, column 5: a NaN is not allowed"),
+    ("matrix", " [\n  1 2\n  3 1e39 ]", "'1e39' does not fit float32"),
+    ("matrix", " [\n  1 2\n  3\n  4 5 ]", "line 3, column 4: all rows must be equally long"),
+    ("matrix", " [\n  1 2\n  3 ]", "line 3, column 5: all rows must be equally long"),
+    ("matrix", " [\n  1 2 3\n  4 5 6 7 ; 8 9 ]", "the first row has 3 numbers, this one 4"),
+    ("matrix", " [\n  1 \x00 2\n  3 4 ]", "is not a number"),
+    ("int_vector", "[ 1 2.5 ]", "'2.5' is not a 32-bit integer"),
+    ("int_vector", "[ 1 99999999999999999999 ]", "'99999999999999999999' is not a 32-bit integer"),
+    ("int_vector", "[ 1 2147483648 ]", "is not a 32-bit integer"),
+    ("int_vector", "[ 1 2\n3 ]", "equally long"),
+    ("pair_vector", "[ 1,2 3 ]", "expected pairs"),
+    ("pair_vector", "[ 1,2 3,4,5 6 ]", "expected pairs"),
+    ("pair_vector", "[ 1, 2 ]", "expected pairs"),
+    ("pair_vector", "[ 1,2147483648 ]", "is not a 32-bit integer"),
+    ("finish", " x", "should end here"),
+]
+
+
+@pytest.mark.parametrize(("method", "contents", "message"), BAD_TEXT)
+def test_bad_text(method: str, contents: str, message: str) -> None:
+    with pytest.raises(ModelFormatError) as caught:
+        getattr(Reader(contents.encode(), "x.txt", binary=False), method)()
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("x.txt: line ")
+
+
+BAD_BINARY = [
+    ("int32", "04 050000", "takes 5 bytes, but only 4 are left"),
+    ("int32", "fc 05000000", "got byte 252"),
+    ("int32", "08 05000000 00000000", "got byte 8"),
+    ("real", "05 00000000", "got byte 5"),
+    ("real", "08 00000000", "takes 9 bytes, but only 5 are left"),
+    ("boolean", "20", "expected T or F"),
+    ("token", "41 42", "the file ends where a blank should follow"),
+    ("token", "ff fe 20", "expected a token, got"),
+    ("vector", "4656 20 04 ffffff7f 00000000", "but only 4 are left"),
+    ("vector", "4656 20 04 ffffffff", "cannot have size -1"),
+    ("vector", "464d 20 04 00000000", "expected FV or DV, got 'FM'"),
+    ("matrix", "464d 20 04 ffffff7f 04 ffffff7f", "but only 0 are left"),
+    ("matrix", "464d 20 04 00000040 04 04000000", "but only 0 are left"),
+    ("matrix", "464d 20 04 ffffff7f 04 00000000", "cannot be 2147483647 x 0"),
+    ("matrix", "464d 20 04 ffffffff 04 ffffffff", "cannot have size -1"),
+    ("int_vector", "04 ffffffff", "cannot have -1 elements"),
+    ("int_vector", "04 ffffff7f", "but only 0 are left"),
+    ("int_vector", "08 01000000 00000000 00000000", "elements of 8 bytes"),
+    ("pair_vector", "04 01000000 00000000", "but only 4 are left"),
+    ("finish", "00", "should end here"),
+]
+
+
+@pytest.mark.parametrize(("method", "contents", "message"), BAD_BINARY)
+def test_bad_binary(method: str, contents: str, message: str) -> None:
+    with pytest.raises(ModelFormatError) as caught:
+        getattr(Reader(bytes.fromhex(contents), "x.bin", binary=True), method)()
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("x.bin: byte ")
+
+
+def test_expect_names_both_tokens() -> None:
+    with pytest.raises(ModelFormatError, match=r"line 2, column 3: expected <A> or <B>, got 'C'"):
+        text("\n  C ").expect("<A>", "<B>")
+
+
+def test_nesting_is_bounded() -> None:
+    reader = text("")
+
+    def descend(depth: int) -> None:
+        with reader.nested("a component"):
+            if depth:
+                descend(depth - 1)
+
+    descend(15)
+    with pytest.raises(ModelFormatError, match="nested more than 16 deep"):
+        descend(16)
+    descend(15)
+
+
+@pytest.mark.parametrize("is_binary", [False, True])
+def test_truncation_at_every_byte(is_binary: bool) -> None:
+    writer = Writer(is_binary)
+    writer.token("<X>")
+    writer.int32(-12)
+    writer.vector([1.5, -2.25])
+    writer.matrix([[1.5, 2], [-3, 1e-10]])
+    writer.int_vector([1, 2])
+    writer.pair_vector([[1, 2]])
+    writer.boolean(True)
+    writer.token("</X>")
+    whole = writer.getvalue()
+
+    def read(contents: bytes) -> None:
+        reader = Reader(contents, binary=is_binary)
+        reader.expect("<X>")
+        reader.int32(), reader.vector(), reader.matrix(), reader.int_vector(), reader.pair_vector(), reader.boolean()
+        reader.expect("</X>")
+        reader.finish()
+
+    read(whole)
+    for length in range(len(whole) - (not is_binary)):
+        with pytest.raises(ModelFormatError):
+            read(whole[:length])
+
+
+def test_any_buffer_serves(tmp_path: Path) -> None:
+    contents = bytes.fromhex("00 42 46 56 20 04 01 00 00 00 00 00 80 3f")
+    for buffer in (bytearray(contents), memoryview(contents)):
+        assert Reader(buffer).vector().tolist() == [1]
+    (tmp_path / "v").write_bytes(contents)
+    reader = Reader.open(tmp_path / "v")
+    assert isinstance(reader.data, mmap.mmap)
+    assert reader.vector().tolist() == [1]
+
+
+def test_load(tmp_path: Path) -> None:
+    (tmp_path / "m.txt").write_text(" [\n 1 2\n 3 4 ]\n")
+    assert load_matrix(tmp_path / "m.txt").tolist() == [[1, 2], [3, 4]]
+    (tmp_path / "v.txt").write_text(" [ 1 2 ]\n")
+    assert load_vector(str(tmp_path / "v.txt")).tolist() == [1, 2]
+    (tmp_path / "m.txt").write_text(" [\n 1 2\n 3 4 ]\n5")
+    with pytest.raises(ModelFormatError, match="should end here"):
+        load_matrix(tmp_path / "m.txt")
+
+
+@pytest.mark.parametrize(("name", "message"), [("none", "No such file"), ("", "s a directory"), ("empty", "is empty")])
+def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
+    (tmp_path / "empty").touch()
+    with pytest.raises(ModelFormatError, match=message):
+        Reader.open(tmp_path / name)
