@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 class UpdatableComponent(Component):
     """`learning_rate` is the actual rate: the underlying one times `learning_rate_factor`."""
+
+    #: The attributes that hold an OnlineNaturalGradient.
+    preconditioner_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,6 +90,10 @@ class UpdatableComponent(Component):
     def set_as_gradient(self) -> None:
         self.learning_rate = 1.0
         self.is_gradient = True
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        for name in self.preconditioner_names:
+            getattr(self, name).frozen = frozen
 
     def dot(self, other: Component) -> float:
         """Sum of products of all parameters with those of a component of the same type and size."""
