@@ -294,6 +294,9 @@ class Component:
         """Make all later random draws of this component a function of `seed`."""
         self.rng = RandomSource(seed)
 
+    def set_test_mode(self, test_mode: bool) -> None:
+        """Behave as in decoding (True) or in training; no effect on components that have one behaviour only."""
+
     # ---- learning rates: no effect without parameters (UpdatableComponent overrides) ----
 
     def set_learning_rate(self, rate: float) -> None:

@@ -1,0 +1,130 @@
+"""Cycles of the network that never move in time: such a network can compute nothing on them.
+
+An arc from node B to node A says that A at t may need B at t + offset. If round some closed walk the offsets sum to
+zero, a value would depend on itself. Only arcs whose offset is the same for every index are looked at (through
+Round, ReplaceIndex or a Switch it is not); what they hide is found when a request is compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.errors import ConfigError
+from nnet3.nnet.descriptor import Descriptor
+from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode
+from nnet3.nnet.parts import NetworkParts
+from nnet3.schedule import DirectedGraph, strongly_connected_components
+
+_X_UNIT = 2**31  # an offset (t, x) counts as t * _X_UNIT + x, so that any move in t outweighs moves in x
+
+
+@dataclass(frozen=True)
+class _Arc:
+    user: int
+    source: int
+    offset: int
+
+
+def check_cycles_move(parts: NetworkParts) -> None:
+    """Raise ConfigError at a descriptor on a cycle that never moves."""
+    arcs = [arc for number in range(len(parts.nodes)) for arc in _arcs_of(parts, number)]
+    graph = DirectedGraph.from_edges(
+        len(parts.nodes), np.array([arc.source for arc in arcs], int), np.array([arc.user for arc in arcs], int)
+    )
+    component_of_node, _ = strongly_connected_components(graph)
+    by_component: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        if component_of_node[arc.user] == component_of_node[arc.source]:
+            by_component.setdefault(int(component_of_node[arc.user]), []).append(arc)
+    for cycle_arcs in by_component.values():
+        if not (_all_cycles_positive(cycle_arcs, 1) or _all_cycles_positive(cycle_arcs, -1)):
+            _complain(parts, cycle_arcs)
+
+
+def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
+    standing = [arc for arc in arcs if arc.offset == 0]
+    shown = standing if not _all_cycles_positive(standing, 1) else arcs
+    path = _some_cycle(shown)
+    nodes = [parts.nodes[number] for number in path]
+    names = [node.name for node in nodes if not (isinstance(node, DescriptorNode) and not node.is_output)]
+    place = next((node.span for node in nodes if isinstance(node, DescriptorNode)), nodes[0].span)
+    raise ConfigError(
+        f"a cycle that never moves in time: {' <- '.join([*names, names[0]])}",
+        place,
+        "give one reference on it an Offset, such as IfDefined(Offset(x, -1))",
+    )
+
+
+def _arcs_of(parts: NetworkParts, number: int) -> list[_Arc]:
+    node = parts.nodes[number]
+    if isinstance(node, DescriptorNode):
+        return _descriptor_arcs(parts, number, node.descriptor)
+    if isinstance(node, DimRangeNode):
+        return [_Arc(number, parts.node_number[node.source], 0)]
+    if isinstance(node, ComponentNode):
+        return [_Arc(number, number - 1, offset) for offset in _component_offsets(parts, node)]
+    return []
+
+
+def _descriptor_arcs(parts: NetworkParts, number: int, descriptor: Descriptor) -> list[_Arc]:
+    arcs = []
+    for forward in descriptor.slots():
+        offset = _constant_offset(forward)
+        if offset is not None:
+            source = next(forward.nodes()).node
+            arcs.append(_Arc(number, parts.node_number[source], offset))
+    return arcs
+
+
+def _constant_offset(forward: ForwardingDescriptor) -> int | None:
+    """The offset if it is the same for every index, else None."""
+    if isinstance(forward, NodeReference):
+        return 0
+    if isinstance(forward, Offset):
+        inner = _constant_offset(forward.source)
+        return None if inner is None else inner + forward.t_offset * _X_UNIT + forward.x_offset
+    return None
+
+
+def _component_offsets(parts: NetworkParts, node: ComponentNode) -> list[int]:
+    """Offsets at which the component looks at its input, as far as they do not depend on the index."""
+    probes = np.array([[0, t, x] for t, x in ((0, 0), (1, 0), (7, 1), (-3, 2))], np.int32)
+    wanted = parts.component(node).wanted_inputs(probes).astype(np.int64) - probes[:, np.newaxis, :]
+    same = (wanted == wanted[:1]).all(axis=(0, 2))
+    return [int(offset[1]) * _X_UNIT + int(offset[2]) for offset in wanted[0][same]]
+
+
+def _all_cycles_positive(arcs: list[_Arc], sign: int) -> bool:
+    """Whether sign * (sum of offsets) > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each."""
+    nodes = {arc.user for arc in arcs} | {arc.source for arc in arcs}
+    stretch = len(nodes) + 1
+    distance = dict.fromkeys(nodes, 0)
+    for _ in range(len(nodes) + 1):
+        changed = False
+        for arc in arcs:
+            reach = distance[arc.user] + sign * arc.offset * stretch - 1
+            if reach < distance[arc.source]:
+                distance[arc.source] = reach
+                changed = True
+        if not changed:
+            return True
+    return False
+
+
+def _some_cycle(arcs: list[_Arc]) -> list[int]:
+    """The nodes of one cycle of the arcs (or, without one, of all of them)."""
+    sources: dict[int, list[int]] = {}
+    for arc in arcs:
+        sources.setdefault(arc.user, []).append(arc.source)
+    for start in sources:
+        path, seen = [start], {start}
+        while sources.get(path[-1]):
+            following = sources[path[-1]][0]
+            if following in seen:
+                return path[path.index(following) :]
+            path.append(following)
+            seen.add(following)
+    return sorted(sources)

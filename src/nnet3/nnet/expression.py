@@ -1,0 +1,173 @@
+"""Descriptor text as people write it: tokens with spans, and the tree they form (config.md, section 4)."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from nnet3.errors import ConfigError, Span
+from nnet3.text import did_you_mean, is_valid_name
+
+KEYWORDS = ("Append", "Sum", "Failover", "IfDefined", "Offset", "Switch", "Scale", "Const", "Round", "ReplaceIndex")
+_TOKEN = re.compile(r"[(),]|[^\s(),]+")
+_MAX_DEPTH = 100
+_INT32 = 2**31
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A keyword with its arguments and numbers, or (kind "node") a name in `word`.
+
+    `numbers`: Offset (t, x); Scale (scale,); Const (value, dim); Round (modulus,); ReplaceIndex (value,), whose
+    variable is in `word`.
+    """
+
+    kind: str
+    span: Span
+    arguments: tuple[Expression, ...] = ()
+    numbers: tuple[float, ...] = ()
+    word: str = ""
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    span: Span
+
+
+def parse_expression(span: Span) -> Expression:
+    """Parse the descriptor that stands at `span`. Raises ConfigError at the offending word."""
+    text = span.text[span.column - 1 : span.column - 1 + span.length]
+    tokens = [_Token(m.group(), span.part(m.start(), len(m.group()))) for m in _TOKEN.finditer(text)]
+    parser = _Parser(tokens, span)
+    expression = parser.descriptor(0)
+    parser.expect_end()
+    return expression
+
+
+class _Parser:
+    def __init__(self, tokens: list[_Token], whole: Span):
+        self.tokens = tokens
+        self.position = 0
+        self.end = whole.part(max(0, whole.length - 1), 1)
+
+    def next(self, wanted: str) -> _Token:
+        if self.position == len(self.tokens):
+            raise ConfigError(f"expected {wanted}, got the end of the descriptor", self.end)
+        token = self.tokens[self.position]
+        self.position += 1
+        return token
+
+    def expect(self, *texts: str) -> str:
+        wanted = " or ".join(f"'{text}'" for text in texts)
+        token = self.next(wanted)
+        if token.text not in texts:
+            raise ConfigError(f"expected {wanted}, got '{token.text}'", token.span)
+        return token.text
+
+    def expect_end(self) -> None:
+        if self.position < len(self.tokens):
+            token = self.tokens[self.position]
+            raise ConfigError(f"expected the end of the descriptor, got '{token.text}'", token.span)
+
+    def descriptor(self, depth: int) -> Expression:
+        token = self.next("a descriptor")
+        if depth > _MAX_DEPTH:
+            raise ConfigError(f"descriptors are nested more than {_MAX_DEPTH} deep", token.span)
+        if token.text in KEYWORDS:
+            return self._call(token, depth)
+        follows_paren = self.position < len(self.tokens) and self.tokens[self.position].text == "("
+        if follows_paren:
+            hint = did_you_mean(token.text, KEYWORDS) or "known: " + ", ".join(KEYWORDS)
+            raise ConfigError(f"unknown descriptor type '{token.text}'", token.span, hint)
+        if not is_valid_name(token.text):
+            raise ConfigError(f"expected a node name or a descriptor, got '{token.text}'", token.span)
+        return Expression("node", token.span, word=token.text)
+
+    def _call(self, token: _Token, depth: int) -> Expression:
+        self.expect("(")
+        build = getattr(self, f"_{token.text.lower()}", None) or self._list
+        expression = build(token, depth + 1)
+        end = self.tokens[self.position - 1].span
+        length = end.column + end.length - token.span.column
+        return Expression(
+            expression.kind, token.span.part(0, length), expression.arguments, expression.numbers, expression.word
+        )
+
+    def _list(self, token: _Token, depth: int) -> Expression:
+        """Append, Sum, Switch: one or more descriptors."""
+        arguments = [self.descriptor(depth)]
+        while self.expect(",", ")") == ",":
+            arguments.append(self.descriptor(depth))
+        return Expression(token.text, token.span, tuple(arguments))
+
+    def _failover(self, token: _Token, depth: int) -> Expression:
+        first = self.descriptor(depth)
+        self.expect(",")
+        second = self.descriptor(depth)
+        self.expect(")")
+        return Expression(token.text, token.span, (first, second))
+
+    def _ifdefined(self, token: _Token, depth: int) -> Expression:
+        argument = self.descriptor(depth)
+        self.expect(")")
+        return Expression(token.text, token.span, (argument,))
+
+    def _offset(self, token: _Token, depth: int) -> Expression:
+        argument = self.descriptor(depth)
+        self.expect(",")
+        t_offset = self._integer("a t-offset")
+        x_offset = self._integer("an x-offset") if self.expect(",", ")") == "," else None
+        if x_offset is not None:
+            self.expect(")")
+        return Expression(token.text, token.span, (argument,), (t_offset, x_offset or 0))
+
+    def _scale(self, token: _Token, depth: int) -> Expression:
+        scale = self._number("a scale")
+        self.expect(",")
+        argument = self.descriptor(depth)
+        self.expect(")")
+        return Expression(token.text, token.span, (argument,), (scale,))
+
+    def _const(self, token: _Token, depth: int) -> Expression:
+        value = self._number("a value")
+        self.expect(",")
+        dim = self._integer("a dimension", minimum=1)
+        self.expect(")")
+        return Expression(token.text, token.span, (), (value, dim))
+
+    def _round(self, token: _Token, depth: int) -> Expression:
+        argument = self.descriptor(depth)
+        self.expect(",")
+        modulus = self._integer("a t-modulus", minimum=1)
+        self.expect(")")
+        return Expression(token.text, token.span, (argument,), (modulus,))
+
+    def _replaceindex(self, token: _Token, depth: int) -> Expression:
+        argument = self.descriptor(depth)
+        self.expect(",")
+        variable = self.expect("t", "x")
+        self.expect(",")
+        value = self._integer("a value")
+        self.expect(")")
+        return Expression(token.text, token.span, (argument,), (value,), variable)
+
+    def _integer(self, wanted: str, minimum: int | None = None) -> int:
+        token = self.next(f"{wanted} (an integer)")
+        if not re.fullmatch(r"[+-]?\d+", token.text) or abs(int(token.text)) >= _INT32 // 2:
+            raise ConfigError(f"expected {wanted} (an integer below 2^30), got '{token.text}'", token.span)
+        value = int(token.text)
+        if minimum is not None and value < minimum:
+            raise ConfigError(f"{wanted} must be >= {minimum}, got {value}", token.span)
+        return value
+
+    def _number(self, wanted: str) -> float:
+        token = self.next(f"{wanted} (a number)")
+        try:
+            value = float(token.text)
+        except ValueError:
+            raise ConfigError(f"expected {wanted} (a number), got '{token.text}'", token.span) from None
+        if not math.isfinite(value):
+            raise ConfigError(f"{wanted} must be finite, got '{token.text}'", token.span)
+        return value

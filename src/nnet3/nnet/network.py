@@ -1,0 +1,216 @@
+"""Nnet: named components glued together by nodes (config.md, sections 2, 3 and 12)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+
+from nnet3.components import Component, RandomSource
+from nnet3.errors import NetworkError
+from nnet3.nnet.config_reader import apply_config
+from nnet3.nnet.context import compute_context
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
+from nnet3.nnet.parts import NetworkParts
+from nnet3.text import did_you_mean
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Nnet:
+    """A neural network: `nodes` in order (each component node right after its hidden input) and `components` by name.
+
+    Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists the nodes and components that no
+    output needs.
+    """
+
+    def __init__(self, nodes: Sequence[Node], components: dict[str, Component], warnings: Sequence[str] = ()):
+        self._parts = NetworkParts(tuple(nodes), dict(components))
+        self.warnings = list(warnings)
+
+    # ---- making and changing ----
+
+    @classmethod
+    def from_config(cls, text: str, *, source: str = "<config>", seed: int = 0) -> Self:
+        """A network from config text; initial parameters are drawn from `seed`. Raises ConfigError with a caret."""
+        nnet = cls((), {})
+        nnet.apply_config(text, source=source, seed=seed)
+        return nnet
+
+    def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
+        """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes."""
+        parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
+        self._replace(parts)
+        self.warnings = warnings
+
+    def _replace(self, parts: NetworkParts) -> None:
+        self._parts = parts
+        for name in ("_context", "node_number"):
+            self.__dict__.pop(name, None)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self._parts.nodes
+
+    @property
+    def components(self) -> dict[str, Component]:
+        """The components by name, in order of definition (the dictionary itself)."""
+        return self._parts.components
+
+    # ---- asking ----
+
+    @cached_property
+    def node_number(self) -> dict[str, int]:
+        """Position of each node by name."""
+        return {node.name: number for number, node in enumerate(self.nodes)}
+
+    def node(self, name: str) -> Node:
+        """The node of this name. Raises NetworkError if there is none."""
+        if name not in self.node_number:
+            hint = did_you_mean(name, self.node_number)
+            raise NetworkError(f"the network has no node '{name}'{'; ' + hint if hint else ''}")
+        return self.nodes[self.node_number[name]]
+
+    def component_of(self, node: ComponentNode) -> Component:
+        return self.components[node.component]
+
+    def node_dim(self, name: str) -> int:
+        """Number of columns of the node's value."""
+        return self._parts.dim(name)
+
+    @property
+    def input_names(self) -> list[str]:
+        return [node.name for node in self.nodes if isinstance(node, InputNode)]
+
+    @property
+    def output_names(self) -> list[str]:
+        return [node.name for node in self.nodes if node.is_output]
+
+    @property
+    def modulus(self) -> int:
+        """The period in t under which the network's structure repeats."""
+        return self._parts.modulus
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether it has nodes `output` and `input`, and no input besides these but `ivector` (config.md, section 8)."""
+        inputs = self.input_names
+        return "output" in self.output_names and "input" in inputs and (len(inputs) == 1 or "ivector" in inputs)
+
+    @cached_property
+    def _context(self) -> tuple[int, int]:
+        if not self.is_simple:
+            raise NetworkError(
+                "left and right context are defined for networks with an output 'output', an input 'input' and at "
+                f"most an 'ivector' besides; this one has inputs {self.input_names} and outputs {self.output_names}"
+            )
+        return compute_context(self._parts)
+
+    @property
+    def left_context(self) -> int:
+        """Frames of input needed to the left of an output frame, in the worst case over t modulo the modulus."""
+        return self._context[0]
+
+    @property
+    def right_context(self) -> int:
+        """Frames of input needed to the right of an output frame."""
+        return self._context[1]
+
+    @property
+    def num_parameters(self) -> int:
+        return sum(component.num_parameters for component in self.components.values())
+
+    def config_lines(self, *, dims: bool = False) -> list[str]:
+        """One line per node that is not a hidden input, as a model file holds them; with dims as info shows them."""
+        lines = []
+        for number, node in enumerate(self.nodes):
+            if isinstance(node, ComponentNode):
+                hidden = self.nodes[number - 1]
+                assert isinstance(hidden, DescriptorNode)
+                shown = f" input-dim={self.node_dim(hidden.name)} output-dim={self.node_dim(node.name)}" if dims else ""
+                lines.append(config_line(node, hidden, shown))
+            elif not isinstance(node, DescriptorNode):
+                lines.append(config_line(node))
+            elif node.is_output:
+                lines.append(config_line(node, None, f" dim={self.node_dim(node.name)}" if dims else ""))
+        return lines
+
+    def info(self) -> str:
+        """Kaldi's description of the network, one line per node and component (config.md 12.1)."""
+        lines = []
+        if self.is_simple:
+            lines += [f"left-context: {self.left_context}", f"right-context: {self.right_context}"]
+        lines += [f"num-parameters: {self.num_parameters}", f"modulus: {self.modulus}"]
+        lines += self.config_lines(dims=True)
+        lines += [f"component name={name} type={component.info()}" for name, component in self.components.items()]
+        return "\n".join(lines) + "\n"
+
+    def __str__(self) -> str:
+        return self.info()
+
+    def __repr__(self) -> str:
+        return f"<Nnet {len(self.nodes)} nodes, {len(self.components)} components, {self.num_parameters} parameters>"
+
+    # ---- whole-network operations on components ----
+
+    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
+        """Convert all components in place."""
+        for component in self.components.values():
+            component.to(dtype=dtype, device=device)
+        return self
+
+    def copy(self) -> Self:
+        """An independent copy, natural-gradient and random state included."""
+        twin = copy.copy(self)
+        twin._replace(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
+        twin.warnings = list(self.warnings)
+        return twin
+
+    def gradient_copy(self) -> Self:
+        """The same network with parameters and statistics zero, which collects plain gradients."""
+        twin = self.copy()
+        for component in twin.components.values():
+            component.scale_(0.0)
+            component.set_as_gradient()
+        return twin
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Set the underlying learning rate; each component multiplies it by its factor."""
+        for component in self.components.values():
+            component.set_learning_rate(rate)
+
+    def scale_(self, scale: float) -> None:
+        """Multiply all parameters and statistics."""
+        for component in self.components.values():
+            component.scale_(scale)
+
+    def add_(self, alpha: float, other: Nnet) -> None:
+        """Add alpha times another network of the same components, statistics included."""
+        if list(other.components) != list(self.components):
+            raise NetworkError("networks to be added must have the same components in the same order")
+        for name, component in self.components.items():
+            component.add_(alpha, other.components[name])
+
+    def zero_stats(self) -> None:
+        """Zero the statistics of all components."""
+        for component in self.components.values():
+            component.zero_stats()
+
+    def set_test_mode(self, test_mode: bool = True) -> None:
+        """Put batch-norm and dropout components in test mode (or back in training mode)."""
+        for component in self.components.values():
+            component.set_test_mode(test_mode)
+
+    def freeze_natural_gradient(self, frozen: bool) -> None:
+        for component in self.components.values():
+            component.freeze_natural_gradient(frozen)
+
+    def seed_random(self, seed: int) -> None:
+        """Make all later random draws (dropout, self-repair, statistics) a function of `seed`."""
+        for number, component in enumerate(self.components.values()):
+            component.seed_random(seed * 1_000_003 + number)

@@ -1,0 +1,175 @@
+"""From descriptor text as written to the three-level normal form (config.md, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from nnet3.errors import ConfigError, Span
+from nnet3.nnet.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.nnet.expression import Expression, parse_expression
+from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
+
+_SUM_LIKE = ("Sum", "Failover", "IfDefined", "Const")
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """Operators met on the way down that the leaf below will be wrapped in, outermost first."""
+
+    operators: tuple[Expression, ...] = ()
+    scale: float | None = None
+
+    def under(self, operator: Expression) -> _Pending:
+        return replace(self, operators=(*self.operators, operator))
+
+    def scaled(self, factor: float) -> _Pending:
+        return replace(self, scale=factor * (1.0 if self.scale is None else self.scale))
+
+
+def parse_descriptor(text: str | Span) -> Descriptor:
+    """The normalised descriptor of a text. Raises ConfigError at the place that cannot be normalised."""
+    span = text if isinstance(text, Span) else Span("<descriptor>", 1, 1, len(text), text)
+    return normalize(parse_expression(span))
+
+
+def normalize(expression: Expression) -> Descriptor:
+    """Append to the top, sums below it, index operators at the leaves."""
+    parts = []
+    for number in range(_num_append_terms(expression)):
+        part = _to_sum(_append_term(expression, number), _Pending())
+        _check_scales(part)
+        parts.append(part)
+    return Descriptor(tuple(parts))
+
+
+def _num_append_terms(expression: Expression) -> int:
+    if expression.kind in ("node", "Const"):
+        return 1
+    counts = [_num_append_terms(argument) for argument in expression.arguments]
+    if expression.kind == "Append":
+        return sum(counts)
+    for argument, count in zip(expression.arguments, counts, strict=True):
+        if count != counts[0]:
+            message = (
+                f"the arguments of {expression.kind} have {counts[0]} and {count} Append terms: they must be equal"
+            )
+            raise ConfigError(message, argument.span)
+    return counts[0]
+
+
+def _append_term(expression: Expression, number: int) -> Expression:
+    """The expression with every Append replaced by its term `number`."""
+    if expression.kind == "Append":
+        for argument in expression.arguments:
+            count = _num_append_terms(argument)
+            if number < count:
+                return _append_term(argument, number)
+            number -= count
+    if not expression.arguments:
+        return expression
+    return replace(expression, arguments=tuple(_append_term(argument, number) for argument in expression.arguments))
+
+
+def _to_sum(expression: Expression, pending: _Pending) -> SumDescriptor:
+    """Sum-like expressions take what is pending inside; anything else becomes a leaf."""
+    kind, arguments = expression.kind, expression.arguments
+    if kind == "Sum":
+        terms = [_to_sum(argument, pending) for argument in arguments]
+        result = terms[-1]
+        for term in reversed(terms[:-1]):
+            result = Sum(term, result, expression.span)
+        return result
+    if kind in ("Failover", "IfDefined") and pending.scale is not None:
+        raise ConfigError(f"Scale cannot be applied to {kind}: scale its arguments instead", expression.span)
+    if kind == "Failover":
+        left, right = (_to_sum(argument, pending) for argument in arguments)
+        if left.constant != right.constant:
+            message = f"the two sides of Failover add different constants: {left.constant:g} and {right.constant:g}"
+            raise ConfigError(message, expression.span)
+        return Failover(left, right, expression.span)
+    if kind == "IfDefined":
+        inner = _to_sum(arguments[0], pending)
+        if inner.constant != 0.0 or isinstance(inner, Const):
+            raise ConfigError("Const cannot stand inside IfDefined", expression.span)
+        return IfDefined(inner)
+    if kind == "Const":
+        return _const(expression, pending)
+    if kind == "Scale":
+        return _to_sum(arguments[0], pending.scaled(expression.numbers[0]))
+    if kind in ("Offset", "Round", "ReplaceIndex") or (kind == "Switch" and len(arguments) == 1):
+        return _to_sum(arguments[0], pending.under(expression))
+    return Simple(_wrap(expression, pending))
+
+
+def _const(expression: Expression, pending: _Pending) -> Const:
+    if pending.operators:
+        message = f"Const cannot stand inside {pending.operators[-1].kind}: its value has no index"
+        raise ConfigError(message, expression.span)
+    if pending.scale is not None:
+        raise ConfigError("Scale cannot be applied to Const: write the product", expression.span)
+    value, size = expression.numbers
+    return Const(value, int(size))
+
+
+def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
+    """The leaf (a node, or a Switch of several) inside the pending operators, with neighbouring offsets merged."""
+    if leaf.kind == "Switch":
+        if pending.scale is not None:
+            raise ConfigError("Scale cannot be applied to Switch: scale its arguments instead", leaf.span)
+        result: ForwardingDescriptor = Switch(tuple(_to_forwarding(argument) for argument in leaf.arguments))
+    else:
+        result = NodeReference(leaf.word, 1.0 if pending.scale is None else pending.scale, leaf.span)
+    for operator in reversed(pending.operators):
+        result = _WRAPPERS[operator.kind](result, operator)
+    return result
+
+
+def _to_forwarding(expression: Expression) -> ForwardingDescriptor:
+    """An argument of a Switch of several: it must come out as a single forwarding descriptor."""
+    if expression.kind in _SUM_LIKE:
+        raise ConfigError(f"{expression.kind} cannot stand inside a Switch of several arguments", expression.span)
+    inner = _to_sum(expression, _Pending())
+    if not isinstance(inner, Simple):
+        raise ConfigError("a sum cannot stand inside a Switch of several arguments", expression.span)
+    return inner.source
+
+
+def _wrap_offset(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
+    t_offset, x_offset = (int(number) for number in operator.numbers)
+    if isinstance(source, Offset):
+        t_offset, x_offset, source = t_offset + source.t_offset, x_offset + source.x_offset, source.source
+    return Offset(source, t_offset, x_offset) if t_offset or x_offset else source
+
+
+def _wrap_round(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
+    return Round(source, int(operator.numbers[0]))
+
+
+def _wrap_replace_index(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
+    return ReplaceIndex(source, operator.word, int(operator.numbers[0]))
+
+
+def _wrap_switch(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
+    return Switch((source,))
+
+
+_WRAPPERS: dict[str, Callable[[ForwardingDescriptor, Expression], ForwardingDescriptor]] = {
+    "Offset": _wrap_offset,
+    "Round": _wrap_round,
+    "ReplaceIndex": _wrap_replace_index,
+    "Switch": _wrap_switch,
+}
+
+
+def _check_scales(part: SumDescriptor) -> None:
+    """Within one Append part a node may occur with one scale only."""
+    scales: dict[str, float] = {}
+    for forward in part.forwards():
+        for reference in forward.nodes():
+            known = scales.setdefault(reference.node, reference.scale)
+            if known != reference.scale:
+                message = (
+                    f"node '{reference.node}' occurs with two scales, {known:g} and {reference.scale:g}, in one part"
+                )
+                raise ConfigError(message, reference.span, "pass it through a NoOpComponent to scale it twice")

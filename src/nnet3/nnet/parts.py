@@ -1,0 +1,59 @@
+"""NetworkParts: the nodes and components of a network as one value, and what follows from them alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nnet3.components import Component
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+
+
+@dataclass(frozen=True)
+class NetworkParts:
+    nodes: tuple[Node, ...] = ()
+    components: dict[str, Component] | None = None  # by name, in order of definition
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "components", dict(self.components or {}))
+
+    @cached_property
+    def node_number(self) -> dict[str, int]:
+        return {node.name: number for number, node in enumerate(self.nodes)}
+
+    def component(self, node: ComponentNode) -> Component:
+        assert self.components is not None
+        return self.components[node.component]
+
+    def dim(self, name: str) -> int:
+        """Number of columns of a node's value. Raises ConfigError where a descriptor's terms differ."""
+        node = self.nodes[self.node_number[name]]
+        if isinstance(node, ComponentNode):
+            return self.component(node).output_dim
+        if isinstance(node, DescriptorNode):
+            return node.descriptor.dim(self.dim)
+        assert isinstance(node, InputNode | DimRangeNode)
+        return node.dim
+
+    @cached_property
+    def modulus(self) -> int:
+        return math.lcm(1, *(n.descriptor.modulus for n in self.nodes if isinstance(n, DescriptorNode)))
+
+    def sources(self, number: int) -> list[int]:
+        """Numbers of the nodes that node `number` may need values of."""
+        node = self.nodes[number]
+        if isinstance(node, DescriptorNode):
+            return sorted({self.node_number[ref.node] for ref in node.descriptor.node_references()})
+        if isinstance(node, DimRangeNode):
+            return [self.node_number[node.source]]
+        if isinstance(node, ComponentNode) and has_input(self.component(node)):
+            return [number - 1]
+        return []
+
+
+def has_input(component: Component) -> bool:
+    """Whether a component looks at its input at all (a ConstantComponent does not)."""
+    return component.wanted_inputs(np.zeros((1, 3), np.int32)).shape[1] > 0
