@@ -1,5 +1,9 @@
 """Components: the parts of a network that compute. One family a file; natural gradient."""
 
+# every family, so that its types are registered
+from nnet3.components import rectified_linear as rectified_linear
+from nnet3.components import sigmoid_tanh as sigmoid_tanh
+from nnet3.components import softmax as softmax
 from nnet3.components.base import Component, Properties
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import COMPONENT_TYPES, create, create_from_line, read, read_from
