@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from call_count import count_calls
 from nnet3.index import NO_TIME, CindexLookup, as_index_table
 
 Row = tuple[int, int, int]
@@ -47,6 +45,15 @@ def test_an_empty_lookup_knows_nothing() -> None:
     assert CindexLookup([0]).lookup(as_index_table([])).tolist() == []
 
 
+def test_rows_just_outside_the_block_of_those_that_were_inserted() -> None:
+    lookup = CindexLookup([0, 1, 2])
+    block = as_index_table([(n, t, x) for n in range(3) for t in range(4) for x in range(2)])
+    lookup.insert(block, np.arange(len(block), dtype=np.int32))
+    outside = [(n, t, x) for n in range(-1, 4) for t in range(-1, 5) for x in range(-1, 3)]
+    outside = [row for row in outside if list(row) not in block.tolist()]
+    assert lookup.lookup(as_index_table(outside)).tolist() == [-1] * len(outside)
+
+
 def test_scattered_times_take_little_memory() -> None:
     lookup = CindexLookup(range(100))
     table = as_index_table([(n, t) for n in range(100) for t in (0, 10**9)])
@@ -69,21 +76,6 @@ def test_an_unannounced_n_is_our_own_bug() -> None:
         CindexLookup([0, 2]).insert(as_index_table([(1, 0)]), np.zeros(1, dtype=np.int32))
 
 
-def count_calls(function: Any, *args: Any) -> int:
-    calls = 0
-
-    def profile(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        function(*args)
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 def grow_backwards(num_n: int, stride: int) -> None:
     """Ask for and insert the rows of one more time step of each sequence, hop by hop, as a recurrent net does."""
     lookup = CindexLookup(np.arange(num_n))
@@ -98,6 +90,18 @@ def grow_backwards(num_n: int, stride: int) -> None:
 @pytest.mark.parametrize("stride", [1, 10**7])
 def test_the_number_of_calls_does_not_depend_on_the_number_of_sequences(stride: int) -> None:
     assert count_calls(grow_backwards, 2, stride) == count_calls(grow_backwards, 200, stride)
+
+
+@pytest.mark.parametrize("column", [1, 2])
+@pytest.mark.parametrize("step", [1, -1])
+def test_the_grid_seldom_grows(column: int, step: int) -> None:
+    lookup, row, id_of_row = CindexLookup([0]), np.zeros((1, 3), dtype=np.int32), np.zeros(1, dtype=np.int32)
+    calls = []
+    for hop in range(500):
+        row[0, column] = hop * step
+        calls.append(count_calls(lookup.insert, row, id_of_row))
+    growths = sum(count > min(calls) for count in calls)
+    assert 0 < growths <= 10  # 2**9 > 500
 
 
 def test_many_hops_and_many_rows_are_fast() -> None:

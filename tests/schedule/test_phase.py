@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import sys
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from call_count import count_calls
 from nnet3.errors import RequestError
 from nnet3.schedule import CycleError, phases
 
@@ -118,21 +116,6 @@ def test_a_layer_above_a_recurrence_is_one_phase() -> None:
     phase = phases(*recurrent_layer(2, 5)).reshape(2, 5, 2)
     assert phase[0].tolist() == [[t, t] for t in range(5)]
     assert np.all(phase[1] == 5)
-
-
-def count_calls(function: Any, *args: Any) -> int:
-    calls = 0
-
-    def profile(frame: FrameType, event: str, arg: Any) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    sys.setprofile(profile)
-    try:
-        function(*args)
-    finally:
-        sys.setprofile(None)
-    return calls
 
 
 def test_the_number_of_calls_does_not_depend_on_the_number_of_sequences() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from call_count import count_calls
 from nnet3.schedule import (
     NO_ITEM,
     DirectedGraph,
@@ -237,6 +235,18 @@ def test_nodes_may_gather_their_own_inputs() -> None:
     assert [str(step) for step in steps[:2]] == ["input: node 0, 2 rows", "computing: node 1, 2 rows"]
 
 
+def test_nodes_of_a_recurrence_take_turns() -> None:
+    steps = make_steps(
+        node_of_item=np.array([0, 0, 0, 1, 1, 1]),
+        phase_of_item=np.array([4, 0, 2, 1, 5, 3]),
+        rank_of_item=np.arange(6),
+        kind_of_node=np.array([StepKind.COMPUTING, StepKind.COMPUTING]),
+        given_inputs=[],
+        given_outputs=[],
+    )
+    assert [step.items.tolist() for step in steps] == [[1], [3], [2], [5], [0], [4]]
+
+
 def test_a_view_says_which_step_it_is_of() -> None:
     step = Step(3, np.zeros(2, dtype=np.int32), StepKind.VIEW, source=7)
     assert str(step) == "view of step 7: node 3, 2 rows"
@@ -276,18 +286,4 @@ def wide_steps(num_n: int) -> None:
 
 
 def test_the_number_of_calls_does_not_depend_on_the_number_of_sequences() -> None:
-    counts = []
-    for num_n in (2, 200):
-        calls = 0
-
-        def profile(frame: FrameType, event: str, arg: Any) -> None:
-            nonlocal calls
-            calls += event in ("call", "c_call")
-
-        sys.setprofile(profile)
-        try:
-            wide_steps(num_n)
-        finally:
-            sys.setprofile(None)
-        counts.append(calls)
-    assert counts[0] == counts[1]
+    assert count_calls(wide_steps, 2) == count_calls(wide_steps, 200)

@@ -104,14 +104,13 @@ def has_duplicates(table: IndexTable) -> bool:
 
 def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
     """For each query row the number of the first equal row of the table, or -1: shape (len(queries),)."""
-    if len(table) == 0:
-        return np.full(len(queries), -1, dtype=np.intp)
     keys = pack_keys(np.concatenate([table, queries]))
-    table_keys, query_keys = keys[: len(table)], keys[len(table) :]
-    by_key = np.argsort(table_keys, kind="stable")
-    place = np.searchsorted(table_keys, query_keys, sorter=by_key)
-    row = by_key[np.minimum(place, len(table) - 1)]
-    return np.where(table_keys[row] == query_keys, row, -1)
+    by_key = np.argsort(keys, kind="stable")  # of equal rows, those of the table come first
+    starts_run = np.append(True, keys[by_key[1:]] != keys[by_key[:-1]])[: len(keys)]
+    first_equal = np.empty(len(keys), dtype=np.intp)
+    first_equal[by_key] = by_key[starts_run][np.cumsum(starts_run) - 1]
+    row = first_equal[len(table) :]
+    return np.where(row < len(table), row, -1)
 
 
 def _columns(order: str) -> list[int]:
