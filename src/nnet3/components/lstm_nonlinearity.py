@@ -1,0 +1,270 @@
+"""LstmNonlinearityComponent: everything in an LSTM that is not an affine transform (components.md 10.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_matrix, read_vector, write_matrix, write_vector
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
+from nnet3.components.summary import format_number, rms, summarize_vector
+from nnet3.components.updatable import UpdatableComponent
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+_TANH_THRESHOLD, _SIGMOID_THRESHOLD, _REPAIR_SCALE = 0.2, 0.05, 1e-5
+_VALUE_NAMES = ("i_t_sigmoid", "f_t_sigmoid", "c_t_tanh", "o_t_sigmoid", "m_t_tanh")
+_PEEPHOLE_NAMES = ("w_ic", "w_fc", "w_oc")
+_sigmoid_backward = torch.ops.aten.sigmoid_backward  # (g, s): g s (1 - s)
+_tanh_backward = torch.ops.aten.tanh_backward  # (g, t): g (1 - t^2)
+
+
+@register
+class LstmNonlinearityComponent(UpdatableComponent):
+    """Gates, cell and output of an LSTM from their affine parts; C = cell_dim.
+
+    Input columns [I | F | Cp | O | c'] and, with use_dropout, three scales of gates, i_s, f_s and o_s; output [c | m].
+    Parameter: params (3, C), the peephole weights w_ic, w_fc, w_oc.
+
+    Statistics are of the five values i, f, tanh(Cp), o, tanh(c): value_sum (5, C), deriv_sum (5, C), count (rows) and
+    self_repair_total (5,). They are stored by `backward`, in the component to update.
+    """
+
+    type_name = "LstmNonlinearityComponent"
+    properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
+    parameter_names = ("params",)
+    preconditioner_names = ("preconditioner",)
+    statistic_names = ("value_sum", "deriv_sum", "self_repair_total", "count")
+
+    def __init__(self, params: Tensor, self_repair_config: tuple[float, ...], use_dropout: bool) -> None:
+        super().__init__()
+        self.params = params
+        self.cell_dim = params.shape[1]
+        self.use_dropout = use_dropout
+        self.input_dim = 5 * self.cell_dim + 3 * use_dropout
+        self.output_dim = 2 * self.cell_dim
+        self.self_repair_config = self_repair_config  # five thresholds, five scales
+        self.value_sum = torch.zeros(5, self.cell_dim, dtype=torch.float64)
+        self.deriv_sum = torch.zeros(5, self.cell_dim, dtype=torch.float64)
+        self.self_repair_total = torch.zeros(5, dtype=torch.float64)
+        self.count = 0.0
+        self.preconditioner = OnlineNaturalGradient(rank=20, update_period=2, num_samples_history=1000.0)
+
+    # ---- configuration and files ----
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        cell_dim = line.integer("cell-dim", minimum=1)
+        use_dropout = line.boolean("use-dropout", False)
+        stddev = line.number("param-stddev", 1.0, minimum=0.0)
+        tanh = line.number("tanh-self-repair-threshold", _TANH_THRESHOLD, minimum=0.0, maximum=1.0)
+        sigmoid = line.number("sigmoid-self-repair-threshold", _SIGMOID_THRESHOLD, minimum=0.0, maximum=0.25)
+        scale = line.number("self-repair-scale", _REPAIR_SCALE, minimum=0.0, maximum=0.1)
+        thresholds = (sigmoid, sigmoid, tanh, sigmoid, tanh)
+        component = cls(rng.normal_tensor(3, cell_dim) * stddev, thresholds + 5 * (scale,), use_dropout)
+        component.configure_updatable(line)
+        return component
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        header = UpdatableComponent()
+        header.read_header(reader)
+        reader.expect("<Params>")
+        params = read_matrix(reader, "<Params>", rows=3)
+        cell_dim = params.shape[1]
+        reader.expect("<ValueAvg>")
+        value_average = read_matrix(reader, "<ValueAvg>", 5, cell_dim).double()
+        reader.expect("<DerivAvg>")
+        deriv_average = read_matrix(reader, "<DerivAvg>", 5, cell_dim).double()
+        reader.expect("<SelfRepairConfig>")
+        config = read_vector(reader, "<SelfRepairConfig>", 10)
+        reader.expect("<SelfRepairProb>")
+        repaired = read_vector(reader, "<SelfRepairProb>", 5).double()
+        use_dropout = reader.accept("<UseDropout>") and reader.boolean()
+        component = cls(params, tuple(config.tolist()), use_dropout)
+        component.copy_header(header)
+        reader.expect("<Count>")
+        component.count = reader.real()
+        reader.expect("</LstmNonlinearityComponent>")
+        component.value_sum = value_average * component.count
+        component.deriv_sum = deriv_average * component.count
+        component.self_repair_total = repaired * (component.count * cell_dim)
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        self.write_header(writer)
+        count = self.count or 1.0
+        for token, matrix in (
+            ("<Params>", self.params),
+            ("<ValueAvg>", self.value_sum / count),
+            ("<DerivAvg>", self.deriv_sum / count),
+        ):
+            writer.token(token)
+            write_matrix(writer, matrix)
+        writer.token("<SelfRepairConfig>")
+        writer.vector(self.self_repair_config)
+        writer.token("<SelfRepairProb>")
+        write_vector(writer, self.self_repair_total / (count * self.cell_dim))
+        if self.use_dropout:
+            writer.token("<UseDropout>")
+            writer.boolean(True)
+        writer.token("<Count>")
+        writer.double(self.count)
+
+    def info(self) -> str:
+        text = f"{super().info()}, cell-dim={self.cell_dim}, use-dropout={str(self.use_dropout).lower()}"
+        text += "".join(rms(name, row) for name, row in zip(_PEEPHOLE_NAMES, self.params, strict=True))
+        if self.count > 0:
+            text += f", count={format_number(self.count, 3)}"
+        for k, name in enumerate(_VALUE_NAMES):
+            threshold, scale = self.self_repair_config[k], self.self_repair_config[k + 5]
+            text += f", {name}={{ self-repair-lower-threshold={format_number(threshold)}"
+            text += f", self-repair-scale={format_number(scale)}"
+            if self.count > 0:
+                repaired = float(self.self_repair_total[k]) / (self.count * self.cell_dim)
+                text += f", self-repaired-proportion={format_number(repaired)}"
+                text += f", value-avg={summarize_vector((self.value_sum[k] / self.count).cpu())}"
+                text += f", deriv-avg={summarize_vector((self.deriv_sum[k] / self.count).cpu())}"
+            text += " }"
+        return text
+
+    # ---- arithmetic ----
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        """i = sigma(I + w_ic c'); f = sigma(F + w_fc c'); c = f_s f c' + i_s i tanh(Cp);
+        o = sigma(O + w_oc c); m = o_s o tanh(c)"""
+        dim = self.cell_dim
+        parts = x[:, : 5 * dim].unflatten(1, (5, dim))
+        previous = parts[:, 4]
+        c, m = y[:, :dim], y[:, dim:]
+        gates = torch.addcmul(parts[:, :2], previous.unsqueeze(1), self.params[:2]).sigmoid_()  # (rows, 2, dim): i, f
+        if self.use_dropout:
+            gates.mul_(x[:, 5 * dim : 5 * dim + 2].unsqueeze(2))
+        torch.mul(gates[:, 1], previous, out=c)
+        c.addcmul_(gates[:, 0], parts[:, 2].tanh())
+        o = torch.addcmul(parts[:, 3], self.params[2], c).sigmoid_()
+        if self.use_dropout:
+            o.mul_(x[:, 5 * dim + 2 :])
+        torch.tanh(c, out=m)
+        m.mul_(o)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        """With r_k the self-repair terms of the values i, f, tanh(Cp), o, tanh(c) and `in` for what a sigmoid is of:
+
+        do_in = o (1 - o) o_s tanh(c) dm - (2o - 1) r_3
+        dc    = (1 - tanh(c)^2) o_s o dm + dc_out + do_in w_oc - tanh(c) r_4
+        di_in = dc i_s tanh(Cp) i (1 - i) - (2i - 1) r_0
+        df_in = dc f_s c' f (1 - f) - (2f - 1) r_1
+        dCp   = (1 - tanh(Cp)^2) i_s i dc - tanh(Cp) r_2
+        dc'   = w_ic di_in + w_fc df_in + f_s f dc
+        """
+        if to_update is None and x_deriv is None:
+            return
+        dim = self.cell_dim
+        previous = x[:, 4 * dim : 5 * dim]
+        values, scaled_forget = self._values(x)
+        i, f, candidate, o, tanh_c = values.unbind(1)
+        i_s, f_s, o_s = x[:, 5 * dim :].split(1, dim=1) if self.use_dropout else (None, None, None)
+        repair = self._self_repair(values)
+
+        deriv = values.new_empty(values.shape) if x_deriv is None else x_deriv[:, : 5 * dim].unflatten(1, (5, dim))
+        dm = _scaled(y_deriv[:, dim:], o_s)
+        deriv[:, 3] = _sigmoid_backward(tanh_c * dm, o)
+        if repair is not None:
+            deriv[:, 3].sub_(repair[:, 3])
+        dc = _tanh_backward(o * dm, tanh_c).add_(y_deriv[:, :dim]).addcmul_(deriv[:, 3], self.params[2])
+        if repair is not None:
+            dc.sub_(repair[:, 4])
+        dc_i = _scaled(dc, i_s)
+        deriv[:, 0] = _sigmoid_backward(dc_i * candidate, i)
+        deriv[:, 1] = _sigmoid_backward(_scaled(dc, f_s) * previous, f)
+        deriv[:, 2] = _tanh_backward(dc_i * i, candidate)
+        if repair is not None:
+            deriv[:, :3].sub_(repair[:, :3])
+        if x_deriv is not None:
+            previous_deriv = torch.mul(scaled_forget, dc, out=deriv[:, 4])
+            previous_deriv.addcmul_(deriv[:, 0], self.params[0]).addcmul_(deriv[:, 1], self.params[1])
+            x_deriv[:, 5 * dim :] = 0.0
+        if to_update is not None:
+            assert isinstance(to_update, LstmNonlinearityComponent)
+            to_update._store_backward_stats(values, self._is_repaired())
+            c = torch.addcmul(scaled_forget * previous, _scaled(i, i_s), candidate)
+            to_update._update(deriv, previous, c)
+
+    def _values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """(rows, 5, C): i, f, tanh(Cp), o, tanh(c); and f_s f (rows, C)."""
+        dim = self.cell_dim
+        parts = x[:, : 5 * dim].unflatten(1, (5, dim))
+        previous = parts[:, 4]
+        values = x.new_empty(x.shape[0], 5, dim)
+        torch.addcmul(parts[:, :2], previous.unsqueeze(1), self.params[:2], out=values[:, :2]).sigmoid_()
+        torch.tanh(parts[:, 2], out=values[:, 2])
+        i, f = values[:, 0], values[:, 1]
+        if self.use_dropout:
+            i, f = i * x[:, 5 * dim : 5 * dim + 1], f * x[:, 5 * dim + 1 : 5 * dim + 2]
+        c = torch.addcmul(f * previous, i, values[:, 2])
+        torch.addcmul(parts[:, 3], self.params[2], c, out=values[:, 3]).sigmoid_()
+        torch.tanh(c, out=values[:, 4])
+        return values, f
+
+    # ---- self-repair, statistics and update ----
+
+    def _is_repaired(self) -> Tensor:
+        """(5, C): where the average derivative of a value is below its threshold."""
+        thresholds = self.deriv_sum.new_tensor(self.self_repair_config[:5])
+        return self.deriv_sum < (thresholds * (1.0 + self.count)).unsqueeze(1)
+
+    def _self_repair(self, values: Tensor) -> Tensor | None:
+        """What to subtract from the derivatives, (rows, 5, C): (2v - 1) r_k for sigmoids, v r_k for tanh."""
+        if not any(self.self_repair_config[5:]):
+            return None
+        scales = values.new_tensor(self.self_repair_config[5:]).unsqueeze(1)
+        factor = torch.where(self._is_repaired(), scales, 0.0)
+        result = values * factor
+        for k in (0, 1, 3):
+            result[:, k].mul_(2.0).sub_(factor[k])
+        return result
+
+    def _store_backward_stats(self, values: Tensor, is_repaired: Tensor) -> None:
+        rows = values.shape[0]
+        self.count += rows
+        self.value_sum.add_(values.sum(0))
+        squares = values.square()
+        for k in (0, 1, 3):
+            self.deriv_sum[k].add_((values[:, k] - squares[:, k]).sum(0))
+        for k in (2, 4):
+            self.deriv_sum[k].add_((1.0 - squares[:, k]).sum(0))
+        self.self_repair_total.add_(is_repaired.sum(1), alpha=rows)
+
+    def _update(self, deriv: Tensor, previous: Tensor, c: Tensor) -> None:
+        """dw_ic = sum c' di_in; dw_fc = sum c' df_in; dw_oc = sum c do_in"""
+        inputs = (deriv[:, :2] * previous.unsqueeze(1)).sum(0)
+        output = (deriv[:, 3] * c).sum(0)
+        params_deriv = torch.cat([inputs, output.unsqueeze(0)])
+        if self.is_gradient:
+            self.params.add_(params_deriv, alpha=self.learning_rate)
+            return
+        params_deriv, scale = self.preconditioner.precondition(params_deriv)
+        self.params.add_(params_deriv * (scale * self.learning_rate).to(params_deriv))
+
+
+def _scaled(matrix: Tensor, scale: Tensor | None) -> Tensor:
+    return matrix if scale is None else matrix * scale

@@ -1,0 +1,144 @@
+"""GruNonlinearityComponent and OutputGruNonlinearityComponent: derivatives, self-repair, configuration and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from components.finite_differences import check_derivatives
+from nnet3 import components
+from nnet3.components.gru_nonlinearity import GruComponent
+from nnet3.errors import ConfigError, ModelFormatError
+
+GRU, OUTPUT_GRU = "GruNonlinearityComponent", "OutputGruNonlinearityComponent"
+STORING, NOT_STORING = 1, 0  # seeds whose first draw is below and above one half
+
+
+def gru(type_name: str, config: str) -> GruComponent:
+    component = components.create(type_name, config, seed=1)
+    assert isinstance(component, GruComponent)
+    return component
+
+
+@pytest.mark.parametrize(
+    ("type_name", "config"),
+    [
+        (GRU, "cell-dim=5 recurrent-dim=3 self-repair-scale=0"),
+        (GRU, "cell-dim=4 self-repair-scale=0"),
+        (OUTPUT_GRU, "cell-dim=4 self-repair-scale=0"),
+    ],
+)
+def test_derivatives(type_name: str, config: str) -> None:
+    check_derivatives(gru(type_name, config), rows=8)
+
+
+def test_gru_without_projection_reads_the_cell_twice() -> None:
+    component = gru(GRU, "cell-dim=3")
+    z, r, hpart, c = torch.rand(4, 3), torch.rand(4, 3), torch.randn(4, 3), torch.randn(4, 3)
+    y, _ = component.propagate(torch.cat([z, r, hpart, c], dim=1))
+    h = torch.tanh(hpart + (r * c) @ component.parameters()["w_h"].t())
+    torch.testing.assert_close(y, torch.cat([h, (1 - z) * h + z * c], dim=1))
+
+
+@pytest.mark.parametrize("type_name", [GRU, OUTPUT_GRU])
+def test_self_repair_is_part_of_the_derivative_when_drawn(type_name: str) -> None:
+    component = gru(type_name, "cell-dim=3 self-repair-scale=0.01 self-repair-threshold=0.9")
+    x = torch.rand(6, component.input_dim)
+    hpart = slice(6, 9) if type_name == GRU else slice(3, 6)
+    x[:, hpart] += torch.tensor([3.0, 0.0, 0.0])  # only the first dimension saturates
+    for name in component.parameters():
+        getattr(component, name).zero_()
+    y, _ = component.propagate(x)
+    results = {}
+    for seed in (STORING, NOT_STORING):
+        component.seed_random(seed)
+        delta = component.gradient_copy()
+        x_deriv = component.backprop(x, y, torch.zeros(6, 6), to_update=delta)
+        results[seed] = (delta.count, delta.self_repair_total, x_deriv)
+    assert results[NOT_STORING][:2] == (0, 0)
+    assert not results[NOT_STORING][2].any()
+    count, total, x_deriv = results[STORING]
+    repaired = (1 - y[:, :3] ** 2).mean(0) < 0.9
+    assert repaired[0]
+    assert (count, total) == (6, float(repaired.sum()))
+    torch.testing.assert_close(x_deriv[:, hpart], -0.02 * y[:, :3] * repaired)
+    assert not component.backprop(x, y, torch.zeros(6, 6)).any()  # nothing to update: no self-repair
+
+
+@pytest.mark.parametrize("type_name", [GRU, OUTPUT_GRU])
+def test_update_is_preconditioned_unless_it_collects_gradients(type_name: str) -> None:
+    component = gru(type_name, "cell-dim=6 self-repair-scale=0")
+    x = torch.rand(40, component.input_dim)
+    y, _ = component.propagate(x)
+    y_deriv = torch.randn(40, 12)
+    gradient, updated = component.gradient_copy(), component.copy()
+    updated.set_learning_rate(1.0)
+    component.backprop(x, y, y_deriv, to_update=gradient)
+    component.backprop(x, y, y_deriv, to_update=updated)
+    change = updated.parameters()["w_h"] - component.parameters()["w_h"]
+    plain = gradient.parameters()["w_h"]
+    cosine = float((change * plain).sum() / change.norm() / plain.norm())
+    assert 0.5 < cosine < 0.999
+    updated.freeze_natural_gradient(True)
+    assert all(getattr(updated, name).frozen for name in updated.preconditioner_names)
+
+
+@pytest.mark.parametrize("type_name", [GRU, OUTPUT_GRU])
+def test_written_file_is_read_back(type_name: str, tmp_path: Path) -> None:
+    component = gru(type_name, "cell-dim=4 update-period=3 alpha=2 learning-rate-factor=0.5")
+    x = torch.rand(5, component.input_dim)
+    y, _ = component.propagate(x)
+    component.seed_random(STORING)
+    component.backprop(x, y, torch.zeros(5, 8), to_update=component)
+    for binary in (True, False):
+        component.write(str(tmp_path / "a"), binary=binary)
+        again = components.read(tmp_path / "a")
+        again.write(str(tmp_path / "b"), binary=binary)
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+        assert isinstance(again, GruComponent)
+        assert again.count == 5
+        torch.testing.assert_close(again.value_sum, component.value_sum, rtol=1e-6, atol=1e-6)
+        assert again.info() == component.info()
+        assert "count=5, self-repaired-proportion=" in again.info()
+
+
+@pytest.mark.parametrize(
+    ("type_name", "config", "message"),
+    [
+        (GRU, "", "'cell-dim=' is missing"),
+        (GRU, "cell-dim=4 recurrent-dim=5", "'recurrent-dim' must be <= 4"),
+        (GRU, "cell-dim=4 recurrent-dim=0", "'recurrent-dim' must be from 1 to 4"),
+        (GRU, "cell-dim=4 rank-in=0", "'rank-in' must be >= 1"),
+        (GRU, "cell-dim=4 alpha=0", "'alpha' must be > 0"),
+        (OUTPUT_GRU, "cell-dim=-4", "'cell-dim' must be >= 1"),
+        (OUTPUT_GRU, "cell-dim=4 self-repair-scale=-1", "'self-repair-scale' must be >= 0"),
+        (OUTPUT_GRU, "cell-dim=4 recurrent-dim=2", "unknown key 'recurrent-dim'"),
+    ],
+)
+def test_bad_configs(type_name: str, config: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        gru(type_name, config)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "old", "new", "message"),
+    [
+        (GRU, "<CellDim> 4", "<CellDim> 0", "<CellDim> must be >= 1"),
+        (GRU, "<RecurrentDim> 4", "<RecurrentDim> 5", "<RecurrentDim> must be at most 4"),
+        (GRU, "<RecurrentDim> 4", "<RecurrentDim> 3", "<w_h> must be 4 x 3"),
+        (GRU, "<UpdatePeriod> 4", "<UpdatePeriod> 0", "<UpdatePeriod> must be >= 1"),
+        (OUTPUT_GRU, "<CellDim> 4", "<CellDim> 3", "<w_h> must have 3 elements"),
+        (OUTPUT_GRU, "<Alpha> 4", "<Alpha> -1", "<Alpha> must be > 0"),
+    ],
+)
+def test_bad_files(type_name: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    gru(type_name, "cell-dim=4").write(str(tmp_path / "component"), binary=False)
+    text = (tmp_path / "component").read_text()
+    assert old in text
+    (tmp_path / "component").write_text(text.replace(old, new))
+    with pytest.raises(ModelFormatError) as caught:
+        components.read(tmp_path / "component")
+    assert message in str(caught.value)
