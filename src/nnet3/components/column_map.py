@@ -1,0 +1,179 @@
+"""Types that send each input column to one output column: SumGroup and Permute (components.md 4.4, 4.5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+_MOST_COLUMNS = 2**31 - 1
+
+
+@register
+class SumGroupComponent(Component):
+    """y_j = sum of the j-th group of neighbouring inputs; `sizes` (output_dim) are the sizes of the groups."""
+
+    type_name = "SumGroupComponent"
+    properties = Properties.SIMPLE
+
+    def __init__(self, sizes: np.ndarray):
+        super().__init__()
+        self.sizes = np.asarray(sizes, dtype=np.int64)
+        self.input_dim, self.output_dim = int(self.sizes.sum()), len(self.sizes)
+        self._equal_sizes = bool((self.sizes == self.sizes[0]).all())
+        self._group_of_column: Tensor | None = None  # (input_dim,), made when first needed
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        if line.has("sizes"):
+            sizes = line.integers("sizes")
+            if not sizes or min(sizes) <= 0 or sum(sizes) > _MOST_COLUMNS:
+                raise line.error(f"'sizes' must be positive integers, got '{line.string('sizes')}'", "sizes")
+            return cls(np.array(sizes))
+        input_dim = line.integer("input-dim", minimum=1)
+        output_dim = line.integer("output-dim", minimum=1)
+        if input_dim % output_dim != 0:
+            message = f"'input-dim' must be a multiple of output-dim={output_dim}, got {input_dim}"
+            raise line.error(message, "input-dim")
+        return cls(np.full(output_dim, input_dim // output_dim))
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        reader.expect("<Sizes>")
+        start = reader.position
+        sizes = reader.int_vector().astype(np.int64)
+        if sizes.size == 0 or sizes.min() <= 0:
+            raise reader.error_at(start, "<Sizes> must be positive integers")
+        if sizes.sum() > _MOST_COLUMNS:
+            raise reader.error_at(start, f"<Sizes> add up to {sizes.sum()}, which is too much")
+        reader.expect("</SumGroupComponent>", "<SumGroupComponent>")  # old versions wrote the opening token twice
+        return cls(sizes)
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<Sizes>")
+        writer.int_vector(self.sizes)
+
+    def _groups(self, device: torch.device) -> Tensor:
+        if self._group_of_column is None or self._group_of_column.device != device:
+            self._group_of_column = torch.from_numpy(np.repeat(np.arange(self.output_dim), self.sizes)).to(device)
+        return self._group_of_column
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        if self._equal_sizes:
+            torch.sum(x.unflatten(1, (self.output_dim, -1)), 2, out=y)
+        else:
+            y.zero_().index_add_(1, self._groups(x.device), x)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        if x_deriv is None:
+            return
+        if self._equal_sizes:
+            x_deriv.unflatten(1, (self.output_dim, -1)).copy_(y_deriv.unsqueeze(2))
+        else:
+            torch.index_select(y_deriv, 1, self._groups(y_deriv.device), out=x_deriv)
+
+
+@register
+class PermuteComponent(Component):
+    """y_j = x_(column_map[j]); `column_map` (dim) is a permutation."""
+
+    type_name = "PermuteComponent"
+    properties = Properties.SIMPLE
+
+    def __init__(self, column_map: np.ndarray):
+        super().__init__()
+        self.input_dim = self.output_dim = len(column_map)
+        self.column_map = torch.from_numpy(np.asarray(column_map, dtype=np.int64))
+        self._inverse_map = torch.argsort(self.column_map)
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        column_map = np.array(line.integers("column-map", separators=","), dtype=np.int64)
+        problem = _not_a_permutation(column_map)
+        if problem:
+            raise line.error(f"'column-map' {problem}", "column-map")
+        return cls(column_map)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        reader.expect("<ColumnMap>")
+        start = reader.position
+        if reader.binary and reader.raw_byte_peek() == ord("F"):
+            column_map = _column_map_of_old_file(reader.vector())
+        else:
+            column_map = reader.int_vector().astype(np.int64)
+        problem = _not_a_permutation(column_map)
+        if problem:
+            raise reader.error_at(start, f"<ColumnMap> {problem}")
+        reader.expect("</PermuteComponent>")
+        return cls(column_map)
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<ColumnMap>")
+        writer.int_vector(self.column_map.cpu().numpy())
+
+    def info(self) -> str:
+        shown = [str(column) for column in self.column_map[:5].tolist()]
+        dots = "... " if self.input_dim > 5 else ""
+        return f"{self.type_name}, dim={self.input_dim} , column-map=[ {' '.join(shown)} {dots}]"
+
+    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
+        self.column_map = self.column_map.to(device=device)
+        self._inverse_map = self._inverse_map.to(device=device)
+        return super().to(dtype, device)
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.index_select(x, 1, self.column_map, out=y)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        if x_deriv is not None:
+            torch.index_select(y_deriv, 1, self._inverse_map, out=x_deriv)
+
+
+def _not_a_permutation(column_map: np.ndarray) -> str:
+    """What is wrong with a column map, or nothing."""
+    dim = len(column_map)
+    if dim == 0:
+        return "must not be empty"
+    wrong = column_map[(column_map < 0) | (column_map >= dim)]
+    if wrong.size:
+        return f"must be a permutation of 0..{dim - 1}, but has {wrong[0]}"
+    missing = np.flatnonzero(np.bincount(column_map, minlength=dim) == 0)
+    return f"must be a permutation of 0..{dim - 1}, but lacks {missing[0]}" if missing.size else ""
+
+
+def _column_map_of_old_file(values: np.ndarray) -> np.ndarray:
+    """Old files hold the columns as floats, whose last element may be too large to be exact."""
+    column_map = np.nan_to_num(values.astype(np.float64) + 0.5, nan=-1.0).clip(-1, _MOST_COLUMNS).astype(np.int64)
+    column_map[-1:] = len(column_map) - 1
+    return column_map

@@ -1,0 +1,202 @@
+"""Types that map equal parts of the input columns to one output column each (components.md 4.1 to 4.3).
+
+PnormComponent reduces groups of neighbouring columns; SumBlockComponent and ElementwiseProductComponent
+reduce the columns with the same place in each of several blocks.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_integer
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
+from nnet3.components.summary import format_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+
+class _Reduction(Component):
+    """An input dimension that is a multiple of the output dimension."""
+
+    def __init__(self, input_dim: int, output_dim: int):
+        super().__init__()
+        self.input_dim, self.output_dim = input_dim, output_dim
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        input_dim = line.integer("input-dim", minimum=1)
+        output_dim = line.integer("output-dim", minimum=1)
+        if input_dim % output_dim != 0:
+            message = f"'input-dim' must be a multiple of output-dim={output_dim}, got {input_dim}"
+            raise line.error(message, "input-dim")
+        return cls(input_dim, output_dim)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        component = cls(*cls._read_dims(reader))
+        reader.expect(f"</{cls.type_name}>")
+        return component
+
+    @staticmethod
+    def _read_dims(reader: Reader) -> tuple[int, int]:
+        reader.expect("<InputDim>")
+        input_dim = read_integer(reader, "<InputDim>")
+        reader.expect("<OutputDim>")
+        output_dim = read_integer(reader, "<OutputDim>")
+        if input_dim % output_dim != 0:
+            raise reader.error(f"<InputDim> must be a multiple of <OutputDim>, got {input_dim} and {output_dim}")
+        return input_dim, output_dim
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<InputDim>")
+        writer.int32(self.input_dim)
+        writer.token("<OutputDim>")
+        writer.int32(self.output_dim)
+
+    def _groups(self, matrix: Tensor) -> Tensor:
+        """The input seen as (rows, output columns, input columns of each)."""
+        return matrix.unflatten(1, (self.output_dim, -1))
+
+    def _blocks(self, matrix: Tensor) -> Tensor:
+        """The input seen as (rows, blocks, output columns)."""
+        return matrix.unflatten(1, (-1, self.output_dim))
+
+
+@register
+class PnormComponent(_Reduction):
+    """y_j = Euclidean norm of the j-th group of neighbouring inputs."""
+
+    type_name = "PnormComponent"
+    properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT | Properties.BACKPROP_NEEDS_OUTPUT
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.linalg.vector_norm(self._groups(x), dim=2, out=y)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        if x_deriv is None:
+            return
+        # g_x,i = g_y,j x_i / y_j, and 0 where y_j = 0
+        ratio = (y_deriv / y).masked_fill_(y == 0, 0.0)
+        torch.mul(self._groups(x), ratio.unsqueeze(2), out=self._groups(x_deriv))
+
+
+@register
+class SumBlockComponent(_Reduction):
+    """y = scale times the sum of the blocks of output_dim inputs."""
+
+    type_name = "SumBlockComponent"
+    properties = Properties.SIMPLE
+
+    def __init__(self, input_dim: int, output_dim: int, scale: float = 1.0):
+        super().__init__(input_dim, output_dim)
+        self.scale = scale
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        component = super().from_config(line, rng)
+        component.scale = line.number("scale", 1.0)
+        return component
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        dims = cls._read_dims(reader)
+        reader.expect("<Scale>")
+        component = cls(*dims, reader.real())
+        reader.expect("</SumBlockComponent>")
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        super().write_body(writer)
+        writer.token("<Scale>")
+        writer.real(self.scale)
+
+    def info(self) -> str:
+        return f"{super().info()}, scale={format_number(self.scale)}"
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        torch.sum(self._blocks(x), 1, out=y)
+        if self.scale != 1.0:
+            y.mul_(self.scale)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        if x_deriv is not None:
+            blocks = self._blocks(x_deriv)
+            torch.mul(y_deriv.unsqueeze(1).expand_as(blocks), self.scale, out=blocks)
+
+
+@register
+class ElementwiseProductComponent(_Reduction):
+    """y = product of the blocks of output_dim inputs, element by element."""
+
+    type_name = "ElementwiseProductComponent"
+    properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        component = super().from_config(line, rng)
+        if component.input_dim == component.output_dim:
+            message = f"'input-dim' must be at least twice output-dim={component.output_dim}, got {component.input_dim}"
+            raise line.error(message, "input-dim")
+        return component
+
+    @staticmethod
+    def _read_dims(reader: Reader) -> tuple[int, int]:
+        input_dim, output_dim = _Reduction._read_dims(reader)
+        if input_dim == output_dim:
+            raise reader.error(f"<InputDim> must be at least twice <OutputDim>, but both are {input_dim}")
+        return input_dim, output_dim
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        first, second, *others = self._blocks(x).unbind(1)
+        torch.mul(first, second, out=y)
+        for block in others:
+            y.mul_(block)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        if x_deriv is None:
+            return
+        # g_x of a block = g_y times the product of all other blocks: of those before it, then of those behind it
+        blocks, derivs = self._blocks(x).unbind(1), self._blocks(x_deriv).unbind(1)
+        derivs[0].copy_(y_deriv)
+        for i in range(1, len(blocks)):
+            torch.mul(derivs[i - 1], blocks[i - 1], out=derivs[i])
+        behind = blocks[-1]
+        for i in range(len(blocks) - 2, -1, -1):
+            derivs[i].mul_(behind)
+            behind = behind * blocks[i] if i > 0 else behind
