@@ -45,13 +45,19 @@ class Nnet:
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
         """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes."""
         parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
-        self._replace(parts)
+        self.replace_parts(parts)
         self.warnings = warnings
 
-    def _replace(self, parts: NetworkParts) -> None:
+    def replace_parts(self, parts: NetworkParts) -> None:
+        """Become the network of these parts (which the caller has checked)."""
         self._parts = parts
         for name in ("_context", "node_number"):
             self.__dict__.pop(name, None)
+
+    @property
+    def parts(self) -> NetworkParts:
+        """Nodes and components as one value, as the readers and edits handle them."""
+        return self._parts
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -98,7 +104,7 @@ class Nnet:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has nodes `output` and `input`, and no input besides these but `ivector` (config.md, section 8)."""
+        """Whether it has nodes `output` and `input`, no input besides but `ivector` (config.md 8)."""
         inputs = self.input_names
         return "output" in self.output_names and "input" in inputs and (len(inputs) == 1 or "ivector" in inputs)
 
@@ -167,7 +173,7 @@ class Nnet:
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""
         twin = copy.copy(self)
-        twin._replace(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
+        twin.replace_parts(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
         twin.warnings = list(self.warnings)
         return twin
 

@@ -1,0 +1,315 @@
+"""From a request to the cindexes it involves and which of them are computable (seeds: nnet3_compilation).
+
+The exploration goes backwards from the outputs, one hop at a time, all cindexes of a hop at once. It ends in
+recurrent networks because it goes on from a cindex only while something usable wants it: its *usable count* is the
+number of usable cindexes, not known to be not computable, that depend on it (plus one for a requested output).
+What is known of computability is brought up to date after every hop.
+
+One thing differs from the text that this follows: a cindex that was given up because nothing usable wanted it
+(WILL_NOT_COMPUTE) comes back if something usable wants it later, and until then counts as unknown, not as not
+computable. So the outcome is always the least fixed point, whatever the order.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnet3.compiler.graph import ComputationGraph, sorted_distinct
+from nnet3.compiler.growing import GrowingArray
+from nnet3.compiler.node_rules import NodeRules
+from nnet3.compiler.request import ComputationRequest
+from nnet3.compiler.reverse_edges import ReverseEdges
+from nnet3.errors import RequestError
+from nnet3.index import CindexLookup, T, unique_rows
+
+if TYPE_CHECKING:
+    from nnet3.nnet import Nnet
+
+_MAX_FRAMES_BEYOND = 10_000  # how far past the request's times a recursion may run that its inputs never stop
+
+
+class Computable(IntEnum):
+    """What is known of a cindex (the seed's four states)."""
+
+    UNKNOWN = 0
+    COMPUTABLE = 1
+    NOT_COMPUTABLE = 2
+    WILL_NOT_COMPUTE = 3
+
+
+class GraphBuilder:
+    """Arrays indexed by cindex number grow as cindexes are found; `slots` of a cindex exist once it is expanded."""
+
+    def __init__(self, nnet: Nnet, request: ComputationRequest):
+        self.rules = NodeRules(nnet)
+        self.request = request
+        ios = (*request.inputs, *request.outputs)
+        n_values = np.unique(np.concatenate([io.indexes[:, 0] for io in ios]))
+        times = np.concatenate([io.indexes[:, T] for io in ios])
+        spread = int(times.max()) - int(times.min())
+        self._t_limits = int(times.min()) - spread - _MAX_FRAMES_BEYOND, int(times.max()) + spread + _MAX_FRAMES_BEYOND
+        self._lookup = [CindexLookup(n_values) for _ in nnet.nodes]
+        self._node, self._indexes = GrowingArray(np.int32), GrowingArray(np.int32, width=3)
+        self._state, self._is_input = GrowingArray(np.int8), GrowingArray(np.bool_)
+        self._usable_count = GrowingArray(np.int32)
+        self._row = GrowingArray(np.int32)  # row in the node's slots, -1 until expanded
+        self._slots: list[GrowingArray | None] = [None for _ in nnet.nodes]
+        self._expanded = [GrowingArray(np.int32, capacity=64) for _ in nnet.nodes]  # the cindex of each row of slots
+        self._users = ReverseEdges()
+        self.output_ids: list[np.ndarray] = []
+        self.num_hops = 0
+
+    # ---- the algorithm ----
+
+    def compute(self) -> None:
+        """Find all cindexes and their states."""
+        for io in self.request.inputs:
+            ids = self._add(self._number(io.name), io.indexes)
+            self._state.values[ids] = Computable.COMPUTABLE
+            self._is_input.values[ids] = True
+        queue = []
+        for io in self.request.outputs:
+            ids = self._add(self._number(io.name), io.indexes)
+            self._usable_count.values[ids] = 1
+            self.output_ids.append(ids)
+            queue.append(ids)
+        frontier = np.concatenate(queue)
+        while frontier.size:
+            expanded, frontier = self._expand(frontier)
+            self._update_computable(expanded)
+            self.num_hops += 1
+
+    def outputs_computable(self) -> list[np.ndarray]:
+        """For each requested output, which of its rows are computable."""
+        return [self._state.values[ids] == Computable.COMPUTABLE for ids in self.output_ids]
+
+    def prune(self) -> ComputationGraph:
+        """The graph of what the computable outputs use, and of all that the request provides."""
+        used = [self._used_slots(node) for node in range(len(self._lookup))]
+        keep = self._is_input.values.copy()
+        frontier = np.concatenate(self.output_ids)
+        frontier = frontier[self._state.values[frontier] == Computable.COMPUTABLE]
+        keep[frontier] = True
+        while frontier.size:
+            found = np.concatenate([used[node][self._row.values[ids]].ravel() for node, ids in self._by_node(frontier)])
+            found = np.unique(found[found >= 0])
+            frontier = found[~keep[found]]
+            keep[frontier] = True
+            frontier = frontier[self._row.values[frontier] >= 0]
+        return self._renumber(keep, used)
+
+    # ---- cindexes ----
+
+    def _number(self, name: str) -> int:
+        return self.rules.nnet.node_number[name]
+
+    def _add(self, node: int, indexes: np.ndarray) -> np.ndarray:
+        """Numbers of the cindexes, those not met before being added as unknown."""
+        lookup = self._lookup[node]
+        ids = lookup.lookup(indexes)
+        missing = ids < 0
+        if not missing.any():
+            return ids
+        new, position = unique_rows(indexes[missing])
+        new_ids = np.arange(len(self._node), len(self._node) + len(new), dtype=np.int32)
+        lookup.insert(new, new_ids)
+        ids[missing] = new_ids[position]
+        self._node.extend(len(new), node)
+        self._indexes.append(new)
+        for array, value in (
+            (self._state, Computable.UNKNOWN),
+            (self._is_input, 0),
+            (self._usable_count, 0),
+            (self._row, -1),
+        ):
+            array.extend(len(new), value)
+        self._users.extend(len(new))
+        return ids
+
+    def _by_node(self, ids: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """The cindexes grouped by node."""
+        nodes = self._node.values[ids]
+        order = np.argsort(nodes, kind="stable")
+        ids, nodes = ids[order], nodes[order]
+        if ids.size == 0:
+            return []
+        starts = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
+        return list(zip(nodes[starts].tolist(), np.split(ids, starts[1:]), strict=True))
+
+    # ---- one hop ----
+
+    def _expand(self, frontier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add the dependencies of the usable cindexes of the frontier: (those expanded, the cindexes to do next)."""
+        frontier = np.unique(frontier)
+        usable = self._usable_count.values[frontier] > 0
+        self._state.values[frontier[~usable]] = Computable.WILL_NOT_COMPUTE
+        frontier = frontier[usable]
+        times = self._indexes.values[frontier, T]
+        if times.size and (times.min() < self._t_limits[0] or times.max() > self._t_limits[1]):
+            self._complain_endless(frontier)
+        before = len(self._node)
+        users, used = [], []
+        for node, ids in self._by_node(frontier):
+            slots = self._add_slots(node, ids)
+            ordered, distinct = sorted_distinct(slots)
+            users.append(np.repeat(ids, distinct.sum(axis=1)))
+            used.append(ordered[distinct])
+        if not users:
+            return frontier, frontier
+        user, dependency = np.concatenate(users), np.concatenate(used)
+        self._users.add(user, dependency)
+        revived = self._increase_usable(dependency)
+        new = np.arange(before, len(self._node), dtype=np.int32)
+        return frontier, np.concatenate([new[self._state.values[new] == Computable.UNKNOWN], *revived])
+
+    def _add_slots(self, node: int, ids: np.ndarray) -> np.ndarray:
+        """The cindexes that each slot of these cindexes refers to, (rows, slots), remembered for the node."""
+        nodes, indexes = self.rules.wanted(node, self._indexes.values[ids])
+        slots = np.empty(nodes.shape, np.int32)
+        for source in np.unique(nodes).tolist():
+            here = nodes == source
+            slots[here] = self._add(source, indexes[here])
+        store = self._slots[node]
+        if store is None:
+            store = self._slots[node] = GrowingArray(np.int32, width=slots.shape[1])
+        self._row.values[ids] = np.arange(len(store), len(store) + len(ids))
+        store.append(slots)
+        self._expanded[node].append(ids)
+        return slots
+
+    def _complain_endless(self, frontier: np.ndarray) -> None:
+        names = sorted({self.rules.names[node] for node in self._node.values[frontier].tolist()})
+        raise RequestError(
+            f"the recurrence through {', '.join(repr(name) for name in names)} never ends: it stays computable "
+            f"{_MAX_FRAMES_BEYOND} frames past all inputs, so nothing stops it (a recurrent node must also need an input)"
+        )
+
+    # ---- usable counts ----
+
+    def _increase_usable(self, dependency: np.ndarray) -> list[np.ndarray]:
+        """Count one more usable user of each; returns cindexes given up before that must be expanded after all."""
+        revived = []
+        while dependency.size:
+            before = self._usable_count.values[dependency] == 0
+            became_usable = np.unique(dependency[before])
+            np.add.at(self._usable_count.values, dependency, 1)
+            state = self._state.values[became_usable]
+            given_up = became_usable[state == Computable.WILL_NOT_COMPUTE]
+            self._state.values[given_up] = Computable.UNKNOWN
+            revived.append(given_up)
+            dependency = self._dependencies_of(became_usable[state != Computable.NOT_COMPUTABLE])
+        return revived
+
+    def _decrease_usable(self, dependency: np.ndarray) -> None:
+        """Count one usable user less of each, and so on below those that lose their last."""
+        while dependency.size:
+            np.subtract.at(self._usable_count.values, dependency, 1)
+            touched = np.unique(dependency)
+            lost = touched[self._usable_count.values[touched] == 0]
+            dependency = self._dependencies_of(lost[self._state.values[lost] != Computable.NOT_COMPUTABLE])
+
+    def _dependencies_of(self, ids: np.ndarray) -> np.ndarray:
+        """The distinct dependencies of each of the expanded ones among these cindexes, one after another."""
+        ids = ids[self._row.values[ids] >= 0]
+        parts = []
+        for node, group in self._by_node(ids):
+            ordered, distinct = sorted_distinct(self._node_slots(node)[self._row.values[group]])
+            parts.append(ordered[distinct])
+        return np.concatenate(parts) if parts else np.empty(0, np.int32)
+
+    def _node_slots(self, node: int) -> np.ndarray:
+        store = self._slots[node]
+        return np.empty((0, 0), np.int32) if store is None else store.values
+
+    # ---- computability ----
+
+    def _update_computable(self, pending: np.ndarray) -> None:
+        """Re-evaluate these cindexes, then all that depend on what changed, until nothing changes."""
+        while pending.size:
+            changed = []
+            for node, ids in self._by_node(pending):
+                slot_state = self._slot_states(node, ids)
+                indexes = self._indexes.values[ids]
+                computable, _ = self.rules.computable(node, indexes, slot_state == Computable.COMPUTABLE)
+                possible, _ = self.rules.computable(
+                    node, indexes, (slot_state != Computable.NOT_COMPUTABLE) & (slot_state >= 0)
+                )
+                self._state.values[ids[computable]] = Computable.COMPUTABLE
+                impossible = ids[~possible]
+                usable = impossible[self._usable_count.values[impossible] > 0]
+                self._state.values[impossible] = Computable.NOT_COMPUTABLE
+                self._decrease_usable(self._dependencies_of(usable))
+                changed += [ids[computable], impossible]
+            users = np.unique(self._users.users_of(np.concatenate(changed)))
+            pending = users[self._state.values[users] == Computable.UNKNOWN]
+
+    def _slot_states(self, node: int, ids: np.ndarray) -> np.ndarray:
+        slots = self._node_slots(node)[self._row.values[ids]]
+        return np.where(slots >= 0, self._state.values[slots], -1)
+
+    # ---- why not ----
+
+    def required_inputs(self, ids: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
+        """For each input node: the indexes (rows, 3) without which these cindexes cannot be, and which are missing."""
+        seen = np.zeros(len(self._node), bool)
+        frontier = np.unique(ids)
+        while frontier.size:
+            seen[frontier] = True
+            expanded = frontier[self._row.values[frontier] >= 0]
+            required = [self._required_slots(node, group) for node, group in self._by_node(expanded)]
+            found = np.unique(np.concatenate(required)) if required else np.empty(0, np.int32)
+            frontier = found[~seen[found]]
+        inputs = np.flatnonzero(seen & self.rules.is_input_node[self._node.values])
+        return [
+            (node, self._indexes.values[group], self._state.values[group] != Computable.COMPUTABLE)
+            for node, group in self._by_node(inputs)
+        ]
+
+    def _required_slots(self, node: int, ids: np.ndarray) -> np.ndarray:
+        """What these cindexes could not do without, even if all the rest were there; if nothing, whatever they want."""
+        slots = self._node_slots(node)[self._row.values[ids]]
+        indexes = self._indexes.values[ids]
+        required = np.zeros(slots.shape, bool)
+        for slot in range(slots.shape[1]):
+            available = slots >= 0
+            available[:, slot] = False
+            required[:, slot] = ~self.rules.computable(node, indexes, available)[0]
+        stuck = (self._state.values[ids] != Computable.COMPUTABLE) & ~required.any(axis=1)
+        required[stuck] = True
+        return slots[required & (slots >= 0)]
+
+    # ---- the result ----
+
+    def _used_slots(self, node: int) -> np.ndarray:
+        """The node's slots (expanded rows, slots) with -1 where a slot is not used in the end."""
+        slots = self._node_slots(node)
+        if len(slots) == 0:
+            return slots
+        ids = self._expanded[node].values
+        available = self._slot_states(node, ids) == Computable.COMPUTABLE
+        computable, used = self.rules.computable(node, self._indexes.values[ids], available)
+        return np.where(used & computable[:, np.newaxis], slots, -1)
+
+    def _renumber(self, keep: np.ndarray, used: list[np.ndarray]) -> ComputationGraph:
+        ids = np.flatnonzero(keep)
+        node, indexes = self._node.values[ids], self._indexes.values[ids]
+        order = np.lexsort((indexes[:, 0], indexes[:, 2], indexes[:, 1], node))
+        ids, node, indexes = ids[order], node[order], indexes[order]
+        new_id = np.full(len(keep) + 1, -1, np.int32)  # the last entry serves -1
+        new_id[ids] = np.arange(len(ids))
+        first = np.searchsorted(node, np.arange(len(self._lookup) + 1))
+        rows = self._row.values[ids]
+        is_input = self._is_input.values[ids]
+        slots = []
+        for number, table in enumerate(used):
+            own = slice(first[number], first[number + 1])
+            if table.shape[1] == 0 or len(table) == 0:
+                slots.append(np.full((int(first[number + 1] - first[number]), table.shape[1]), -1, np.int32))
+                continue
+            mapped = new_id[table[rows[own]]]
+            mapped[is_input[own]] = -1
+            slots.append(mapped)
+        return ComputationGraph(self.rules.names, node, indexes, is_input, first, slots)
