@@ -33,7 +33,10 @@ class OnlineNaturalGradient:
         epsilon: float = 1e-10,
         delta: float = 5e-4,
     ) -> None:
-        assert rank > 0 and update_period > 0 and num_samples_history > 0 and alpha >= 0
+        assert rank > 0
+        assert update_period > 0
+        assert num_samples_history > 0
+        assert alpha >= 0
         assert num_minibatches_history == 0 or num_minibatches_history > 1
         self.rank = rank
         self.update_period = update_period
@@ -57,7 +60,7 @@ class OnlineNaturalGradient:
         return x_hat, scale
 
     def precondition_with_ones(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`precondition` for x with a column of ones appended: X_hat without its last column, that column, the scale."""
+        """`precondition` for x with a column of ones appended: X_hat but for its last column, that one, the scale."""
         return self._precondition(x, has_ones=True)
 
     def _precondition(self, x: Tensor, has_ones: bool) -> tuple[Tensor, Tensor, Tensor]:

@@ -1,0 +1,131 @@
+"""PerElementOffsetComponent: y = x + o (components.md 8.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import load_vector_key, read_integer, read_vector, write_vector
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.per_element_scale import initial_vector
+from nnet3.components.registry import register
+from nnet3.components.summary import format_number, mean_stddev
+from nnet3.components.updatable import UpdatableComponent
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.components.random_source import RandomSource
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+
+@register
+class PerElementOffsetComponent(UpdatableComponent):
+    """The same offsets for each block of the row. Parameter: offsets (block_dim,), where block_dim divides dim."""
+
+    type_name = "PerElementOffsetComponent"
+    properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
+    parameter_names = ("offsets",)
+    preconditioner_names = ("preconditioner",)
+
+    def __init__(self, offsets: Tensor, dim: int) -> None:
+        super().__init__()
+        self.offsets = offsets
+        self.input_dim = self.output_dim = dim
+        self.use_natural_gradient = True
+        self.preconditioner = OnlineNaturalGradient(rank=20, update_period=4)
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        if line.has("vector"):
+            offsets = load_vector_key(line, "vector")
+            dim = line.integer("dim", len(offsets), minimum=1)
+            if dim % len(offsets) != 0:
+                raise line.error(f"'dim' must be a multiple of the vector's {len(offsets)} elements, got {dim}", "dim")
+        else:
+            dim = line.integer("dim", minimum=1)
+            offsets = initial_vector(line, rng, block_dim_of(line, dim), 0.0)
+        component = cls(offsets, dim)
+        component.configure_updatable(line)
+        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
+        return component
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        header = UpdatableComponent()
+        header.read_header(reader)
+        reader.expect("<Offsets>")
+        offsets = read_vector(reader, "<Offsets>")
+        component = cls(offsets, len(offsets))
+        component.copy_header(header)
+        if reader.accept("<IsGradient>"):  # old files
+            component.is_gradient = reader.boolean()
+        if reader.accept("<Dim>"):
+            dim = read_integer(reader, "<Dim>")
+            if dim % len(offsets) != 0:
+                raise reader.error(f"<Dim> must be a multiple of the {len(offsets)} <Offsets>, got {dim}")
+            component.input_dim = component.output_dim = dim
+            reader.expect("<UseNaturalGradient>")
+            component.use_natural_gradient = reader.boolean()
+        reader.expect("</PerElementOffsetComponent>")
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        self.write_header(writer)
+        writer.token("<Offsets>")
+        write_vector(writer, self.offsets)
+        writer.token("<Dim>")
+        writer.int32(self.input_dim)
+        writer.token("<UseNaturalGradient>")
+        writer.boolean(self.use_natural_gradient)
+
+    def info(self) -> str:
+        least, most = (format_number(float(value)) for value in torch.aminmax(self.offsets))
+        return (
+            f"{super().info()}, offsets-min={least}, offsets-max={most}, block-dim={len(self.offsets)}"
+            f", use-natural-gradient={str(self.use_natural_gradient).lower()}{mean_stddev('offsets', self.offsets)}"
+        )
+
+    def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
+        torch.add(self._by_block(x), self.offsets, out=self._by_block(y))
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: Any,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: Any = None,
+    ) -> None:
+        if to_update is not None:
+            assert isinstance(to_update, PerElementOffsetComponent)
+            to_update.update(y_deriv)
+        if x_deriv is not None:
+            x_deriv.copy_(y_deriv)
+
+    def update(self, y_deriv: Tensor) -> None:
+        """o += rate c sum of the rows of G', with (G', c) = PD(G), G reshaped to rows of a block."""
+        gradients = y_deriv.reshape(-1, len(self.offsets))
+        rate = self.learning_rate
+        if self.use_natural_gradient and not self.is_gradient:
+            gradients, scale = self.preconditioner.precondition(gradients)
+            rate *= float(scale)
+        self.offsets.add_(gradients.sum(0), alpha=rate)
+
+    def _by_block(self, matrix: Tensor) -> Tensor:
+        """(rows, dim) as (rows, blocks, block_dim), a view."""
+        return matrix.unflatten(1, (-1, len(self.offsets)))
+
+
+def block_dim_of(line: ConfigLine, dim: int) -> int:
+    """The key `block-dim`, which is `dim` by default and must divide it."""
+    block_dim = line.integer("block-dim", dim, minimum=1)
+    if dim % block_dim != 0:
+        raise line.error(f"'block-dim' must divide 'dim', but {dim} is no multiple of {block_dim}", "block-dim")
+    return block_dim

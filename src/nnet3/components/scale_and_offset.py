@@ -1,0 +1,146 @@
+"""ScaleAndOffsetComponent: y = s o x + o (components.md 8.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_integer, read_vector, write_vector
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.per_element_offset import block_dim_of
+from nnet3.components.registry import register
+from nnet3.components.summary import mean_stddev
+from nnet3.components.updatable import UpdatableComponent
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.components.random_source import RandomSource
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+_LEAST_SCALE = 1e-4  # x is recovered from y by dividing by the scales
+
+
+@register
+class ScaleAndOffsetComponent(UpdatableComponent):
+    """The same scales and offsets for each block of the row.
+
+    Parameters: scales (block_dim,), offsets (block_dim,), where block_dim divides dim. As in Kaldi, the
+    natural-gradient estimates change each 4th minibatch, but each one in a component that was read from a file.
+    """
+
+    type_name = "ScaleAndOffsetComponent"
+    properties = (
+        Properties.SIMPLE
+        | Properties.UPDATABLE
+        | Properties.BACKPROP_NEEDS_OUTPUT
+        | Properties.PROPAGATE_IN_PLACE
+        | Properties.BACKPROP_IN_PLACE
+    )
+    parameter_names = ("scales", "offsets")
+    preconditioner_names = ("scale_preconditioner", "offset_preconditioner")
+
+    def __init__(self, scales: Tensor, offsets: Tensor, dim: int, rank: int = 20, update_period: int = 4) -> None:
+        super().__init__()
+        self.scales = scales
+        self.offsets = offsets
+        self.input_dim = self.output_dim = dim
+        self.use_natural_gradient = True
+        self.scale_preconditioner = OnlineNaturalGradient(rank, update_period)
+        self.offset_preconditioner = OnlineNaturalGradient(rank, update_period)
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        dim = line.integer("dim", minimum=1)
+        block_dim = block_dim_of(line, dim)
+        component = cls(torch.ones(block_dim), torch.zeros(block_dim), dim, line.integer("rank", 20, minimum=1))
+        component.configure_updatable(line)
+        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
+        return component
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        header = UpdatableComponent()
+        header.read_header(reader)
+        reader.expect("<Dim>")
+        dim = read_integer(reader, "<Dim>")
+        reader.expect("<Scales>")
+        scales = read_vector(reader, "<Scales>")
+        if dim % len(scales) != 0:
+            raise reader.error(f"<Dim> must be a multiple of the {len(scales)} <Scales>, got {dim}")
+        reader.expect("<Offsets>")
+        offsets = read_vector(reader, "<Offsets>", len(scales))
+        reader.expect("<UseNaturalGradient>")
+        use_natural_gradient = reader.boolean()
+        reader.expect("<Rank>")
+        component = cls(scales, offsets, dim, read_integer(reader, "<Rank>"), update_period=1)
+        component.copy_header(header)
+        component.use_natural_gradient = use_natural_gradient
+        reader.expect("</ScaleAndOffsetComponent>")
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        self.write_header(writer)
+        writer.token("<Dim>")
+        writer.int32(self.input_dim)
+        writer.token("<Scales>")
+        write_vector(writer, self.scales)
+        writer.token("<Offsets>")
+        write_vector(writer, self.offsets)
+        writer.token("<UseNaturalGradient>")
+        writer.boolean(self.use_natural_gradient)
+        writer.token("<Rank>")
+        writer.int32(self.scale_preconditioner.rank)
+
+    def info(self) -> str:
+        text = f"{super().info()}, rank={self.scale_preconditioner.rank}"
+        if len(self.scales) != self.input_dim:
+            text += f", block-size={len(self.scales)}"
+        return text + mean_stddev("scales", self.scales) + mean_stddev("offsets", self.offsets)
+
+    def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
+        torch.addcmul(self.offsets, self._by_block(x), self._safe_scales(), out=self._by_block(y))
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: Any,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: Any = None,
+    ) -> None:
+        if to_update is not None:  # first, because x_deriv may be the memory of y_deriv
+            assert isinstance(to_update, ScaleAndOffsetComponent)
+            x_hat = (self._by_block(y) - self.offsets).div_(self._safe_scales())
+            to_update.update(x_hat.mul_(self._by_block(y_deriv)), self._by_block(y_deriv))
+        if x_deriv is not None:
+            torch.mul(self._by_block(y_deriv), self.scales, out=self._by_block(x_deriv))
+
+    def update(self, scale_gradients: Tensor, offset_gradients: Tensor) -> None:
+        """s += rate c sum of the rows of M', with (M', c) = PD(x o g), and o likewise with PD(g)."""
+        natural = self.use_natural_gradient and not self.is_gradient
+        for tensor, gradients, preconditioner in (
+            (self.scales, scale_gradients, self.scale_preconditioner),
+            (self.offsets, offset_gradients, self.offset_preconditioner),
+        ):
+            gradients = gradients.reshape(-1, len(tensor))
+            rate = self.learning_rate
+            if natural:
+                gradients, scale = preconditioner.precondition(gradients)
+                rate *= float(scale)
+            tensor.add_(gradients.sum(0), alpha=rate)
+
+    def _safe_scales(self) -> Tensor:
+        """The scales with those near zero moved to +-1e-4."""
+        least = torch.where(self.scales < 0, -_LEAST_SCALE, _LEAST_SCALE).to(self.scales)
+        return torch.where(self.scales.abs() < _LEAST_SCALE, least, self.scales)
+
+    def _by_block(self, matrix: Tensor) -> Tensor:
+        """(rows, dim) as (rows, blocks, block_dim), a view."""
+        return matrix.unflatten(1, (-1, len(self.scales)))
