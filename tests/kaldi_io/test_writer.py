@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer, write_atomically
 
 BYTES = [
@@ -89,7 +89,7 @@ def test_what_differs_between_modes() -> None:
     ],
 )
 def test_misuse(method: str, value: object) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ModelFormatError, match="cannot write"):
         getattr(Writer(True), method)(value)
 
 

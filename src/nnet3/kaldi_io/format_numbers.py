@@ -7,6 +7,7 @@ import struct
 import numpy as np
 
 _BLOCK = 1 << 16  # numbers formatted at a time
+_NUMBER = "%.*g "  # takes a count of digits and a value
 
 
 def format_float(value: float) -> str:
@@ -21,17 +22,13 @@ def format_float(value: float) -> str:
 
 def format_double(value: float) -> str:
     """`value` as float64 in the fewest digits that read back to it."""
-    for digits in (15, 16):
-        text = f"{value:.{digits}g}"
-        if float(text) == value:
-            return text
-    return f"{value:.17g}"
+    return repr(float(value)).removesuffix(".0")
 
 
 def format_row(values: np.ndarray) -> str:
     """The numbers of a 1-D float32 or float64 array, each followed by one blank."""
     blocks = (values[first : first + _BLOCK] for first in range(0, len(values), _BLOCK))
-    return "".join(_fill("%.*g " * len(block), block) for block in blocks)
+    return "".join(_fill(_NUMBER * len(block), block) for block in blocks)
 
 
 def format_rows(matrix: np.ndarray) -> str:
@@ -40,22 +37,22 @@ def format_rows(matrix: np.ndarray) -> str:
     if columns > _BLOCK:
         return "".join("\n  " + format_row(row) for row in matrix)
     step = max(1, _BLOCK // max(1, columns))
-    template = "\n  " + "%.*g " * columns
+    template = "\n  " + _NUMBER * columns
     blocks = (matrix[first : first + step] for first in range(0, rows, step))
     return "".join(_fill(template * len(block), block.reshape(-1)) for block in blocks)
 
 
 def _fill(template: str, values: np.ndarray) -> str:
-    """Put `values` into a template of `%.*g`, with as few digits as keep every bit."""
-    most = 9 if values.dtype == np.float32 else 17
-    digits = _digits_of_float32(values) if most == 9 else np.full(len(values), 15)
+    """Put `values` into a template of `_NUMBER`s, with as few digits as keep every bit."""
+    if values.dtype == np.float64:
+        return (template.replace(_NUMBER, "%r ") % tuple(values.tolist())).replace(".0 ", " ")
+    digits = _digits_of_float32(values)
     arguments: list[object] = [None] * (2 * len(values))
     arguments[1::2] = values.tolist()
     while True:
         arguments[0::2] = digits.tolist()
         text = template % tuple(arguments)
-        back = np.fromstring(text, values.dtype, sep=" ") if len(values) else values
-        lossy = (back != values) & (digits < most) & (values == values)
+        lossy = (np.fromstring(text, np.float32, sep=" ") != values) & (digits < 9) & (values == values)
         if not lossy.any():
             return text
         digits[lossy] += 1

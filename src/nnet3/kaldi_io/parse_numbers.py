@@ -54,18 +54,22 @@ def parse_rows(
 
 def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
     """The pairs `1,2 3,-4` in data[start:end], (n, 2) int32."""
-    pairs = [np.empty(0, np.int32)]
+    total = sum(block.count(b",") for _, block in _blocks(data, start, end, fail))
+    pairs = np.empty(2 * total, np.int32)
+    done = 0
     for offset, block in _blocks(data, start, end, fail):
         word_starts = _scan(block)[0]
         commas = np.flatnonzero(np.frombuffer(block, np.uint8) == ord(","))
-        values = _parse_block(block.replace(b",", b" "), np.int64)
+        block = block.replace(b",", b" ")
+        values = _parse_block(block, np.int64)
         one_comma_a_word = np.array_equal(np.searchsorted(word_starts, commas), np.arange(1, len(word_starts) + 1))
-        if not one_comma_a_word or values is None or len(values) != 2 * len(word_starts):
+        if not one_comma_a_word or values is None or len(values) != 2 * len(commas):
             raise fail(offset, "expected pairs of integers such as 1,-2")
-        if not _acceptable(values, block.replace(b",", b" "), np.int32, False):
-            raise _first_bad_word(block.replace(b",", b" "), offset, np.int32, False, fail)
-        pairs.append(values.astype(np.int32))
-    return np.concatenate(pairs).reshape(-1, 2)
+        if not _acceptable(values, block, np.int32, False):
+            raise _first_bad_word(block, offset, np.int32, False, fail)
+        pairs[done : done + len(values)] = values
+        done += len(values)
+    return pairs.reshape(-1, 2)
 
 
 def _blocks(data: Buffer, start: int, end: int, fail: Fail) -> Iterator[tuple[int, bytes]]:

@@ -16,8 +16,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.compressed import CompressedMatrix, read_compressed
 from nnet3.kaldi_io.files import map_file
+from nnet3.kaldi_io.index_vector import read_index_vector
 from nnet3.kaldi_io.parse_numbers import Buffer, parse_integer, parse_pairs, parse_real, parse_rows
+from nnet3.kaldi_io.sparse import SparseMatrix, read_sparse
 
 _MOST_TOKEN_BYTES = 512
 _MOST_NESTING = 16
@@ -25,6 +28,7 @@ _WORD = re.compile(rb"\s*(\S{0,%d})" % (_MOST_TOKEN_BYTES + 1))
 _OPEN = re.compile(rb"\s*(\[?)")
 _SPACE = re.compile(rb"\s*")
 _FLOAT_OF_TAG: dict[str, np.dtype] = {"F": np.dtype("<f4"), "D": np.dtype("<f8")}
+_COMPRESSED_TAGS = ("CM", "CM2", "CM3")
 _REAL_OF_SIZE = {4: struct.Struct("<f"), 8: struct.Struct("<d")}
 
 
@@ -90,10 +94,18 @@ class Reader:
 
     def need(self, count: int, what: str) -> None:
         """Raise unless `count` more bytes are there."""
-        left = self._size - self.position
-        if count > left:
-            self.ran_out = True
-            raise self.error(f"{what} takes {count} bytes, but only {left} are left: the file is cut off or damaged")
+        if count > self.left:
+            raise self.truncated(f"{what} takes {count} bytes, but only {self.left} are left")
+
+    @property
+    def left(self) -> int:
+        """How many bytes are left."""
+        return self._size - self.position
+
+    def truncated(self, message: str) -> ModelFormatError:
+        """The error to raise because the data ended too early."""
+        self.ran_out = True
+        return self.error(f"{message}: the file is cut off or damaged")
 
     # Tokens and lines
 
@@ -110,7 +122,7 @@ class Reader:
         """Move past a word and the one blank behind it; only text may end without that blank."""
         if match.end() == self._size and self.binary:
             self.position = self._size
-            raise self.error("the file ends where a blank should follow a token: it is cut off or damaged")
+            raise self.truncated("the file ends where a blank should follow a token")
         self.position = min(match.end() + 1, self._size)
         return match.group(1)
 
@@ -145,6 +157,31 @@ class Reader:
             return False
         self._consume(match)
         return True
+
+    def words(self, count: int) -> list[bytes]:
+        """The next `count` tokens of a text at once; for a few thousand small ones."""
+        extent = 32 * count
+        while True:
+            text = self.data[self.position : self.position + extent]
+            words = text.split(None, count)
+            if len(words) > count or len(text) < extent:
+                break
+            extent *= 2
+        if len(words) < count:
+            raise self.truncated(f"expected {count} more words, but only {len(words)} are left")
+        rest = words.pop() if len(words) > count else b""
+        self.ran_out |= not rest
+        self.position += len(text) - len(rest)
+        return words
+
+    def match(self, pattern: re.Pattern[bytes], expected: str) -> re.Match[bytes]:
+        """What stands here by a pattern of bounded length that begins with white space, consumed."""
+        match = pattern.match(self.data, self.position)
+        if match is None:
+            raise self._not_a(self._word(), expected)
+        self.ran_out |= match.end() == self._size
+        self.position = match.end()
+        return match
 
     def line(self) -> str:
         """The rest of the line without its end; it is text in binary files too."""
@@ -241,7 +278,7 @@ class Reader:
                 raise self.error_at(newline, "a vector must stand on one line, from [ to ]")
             return parse_rows(self.data, start, end, dtype, self.error_at, allow_nan=True).reshape(-1)
         stored = _FLOAT_OF_TAG[self.expect("FV", "DV")[0]]
-        count = self._size_of("a vector")
+        count = self.size("a vector")
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
             return self.raw_array(count, stored, "a vector").astype(dtype)
 
@@ -250,9 +287,11 @@ class Reader:
         if not self.binary:
             start, end = self._brackets("a matrix")
             return parse_rows(self.data, start, end, dtype, self.error_at)
-        stored = _FLOAT_OF_TAG[self.expect("FM", "DM")[0]]
+        if self.peek_token() in _COMPRESSED_TAGS:
+            return read_compressed(self).decode().astype(dtype, copy=False)
+        stored = _FLOAT_OF_TAG[self.expect("FM", "DM", *_COMPRESSED_TAGS)[0]]
         start = self.position
-        rows, columns = self._size_of("a matrix"), self._size_of("a matrix")
+        rows, columns = self.size("a matrix"), self.size("a matrix")
         if (rows == 0) != (columns == 0):
             raise self.error_at(start, f"a matrix cannot be {rows} x {columns}")
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
@@ -261,6 +300,19 @@ class Reader:
                 .astype(dtype)
                 .reshape(rows, columns)
             )
+
+    def general_matrix(self, keep_codes: bool = False) -> np.ndarray | SparseMatrix | CompressedMatrix:
+        """A full, sparse or compressed matrix; a compressed one is decoded unless `keep_codes`."""
+        first = self.peek_token()
+        if first == "SM" or (not self.binary and first.startswith("rows=")):
+            return read_sparse(self)
+        if keep_codes and self.binary and first in _COMPRESSED_TAGS:
+            return read_compressed(self)
+        return self.matrix()
+
+    def index_vector(self) -> np.ndarray:
+        """An index vector, (n, 3) int32 with columns n, t, x."""
+        return read_index_vector(self)
 
     def int_vector(self, dtype: DTypeLike = np.int32) -> np.ndarray:
         """A vector of integers, (n,); a binary one must have elements of just the size of `dtype`."""
@@ -286,7 +338,8 @@ class Reader:
         self.position += 5
         return self.raw_array(count * width, dtype, what).copy()
 
-    def _size_of(self, what: str) -> int:
+    def size(self, what: str) -> int:
+        """An int32 that says how large `what` is."""
         start = self.position
         size = self.int32()
         if size < 0:
@@ -308,8 +361,8 @@ class Reader:
             raise self._not_a(self._word(), f"{what}, which begins with [")
         end = self.data.find(b"]", match.end())
         if end < 0:
-            self.ran_out = True
-            raise self.error_at(match.start(1), f"the [ of {what} is never closed by ]: the file is cut off or damaged")
+            self.position = match.start(1)
+            raise self.truncated(f"the [ of {what} is never closed by ]")
         self.position = end + 1
         for newline in (b"\n", b"\r\n"):
             if self.data[end + 1 : end + 1 + len(newline)] == newline:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import struct
 
-import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import ArrayLike
 
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.arrays import float_array, int32_array
+from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.kaldi_io.format_numbers import format_double, format_float, format_row, format_rows
+from nnet3.kaldi_io.index_vector import write_index_vector
+from nnet3.kaldi_io.sparse import SparseMatrix, write_sparse
 
 
 class Writer:
@@ -23,7 +27,8 @@ class Writer:
         """Bytes as they are."""
         self._chunks.append(contents)
 
-    def _text(self, text: str) -> None:
+    def text(self, text: str) -> None:
+        """Text as it is."""
         self._chunks.append(text.encode("utf-8"))
 
     def getvalue(self) -> bytes:
@@ -42,8 +47,8 @@ class Writer:
 
     def token(self, token: str) -> None:
         if not token or token.split() != [token]:
-            raise ValueError(f"a token is a word without blanks, got {token!r}")
-        self._text(token + " ")
+            raise ModelFormatError(f"cannot write {token!r} as a token, which is a word without blanks")
+        self.text(token + " ")
 
     def newline(self) -> None:
         """The end of a line in text; nothing in binary."""
@@ -52,39 +57,39 @@ class Writer:
 
     def text_line(self, line: str) -> None:
         """A line of text, in binary files too."""
-        self._text(line + "\n")
+        self.text(line + "\n")
 
     def int32(self, value: int) -> None:
         if not -(2**31) <= value < 2**31:
-            raise ValueError(f"{value} does not fit 32 bits")
+            raise ModelFormatError(f"cannot write {value} as a 32-bit integer")
         if self.binary:
             self.raw(struct.pack("<Bi", 4, value))
         else:
-            self._text(f"{int(value)} ")
+            self.text(f"{int(value)} ")
 
     def real(self, value: float) -> None:
         """A float32."""
         if self.binary:
             self.raw(struct.pack("<Bf", 4, value))
         else:
-            self._text(format_float(value) + " ")
+            self.text(format_float(value) + " ")
 
     def double(self, value: float) -> None:
         """A float64."""
         if self.binary:
             self.raw(struct.pack("<Bd", 8, value))
         else:
-            self._text(format_double(value) + " ")
+            self.text(format_double(value) + " ")
 
     def boolean(self, value: bool) -> None:
         letter = "T" if value else "F"
-        self._text(letter if self.binary else letter + " ")
+        self.text(letter if self.binary else letter + " ")
 
     def vector(self, values: ArrayLike, double: bool = False) -> None:
         """A 1-D array as float32, or as float64 if `double`."""
-        array = _array(values, 1, "<f8" if double else "<f4")
+        array = float_array(values, 1, "<f8" if double else "<f4")
         if not self.binary:
-            self._text(f" [ {format_row(array)}]\n")
+            self.text(f" [ {format_row(array)}]\n")
             return
         self.token("DV" if double else "FV")
         self.int32(len(array))
@@ -92,11 +97,11 @@ class Writer:
 
     def matrix(self, values: ArrayLike, double: bool = False) -> None:
         """A 2-D array as float32, or as float64 if `double`; without elements it becomes Kaldi's 0 x 0 matrix."""
-        array = _array(values, 2, "<f8" if double else "<f4")
+        array = float_array(values, 2, "<f8" if double else "<f4")
         if array.size == 0:
             array = array.reshape(0, 0)
         if not self.binary:
-            self._text(f" [{format_rows(array)}]\n" if array.size else " [ ]\n")
+            self.text(f" [{format_rows(array)}]\n" if array.size else " [ ]\n")
             return
         self.token("DM" if double else "FM")
         self.int32(array.shape[0])
@@ -105,37 +110,39 @@ class Writer:
 
     def int_vector(self, values: ArrayLike) -> None:
         """A 1-D array of integers, stored as int32."""
-        array = _int32_array(values, 1)
+        array = int32_array(values)
         if not self.binary:
-            self._text(f"[ {'%d ' * len(array) % tuple(array.tolist())}]\n")
+            self.text(f"[ {'%d ' * len(array) % tuple(array.tolist())}]\n")
             return
         self.raw(struct.pack("<Bi", 4, len(array)) + array.tobytes())
 
     def pair_vector(self, values: ArrayLike) -> None:
         """An (n, 2) array of integers, stored as int32."""
-        array = _int32_array(values, 2)
-        if array.shape[1] != 2:
-            raise ValueError(f"expected an array of shape (n, 2), got {array.shape}")
+        array = int32_array(values, 2)
         if not self.binary:
-            self._text(f"[ {'%d,%d ' * len(array) % tuple(array.reshape(-1).tolist())}]\n")
+            self.text(f"[ {'%d,%d ' * len(array) % tuple(array.reshape(-1).tolist())}]\n")
             return
         self.raw(struct.pack("<Bi", 4, len(array)) + array.tobytes())
 
+    def index_vector(self, indexes: ArrayLike) -> None:
+        """An (n, 3) array of integers with columns n, t, x."""
+        write_index_vector(self, indexes)
 
-def _array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
-    array = np.asarray(values)
-    if array.ndim != dimensions:
-        raise ValueError(f"expected an array of {dimensions} dimension(s), got shape {array.shape}")
-    with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
-        return np.ascontiguousarray(array, dtype)
+    def compressed_matrix(self, matrix: CompressedMatrix) -> None:
+        """The codes as they are; in text the numbers that they stand for."""
+        if not self.binary or matrix.codes.size == 0:  # Kaldi does not read the empty one that it writes
+            self.matrix(matrix.decode())
+            return
+        self.token(matrix.tag)
+        self.raw(matrix.to_bytes())
 
-
-def _int32_array(values: ArrayLike, dimensions: int) -> np.ndarray:
-    array = np.asarray(values)
-    if array.size == 0:
-        return np.empty((0, 2)[:dimensions], np.int32)
-    if not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"expected integers, got {array.dtype}")
-    if array.min() < -(2**31) or array.max() >= 2**31:
-        raise ValueError("an integer does not fit 32 bits")
-    return _array(array, dimensions, "<i4")
+    def general_matrix(self, matrix: ArrayLike | SparseMatrix | CompressedMatrix) -> None:
+        """A full, sparse or compressed matrix in its own form; one without rows as the empty full matrix."""
+        if isinstance(matrix, CompressedMatrix):
+            self.compressed_matrix(matrix)
+        elif not isinstance(matrix, SparseMatrix):
+            self.matrix(matrix)
+        elif matrix.rows:
+            write_sparse(self, matrix)
+        else:
+            self.matrix(matrix.dense())

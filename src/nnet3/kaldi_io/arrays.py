@@ -1,0 +1,32 @@
+"""What may be written: arrays of the right shape whose numbers fit."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from nnet3.errors import ModelFormatError
+
+
+def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
+    """`values` as a contiguous array of `dtype` that has that many dimensions."""
+    array = np.asarray(values)
+    if array.ndim != dimensions:
+        raise ModelFormatError(f"cannot write an array of shape {array.shape} where {dimensions} dimension(s) belong")
+    with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
+        return np.ascontiguousarray(array, dtype)
+
+
+def int32_array(values: ArrayLike, columns: int | None = None) -> np.ndarray:
+    """`values` as a contiguous int32 array, (n,) or, with `columns`, (n, columns)."""
+    array = np.asarray(values)
+    if array.size == 0:
+        return np.empty((0,) if columns is None else (0, columns), np.int32)
+    expected = "(n,)" if columns is None else f"(n, {columns})"
+    if array.ndim != (1 if columns is None else 2) or (columns and array.shape[1] != columns):
+        raise ModelFormatError(f"cannot write an array of shape {array.shape} as integers of shape {expected}")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ModelFormatError(f"cannot write numbers of type {array.dtype} as integers")
+    if array.min() < -(2**31) or array.max() >= 2**31:
+        raise ModelFormatError("cannot write an integer that does not fit 32 bits")
+    return np.ascontiguousarray(array, "<i4")

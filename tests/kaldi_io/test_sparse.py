@@ -1,0 +1,137 @@
+"""Sparse and general matrices: the bytes of formats.md, round trips, damage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io import Reader, SparseMatrix, Writer
+
+ONE_ROW = "53 4d 20 04 01 00 00 00 53 56 20 04 05 00 00 00 04 01 00 00 00 04 03 00 00 00 04 00 00 80 3f"
+
+
+def sparse(dense: np.ndarray) -> SparseMatrix:
+    rows, ids = np.nonzero(dense)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=len(dense)))])
+    return SparseMatrix(*dense.shape, indptr, ids.astype(np.int32), dense[rows, ids])
+
+
+def written(matrix: object, binary: bool) -> bytes:
+    writer = Writer(binary)
+    writer.general_matrix(matrix)
+    return writer.getvalue()
+
+
+def test_bytes() -> None:
+    matrix = Reader(bytes.fromhex(ONE_ROW), binary=True).general_matrix()
+    assert isinstance(matrix, SparseMatrix)
+    assert matrix.dense().tolist() == [[0, 0, 0, 1, 0]]
+    assert written(matrix, True).hex(" ") == ONE_ROW
+
+
+def test_text() -> None:
+    text = "rows=2 dim=5 [ 0 0.2 3 0.9 ] dim=5 [ ] \n"
+    reader = Reader(("<X> " + text + "</X> ").encode())
+    reader.expect("<X>")
+    matrix = reader.general_matrix()
+    reader.expect("</X>")
+    np.testing.assert_array_equal(matrix.dense(), np.array([[0.2, 0, 0, 0.9, 0], [0] * 5], np.float32))
+    assert written(matrix, False).decode() == text
+
+
+def test_float64_values_and_mixed_rows() -> None:
+    row_of_doubles = "53 56 20 04 05 00 00 00 04 01 00 00 00 04 03 00 00 00 08 00 00 00 00 00 00 f8 3f"
+    contents = ONE_ROW[:12] + "03" + ONE_ROW[14:] + row_of_doubles * 2
+    assert Reader(bytes.fromhex(contents), binary=True).general_matrix().dense()[:, 3].tolist() == [1, 1.5, 1.5]
+
+
+@given(
+    hnp.arrays(
+        np.float32,
+        st.tuples(st.integers(1, 40), st.integers(1, 6)),
+        elements=st.sampled_from(np.array([0, 0, 0, 1, 0.1, -3], np.float32)),
+    ),
+    st.booleans(),
+)
+def test_round_trip(dense: np.ndarray, binary: bool) -> None:
+    contents = written(sparse(dense), binary)
+    reader = Reader(contents, binary=binary)
+    matrix = reader.general_matrix()
+    assert isinstance(matrix, SparseMatrix)
+    assert reader.at_end()
+    np.testing.assert_array_equal(matrix.dense(), dense)
+    assert written(matrix, binary) == contents
+
+
+def test_full_and_empty_matrices() -> None:
+    for binary in (False, True):
+        full = Reader(written([[1, 2]], binary), binary=binary).general_matrix()
+        assert full.tolist() == [[1, 2]]
+        empty = SparseMatrix(0, 0, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+        assert Reader(written(empty, binary), binary=binary).general_matrix().shape == (0, 0)
+        assert written(empty, binary) == written(np.empty((0, 0)), binary)
+
+
+HEADER = "53 4d 20 04 "
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        (HEADER + "ffffff7f", "but only 0 are left"),
+        (HEADER + "ffffffff", "cannot have size -1"),
+        (HEADER + "01000000 5356 20 04 05000000 04 ffffff7f 04 00000000 04 00000000", "but only"),
+        (HEADER + "01000000 5356 20 04 05000000 04 ffffffff", "expected a sparse row"),
+        (HEADER + "01000000 5356 20 04 ffffffff 04 00000000", "cannot have dimension -1"),
+        (HEADER + "01000000 5356 20 08 05000000 04 00000000", "expected a sparse row"),
+        (HEADER + "01000000 5356 20 04 05000000 04 01000000 04 05000000 04 00000000", "ascend within 0..4"),
+        (HEADER + "01000000 5356 20 04 05000000 04 01000000 04 ffffffff 04 00000000", "ascend within 0..4"),
+        (HEADER + "01000000 5356 20 04 05000000 04 01000000 04 00000000 05 00000000", "got byte 5"),
+        (HEADER + "01000000 5356 20 04 05000000 04 01000000 08 00000000 04 00000000", "expected pairs"),
+        (
+            HEADER + "01000000 5356 20 04 05000000 04 02000000" + "04 03000000 04 00000000" * 2,
+            "ascend within 0..4",
+        ),
+        (
+            HEADER + "02000000 5356 20 04 05000000 04 00000000 5356 20 04 06000000 04 00000000",
+            "dimensions 5 and 6",
+        ),
+    ],
+)
+def test_damaged_binary(contents: str, message: str) -> None:
+    with pytest.raises(ModelFormatError, match=message):
+        Reader(bytes.fromhex(contents), binary=True).general_matrix()
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ("rows=x dim=5 [ ]", "expected a sparse matrix"),
+        ("rows=9999999999 dim=5 [ ]", "but only"),
+        ("rows=2 dim=5 [ 3 1 ] ", "takes 18 bytes"),
+        ("rows=2 dim=5 [ 3 1 ]       ", "expected a sparse row"),
+        ("rows=1 dim=5 [ 3 1 ", "never closed"),
+        ("rows=1 dim=5 [ 3 ]", "expected pairs"),
+        ("rows=1 dim=5 [ 3.5 1 ]", "expected pairs"),
+        ("rows=1 dim=5 [ inf 1 ]", "expected pairs"),
+        ("rows=1 dim=5 [ 3 x ]", "'x' is not a number"),
+        ("rows=1 dim=5 [ 3 1 2 1 ]", "ascend within"),
+        ("rows=1 dim=9999999999 [ 3 1 ]", "cannot have dimension"),
+        ("rows=2 dim=5 [ ] dim=6 [ ]", "dimensions 5 and 6"),
+    ],
+)
+def test_damaged_text(contents: str, message: str) -> None:
+    with pytest.raises(ModelFormatError, match=message):
+        Reader(contents.encode()).general_matrix()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_truncation_at_every_byte(binary: bool) -> None:
+    contents = written(sparse(np.array([[0, 1, 0.5], [0, 0, 0], [2, 0, 0]], np.float32)), binary)
+    for length in range(len(contents.rstrip()) if not binary else len(contents)):
+        with pytest.raises(ModelFormatError):
+            Reader(contents[:length], binary=binary).general_matrix()
