@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nnet3.computation.kernel import KernelInfo
+from nnet3.computation.printer import print_computation, summary
 
 if TYPE_CHECKING:
     from nnet3.computation.commands import Command
@@ -50,7 +51,7 @@ class IoInfo:
     deriv: int
 
 
-@dataclass
+@dataclass(repr=False)
 class NnetComputation:
     """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
 
@@ -74,9 +75,15 @@ class NnetComputation:
     num_memos: int = 0
     need_model_derivative: bool = False
 
+    def __str__(self) -> str:
+        return print_computation(self)
+
+    def __repr__(self) -> str:
+        return f"<NnetComputation: {summary(self).removeprefix('# ')}>"
+
     def copy(self) -> NnetComputation:
         """A copy whose lists may be changed; the (immutable) entries are shared."""
-        lists = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
+        lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
         return replace(self, matrix_info=dict(self.matrix_info), **lists)
 
     def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None) -> int:
@@ -100,9 +107,14 @@ class NnetComputation:
         whole = self.submatrices[base]
         rows = whole.num_rows - row_offset if num_rows is None else num_rows
         cols = whole.num_cols - col_offset if num_cols is None else num_cols
-        assert row_offset >= 0 and row_offset + rows <= whole.num_rows, "row range outside the sub-matrix"
-        assert col_offset >= 0 and col_offset + cols <= whole.num_cols, "column range outside the sub-matrix"
-        block = SubMatrix(whole.matrix, whole.row_offset + row_offset, rows, whole.col_offset + col_offset, cols)
+        assert 0 <= row_offset <= whole.num_rows - rows, "row range outside the sub-matrix"
+        assert 0 <= col_offset <= whole.num_cols - cols, "column range outside the sub-matrix"
+        return self.find_or_add(
+            SubMatrix(whole.matrix, whole.row_offset + row_offset, rows, whole.col_offset + col_offset, cols)
+        )
+
+    def find_or_add(self, block: SubMatrix) -> int:
+        """The number of this sub-matrix, which is declared unless it is known."""
         known = self._known_submatrices()
         if block not in known:
             self.submatrices.append(block)

@@ -1,0 +1,301 @@
+"""Checks that a computation is well formed, before and after it is optimized.
+
+The rules: operands exist and agree in size (`command_rules`); a matrix is allocated once, used only while it is
+allocated, and deallocated unless it was handed to the user; nothing undefined is read; sources and destinations
+do not overlap; memos, compression and labels come in pairs; input comes first and output last in a segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NoReturn
+
+import numpy as np
+
+from nnet3.computation import commands as cmd
+from nnet3.computation.analysis import READ, WRITE, Analysis
+from nnet3.computation.command_rules import command_problems
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.printer import format_submatrix, numbered_command
+from nnet3.computation.variables import concatenate_ranges, submatrix_table
+from nnet3.errors import ComputationCheckError
+
+
+def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:
+    """Raise ComputationCheckError at the first rule that is broken; the message prints the command.
+
+    With `allow_rewrite=False` no variable may change after it has been read, which holds for what a compiler
+    makes of a network but not after optimization.
+    """
+    _check_tables(computation)
+    for number, command in enumerate(computation.commands):
+        for problem in command_problems(computation, command):
+            _fail(computation, number, problem)
+    _check_control(computation)
+    _check_memos(computation)
+    _check_segments(computation)
+    analysis = Analysis(computation)
+    _check_lifetimes(analysis)
+    _check_end_of_life(analysis)
+    _check_defined(analysis)
+    _check_overlap(analysis)
+    _check_compression(analysis)
+    if not allow_rewrite:
+        _check_rewrite(analysis)
+
+
+def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
+    raise ComputationCheckError(f"{numbered_command(computation, number)}\n  {problem}")
+
+
+# ---- tables and control ----
+
+
+def _check_tables(computation: NnetComputation) -> None:
+    for number, size in enumerate(computation.matrices[1:], start=1):
+        if size.num_rows <= 0 or size.num_cols <= 0:
+            raise ComputationCheckError(f"matrix m{number} is {size.num_rows} x {size.num_cols}: it has no elements")
+    for number, block in enumerate(computation.submatrices[1:], start=1):
+        if not 0 < block.matrix < len(computation.matrices):
+            raise ComputationCheckError(f"sub-matrix {number} is in matrix {block.matrix}, which does not exist")
+        size = computation.matrices[block.matrix]
+        rows_fit = 0 <= block.row_offset < block.row_offset + block.num_rows <= size.num_rows
+        if not rows_fit or not 0 <= block.col_offset < block.col_offset + block.num_cols <= size.num_cols:
+            text = format_submatrix(computation, number)
+            raise ComputationCheckError(f"sub-matrix {number}, {text}, is not inside its {size}")
+    for number, info in computation.matrix_info.items():
+        if info.indexes.shape != (computation.matrices[number].num_rows, 3):
+            rows = computation.matrices[number].num_rows
+            raise ComputationCheckError(
+                f"matrix m{number} has {rows} rows, but its indexes have shape {info.indexes.shape}"
+            )
+    for io in (*computation.inputs, *computation.outputs):
+        if not (0 < io.value < len(computation.submatrices) and 0 <= io.deriv < len(computation.submatrices)):
+            raise ComputationCheckError(f"input or output '{io.name}' is in a sub-matrix that does not exist: {io}")
+
+
+def _check_control(computation: NnetComputation) -> None:
+    labels: dict[str, int] = {}
+    goto = None
+    for number, command in enumerate(computation.commands):
+        if goto is not None and not isinstance(command, cmd.NoOp):
+            _fail(computation, number, f"it can never run, because it stands after the goto of c{goto}")
+        if isinstance(command, cmd.Label):
+            if command.name in labels:
+                _fail(computation, number, f"the same label stands at c{labels[command.name]}")
+            labels[command.name] = number
+        if isinstance(command, cmd.Goto):
+            goto = number
+            if command.label not in labels:
+                _fail(computation, number, f"there is no label '{command.label}' before it")
+            if not any(isinstance(c, cmd.SegmentMarker) for c in computation.commands[labels[command.label] : number]):
+                _fail(computation, number, "the loop would never end: no segment ends between label and goto")
+
+
+def _check_memos(computation: NnetComputation) -> None:
+    made_by: dict[int, tuple[int, cmd.Propagate]] = {}
+    for number, command in enumerate(computation.commands):
+        if isinstance(command, cmd.Propagate) and command.memo >= 0:
+            if command.memo in made_by:
+                _fail(computation, number, f"memo {command.memo} is made by c{made_by[command.memo][0]} already")
+            made_by[command.memo] = number, command
+        if isinstance(command, cmd.Backprop) and command.memo >= 0:
+            if command.memo not in made_by:
+                _fail(computation, number, f"no Propagate before it makes memo {command.memo}")
+            maker_number, maker = made_by[command.memo]
+            if maker.kernel != command.kernel:
+                name = computation.kernels[maker.kernel].name
+                _fail(computation, number, f"memo {command.memo} is that of kernel '{name}' at c{maker_number}")
+
+
+# ---- segments, input and output ----
+
+_MEMORY_AND_CONTROL = (
+    cmd.AllocMatrix,
+    cmd.DeallocMatrix,
+    cmd.SwapMatrix,
+    cmd.CompressMatrix,
+    cmd.DecompressMatrix,
+    cmd.NoOp,
+    cmd.SegmentMarker,
+    cmd.Label,
+    cmd.Goto,
+)
+
+
+def _check_segments(computation: NnetComputation) -> None:
+    """In each segment: all input, then all computing, then all output, and no name twice."""
+    computing = providing = -1
+    accepted: set[str] = set()
+    provided: set[str] = set()
+    for number, command in enumerate(computation.commands):
+        if isinstance(command, cmd.SegmentMarker):
+            computing = providing = -1
+            accepted, provided = set(), set()
+        if isinstance(command, _MEMORY_AND_CONTROL):
+            continue
+        if isinstance(command, cmd.ProvideOutput):
+            providing = number
+            if command.name in provided:
+                _fail(computation, number, f"'{command.name}' is provided twice in one segment")
+            provided.add(command.name)
+            continue
+        if providing >= 0:
+            _fail(computation, number, f"it stands after the output of c{providing}, which must end the segment")
+        if not isinstance(command, cmd.AcceptInput):
+            computing = number
+            continue
+        if computing >= 0:
+            _fail(computation, number, f"input must begin the segment, but c{computing} stands before it")
+        if command.name in accepted:
+            _fail(computation, number, f"'{command.name}' is accepted twice in one segment")
+        accepted.add(command.name)
+    _check_all_io(computation)
+
+
+def _check_all_io(computation: NnetComputation) -> None:
+    """Everything the computation declares as input or output is accepted or provided where it is declared."""
+    accepted = {(c.name, c.dest) for c in computation.commands if isinstance(c, cmd.AcceptInput)}
+    provided = {(c.name, c.source) for c in computation.commands if isinstance(c, cmd.ProvideOutput)}
+    wanted = (
+        ("accepts input", accepted, [(i.name, i.value) for i in computation.inputs]),
+        ("accepts the derivative of output", accepted, [(o.name, o.deriv) for o in computation.outputs if o.deriv]),
+        ("provides output", provided, [(o.name, o.value) for o in computation.outputs]),
+        ("provides the derivative of input", provided, [(i.name, i.deriv) for i in computation.inputs if i.deriv]),
+    )
+    for verb, done, pairs in wanted:
+        for name, number in pairs:
+            if (name, number) not in done:
+                place = format_submatrix(computation, number)
+                raise ComputationCheckError(f"no command {verb} '{name}' in {place}, where it is declared")
+
+
+# ---- lifetimes ----
+
+
+def _check_lifetimes(analysis: Analysis) -> None:
+    """Every matrix is allocated once and accessed only between its allocation and its deallocation."""
+    computation = analysis.computation
+    for kind, pairs in (("allocated", analysis.accesses.allocations), ("deallocated", analysis.accesses.deallocations)):
+        done: dict[int, int] = {}
+        for number, matrix in pairs:
+            if matrix in done:
+                _fail(computation, number, f"m{matrix} is {kind} by c{done[matrix]} already")
+            done[matrix] = number
+    matrix_of_access, command = analysis.matrix_of_access, analysis.accesses.command
+    alloc, dealloc = analysis.alloc_command[matrix_of_access], analysis.dealloc_command[matrix_of_access]
+    for i in np.flatnonzero(alloc == -1)[:1]:
+        _fail(computation, command[i], f"m{matrix_of_access[i]} is never allocated")
+    for i in np.flatnonzero(command < alloc)[:1]:
+        _fail(computation, command[i], f"m{matrix_of_access[i]} is allocated later, by c{alloc[i]}")
+    for i in np.flatnonzero((dealloc != -1) & (command > dealloc))[:1]:
+        _fail(computation, command[i], f"m{matrix_of_access[i]} is deallocated by c{dealloc[i]}")
+    for m in np.flatnonzero((analysis.dealloc_command != -1) & (analysis.alloc_command == -1))[:1]:
+        _fail(computation, analysis.dealloc_command[m], f"m{m} is never allocated")
+    for m in np.flatnonzero((analysis.dealloc_command != -1) & (analysis.dealloc_command < analysis.alloc_command))[:1]:
+        _fail(computation, analysis.dealloc_command[m], f"m{m} is allocated later, by c{analysis.alloc_command[m]}")
+
+
+def _check_end_of_life(analysis: Analysis) -> None:
+    """What is left at the end was handed to the user, or is what the loop begins with."""
+    computation = analysis.computation
+    alloc, dealloc = analysis.alloc_command, analysis.dealloc_command
+    goto = next((c for c in computation.commands if isinstance(c, cmd.Goto)), None)
+    if goto is None:
+        outputs = [c.source for c in computation.commands if isinstance(c, cmd.ProvideOutput)]
+        provided = {computation.submatrices[source].matrix for source in outputs}
+        for m in np.flatnonzero((alloc != -1) & (dealloc == -1)):
+            if m not in provided:
+                _fail(computation, alloc[m], f"m{m} is never deallocated, and it is not an output")
+        return
+    label = computation.commands.index(cmd.Label(goto.label))
+    for m in np.flatnonzero((alloc > label) & (dealloc == -1))[:1]:
+        _fail(computation, alloc[m], f"m{m} is allocated in every round of the loop and never deallocated")
+    for m in np.flatnonzero((alloc < label) & (dealloc > label))[:1]:
+        _fail(computation, dealloc[m], f"m{m} is deallocated in every round of the loop but allocated before it")
+
+
+# ---- contents ----
+
+
+def _check_defined(analysis: Analysis) -> None:
+    """The first that happens to a variable is that it is written, unless its matrix begins as zeros."""
+    computation = analysis.computation
+    first = analysis.first_event
+    zeroed = np.zeros(len(computation.matrices), dtype=bool)
+    for number, matrix in analysis.accesses.allocations:
+        command = computation.commands[number]
+        zeroed[matrix] = isinstance(command, cmd.AllocMatrix) and command.zeroed
+    matrix_of_event = analysis.variables.matrix_of(analysis.event_variable[first])
+    undefined = np.flatnonzero(~zeroed[matrix_of_event] & (analysis.event_kind[first] != WRITE))
+    if len(undefined):
+        earliest = undefined[np.argmin(analysis.event_command[first[undefined]])]
+        number = analysis.event_command[first[earliest]]
+        _fail(computation, number, f"it reads m{matrix_of_event[earliest]}, part of which is undefined there")
+
+
+def _check_overlap(analysis: Analysis) -> None:
+    """No command reads what it fills, except a kernel in place, or an update of its own destination."""
+    computation = analysis.computation
+    for number, source, dest in _overlapping_operands(analysis):
+        if not _may_be_in_place(computation, computation.commands[number], source, dest):
+            source_text, dest_text = (format_submatrix(computation, s) for s in (source, dest))
+            _fail(computation, number, f"it reads {source_text} and fills {dest_text}, which overlap")
+
+
+def _overlapping_operands(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
+    """Command, sub-matrix that it reads, sub-matrix that it writes or updates, for each pair with a common element."""
+    accesses, block = analysis.accesses, submatrix_table(analysis.computation)
+    reads = np.flatnonzero(accesses.kind == READ)
+    fills = np.flatnonzero(accesses.kind != READ)
+    first = np.searchsorted(accesses.command[reads], accesses.command[fills], side="left")
+    end = np.searchsorted(accesses.command[reads], accesses.command[fills], side="right")
+    dest = accesses.submatrix[np.repeat(fills, end - first)]
+    read = reads[concatenate_ranges(first, end - first)]
+    a, b = block[accesses.submatrix[read]], block[dest]
+    common = a[:, 0] == b[:, 0]
+    for start, stop in ((1, 2), (3, 4)):
+        common &= np.maximum(a[:, start], b[:, start]) < np.minimum(a[:, stop], b[:, stop])
+    for i in np.flatnonzero(common):
+        yield int(accesses.command[read[i]]), int(accesses.submatrix[read[i]]), int(dest[i])
+
+
+def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source: int, dest: int) -> bool:
+    if computation.submatrices[source] != computation.submatrices[dest]:
+        return False
+    if isinstance(command, cmd.Propagate):
+        return computation.kernels[command.kernel].propagate_in_place
+    if isinstance(command, cmd.Backprop):
+        in_place = computation.kernels[command.kernel].backprop_in_place
+        return in_place and source == command.output_deriv and source not in (*command.inputs, command.output)
+    return False
+
+
+def _check_compression(analysis: Analysis) -> None:
+    """Between Compress and Decompress nothing touches the matrix."""
+    computation = analysis.computation
+    kinds = (cmd.CompressMatrix, cmd.DecompressMatrix)
+    squeezed = [c for c in computation.commands if isinstance(c, kinds)]
+    for matrix in {computation.submatrices[c.matrix].matrix for c in squeezed}:
+        compressed = False
+        for number in np.unique(analysis.accesses.command[analysis.matrix_of_access == matrix]):
+            command = computation.commands[number]
+            if isinstance(command, cmd.DecompressMatrix) != compressed:
+                state = "compressed" if compressed else "not compressed"
+                _fail(computation, number, f"m{matrix} is {state} there")
+            compressed = isinstance(command, cmd.CompressMatrix)
+
+
+def _check_rewrite(analysis: Analysis) -> None:
+    """No variable changes after it has been read (swaps and compression leave the contents in order)."""
+    computation = analysis.computation
+    moves = (cmd.SwapMatrix, cmd.CompressMatrix, cmd.DecompressMatrix)
+    is_move = np.array([isinstance(c, moves) for c in computation.commands])
+    kept = ~is_move[analysis.event_command]
+    variable, kind = analysis.event_variable[kept], analysis.event_kind[kept]
+    command = analysis.event_command[kept]
+    # Events are ordered by variable and command: a change right after a pure read is the first of its kind.
+    rewritten = (variable[1:] == variable[:-1]) & (kind[:-1] == READ) & (kind[1:] != READ)
+    for i in np.flatnonzero(rewritten)[:1]:
+        matrix = analysis.variables.matrix_of(variable[i : i + 1])[0]
+        _fail(computation, command[i + 1], f"it changes m{matrix} after c{command[i]} has read it")

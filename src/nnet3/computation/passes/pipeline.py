@@ -1,0 +1,68 @@
+"""The passes in their order, and the function that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from nnet3.computation.checker import check_computation
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.passes.consolidate_updates import consolidate_updates
+from nnet3.computation.passes.first_add_to_copy import first_add_to_copy
+from nnet3.computation.passes.move_sizing import move_sizing
+from nnet3.computation.passes.remove_noops import remove_noops
+from nnet3.computation.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
+from nnet3.errors import ComputationCheckError, Nnet3Error
+from nnet3.text.suggest import did_you_mean
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function that returns an equivalent computation, or the one it was given if there is nothing to do."""
+
+    name: str
+    function: Callable[[NnetComputation], NnetComputation]
+
+
+PIPELINE = (
+    Pass("consolidate_updates", consolidate_updates),  # changes what natural gradient sees: part of the semantics
+    Pass("first_add_to_copy", first_add_to_copy),  # before the zeroing that it makes unneeded is removed
+    Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
+    Pass("move_sizing", move_sizing),
+    Pass("remove_noops", remove_noops),
+)
+
+
+def optimize(
+    computation: NnetComputation,
+    disabled: Collection[str] = frozenset(),
+    check_between: bool = False,
+    dump: Callable[[str, NnetComputation], None] | None = None,
+) -> NnetComputation:
+    """Run the passes of PIPELINE, except those whose names are in `disabled`; the argument is not changed.
+
+    With `check_between` the checker looks at the computation before the first and after each pass, and its
+    ComputationCheckError names the pass. `dump` is called with ("", computation) before the first pass and
+    with the pass's name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
+    """
+    names = [p.name for p in PIPELINE]
+    for name in disabled:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
+            raise Nnet3Error(f"no pass is called '{name}': {hint}")
+    steps = [p for p in PIPELINE if p.name not in disabled]
+    for step in (Pass("", lambda unchanged: unchanged), *steps):
+        computation = step.function(computation)
+        if check_between:
+            _check(computation, step.name)
+        if dump is not None:
+            dump(step.name, computation)
+    return computation
+
+
+def _check(computation: NnetComputation, pass_name: str) -> None:
+    try:
+        check_computation(computation)
+    except ComputationCheckError as error:
+        when = f"after pass '{pass_name}'" if pass_name else "before the first pass"
+        raise ComputationCheckError(f"{when}: {error}") from error
