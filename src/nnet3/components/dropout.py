@@ -1,0 +1,186 @@
+"""DropoutComponent and DropoutMaskComponent (components.md 6.1 and 6.2). Neither rescales by 1 / (1 - p)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_integer
+from nnet3.components.random_component import DropoutBase, read_proportion
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
+from nnet3.components.summary import format_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+
+@register
+class DropoutComponent(DropoutBase):
+    """Zeroes single elements, or whole rows if dropout_per_frame, with probability p = dropout_proportion.
+
+    In test mode y = (1 - p) x.
+    """
+
+    type_name = "DropoutComponent"
+    properties = (
+        Properties.SIMPLE
+        | Properties.BACKPROP_IN_PLACE
+        | Properties.BACKPROP_NEEDS_INPUT
+        | Properties.BACKPROP_NEEDS_OUTPUT
+        | Properties.RANDOM
+    )
+
+    def __init__(self, dim: int, dropout_proportion: float, dropout_per_frame: bool = False, test_mode: bool = False):
+        super().__init__(dropout_proportion, test_mode)
+        self.input_dim = self.output_dim = dim
+        self.dropout_per_frame = dropout_per_frame
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        return cls(
+            line.integer("dim", minimum=1),
+            line.number("dropout-proportion", minimum=0.0, maximum=1.0),
+            line.boolean("dropout-per-frame", False),
+            line.boolean("test-mode", False),
+        )
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        reader.expect("<Dim>")
+        dim = read_integer(reader, "<Dim>")
+        reader.expect("<DropoutProportion>")
+        proportion = read_proportion(reader, "<DropoutProportion>")
+        per_frame = reader.boolean() if reader.accept("<DropoutPerFrame>") else False
+        test_mode = reader.boolean() if reader.accept("<TestMode>") else False
+        reader.expect("</DropoutComponent>")
+        return cls(dim, proportion, per_frame, test_mode)
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<Dim>")
+        writer.int32(self.input_dim)
+        writer.token("<DropoutProportion>")
+        writer.real(self.dropout_proportion)
+        writer.token("<DropoutPerFrame>")
+        writer.boolean(self.dropout_per_frame)
+        writer.token("<TestMode>")
+        writer.boolean(self.test_mode)
+
+    def info(self) -> str:
+        text = f"{self.type_name}, dim={self.input_dim}"
+        text += f", dropout-proportion={format_number(self.dropout_proportion)}"
+        return f"{text}, dropout-per-frame={'true' if self.dropout_per_frame else 'false'}"
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        if self.test_mode or self.dropout_proportion == 0.0:
+            torch.mul(x, 1.0 - self.dropout_proportion, out=y)
+        else:
+            torch.mul(x, self.kept(x.shape[0], 1 if self.dropout_per_frame else x.shape[1], like=x), out=y)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        if x_deriv is None:
+            return
+        # g_x = g_y y / x, and g_y where x = 0: what x was multiplied by can be seen in x and y
+        torch.mul(y_deriv, (y / x).masked_fill_(x == 0, 1.0), out=x_deriv)
+
+
+@register
+class DropoutMaskComponent(DropoutBase):
+    """Rows of zeros and ones (or of numbers around 1, if `continuous`) for others to multiply by; it reads no input.
+
+    With 2 or 3 columns the first two are never both zero as long as dropout_proportion <= 1/2.
+    In test mode all is 1 - dropout_proportion, or 1 if `continuous`.
+    """
+
+    type_name = "DropoutMaskComponent"
+    properties = Properties.RANDOM
+    identity_indexes = False
+
+    def __init__(
+        self, output_dim: int, dropout_proportion: float = 0.5, continuous: bool = False, test_mode: bool = False
+    ):
+        super().__init__(dropout_proportion, test_mode)
+        self.input_dim = self.output_dim = output_dim  # a config line must give it an input, which is never read
+        self.continuous = continuous
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        return cls(
+            line.integer("output-dim", minimum=1),
+            line.number("dropout-proportion", 0.5, minimum=0.0, maximum=1.0),
+            line.boolean("continuous", False),
+            line.boolean("test-mode", False),
+        )
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        reader.expect("<OutputDim>")
+        output_dim = read_integer(reader, "<OutputDim>")
+        reader.expect("<DropoutProportion>")
+        proportion = read_proportion(reader, "<DropoutProportion>")
+        test_mode = reader.boolean() if reader.accept("<TestMode>") else False
+        continuous = reader.accept("<Continuous>")
+        reader.expect("</DropoutMaskComponent>")
+        return cls(output_dim, proportion, continuous, test_mode)
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<OutputDim>")
+        writer.int32(self.output_dim)
+        writer.token("<DropoutProportion>")
+        writer.real(self.dropout_proportion)
+        writer.token("<TestMode>")
+        writer.boolean(self.test_mode)
+        if self.continuous:
+            writer.token("<Continuous>")
+
+    def info(self) -> str:
+        text = f"{self.type_name}, output-dim={self.output_dim}"
+        text += f", dropout-proportion={format_number(self.dropout_proportion)}"
+        return text + (", continuous=true" if self.continuous else "")
+
+    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
+        return outputs[:, np.newaxis, :][:, :0]
+
+    def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
+        p = self.dropout_proportion
+        if p == 0.0 or (self.continuous and self.test_mode):
+            y.fill_(1.0)
+        elif self.continuous:
+            y.copy_(self.continuous_mask(*y.shape, like=y))
+        elif self.test_mode:
+            y.fill_(1.0 - p)
+        elif y.shape[1] in (2, 3):
+            draw = self.uniform(y.shape[0], like=y)
+            y[:, 0] = draw < 1.0 - p
+            y[:, 1] = draw >= p
+            y[:, 2:] = self.kept(y.shape[0], y.shape[1] - 2, like=y)
+        else:
+            y.copy_(self.kept(*y.shape, like=y))
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: None = None,
+    ) -> None:
+        """Nothing: there is no input and there are no parameters."""

@@ -1,0 +1,214 @@
+"""GeneralDropoutComponent: dropout masks shared over blocks and time, or SpecAugment's (components.md 6.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_integer
+from nnet3.components.random_component import DropoutBase, read_proportion
+from nnet3.components.random_source import RandomSource
+from nnet3.components.registry import register
+from nnet3.components.summary import format_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+
+@dataclass(frozen=True)
+class GeneralDropoutIndexes:
+    """Which row of the mask each row of the data uses (rows)."""
+
+    num_mask_rows: int
+    mask_row_of_row: Tensor
+
+    def to(self, device: str | torch.device) -> GeneralDropoutIndexes:
+        return GeneralDropoutIndexes(self.num_mask_rows, self.mask_row_of_row.to(device))
+
+
+@register
+class GeneralDropoutComponent(DropoutBase):
+    """y = x times a random mask of block_dim columns, the same for all blocks of a row.
+
+    Rows of one sequence share their mask, with time_period != 0 only if they are in the same period. With
+    specaugment_max_proportion != 0 the mask zeroes ranges of columns, else single columns and the rest is rescaled.
+    """
+
+    type_name = "GeneralDropoutComponent"
+    properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
+    needs_indexes = True
+
+    def __init__(
+        self,
+        dim: int,
+        block_dim: int,
+        time_period: int = 0,
+        dropout_proportion: float = 0.5,
+        specaugment_max_proportion: float = 0.0,
+        specaugment_max_regions: int = 1,
+        continuous: bool = False,
+        test_mode: bool = False,
+    ):
+        super().__init__(dropout_proportion, test_mode)
+        self.input_dim = self.output_dim = dim
+        self.block_dim = block_dim
+        self.time_period = time_period
+        self.specaugment_max_proportion = specaugment_max_proportion
+        self.specaugment_max_regions = specaugment_max_regions
+        self.continuous = continuous
+
+    # ---- configuration and files ----
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        dim = line.integer("dim", minimum=1)
+        block_dim = line.integer("block-dim", dim, minimum=1)
+        if dim % block_dim != 0:
+            raise line.error(f"'block-dim' must divide dim={dim}, got {block_dim}", "block-dim")
+        component = cls(
+            dim,
+            block_dim,
+            line.integer("time-period", 0, minimum=0),
+            line.number("dropout-proportion", 0.5, minimum=0.0, maximum=1.0),
+            line.number("specaugment-max-proportion", 0.0, minimum=0.0, maximum=1.0),
+            line.integer("specaugment-max-regions", 1),
+            line.boolean("continuous", False),
+            line.boolean("test-mode", False),
+        )
+        if component.specaugment_max_proportion != 0.0:
+            if component.continuous:
+                raise line.error("'continuous' cannot be combined with specaugment-max-proportion", "continuous")
+            if component.specaugment_max_regions < 1:
+                regions = component.specaugment_max_regions
+                raise line.error(f"'specaugment-max-regions' must be >= 1, got {regions}", "specaugment-max-regions")
+        return component
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        reader.expect("<Dim>")
+        dim = read_integer(reader, "<Dim>")
+        reader.expect("<BlockDim>")
+        block_dim = read_integer(reader, "<BlockDim>")
+        if dim % block_dim != 0:
+            raise reader.error(f"<BlockDim> must divide the dimension {dim}, got {block_dim}")
+        reader.expect("<TimePeriod>")
+        time_period = read_integer(reader, "<TimePeriod>", 0)
+        reader.expect("<DropoutProportion>")
+        component = cls(dim, block_dim, time_period, read_proportion(reader, "<DropoutProportion>"))
+        if reader.accept("<SpecAugmentMaxProportion>"):
+            component.specaugment_max_proportion = read_proportion(reader, "<SpecAugmentMaxProportion>")
+            if reader.accept("<SpecAugmentMaxRegions>"):
+                component.specaugment_max_regions = read_integer(reader, "<SpecAugmentMaxRegions>")
+        component.test_mode = reader.accept("<TestMode>")
+        component.continuous = reader.accept("<Continuous>")
+        reader.expect("</GeneralDropoutComponent>")
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<Dim>")
+        writer.int32(self.input_dim)
+        writer.token("<BlockDim>")
+        writer.int32(self.block_dim)
+        writer.token("<TimePeriod>")
+        writer.int32(self.time_period)
+        writer.token("<DropoutProportion>")
+        writer.real(self.dropout_proportion)
+        if self.specaugment_max_proportion != 0.0:
+            writer.token("<SpecAugmentMaxProportion>")
+            writer.real(self.specaugment_max_proportion)
+            if self.specaugment_max_regions != 1:
+                writer.token("<SpecAugmentMaxRegions>")
+                writer.int32(self.specaugment_max_regions)
+        if self.test_mode:
+            writer.token("<TestMode>")
+        if self.continuous:
+            writer.token("<Continuous>")
+
+    def info(self) -> str:
+        text = f"{self.type_name}, dim={self.input_dim}, block-dim={self.block_dim}"
+        text += f", dropout-proportion={format_number(self.dropout_proportion)}"
+        if self.continuous:
+            text += ", continuous=true"
+        if self.specaugment_max_proportion != 0.0:
+            text += f", specaugment-max-proportion={format_number(self.specaugment_max_proportion)}"
+            text += f", specaugment-max-regions={self.specaugment_max_regions}"
+        return text + (f", time-period={self.time_period}" if self.time_period else "")
+
+    # ---- arithmetic ----
+
+    def precompute_indexes(
+        self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool
+    ) -> GeneralDropoutIndexes:
+        n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
+        period = t // self.time_period if self.time_period else np.zeros_like(t)
+        keys, mask_row_of_row = np.unique((n << 32) + period, return_inverse=True)
+        return GeneralDropoutIndexes(len(keys), torch.from_numpy(mask_row_of_row.reshape(-1)))
+
+    def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
+        """The memo is the mask, (mask rows, block_dim), or None for the identity."""
+        assert indexes is not None, "this type has needs_indexes"
+        if self.test_mode or (self.dropout_proportion == 0.0 and self.specaugment_max_proportion == 0.0):
+            self._multiply(x, None, y, indexes)
+            return None
+        mask = self._mask(indexes.num_mask_rows, x)
+        self._multiply(x, mask, y, indexes)
+        return mask
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: Tensor | None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: GeneralDropoutIndexes | None = None,
+    ) -> None:
+        assert indexes is not None, "this type has needs_indexes"
+        if x_deriv is not None:
+            self._multiply(y_deriv, memo, x_deriv, indexes)
+
+    def _multiply(self, source: Tensor, mask: Tensor | None, target: Tensor, indexes: GeneralDropoutIndexes) -> None:
+        if mask is None:
+            if target.data_ptr() != source.data_ptr():
+                target.copy_(source)
+            return
+        blocks, result = (matrix.unflatten(1, (-1, self.block_dim)) for matrix in (source, target))
+        torch.mul(blocks, mask.index_select(0, indexes.mask_row_of_row).unsqueeze(1), out=result)
+
+    def _mask(self, num_rows: int, like: Tensor) -> Tensor:
+        if self.specaugment_max_proportion != 0.0:
+            return self._specaugment_mask(num_rows).to(like)
+        if self.continuous:
+            return self.continuous_mask(num_rows, self.block_dim, like=like)
+        mask = self.kept(num_rows, self.block_dim, like=like)
+        return mask.mul_(1.0 / (1.0 - self.dropout_proportion)) if self.dropout_proportion < 1.0 else mask
+
+    def _specaugment_mask(self, num_rows: int) -> Tensor:
+        """Zero a random range of the columns, seen as a circle; then flip random halves of the circle to split it."""
+        bins = torch.arange(self.block_dim)
+        most_zeroed = int(self.block_dim * self.specaugment_max_proportion + 0.5)
+        num_zeroed = self._integers(num_rows, most_zeroed + 1)
+        mask = (bins - self._integers(num_rows, self.block_dim)) % self.block_dim >= num_zeroed
+        half = self.block_dim // 2
+        for _ in range(self.specaugment_max_regions - 1):
+            start = self._integers(num_rows, self.block_dim)
+            # Of the offsets 0..half from the start, those of the first and the last half // 2 change places.
+            offset = (bins - start) % self.block_dim
+            is_swapped = (offset <= half) & ((offset < half // 2) | (offset > half - half // 2))
+            source = torch.where(is_swapped, (start + half - offset) % self.block_dim, bins)
+            mask = mask.gather(1, source)
+        return mask
+
+    def _integers(self, num_rows: int, bound: int) -> Tensor:
+        """Random integers in [0, bound), (num_rows, 1)."""
+        draw = self.rng.uniform_tensor(num_rows, 1, like=torch.empty((), dtype=torch.float64))
+        return (draw * bound).long()
