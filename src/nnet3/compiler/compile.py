@@ -13,7 +13,7 @@ from nnet3.compiler.organize import schedule
 from nnet3.compiler.request import ComputationRequest
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes import optimize
+from nnet3.computation.passes.pipeline import optimize
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet

@@ -66,8 +66,16 @@ class _Generator:
             commands += [AcceptInput(io.deriv, io.name) for io in computation.outputs if io.deriv]
             commands += backward
             commands += [ProvideOutput(io.deriv, io.name) for io in computation.inputs if io.deriv]
-        commands += [DeallocMatrix(matrix) for matrix in dict.fromkeys(owned)]
+        kept = {self._matrix(io.deriv if self.request.needs_backward else io.value) for io in self._provided_last()}
+        commands += [DeallocMatrix(matrix) for matrix in dict.fromkeys(owned) if self._matrix(matrix) not in kept]
         return computation
+
+    def _provided_last(self) -> list[IoInfo]:
+        """What the last segment hands to the user: its matrices outlive the program."""
+        return self.computation.inputs if self.request.needs_backward else self.computation.outputs
+
+    def _matrix(self, submatrix: int) -> int:
+        return self.computation.submatrices[submatrix].matrix
 
     def _declare_io(self) -> None:
         has_deriv = {io.name: io.has_deriv for io in (*self.request.inputs, *self.request.outputs)}

@@ -1,0 +1,16 @@
+"""Kaldi nnet3 neural networks on PyTorch: read, compile, run, train and convert them without building Kaldi."""
+
+from nnet3 import components
+from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
+from nnet3.compute import NnetComputer
+from nnet3.nnet import Nnet
+
+__all__ = [
+    "CompileOptions",
+    "ComputationRequest",
+    "IoSpecification",
+    "Nnet",
+    "NnetComputer",
+    "compile",
+    "components",
+]
