@@ -172,9 +172,8 @@ class GraphBuilder:
         for source in np.unique(nodes).tolist():
             here = nodes == source
             slots[here] = self._add(source, indexes[here])
-        store = self._slots[node]
-        if store is None:
-            store = self._slots[node] = GrowingArray(np.int32, width=slots.shape[1])
+        store = self._slots[node] or GrowingArray(np.int32, width=nodes.shape[1])
+        self._slots[node] = store
         self._row.values[ids] = np.arange(len(store), len(store) + len(ids))
         store.append(slots)
         self._expanded[node].append(ids)
@@ -184,7 +183,7 @@ class GraphBuilder:
         names = sorted({self.rules.names[node] for node in self._node.values[frontier].tolist()})
         raise RequestError(
             f"the recurrence through {', '.join(repr(name) for name in names)} never ends: it stays computable "
-            f"{_MAX_FRAMES_BEYOND} frames past all inputs, so nothing stops it (a recurrent node must also need an input)"
+            f"{_MAX_FRAMES_BEYOND} frames past all inputs (a recurrent node must also need an input)"
         )
 
     # ---- usable counts ----

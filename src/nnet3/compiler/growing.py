@@ -13,6 +13,9 @@ class GrowingArray:
         self._store = np.empty((capacity, *self._shape), dtype)
         self._length = 0
 
+    def __bool__(self) -> bool:
+        return True  # an empty one is not nothing
+
     def __len__(self) -> int:
         return self._length
 

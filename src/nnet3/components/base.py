@@ -207,7 +207,7 @@ class Component:
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From which wanted inputs are available (rows, slots): computable (rows,) and inputs used (rows, slots)."""
-        return available.all(axis=1), available
+        return np.asarray(available.all(axis=1)), available
 
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The row orders this component wants for its input and output; padding rows have t = NO_TIME.

@@ -135,7 +135,7 @@ class OnlineNaturalGradient:
         z += torch.diag(old.square())
         if not z.isfinite().all():
             return
-        c, u = _decreasing_eigenvalues(z)
+        c, u = _decreasing_eigenvalues(z, x.dtype)
 
         floor = (rho * (1 - eta)) ** 2
         spread = bool(c[0] > 1e6 * c[-1])
@@ -174,9 +174,15 @@ def _sum_of_squares(x: Tensor) -> Tensor:
     return torch.linalg.vector_norm(x, dim=1).double().square().sum()
 
 
-def _decreasing_eigenvalues(z: Tensor) -> tuple[Tensor, Tensor]:
-    values, vectors = torch.linalg.eigh(z)
-    return values.flip(0), vectors.flip(1)
+def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Eigenvalues, the largest first, and eigenvectors in columns, computed in `dtype` and given in float64.
+
+    In float32 the rounding of the largest eigenvalue is what the smallest ones consist of; the estimate shows that in
+    Kaldi, so more precision here would agree less.
+    """
+    scale = z.trace().clamp(min=1.0)
+    values, vectors = torch.linalg.eigh((z / scale).to(dtype))
+    return values.double().flip(0) * scale, vectors.double().flip(1)
 
 
 def _orthonormal_rows(basis: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ _ELEMENT = np.dtype(
     [("code", "i1"), ("n_size", "u1"), ("n", "<i4"), ("t_size", "u1"), ("t", "<i4"), ("x_size", "u1"), ("x", "<i4")]
 )
 _SIZE_BYTES = [1, 6, 11]
+_STEPS = 1 << 16  # decoded at a time
 _SHORTEST_TEXT = len("<I1> 0 0 0")
 _TEXT_ELEMENTS = 1 << 14  # parsed at a time
 
@@ -49,9 +50,10 @@ def _read_long(reader: Reader, out: np.ndarray, what: str) -> int:
     reader.need(_ELEMENT.itemsize, what)
     most = min(len(out), reader.left // _ELEMENT.itemsize)
     start = reader.position
-    count = run_length(reader.data, start, _ELEMENT.itemsize, most, [0, *_SIZE_BYTES])
+    alone = most == 1 or reader.data[start + _ELEMENT.itemsize] != _LONG
+    count = 1 if alone else run_length(reader.data, start, _ELEMENT.itemsize, most, [0, *_SIZE_BYTES])
     elements = reader.raw_array(count, _ELEMENT, what)
-    if [elements[name][0] for name in ("n_size", "t_size", "x_size")] != [4, 4, 4]:
+    if elements[["n_size", "t_size", "x_size"]][0].tolist() != (4, 4, 4):
         raise reader.error_at(start, "expected three 32-bit integers in an index vector")
     for column, name in enumerate("ntx"):
         out[:count, column] = elements[name]
@@ -62,7 +64,7 @@ def _read_short(reader: Reader, out: np.ndarray, previous: np.ndarray, what: str
     """Fill `out` with the elements that are steps of t; how many they are. The first step starts at `previous`."""
     start = reader.position
     reader.need(1, what)
-    stop = start + min(len(out), reader.left)
+    stop = start + min(len(out), reader.left, _STEPS)
     end = reader.data.find(bytes([_LONG]), start, stop)
     steps = reader.raw_array((stop if end < 0 else end) - start, np.int8, what).astype(np.int64)
     bad = np.flatnonzero(np.abs(steps) > _LARGEST_STEP)

@@ -11,12 +11,12 @@ import numpy as np
 
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_rows
-from nnet3.kaldi_io.records import run_length
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
+_BLOCK = 1 << 16  # elements gathered at a time
 _ROW = np.dtype([("tag", "S3"), ("dim_size", "u1"), ("dim", "<i4"), ("count_size", "u1"), ("count", "<i4")])
 _ROW_HEADER = struct.Struct("<3sBiBi")
 _ELEMENT = {
@@ -51,100 +51,94 @@ class SparseMatrix:
         return matrix
 
 
-class _Rows:
-    """Rows as they are read. Byte arrays hold the elements, since many small arrays would outgrow the file."""
-
-    def __init__(self, reader: Reader, rows: int):
-        self.reader, self.rows, self.start = reader, rows, reader.position
-        self.counts = np.zeros(rows, np.int64)
-        self.done = 0
-        self.dim: int | None = None
-        self.ids, self.values = bytearray(), bytearray()
-
-    def check_dim(self, dim: int, position: int) -> None:
-        if not 0 <= dim < 2**31:
-            raise self.reader.error_at(position, f"a sparse row cannot have dimension {dim}")
-        if self.dim not in (None, dim):
-            raise self.reader.error_at(position, f"sparse rows of dimensions {self.dim} and {dim} in one matrix")
-        self.dim = dim
-
-    def append(self, rows: int, count: int, ids: np.ndarray, values: np.ndarray) -> None:
-        """`rows` more rows of `count` elements each."""
-        self.counts[self.done : self.done + rows] = count
-        self.done += rows
-        self.ids += ids.astype(np.int32).tobytes()
-        self.values += values.astype(np.float32).tobytes()
-
-    def finish(self) -> SparseMatrix:
-        indptr = np.concatenate([[0], np.cumsum(self.counts)])
-        ids = np.frombuffer(self.ids, np.int32)
-        dim = self.dim or 0
-        ascending = np.diff(ids.astype(np.int64)) > 0
-        ascending[indptr[(indptr > 0) & (indptr < len(ids))] - 1] = True  # from one row to the next
-        if len(ids) and not (ids.min() >= 0 and ids.max() < dim and ascending.all()):
-            raise self.reader.error_at(self.start, f"the indexes of a sparse row must ascend within 0..{dim - 1}")
-        return SparseMatrix(self.rows, dim, indptr, ids, np.frombuffer(self.values, np.float32))
-
-
 def read_sparse(reader: Reader) -> SparseMatrix:
     """The sparse matrix at the reader's position."""
-    return _read_binary(reader) if reader.binary else _read_text(reader)
+    start = reader.position
+    cols, counts, ids, values = _read_binary(reader) if reader.binary else _read_text(reader)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    ascending = ids[1:] > ids[:-1]
+    ascending[indptr[(indptr > 0) & (indptr < len(ids))] - 1] = True  # from one row to the next
+    if len(ids) and not (ids.min() >= 0 and ids.max() < cols and ascending.all()):
+        raise reader.error_at(start, f"the indexes of a sparse row must ascend within 0..{cols - 1}")
+    return SparseMatrix(len(counts), cols, indptr, ids, values)
 
 
-def _read_binary(reader: Reader) -> SparseMatrix:
+def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """(columns, elements in each row, their ids, their values)."""
     reader.expect("SM")
     rows = reader.size("a sparse matrix")
     reader.need(rows * _ROW.itemsize, f"a sparse matrix of {rows} rows")
-    matrix = _Rows(reader, rows)
-    while matrix.done < rows:
+    start, cols, element = reader.position, 0, None
+    counts = np.zeros(rows, np.int64)
+    for row in range(rows):  # where a row begins is known only after the one before it
         reader.need(_ROW.itemsize, "a sparse row")
-        start = reader.position
-        tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, start)
-        if (tag, dim_size, count_size) != (b"SV ", 4, 4) or count < 0:
+        tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
+        if (tag, dim_size, count_size) != (b"SV ", 4, 4) or dim < 0 or count < 0:
             raise reader.error("expected a sparse row (SV, dimension, number of elements)")
-        matrix.check_dim(dim, start)
-        element = _ELEMENT[_element_size(reader, start + _ROW.itemsize) if count else 4]
-        size = _ROW.itemsize + count * element.itemsize
-        reader.need(size, f"a sparse row of {count} elements")
-        fixed = list(range(_ROW.itemsize)) + ([_ROW.itemsize + 5] if count else [])
-        run = run_length(reader.data, start, size, min(rows - matrix.done, reader.left // size), fixed)
-        records = reader.raw_array(run * size, np.uint8, "sparse rows").reshape(run, size)
-        elements = np.ascontiguousarray(records[:, _ROW.itemsize :]).reshape(-1).view(element)
+        cols = dim if row == 0 else cols
+        if dim != cols:
+            raise reader.error(f"sparse rows of dimensions {cols} and {dim} in one matrix")
+        reader.position += _ROW.itemsize
+        if count and element is None:  # the first element decides how all values are stored
+            element = _ELEMENT[8] if reader.left > 5 and reader.data[reader.position + 5] == 8 else _ELEMENT[4]
+        if count and element is not None:
+            reader.need(count * element.itemsize, f"a sparse row of {count} elements")
+            reader.position += count * element.itemsize
+            counts[row] = count
+    ids, values = _gather(reader, start, counts, element or _ELEMENT[4])
+    return cols, counts, ids, values
+
+
+def _gather(reader: Reader, start: int, counts: np.ndarray, element: np.dtype) -> tuple[np.ndarray, np.ndarray]:
+    """The ids and values of all elements of the rows that begin at `start`."""
+    total = int(counts.sum())
+    ids, values = np.empty(total, np.int32), np.empty(total, np.float32)
+    contents = np.frombuffer(reader.data, np.uint8, reader.position - start, start)
+    row_of_element = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    for first in range(0, total, _BLOCK):
+        part = np.arange(first, min(first + _BLOCK, total))
+        element_at = _ROW.itemsize * (row_of_element[part].astype(np.int64) + 1) + element.itemsize * part
+        elements = contents[element_at[:, None] + np.arange(element.itemsize)].reshape(-1).view(element)
         if (elements["id_size"] != 4).any() or (elements["size"] != element["value"].itemsize).any():
             raise reader.error_at(start, "expected pairs of an integer and a number in a sparse row")
+        ids[part] = elements["id"]
         with np.errstate(over="ignore"):
-            matrix.append(run, count, elements["id"], elements["value"])
-    return matrix.finish()
+            values[part] = elements["value"]
+    return ids, values
 
 
-def _element_size(reader: Reader, position: int) -> int:
-    """4 or 8: how the values of the sparse row whose first element stands at `position` are stored."""
-    reader.need(_ROW.itemsize + _ELEMENT[4].itemsize, "a sparse row")
-    size = reader.data[position + 5]
-    if size not in _ELEMENT:
-        raise reader.error_at(position + 5, f"expected a floating-point number, got byte {size}")
-    return size
-
-
-def _read_text(reader: Reader) -> SparseMatrix:
-    match = reader.match(_ROWS_TEXT, "a sparse matrix, which begins with rows=")
-    rows = int(match.group(1))
+def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """As `_read_binary`."""
+    start = reader.position
+    rows = int(reader.match(_ROWS_TEXT, "a sparse matrix, which begins with rows=").group(1))
     reader.need(rows * len("dim=0 [ ]"), f"a sparse matrix of {rows} rows")
-    matrix = _Rows(reader, rows)
-    while matrix.done < rows:
+    cols, numbers = 0, bytearray()
+    counts = np.zeros(rows, np.int64)
+    for row in range(rows):
         match = reader.match(_DIM_TEXT, "a sparse row such as dim=5 [ 3 1 ]")
-        matrix.check_dim(int(match.group(1)), match.start(1))
+        dim = int(match.group(1))
+        cols = dim if row == 0 else cols
+        if dim != cols or dim >= 2**31:
+            raise reader.error_at(match.start(1), f"sparse rows of dimensions {cols} and {dim} in one matrix")
         end = reader.data.find(b"]", match.end())
         if end < 0:
             raise reader.truncated("the [ of a sparse row is never closed by ]")
-        flat = parse_rows(reader.data, match.end(), end, np.float64, reader.error_at).reshape(-1)
+        words = reader.data[match.end() : end].split()
+        if len(words) % 2:
+            raise reader.error("expected pairs of an integer and a number in a sparse row")
+        counts[row] = len(words) // 2
+        numbers += b" ".join(words) + b" "
         reader.position = end + 1
-        ids = flat[0::2]
-        if len(flat) % 2 or not (np.floor(ids) == ids).all() or (np.abs(ids) >= 2**31).any():
-            raise reader.error_at(match.end(), "expected pairs of an integer and a number in a sparse row")
-        with np.errstate(over="ignore"):
-            matrix.append(1, len(ids), ids, flat[1::2])
-    return matrix.finish()
+
+    def fail(_: int, message: str) -> Exception:
+        return reader.error_at(start, f"in a sparse matrix: {message}")
+
+    flat = parse_rows(bytes(numbers), 0, len(numbers), np.float64, fail).reshape(-1)
+    ids = flat[0::2]
+    if not (np.floor(ids) == ids).all() or (np.abs(ids) >= 2**31).any():
+        raise fail(start, "expected pairs of an integer and a number")
+    with np.errstate(over="ignore"):
+        return cols, counts, ids.astype(np.int32), flat[1::2].astype(np.float32)
 
 
 def write_sparse(writer: Writer, matrix: SparseMatrix) -> None:

@@ -25,7 +25,7 @@ def apply_config(
     With `allow_components=False` (the config part of a model file) only node lines are accepted.
     """
     lines = read_config_lines(text, source)
-    draft = _Draft(dict(old.components or {}))
+    draft = _Draft(dict(old.components))
     for line in lines:
         _check_line_type(line, allow_components)
         line.subject = f"{line.first_token} '{_name(line)}'"
@@ -143,8 +143,8 @@ def _check(parts: NetworkParts) -> None:
             _check_references(parts, node)
         elif isinstance(node, DimRangeNode):
             _check_dim_range_source(parts, node)
-        elif isinstance(node, ComponentNode) and node.component not in (parts.components or {}):
-            hint = did_you_mean(node.component, parts.components or {})
+        elif isinstance(node, ComponentNode) and node.component not in parts.components:
+            hint = did_you_mean(node.component, parts.components)
             raise ConfigError(f"component-node '{node.name}': unknown component '{node.component}'", node.span, hint)
         assert number == parts.node_number[node.name], "node names are unique"
     for number, node in enumerate(parts.nodes):

@@ -24,7 +24,7 @@ def orphan_nodes(parts: NetworkParts) -> list[int]:
 def orphan_components(parts: NetworkParts) -> list[str]:
     """Names of the components that no component node uses."""
     used = {node.component for node in parts.nodes if isinstance(node, ComponentNode)}
-    return [name for name in parts.components or {} if name not in used]
+    return [name for name in parts.components if name not in used]
 
 
 def orphan_warnings(parts: NetworkParts) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -15,17 +15,13 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputN
 @dataclass(frozen=True)
 class NetworkParts:
     nodes: tuple[Node, ...] = ()
-    components: dict[str, Component] | None = None  # by name, in order of definition
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "components", dict(self.components or {}))
+    components: dict[str, Component] = field(default_factory=dict)  # by name, in order of definition
 
     @cached_property
     def node_number(self) -> dict[str, int]:
         return {node.name: number for number, node in enumerate(self.nodes)}
 
     def component(self, node: ComponentNode) -> Component:
-        assert self.components is not None
         return self.components[node.component]
 
     def dim(self, name: str) -> int:

@@ -134,7 +134,7 @@ class ConfigLine:
         """A list of ints separated by any of `separators`; empty pieces are dropped."""
         text = self._take(key, default)
         if text is None:
-            return list(default)  # type: ignore[call-overload]
+            return list(default)  # type: ignore[arg-type]
         pieces = [piece.strip() for piece in re.split(f"[{re.escape(separators)}]", text)]
         for piece in pieces:
             if piece and not _INTEGER.fullmatch(piece):

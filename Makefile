@@ -1,0 +1,45 @@
+# Everything runs in .venv, which is made on first use.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHARED ?= ../shared
+WORKERS ?= 2
+SECONDS_TO_FUZZ ?= 600
+
+.DEFAULT_GOAL := help
+.PHONY: help demo demo-speech test lint bench fuzz coverage clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[demo,dev]'
+	@touch $@
+
+demo: $(VENV)/installed  ## train a TDNN and an LSTM on handwritten digits, see them learn
+	$(BIN)/nnet3 demo
+
+demo-speech: $(VENV)/installed  ## the same on spoken digits (SHARED/data/fsdd)
+	$(BIN)/nnet3 demo --speech $(SHARED)/data/fsdd/recordings.zip
+
+test: $(VENV)/installed  ## run all tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+lint: $(VENV)/installed  ## ruff (lint and format) and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the same run
+	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/installed  ## damage model files and load them, for SECONDS_TO_FUZZ seconds
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_model_files.py --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
+
+coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each component type
+	$(BIN)/python tools/component_coverage.py --shared $(SHARED)
+
+clean:  ## remove the virtual environment and what tests and the demo left
+	rm -rf $(VENV) demo-out fuzz-out .pytest_cache .hypothesis .mypy_cache .ruff_cache

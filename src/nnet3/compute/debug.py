@@ -1,0 +1,91 @@
+"""Debug mode: print what each command does, and stop at the first NaN or infinity."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.computation.commands import AccessKind, Backprop, SwapMatrix
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.printer import format_submatrix, numbered_command
+from nnet3.compute.binder import Binder
+from nnet3.compute.link import Segment
+from nnet3.errors import NumericalError
+from nnet3.index import N, format_time_span
+
+_MAX_SHOWN = 4  # norms on a line, sequences in a message
+
+
+class Tracer:
+    """Runs segments one command at a time and looks at what each one wrote."""
+
+    def __init__(self, binder: Binder, stream: TextIO) -> None:
+        self.binder, self.computation, self.stream = binder, binder.computation, stream
+
+    def run(self, segment: Segment) -> None:
+        """Raises NumericalError at the first command that wrote a NaN or an infinity."""
+        for number, calls in zip(segment.commands, segment.calls_of_command, strict=True):
+            for call in calls:
+                call()
+            self._look_at(number)
+
+    def _look_at(self, number: int) -> None:
+        self.binder.command = number
+        text = numbered_command(self.computation, number)
+        written = self._written(number)
+        norms = [f"|{format_submatrix(self.computation, s)}|={float(self.binder.view(s).norm()):.6g}" for s in written]
+        if len(norms) > _MAX_SHOWN:
+            norms[_MAX_SHOWN:] = ["..."]
+        print("  ".join([text, *norms]), file=self.stream)
+        for submatrix in written:
+            value = self.binder.view(submatrix)
+            if not torch.isfinite(value).all():
+                what = describe_rows(self.computation, submatrix, bad_rows(value))
+                raise NumericalError(f"{_kind(value)} in {text}: written to {what}")
+        self._look_at_update(number, text)
+
+    def _written(self, number: int) -> list[int]:
+        """The sub-matrices to which command `number` wrote."""
+        command = self.computation.commands[number]
+        if isinstance(command, SwapMatrix):  # creates no values, and one of the two may be undefined
+            return []
+        accesses = command.accesses(self.computation)
+        return list(dict.fromkeys(a.submatrix for a in accesses if a.kind is not AccessKind.READ))
+
+    def _look_at_update(self, number: int, text: str) -> None:
+        command = self.computation.commands[number]
+        if not isinstance(command, Backprop) or not command.update:
+            return
+        info = self.computation.kernels[command.kernel]
+        kernel = self.binder.kernels.for_update(info, self.computation.need_model_derivative)
+        parameters: dict[str, Tensor] = getattr(kernel, "parameters", dict)()
+        for name, value in parameters.items():
+            if not torch.isfinite(value).all():
+                raise NumericalError(f"{_kind(value)} in {text}: in the update of {name} of '{info.name}'")
+
+
+def bad_rows(value: Tensor) -> np.ndarray:
+    """The rows of a matrix in which something is not finite."""
+    return np.flatnonzero((~torch.isfinite(value)).any(dim=1).cpu().numpy())
+
+
+def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray) -> str:
+    """Some rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0"."""
+    block = computation.submatrices[submatrix]
+    row_text = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[0]}..{rows[-1]} ({len(rows)} of them)"
+    info = computation.matrix_info.get(block.matrix)
+    if info is None:
+        return f"{format_submatrix(computation, submatrix)}, {row_text}"
+    indexes = info.indexes[block.row_offset + rows]
+    sequences = [str(n) for n in np.unique(indexes[:, N])]
+    if len(sequences) > _MAX_SHOWN:
+        sequences[_MAX_SHOWN:] = ["..."]
+    kind = "derivative" if info.is_deriv else "value"
+    return f"node '{info.node}' ({kind}), {format_time_span(indexes)} of n={', '.join(sequences)}, {row_text}"
+
+
+def _kind(value: Tensor) -> str:
+    return "NaN" if torch.isnan(value).any() else "Inf"

@@ -1,0 +1,75 @@
+"""Regular patterns in lists of row addresses: what is regular is copied through strided views, without an index.
+
+Addresses are element numbers in the arena. Copying rows from T step matrices into one, picking each third frame,
+or turning frames-within-sequence into sequence-within-frames all come out as a few blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+_HASH_FACTOR = 1_000_003
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """Block b is the rows start[b] + i * outer_step[b] + j * inner_step[b], i < outer[b], j < inner[b].
+
+    start, outer_step and inner_step are (blocks, lists), one column for each address list; the block's rows follow
+    each other in the lists, i counting slowly. The blocks are in the lists' order and cover them.
+    """
+
+    start: np.ndarray
+    outer: np.ndarray
+    outer_step: np.ndarray
+    inner: np.ndarray
+    inner_step: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.outer)
+
+
+def find_blocks(addresses: np.ndarray) -> RowBlocks:
+    """Split address lists, (rows, lists), into blocks that are regular in all lists at once."""
+    first, inner, inner_step = _runs(addresses, np.ones(max(len(addresses) - 1, 0), dtype=bool))
+    heads = addresses[first]
+    first_run, outer, outer_step = _runs(heads, inner[1:] == inner[:-1])
+    return RowBlocks(heads[first_run], outer, outer_step, inner[first_run], inner_step[first_run])
+
+
+def find_runs(addresses: np.ndarray, may_join: np.ndarray) -> RowBlocks:
+    """The same with one level only; rows r and r + 1 are kept apart where may_join[r] is false."""
+    first, inner, inner_step = _runs(addresses, may_join)
+    return RowBlocks(addresses[first], np.ones_like(inner), np.zeros_like(inner_step), inner, inner_step)
+
+
+def _runs(columns: np.ndarray, may_join: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Maximal runs with the one step, (lists,), that is most frequent: first row, length and step of each run.
+
+    Steps that go back are not used, since tensors have no negative strides. A run of one row has step 0.
+    """
+    rows, num_lists = columns.shape
+    if rows == 0:
+        empty = np.zeros(0, dtype=np.int64)
+        return empty, empty, np.zeros((0, num_lists), dtype=np.int64)
+    steps = np.diff(columns, axis=0)
+    candidates = may_join & (steps >= 0).all(axis=1)
+    goes_on = candidates & (steps == _most_frequent(steps[candidates])).all(axis=1)
+    first = np.concatenate([[0], np.flatnonzero(~goes_on) + 1])
+    length = np.diff(np.append(first, rows))
+    step = np.append(steps, np.zeros((1, num_lists), dtype=np.int64), axis=0)[first]
+    step[length == 1] = 0
+    return first, length, step
+
+
+def _most_frequent(steps: np.ndarray) -> np.ndarray:
+    """The most frequent row of `steps`; zeros if there is none."""
+    if len(steps) == 0:
+        return np.zeros(steps.shape[1], dtype=np.int64)
+    keys = steps[:, 0].copy()
+    for column in steps.T[1:]:
+        keys = keys * _HASH_FACTOR + column
+    _, position, count = np.unique(keys, return_index=True, return_counts=True)
+    return steps[position[np.argmax(count)]]

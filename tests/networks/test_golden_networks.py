@@ -1,0 +1,45 @@
+"""Whole networks against Kaldi: outputs, input derivatives, gradients and updates, with and without the passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from golden_network import BOUNDS, check_gradient, check_run, check_update, run_case
+from shared_data import golden_cases, needs_shared
+
+import nnet3
+
+CASES = golden_cases("random") + golden_cases("recipe")
+PLAIN = nnet3.CompileOptions(optimize=False, check=True)
+OPTIMIZED = nnet3.CompileOptions(check=True)
+
+
+def _identify(folder: Path) -> str:
+    return f"{folder.parent.name}-{folder.name}"
+
+
+def _load(folder: Path) -> nnet3.Nnet:
+    return nnet3.load(folder / "model.raw")
+
+
+@needs_shared
+@pytest.mark.parametrize("options", [OPTIMIZED, PLAIN], ids=["optimized", "plain"])
+@pytest.mark.parametrize("folder", CASES, ids=_identify)
+def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileOptions) -> None:
+    nnet = _load(folder)
+    bounds = BOUNDS[folder.parent.name]
+    gradient = nnet.gradient_copy()
+    run = run_case(folder, nnet, gradient, options)
+    check_run(folder, run, bounds)
+    check_gradient(gradient, nnet3.load(folder / "gradient.raw"), bounds)
+
+
+@needs_shared
+@pytest.mark.parametrize("folder", CASES, ids=_identify)
+def test_update(folder: Path) -> None:
+    nnet = _load(folder)
+    updated = nnet.copy()
+    updated.set_learning_rate(0.1)
+    run_case(folder, nnet, updated, OPTIMIZED)
+    check_update(nnet, updated, nnet3.load(folder / "updated.raw"), BOUNDS[folder.parent.name])

@@ -1,0 +1,67 @@
+"""Right-hand rooms import left-hand rooms only, and nothing of the project is imported inside a function."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import nnet3
+
+ROOT = Path(nnet3.__file__).parent
+ROOMS = "errors text kaldi_io index computation schedule components nnet compiler compute cn train cli".split()
+RANK = {room: number for number, room in enumerate(ROOMS)}
+RANK["train"] = RANK["cn"]  # side by side
+FORBIDDEN = {"train": {"cn"}, "nnet": {"cn"}, "compiler": {"cn"}}
+
+
+def _imported_modules(tree: ast.AST) -> list[tuple[ast.stmt, str]]:
+    found: list[tuple[ast.stmt, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found += [(node, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative import"
+            found.append((node, node.module or ""))
+    return [(node, name) for node, name in found if name.split(".")[0] == "nnet3"]
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(ROOT).with_suffix("").parts[0]
+
+
+def _files() -> list[Path]:
+    files = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT or path.stem == "errors"]
+    assert len(files) > 50
+    return files
+
+
+def test_imports_point_left() -> None:
+    wrong = []
+    for path in _files():
+        room = _room(path)
+        for node, name in _imported_modules(ast.parse(path.read_text())):
+            target = name.split(".")[1] if "." in name else ""
+            if target not in RANK or RANK[target] > RANK[room] or target in FORBIDDEN.get(room, ()):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} imports {name}")
+    assert not wrong
+
+
+def test_every_room_is_known() -> None:
+    assert {_room(path) for path in _files()} <= set(ROOMS)
+
+
+def test_no_project_imports_inside_functions() -> None:
+    wrong = []
+    for path in sorted(ROOT.rglob("*.py")):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, ast.FunctionDef):
+                wrong += [f"{path.relative_to(ROOT)}:{node.lineno}" for node, _ in _imported_modules(function)]
+    assert not wrong
+
+
+def test_the_form_and_the_executor_name_no_front_end() -> None:
+    """computation/ and compute/ see kernels through one protocol: no component type, no descriptor."""
+    for room in ("computation", "compute"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            for _, name in _imported_modules(ast.parse(path.read_text())):
+                assert name.split(".")[1] not in ("components", "nnet", "compiler", "cn"), f"{path} imports {name}"
