@@ -16,8 +16,8 @@ def orphan_nodes(parts: NetworkParts) -> list[int]:
             continue
         needed.add(number)
         stack += parts.sources(number)
-        if isinstance(parts.nodes[number], ComponentNode):
-            needed.add(number - 1)  # a hidden input belongs to its node even if the component ignores it
+    # A hidden input belongs to its node even if the component ignores it.
+    needed |= {number - 1 for number in needed if isinstance(parts.nodes[number], ComponentNode)}
     return [number for number in range(len(parts.nodes)) if number not in needed]
 
 

@@ -1,0 +1,36 @@
+"""Adding a step to a model, with its length limited (training.md, section 4)."""
+
+from __future__ import annotations
+
+import math
+
+from nnet3.components import UpdatableComponent
+from nnet3.nnet import Nnet
+
+
+def add_with_max_change(
+    nnet: Nnet, delta: Nnet, max_param_change: float, *, limit: float = 1.0, scale: float = 1.0
+) -> bool:
+    """nnet += scale * delta, shortened where a component or the whole step would be longer than allowed.
+
+    Component c may change by limit * its max-change, the model by limit * max_param_change (Euclidean norms; 0: no
+    limit). False, and nothing is changed, if the step is infinite or NaN.
+    """
+    factors: dict[str, float] = {}
+    total = 0.0
+    for name, component in delta.components.items():
+        if not isinstance(component, UpdatableComponent):
+            continue
+        square = component.dot(component)
+        length = math.sqrt(square) * abs(scale) if square >= 0 else math.nan
+        allowed = limit * component.max_change
+        factors[name] = allowed / length if allowed != 0 and length > allowed else 1.0
+        total += factors[name] ** 2 * square
+    length = abs(scale) * math.sqrt(total) if total >= 0 else math.nan
+    if not math.isfinite(length):
+        return False
+    if max_param_change != 0 and length > limit * max_param_change:
+        scale *= limit * max_param_change / length
+    for name, component in nnet.components.items():
+        component.add_(scale * factors.get(name, 1.0), delta.components[name])
+    return True

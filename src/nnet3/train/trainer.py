@@ -1,0 +1,142 @@
+"""Minibatch training with natural gradient, max-change and a falling learning rate (training.md, section 3)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.compiler import compile
+from nnet3.components.batch_norm import BatchNormComponent
+from nnet3.compute import NnetComputer
+from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
+from nnet3.nnet.nodes import DescriptorNode
+from nnet3.train.max_change import add_with_max_change
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import ObjectiveStats, objective
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """The learning rate falls geometrically from the first to the last minibatch."""
+
+    num_epochs: int = 10
+    initial_learning_rate: float = 0.01
+    final_learning_rate: float = 0.001
+    max_param_change: float = 2.0
+    batchnorm_stats_scale: float = 0.8
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where training stands after a minibatch."""
+
+    epoch: int
+    minibatch: int
+    num_minibatches: int  # of the whole training
+    learning_rate: float
+    train: ObjectiveStats  # of this minibatch
+    seconds: float  # since the start
+    refused: int  # steps that were infinite or NaN and therefore not taken
+
+
+class Trainer:
+    """Trains a network in place. Computations are compiled once for each structure of minibatch."""
+
+    def __init__(self, nnet: Nnet, options: TrainerOptions | None = None):
+        self.nnet = nnet
+        self.options = options or TrainerOptions()
+        if self.options.initial_learning_rate <= 0 or self.options.final_learning_rate <= 0:
+            raise TrainingError("learning rates must be > 0")
+        nnet.seed_random(self.options.seed)
+        nnet.zero_stats()
+        self._delta = nnet.copy()
+        self._delta.scale_(0.0)
+        self._computers: dict[object, NnetComputer] = {}
+        self.compile_seconds = 0.0
+        self.num_refused = 0
+
+    def train(
+        self,
+        make_minibatches: Callable[[int], Sequence[Minibatch]],
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> None:
+        """Train for all epochs; `make_minibatches(epoch)` gives the minibatches of one, as many in each."""
+        start, number = time.perf_counter(), 0
+        for epoch in range(self.options.num_epochs):
+            minibatches = make_minibatches(epoch)
+            total = len(minibatches) * self.options.num_epochs
+            for minibatch in minibatches:
+                rate = self._learning_rate(number / total)
+                stats = self.train_minibatch(minibatch, rate)
+                number += 1
+                if on_progress is not None:
+                    seconds = time.perf_counter() - start
+                    on_progress(Progress(epoch, number, total, rate, stats, seconds, self.num_refused))
+
+    def train_minibatch(self, minibatch: Minibatch, learning_rate: float) -> ObjectiveStats:
+        """One step: forward, backward into the delta, the delta onto the model within max-change."""
+        self._delta.set_learning_rate(learning_rate)
+        computer = self._computer(minibatch)
+        stats = ObjectiveStats()
+        for io in minibatch.inputs:
+            computer.accept_input(io.name, io.matrix)
+        computer.run()
+        for io in minibatch.supervisions:
+            node = self.nnet.node(io.name)
+            assert isinstance(node, DescriptorNode)
+            own, deriv = objective(node.objective or "linear", computer.get_output(io.name), io.matrix)
+            computer.accept_input(io.name, deriv)
+            stats.add(own)
+        computer.run()
+        if not add_with_max_change(self.nnet, self._delta, self.options.max_param_change):
+            self.num_refused += 1
+        self._delta.scale_(0.0)
+        for component in self.nnet.components.values():
+            if isinstance(component, BatchNormComponent):
+                component.scale_(float(np.float32(self.options.batchnorm_stats_scale)))
+        return stats
+
+    def _learning_rate(self, done: float) -> float:
+        first, last = self.options.initial_learning_rate, self.options.final_learning_rate
+        return first * math.exp(done * math.log(last / first))
+
+    def _computer(self, minibatch: Minibatch) -> NnetComputer:
+        request = minibatch.request(train=True)
+        key = request.key()
+        if key not in self._computers:
+            start = time.perf_counter()
+            computation = compile(self.nnet, request)
+            self._computers[key] = NnetComputer(
+                computation, self.nnet, self._delta, nnet_to_store_stats=self.nnet, check_finite=False
+            )
+            self.compile_seconds += time.perf_counter() - start
+        return self._computers[key]
+
+
+def evaluate(nnet: Nnet, minibatches: Sequence[Minibatch]) -> tuple[ObjectiveStats, list[np.ndarray]]:
+    """Objective and accuracy in test mode, and the first output of each minibatch (rows, columns)."""
+    tested = nnet.copy()
+    tested.set_test_mode(True)
+    total, outputs = ObjectiveStats(), []
+    computers: dict[object, NnetComputer] = {}
+    for minibatch in minibatches:
+        request = minibatch.request(train=False)
+        key = request.key()
+        if key not in computers:
+            computers[key] = NnetComputer(compile(tested, request), tested)
+        computer = computers[key]
+        for io in minibatch.inputs:
+            computer.accept_input(io.name, io.matrix)
+        computer.run()
+        for io in minibatch.supervisions:
+            node = tested.node(io.name)
+            assert isinstance(node, DescriptorNode)
+            total.add(objective(node.objective or "linear", computer.get_output(io.name), io.matrix)[0])
+        outputs.append(computer.get_output(minibatch.supervisions[0].name).cpu().numpy())
+    return total, outputs
