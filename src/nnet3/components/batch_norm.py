@@ -164,6 +164,8 @@ class BatchNormComponent(Component):
         else:
             normalized, mean, scale = torch.native_batch_norm(*arguments)
             y.copy_(normalized.view(y.shape))
+        if rows.shape[0] == 1:
+            y.mul_(0.0)  # the kernel leaves x scale - mean scale, which rounds to almost zero
         return BatchNormMemo(rows.shape[0], mean, scale.mul_(self.target_rms))
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:

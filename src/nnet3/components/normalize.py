@@ -45,7 +45,7 @@ class NormalizeComponent(Component):
 
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        key = "input-dim" if line.has("input-dim") and not line.has("dim") else "dim"
+        key = "dim" if line.has("dim") or not line.has("input-dim") else "input-dim"
         dim = line.integer(key, minimum=1)
         block_dim = line.integer("block-dim", dim, minimum=1)
         if dim % block_dim != 0:

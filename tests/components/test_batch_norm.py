@@ -1,0 +1,193 @@
+"""BatchNormComponent: training and test mode, statistics."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip
+from components.finite_differences import check_derivatives, check_in_place
+from nnet3 import components
+from nnet3.components import Properties
+from nnet3.components.batch_norm import BatchNormComponent
+
+
+def create(config: str) -> BatchNormComponent:
+    component = components.create("BatchNormComponent", config)
+    assert isinstance(component, BatchNormComponent)
+    return component
+
+
+def trained(config: str, x: torch.Tensor) -> BatchNormComponent:
+    """A component that has stored the statistics of x."""
+    component = create(config)
+    y, memo = component.propagate(x)
+    component.store_stats(x, y, memo)
+    return component
+
+
+@pytest.mark.parametrize("config", ["dim=6", "dim=6 block-dim=2 target-rms=0.5", "dim=6 block-dim=6 epsilon=0.2"])
+def test_derivatives(config: str) -> None:
+    check_derivatives(create(config), 9)
+    check_in_place(create(config), 9)
+    component = trained(config, torch.randn(20, 6) * 2 + 1)
+    component.set_test_mode(True)
+    check_derivatives(component, 9)
+    check_in_place(component, 9)
+
+
+def test_formula_of_training_mode() -> None:
+    x = torch.randn(50, 3) * 4 + 2
+    y, _ = create("dim=3 target-rms=0.5 epsilon=0.1").propagate(x)
+    expected = (x - x.mean(0)) * 0.5 / (x.var(0, correction=0) + 0.1).sqrt()
+    torch.testing.assert_close(y, expected)
+
+
+def test_blocks_share_their_statistics() -> None:
+    x = torch.randn(12, 6)
+    y, memo = create("dim=6 block-dim=2").propagate(x)
+    expected, _ = create("dim=2").propagate(x.view(-1, 2))
+    torch.testing.assert_close(y, expected.view(12, 6))
+    assert memo.num_rows == 36
+
+
+def test_one_row_becomes_zero() -> None:
+    y, memo = create("dim=3").propagate(torch.full((1, 3), 5.0))
+    assert y.tolist() == [[0, 0, 0]]
+    torch.testing.assert_close(memo.scale, torch.full((3,), 1 / math.sqrt(1e-3)))
+
+
+def test_a_large_mean_does_not_spoil_the_variance() -> None:
+    x = torch.randn(64, 2, dtype=torch.float64)
+    y, _ = create("dim=2").propagate((x + 1000).float())
+    expected, _ = create("dim=2").propagate(x)
+    torch.testing.assert_close(y, expected.float(), rtol=1e-3, atol=1e-3)
+
+
+def test_statistics_are_sums() -> None:
+    first, second = torch.randn(10, 3) + 2, torch.randn(6, 3)
+    component = create("dim=3")
+    for x in (first, second):
+        y, memo = component.propagate(x)
+        component.store_stats(x, y, memo)
+    both = torch.cat((first, second)).double()
+    assert component.count == 16
+    torch.testing.assert_close(component.stats_sum, both.sum(0), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(component.stats_sumsq, both.square().sum(0), rtol=1e-6, atol=1e-6)
+    mean, variance = component.mean_and_variance()
+    torch.testing.assert_close(mean, both.mean(0), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(variance, both.var(0, correction=0), rtol=1e-5, atol=1e-6)
+
+
+def test_test_mode_uses_the_stored_statistics() -> None:
+    x = torch.randn(100, 4) * 3 + 5
+    component = trained("dim=4 block-dim=2 target-rms=0.5", x)
+    in_training, _ = component.propagate(x)
+    component.set_test_mode(True)
+    y, memo = component.propagate(x)
+    torch.testing.assert_close(y, in_training, rtol=1e-4, atol=1e-5)
+    assert memo is None
+    one_row, _ = component.propagate(x[:1])
+    torch.testing.assert_close(one_row, y[:1])
+
+
+def test_test_mode_follows_changes_of_the_statistics() -> None:
+    x = torch.randn(20, 3)
+    component, other = trained("dim=3 test-mode=false", x), trained("dim=3", 5 * x + 1)
+    component.set_test_mode(True)
+    before, _ = component.propagate(x)
+    component.add_(1.0, other)
+    merged, _ = component.propagate(x)
+    assert float((merged - before).abs().max()) > 0.1
+    component.scale_(0.5)
+    torch.testing.assert_close(component.propagate(x)[0], merged)
+    torch.testing.assert_close(component.propagate(x.double())[0].float(), merged)
+
+
+def test_zero_stats_does_nothing_in_test_mode() -> None:
+    component = trained("dim=3", torch.randn(20, 3))
+    component.set_test_mode(True)
+    component.zero_stats()
+    assert component.count == 20
+    component.set_test_mode(False)
+    component.zero_stats()
+    assert component.count == 0
+    assert component.stats_sumsq.tolist() == [0, 0, 0]
+
+
+def test_scale_zero_removes_nan() -> None:
+    component = trained("dim=2", torch.full((3, 2), math.nan))
+    component.scale_(0.0)
+    assert component.stats_sum.tolist() == [0, 0]
+
+
+def test_properties_depend_on_the_mode() -> None:
+    component = create("dim=3 test-mode=true")
+    assert not component.properties & (Properties.STORES_STATS | Properties.USES_MEMO)
+    component.set_test_mode(False)
+    assert component.properties & Properties.STORES_STATS
+    assert component.properties & Properties.USES_MEMO
+
+
+def test_untrained_component_in_test_mode_warns_and_nearly_copies() -> None:
+    component = create("dim=3 test-mode=true")
+    x = torch.randn(4, 3)
+    with pytest.warns(RuntimeWarning, match="has no statistics"):
+        y, _ = component.propagate(x)
+    torch.testing.assert_close(y, x / math.sqrt(1.001))
+    assert component.count == 0
+
+
+def test_what_is_written_is_read_back() -> None:
+    check_round_trip(create("dim=6 block-dim=3 epsilon=0.25 target-rms=0.5 test-mode=true"))
+    check_round_trip(trained("dim=12", torch.randn(30, 12) * 10 + 3))
+
+
+@pytest.mark.parametrize(
+    ("config", "message", "caret"),
+    [
+        ("", "'dim=' is missing", ""),
+        ("dim=0", "'dim' must be >= 1", "0"),
+        ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
+        ("dim=4 block-dim=0", "'block-dim' must divide dim=4, got 0", "0"),
+        ("dim=4 epsilon=0", "'epsilon' must be > 0", "0"),
+        ("dim=4 target-rms=-1", "'target-rms' must be > 0", "-1"),
+        ("dim=4 test-mode=yes", "'test-mode' must be true or false", "yes"),
+    ],
+)
+def test_bad_configs(config: str, message: str, caret: str) -> None:
+    check_config_error("BatchNormComponent", config, message, caret)
+
+
+def test_block_dim_minus_one_means_dim() -> None:
+    assert create("dim=4 block-dim=-1").block_dim == 4
+
+
+GOOD = {
+    "Dim": "2",
+    "BlockDim": "2",
+    "Epsilon": "0.001",
+    "TargetRms": "1",
+    "TestMode": "F",
+    "Count": "4",
+    "StatsMean": "[ 1 2 ]\n",
+    "StatsVar": "[ 1 1 ]\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("BlockDim", "3", "<BlockDim> must divide the dimension 2, got 3"),
+        ("BlockDim", "1", "<StatsMean> must have 1 elements, got 2"),
+        ("Epsilon", "0", "<Epsilon> must be > 0, got 0"),
+        ("TargetRms", "-1", "<TargetRms> must be > 0, got -1"),
+        ("Count", "-4", "<Count> must be >= 0, got -4"),
+        ("StatsVar", "[ 1 ]\n", "<StatsVar> must have 2 elements, got 1"),
+    ],
+)
+def test_bad_files(field: str, value: str, message: str) -> None:
+    fields = " ".join(f"<{name}> {text}" for name, text in {**GOOD, field: value}.items())
+    check_file_error(f"<BatchNormComponent> {fields}</BatchNormComponent> ", message)

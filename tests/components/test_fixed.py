@@ -1,0 +1,105 @@
+"""FixedAffineComponent, FixedScaleComponent and FixedBiasComponent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip, to_text
+from components.finite_differences import check_derivatives, check_in_place
+from nnet3 import components
+
+CASES = [
+    ("FixedAffineComponent", "input-dim=5 output-dim=3"),
+    ("FixedScaleComponent", "dim=4"),
+    ("FixedScaleComponent", "dim=4 scale=0.5"),
+    ("FixedBiasComponent", "dim=4"),
+]
+
+
+@pytest.mark.parametrize(("type_name", "config"), CASES)
+def test_derivatives(type_name: str, config: str) -> None:
+    component = components.create(type_name, config)
+    check_derivatives(component, 6)
+    check_in_place(component, 6)
+    check_round_trip(component)
+
+
+def test_values() -> None:
+    x = torch.randn(3, 5)
+    affine = components.create("FixedAffineComponent", "input-dim=5 output-dim=3")
+    torch.testing.assert_close(affine.propagate(x)[0], x @ affine.linear_params.t() + affine.bias_params)
+    scale = components.create("FixedScaleComponent", "dim=5 scale=0.5")
+    torch.testing.assert_close(scale.propagate(x)[0], x * 0.5)
+    bias = components.create("FixedBiasComponent", "dim=5")
+    torch.testing.assert_close(bias.propagate(x)[0], x + bias.bias)
+
+
+def test_values_from_files(tmp_path: Path) -> None:
+    (tmp_path / "matrix").write_text(" [\n 1 2 3\n 4 5 6 ]\n")
+    affine = components.create("FixedAffineComponent", f"matrix={tmp_path}/matrix")
+    assert affine.linear_params.tolist() == [[1, 2], [4, 5]]
+    assert affine.bias_params.tolist() == [3, 6]
+    (tmp_path / "vector").write_text(" [ 1 2 3 ]\n")
+    scale = components.create("FixedScaleComponent", f"scales={tmp_path}/vector")
+    assert to_text(scale) == "<FixedScaleComponent> <Scales>  [ 1 2 3 ]\n</FixedScaleComponent> "
+    bias = components.create("FixedBiasComponent", f"bias={tmp_path}/vector")
+    assert bias.bias.tolist() == [1, 2, 3]
+
+
+def test_files_that_do_not_fit(tmp_path: Path) -> None:
+    (tmp_path / "column").write_text(" [\n 1\n 4 ]\n")
+    path = str(tmp_path / "column")
+    check_config_error("FixedAffineComponent", f"matrix={path}", "a column more than there are inputs", path)
+    check_config_error("FixedScaleComponent", f"scales={tmp_path}/none", "cannot read scales=", f"{tmp_path}/none")
+    check_config_error("FixedBiasComponent", f"bias={path} dim=2", "cannot read bias=", path)
+
+
+def test_they_have_no_parameters_but_change_with_type() -> None:
+    component = components.create("FixedScaleComponent", "dim=4")
+    assert component.parameters() == {}
+    component.scale_(0.0)
+    assert float(component.scales.abs().sum()) > 0
+    assert component.copy().to(torch.float64).scales.dtype == torch.float64
+    assert component.scales.dtype == torch.float32
+
+
+def test_random_values_depend_on_the_seed_only() -> None:
+    one, same, other = (components.create("FixedBiasComponent", "dim=9", seed=seed).bias for seed in (1, 1, 2))
+    assert torch.equal(one, same)
+    assert not torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "config", "message", "caret"),
+    [
+        ("FixedAffineComponent", "input-dim=5", "'output-dim=' is missing", ""),
+        ("FixedAffineComponent", "input-dim=0 output-dim=3", "'input-dim' must be >= 1", "0"),
+        ("FixedScaleComponent", "", "'dim=' is missing", ""),
+        ("FixedScaleComponent", "dim=3 scale=nan", "'scale' must be a finite number", "nan"),
+        ("FixedBiasComponent", "dim=-1", "'dim' must be >= 1", "-1"),
+    ],
+)
+def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
+    check_config_error(type_name, config, message, caret)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "<FixedAffineComponent> <LinearParams> [\n 1 2\n 3 4 ]\n<BiasParams> [ 1 ]\n</FixedAffineComponent> ",
+            "<BiasParams> must have 2 elements, got 1",
+        ),
+        (
+            "<FixedAffineComponent> <LinearParams> [ ]\n<BiasParams> [ ]\n</FixedAffineComponent> ",
+            "<LinearParams> must be a matrix that is not empty",
+        ),
+        ("<FixedScaleComponent> <Scales> [ ]\n</FixedScaleComponent> ", "<Scales> must have at least one element"),
+        ("<FixedBiasComponent> <Scales> [ 1 ]\n</FixedBiasComponent> ", "expected <Bias>, got '<Scales>'"),
+    ],
+)
+def test_bad_files(text: str, message: str) -> None:
+    check_file_error(text, message)

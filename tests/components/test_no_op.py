@@ -1,0 +1,43 @@
+"""NoOpComponent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from components.finite_differences import check_derivatives, check_in_place
+from nnet3 import components
+
+
+def test_derivatives() -> None:
+    component = components.create("NoOpComponent", "dim=4")
+    check_derivatives(component, 3)
+    check_in_place(component, 3)
+    check_round_trip(component)
+
+
+def test_backprop_scale() -> None:
+    component = components.create("NoOpComponent", "dim=4 backprop-scale=-0.5")
+    x, y_deriv = torch.randn(3, 4), torch.randn(3, 4)
+    y, _ = component.propagate(x)
+    assert torch.equal(y, x)
+    torch.testing.assert_close(component.backprop(x, y, y_deriv), -0.5 * y_deriv)
+    check_in_place(component, 3)
+    check_round_trip(component)
+    assert component.info() == "NoOpComponent, dim=4, backprop-scale=-0.5"
+
+
+@pytest.mark.parametrize(
+    "middle",
+    ["", "<OderivRms> [ 1 ]\n<OderivCount> 2 ", "<NumDimsSelfRepaired> 0 <NumDimsProcessed> 0 "],
+)
+def test_old_files(middle: str) -> None:
+    text = f"<NoOpComponent> <Dim> 2 <ValueAvg> [ ]\n<DerivAvg> [ ]\n<Count> 0 {middle}</NoOpComponent> "
+    assert from_text(text).info() == "NoOpComponent, dim=2"
+
+
+def test_bad_input() -> None:
+    check_config_error("NoOpComponent", "dim=x", "'dim' must be an integer, got 'x'", "x")
+    check_file_error("<NoOpComponent> <Dim> 0 <BackpropScale> 1 </NoOpComponent> ", "<Dim> must be >= 1, got 0")
+    check_file_error("<NoOpComponent> <Dim> 2 <Scale> 1 </NoOpComponent> ", "expected <ValueAvg>, got '<Scale>'")
