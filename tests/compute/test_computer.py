@@ -1,0 +1,277 @@
+"""NnetComputer: what goes in, what comes out, in which order, and who is updated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from compute.programs import Program
+from compute.scale_program import FEATURES, forward, scale_program
+from compute.toy_kernels import Scale, net
+from nnet3.computation import commands as cmd
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.kernel import KernelInfo
+from nnet3.compute import NnetComputer
+from nnet3.errors import ExecutionError, NumericalError
+
+
+def test_forward_and_backward() -> None:
+    nnet, gradient = net(scale=Scale(2.0)), net(scale=Scale(0.0))
+    computer = NnetComputer(scale_program(), nnet, gradient)
+    np.testing.assert_array_equal(forward(computer), 2 * FEATURES)
+    computer.accept_input("output", torch.ones(2, 3))
+    computer.run()
+    np.testing.assert_array_equal(computer.get_output("input"), np.full((2, 3), 2.0))
+    np.testing.assert_array_equal(computer.get_output("output"), 2 * FEATURES)
+    assert gradient.components["scale"].factor == FEATURES.sum()
+    assert nnet.components["scale"].factor == 2
+
+
+def test_the_same_computer_takes_the_next_minibatch() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    results = []
+    for _ in range(2):
+        results.append(forward(computer))
+        computer.accept_input("output", torch.ones(2, 3))
+        computer.run()
+        results.append(computer.get_output("input"))
+    np.testing.assert_array_equal(results[0], results[2])
+    np.testing.assert_array_equal(results[1], results[3])
+
+
+def test_outputs_stay_as_they_are() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    first = forward(computer)
+    computer.reset()
+    forward(computer, FEATURES + 1)
+    np.testing.assert_array_equal(first, 2 * FEATURES)
+
+
+def test_inputs_are_copied() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    features = torch.from_numpy(FEATURES).float()
+    computer.accept_input("input", features)
+    features.zero_()
+    computer.run()
+    np.testing.assert_array_equal(computer.get_output("output"), 2 * FEATURES)
+
+
+def test_parameters_changed_in_place_are_used() -> None:
+    nnet = net(scale=Scale(2.0))
+    computer = NnetComputer(scale_program(), nnet, net(scale=Scale(0.0)))
+    nnet.components["scale"].factor.fill_(3.0)
+    np.testing.assert_array_equal(forward(computer), 3 * FEATURES)
+
+
+def test_nothing_is_recorded_for_autograd() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    output = forward(computer, torch.from_numpy(FEATURES).requires_grad_())
+    assert not output.requires_grad
+
+
+# ---- types of numbers ----
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_dtype_is_that_of_the_parameters_unless_given(dtype: torch.dtype) -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0, dtype)), net(scale=Scale()))
+    assert forward(computer).dtype == dtype
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0, torch.float32)), net(scale=Scale()), dtype=dtype)
+    assert computer.dtype == dtype
+
+
+def test_dtype_without_any_parameters() -> None:
+    assert NnetComputer(Program().computation, net()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "features",
+    [
+        FEATURES,
+        FEATURES.astype(np.float16),
+        FEATURES.astype(np.longdouble),
+        FEATURES.astype(">f4"),
+        np.asfortranarray(FEATURES),
+        np.broadcast_to(FEATURES, (2, 3)),
+        torch.from_numpy(FEATURES).half(),
+        torch.from_numpy(FEATURES.T.copy()).t(),
+    ],
+    ids=["float64", "float16", "longdouble", "big endian", "by column", "read-only", "half", "transposed"],
+)
+def test_matrices_of_any_float(features: Any) -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale()))
+    np.testing.assert_array_equal(forward(computer, features), 2 * FEATURES)
+
+
+# ---- who is updated, who takes statistics ----
+
+
+def train_once(computation: NnetComputation, **nets: Any) -> None:
+    computer = NnetComputer(computation, **nets)
+    forward(computer)
+    computer.accept_input("output", FEATURES)
+    computer.run()
+
+
+def test_update_without_a_net_to_update() -> None:
+    with pytest.raises(ExecutionError, match=r"updates component 'scale', but no network .*nnet\.gradient_copy\(\)"):
+        NnetComputer(scale_program(), net(scale=Scale()))
+
+
+def test_no_update_without_model_derivative() -> None:
+    """training.md 2: parameters stay, and nobody takes the statistics of components with parameters."""
+    to_update = net(scale=Scale(0.0))
+    train_once(scale_program(need_model_derivative=False), nnet=net(scale=Scale()))
+    train_once(scale_program(need_model_derivative=False), nnet=net(scale=Scale()), nnet_to_update=to_update)
+    assert to_update.components["scale"].memos_seen == []
+    assert to_update.components["scale"].factor == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "forward_stats", "backward_stats"),
+    [
+        (["nnet"], "nnet", None),
+        (["nnet", "nnet_to_update"], "nnet_to_update", "nnet_to_update"),
+        (["nnet", "nnet_to_update", "nnet_to_store_stats"], "nnet_to_store_stats", "nnet_to_store_stats"),
+    ],
+)
+def test_statistics_of_a_component_without_parameters(
+    given: list[str], forward_stats: str, backward_stats: str | None
+) -> None:
+    nets = {name: net(scale=Scale()) for name in given}
+    train_once(scale_program(updatable=False, store_stats=True, memo=0), **nets)
+    memo = ("memo", 2.0)
+    for name, one in nets.items():
+        assert one.components["scale"].rows_seen == (2 if name == forward_stats else 0)
+        assert one.components["scale"].memos_seen == [memo] * ((name == forward_stats) + (name == backward_stats))
+
+
+def test_statistics_of_an_updatable_component_in_training() -> None:
+    """The trainer's arrangement: forward statistics to the model, the update to the delta."""
+    model, delta = net(scale=Scale()), net(scale=Scale(0.0))
+    computation = scale_program(store_stats=True, memo=0)
+    train_once(computation, nnet=model, nnet_to_update=delta, nnet_to_store_stats=model)
+    assert model.components["scale"].rows_seen == 2
+    assert delta.components["scale"].rows_seen == 0
+    assert delta.components["scale"].memos_seen == [("memo", 2.0)]
+
+
+def test_memos_are_dropped_after_their_last_use() -> None:
+    computer = NnetComputer(scale_program(memo=0), net(scale=Scale()), net(scale=Scale()))
+    forward(computer)
+    assert computer.linked.state.memos == [("memo", 2.0)]
+    computer.accept_input("output", FEATURES)
+    computer.run()
+    assert computer.linked.state.memos == [None]
+
+
+# ---- kernels with other numbers of inputs, precomputed indexes ----
+
+
+class Offsets:
+    """Precomputed indexes that remember where they were sent."""
+
+    def __init__(self) -> None:
+        self.devices: list[torch.device] = []
+
+    def to(self, device: torch.device) -> torch.Tensor:
+        self.devices.append(device)
+        return torch.tensor([[1.0], [2.0]], device=device)
+
+
+def test_precomputed_indexes_are_moved_once() -> None:
+    program, offsets = Program(), Offsets()
+    program.computation.precomputed.append(offsets)
+    kernel = program.kernel(KernelInfo("scale"))
+    value, output = program.input("input", 2, 3), program.matrix(2, 3)
+    program.add(*[cmd.Propagate(kernel, (value,), output, precomputed=1)] * 2).output("output", output)
+    computer = NnetComputer(program.computation, net(scale=Scale(1.0)))
+    np.testing.assert_array_equal(forward(computer), FEATURES + np.array([[1], [2]]))
+    assert offsets.devices == [torch.device("cpu")]
+
+
+def test_a_kernel_without_inputs() -> None:
+    program = Program()
+    output = program.matrix(2, 3)
+    program.add(cmd.Propagate(program.kernel(KernelInfo("scale")), (), output)).output("output", output)
+    computer = NnetComputer(program.computation, net(scale=Scale(5.0)))
+    computer.run()
+    np.testing.assert_array_equal(computer.get_output("output"), np.full((2, 3), 5.0))
+
+
+def test_operands_that_a_kernel_does_not_need() -> None:
+    """Sub-matrix 0 is an empty matrix as a value and None as an input derivative."""
+    seen: dict[str, Any] = {}
+
+    class Witness(Scale):
+        def run_backward(self, *args: Any) -> None:
+            seen["inputs"], seen["output"], _, _, _, seen["input_derivs"], _ = args
+
+    program = Program()
+    deriv = program.matrix(2, 3, zeroed=True)
+    kernel = program.kernel(KernelInfo("scale"))
+    program.add(cmd.Backprop(kernel, "scale", (0, deriv), 0, deriv, (0,), update=False))
+    NnetComputer(program.computation, net(scale=Witness())).run()
+    assert [tuple(x.shape) for x in (*seen["inputs"], seen["output"])] == [(0, 0), (2, 3), (0, 0)]
+    assert seen["input_derivs"] == [None]
+
+
+# ---- streaming ----
+
+
+def test_a_loop_runs_chunk_by_chunk() -> None:
+    """Each output is the sum of all chunks so far; the state is swapped into place at the end of the loop."""
+    program = Program()
+    state = program.matrix(1, 2, zeroed=True)
+    new_state = program.computation.new_matrix(1, 2)
+    program.add(cmd.Label("chunk"), cmd.AllocMatrix(new_state, zeroed=False), cmd.AcceptInput(new_state, "input"))
+    program.add(cmd.MatrixAdd(new_state, state), cmd.DeallocMatrix(state)).output("output", new_state)
+    program.add(cmd.SegmentMarker(), cmd.SwapMatrix(state, new_state), cmd.Goto("chunk"))
+    computer = NnetComputer(program.computation, net())
+    for total in ([1, 10], [2, 20], [3, 30], [4, 40]):
+        np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [total])
+    computer.reset()
+    np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [[1, 10]])
+
+
+# ---- finite outputs ----
+
+
+def test_outputs_that_are_not_finite() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
+    features = FEATURES.copy()
+    features[1, 2] = np.inf
+    message = (
+        r"output 'output' is not finite in 1 of 2 rows, the first is node 'output' \(value\), t=1 of n=0, row 1; "
+        "run with debug=True"
+    )
+    with pytest.raises(NumericalError, match=message):
+        forward(computer, features)
+    computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()), check_finite=False)
+    assert forward(computer, features)[1, 2] == np.inf
+
+
+def test_derivatives_that_are_not_finite() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
+    forward(computer)
+    computer.accept_input("output", np.full((2, 3), np.nan))
+    with pytest.raises(NumericalError, match=r"derivative of input 'input' is not finite in 2 of 2 rows"):
+        computer.run()
+
+
+def test_a_sum_that_overflows_is_not_an_error() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(1.0)), net(scale=Scale()))
+    assert forward(computer, np.full((2, 3), 3e38)).isfinite().all()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_on_cuda() -> None:
+    nnet = net(scale=Scale(2.0))
+    nnet.components["scale"].factor = nnet.components["scale"].factor.cuda()
+    computer = NnetComputer(scale_program(need_model_derivative=False), nnet, device="cuda")
+    output = forward(computer)
+    assert output.is_cuda
+    np.testing.assert_array_equal(output.cpu(), 2 * FEATURES)

@@ -1,0 +1,85 @@
+"""NnetComputer driven wrongly: what the errors say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from compute.programs import Program
+from compute.scale_program import FEATURES, forward, scale_program
+from compute.toy_kernels import Scale, net
+from nnet3.compute import NnetComputer
+from nnet3.errors import ExecutionError
+
+BAD_CALLS: dict[str, tuple[Callable[[NnetComputer], Any], str]] = {
+    "rows": (
+        lambda c: c.accept_input("input", np.zeros((3, 3))),
+        r"input 'input': expected a matrix of \(rows, columns\) \(2, 3\), got \(3, 3\)",
+    ),
+    "vector": (lambda c: c.accept_input("input", torch.zeros(6)), r"\(2, 3\), got \(6,\)"),
+    "integers": (lambda c: c.accept_input("input", np.zeros((2, 3), dtype=int)), "input 'input': expected floats, got"),
+    "integer tensor": (lambda c: c.accept_input("input", torch.zeros(2, 3).long()), "expected floats, got torch.int64"),
+    "derivative too early": (
+        lambda c: c.accept_input("output", FEATURES),
+        r"'output' is not for the next run, which takes 'input'; call run\(\) or reset\(\) first",
+    ),
+    "derivative of wrong size": (
+        lambda c: (forward(c), c.accept_input("output", np.zeros((1, 3)))),
+        r"derivative of output 'output': expected .* \(2, 3\), got \(1, 3\)",
+    ),
+    "input too late": (
+        lambda c: (forward(c), c.accept_input("input", FEATURES)),
+        "'input' is not for the next run, which takes 'output'",
+    ),
+    "misspelt input": (lambda c: c.accept_input("inptu", FEATURES), "no input 'inptu'; did you mean 'input'?"),
+    "unknown input": (lambda c: c.accept_input("xyz", FEATURES), "no input 'xyz'; there is: 'input'"),
+    "no input": (lambda c: c.run(), r"missing before run\(\): 'input'; give them with accept_input\(\)"),
+    "no derivative": (lambda c: (forward(c), c.run()), r"missing before run\(\): 'output'"),
+    "past the end": (
+        lambda c: (forward(c), c.accept_input("output", FEATURES), c.run(), c.run()),
+        r"the computation has ended: accept the next inputs or call reset\(\)",
+    ),
+    "output too early": (lambda c: c.get_output("output"), r"'output' has not been computed yet: call run\(\) first"),
+    "derivative before backward": (lambda c: (forward(c), c.get_output("input")), "'input' has not been computed yet"),
+    "stale output": (
+        lambda c: (
+            (forward(c), c.accept_input("output", FEATURES), c.run(), c.accept_input("input", FEATURES))
+            and c.get_output("output")
+        ),
+        "'output' has not been computed yet",
+    ),
+    "misspelt output": (lambda c: c.get_output("outptu"), "no output 'outptu'; did you mean 'output'?"),
+    "unknown output": (lambda c: c.get_output("xyz"), "no output 'xyz'; there is: "),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), BAD_CALLS.values(), ids=BAD_CALLS.keys())
+def test_wrong_use(call: Callable[[NnetComputer], Any], message: str) -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
+    with pytest.raises(ExecutionError, match=message):
+        call(computer)
+
+
+def test_derivatives_that_were_not_requested() -> None:
+    program = Program()
+    program.output("output", program.input("input", 2, 3))
+    computer = NnetComputer(program.computation, net())
+    with pytest.raises(ExecutionError, match="no derivative of output 'output' was declared when"):
+        computer.accept_input("output", FEATURES)
+    forward(computer)
+    with pytest.raises(ExecutionError, match="no derivative of input 'input' was requested when"):
+        computer.get_output("input")
+
+
+def test_an_error_in_a_run_resets_the_computer() -> None:
+    nnet = net(scale=Scale(2.0))
+    computer = NnetComputer(scale_program(), nnet, net(scale=Scale()))
+    nnet.components["scale"].factor.resize_(2)
+    with pytest.raises(RuntimeError):
+        forward(computer)
+    nnet.components["scale"].factor.resize_(1)
+    np.testing.assert_array_equal(forward(computer), 2 * FEATURES)

@@ -1,0 +1,81 @@
+"""Small kernels for tests: a scale that can be trained and a product of two inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+class Scale:
+    """output = factor * input + bias of the precomputed indexes; remembers who called it, and with what."""
+
+    def __init__(self, factor: float = 2.0, dtype: torch.dtype = torch.float32) -> None:
+        self.factor = torch.tensor([factor], dtype=dtype)
+        self.rows_seen = 0
+        self.memos_seen: list[Any] = []
+
+    def parameters(self) -> dict[str, Tensor]:
+        return {"factor": self.factor}
+
+    def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
+        if len(inputs) == 0:
+            output.fill_(self.factor.item())
+        else:
+            torch.mul(inputs[0], self.factor, out=output)
+        if indexes is not None:
+            output += indexes
+        return ("memo", float(self.factor))
+
+    def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
+        self.rows_seen += output.shape[0]
+        self.memos_seen.append(memo)
+
+    def run_backward(
+        self,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        output_deriv: Tensor,
+        memo: Any,
+        to_update: Any,
+        input_derivs: Sequence[Tensor | None],
+        indexes: Any,
+    ) -> None:
+        if to_update is not None:
+            to_update.memos_seen.append(memo)
+            if inputs[0].numel():
+                to_update.factor += (inputs[0] * output_deriv).sum()
+        if input_derivs[0] is not None:
+            torch.mul(output_deriv, self.factor, out=input_derivs[0])
+
+
+class Product:
+    """output = first input * second input."""
+
+    def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
+        torch.mul(inputs[0], inputs[1], out=output)
+
+    def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
+        pass
+
+    def run_backward(
+        self,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        output_deriv: Tensor,
+        memo: Any,
+        to_update: Any,
+        input_derivs: Sequence[Tensor | None],
+        indexes: Any,
+    ) -> None:
+        for deriv, other in zip(input_derivs, reversed(inputs), strict=True):
+            if deriv is not None:
+                torch.mul(output_deriv, other, out=deriv)
+
+
+def net(**kernels: Any) -> SimpleNamespace:
+    """What NnetComputer wants to see of a network."""
+    return SimpleNamespace(components=kernels)
