@@ -39,6 +39,8 @@ class Computable(IntEnum):
     NOT_COMPUTABLE = 2
     WILL_NOT_COMPUTE = 3
 
+_UNKNOWN, _COMPUTABLE, _NOT_COMPUTABLE, _WILL_NOT_COMPUTE = (int(state) for state in Computable)
+
 
 class GraphBuilder:
     """Arrays indexed by cindex number grow as cindexes are found; `slots` of a cindex exist once it is expanded."""
@@ -68,7 +70,7 @@ class GraphBuilder:
         """Find all cindexes and their states."""
         for io in self.request.inputs:
             ids = self._add(self._number(io.name), io.indexes)
-            self._state.values[ids] = Computable.COMPUTABLE
+            self._state.values[ids] = _COMPUTABLE
             self._is_input.values[ids] = True
         queue = []
         for io in self.request.outputs:
@@ -84,14 +86,14 @@ class GraphBuilder:
 
     def outputs_computable(self) -> list[np.ndarray]:
         """For each requested output, which of its rows are computable."""
-        return [self._state.values[ids] == Computable.COMPUTABLE for ids in self.output_ids]
+        return [self._state.values[ids] == _COMPUTABLE for ids in self.output_ids]
 
     def prune(self) -> ComputationGraph:
         """The graph of what the computable outputs use, and of all that the request provides."""
         used = [self._used_slots(node) for node in range(len(self._lookup))]
         keep = self._is_input.values.copy()
         frontier = np.concatenate(self.output_ids)
-        frontier = frontier[self._state.values[frontier] == Computable.COMPUTABLE]
+        frontier = frontier[self._state.values[frontier] == _COMPUTABLE]
         keep[frontier] = True
         while frontier.size:
             found = np.concatenate([used[node][self._row.values[ids]].ravel() for node, ids in self._by_node(frontier)])
@@ -120,7 +122,7 @@ class GraphBuilder:
         self._node.extend(len(new), node)
         self._indexes.append(new)
         for array, value in (
-            (self._state, Computable.UNKNOWN),
+            (self._state, _UNKNOWN),
             (self._is_input, 0),
             (self._usable_count, 0),
             (self._row, -1),
@@ -131,11 +133,13 @@ class GraphBuilder:
 
     def _by_node(self, ids: np.ndarray) -> list[tuple[int, np.ndarray]]:
         """The cindexes grouped by node."""
-        nodes = self._node.values[ids]
-        order = np.argsort(nodes, kind="stable")
-        ids, nodes = ids[order], nodes[order]
         if ids.size == 0:
             return []
+        nodes = self._node.values[ids]
+        if (nodes == nodes[0]).all():
+            return [(int(nodes[0]), ids)]
+        order = np.argsort(nodes, kind="stable")
+        ids, nodes = ids[order], nodes[order]
         starts = np.flatnonzero(np.concatenate([[True], nodes[1:] != nodes[:-1]]))
         return list(zip(nodes[starts].tolist(), np.split(ids, starts[1:]), strict=True))
 
@@ -145,7 +149,7 @@ class GraphBuilder:
         """Add the dependencies of the usable cindexes of the frontier: (those expanded, the cindexes to do next)."""
         frontier = np.unique(frontier)
         usable = self._usable_count.values[frontier] > 0
-        self._state.values[frontier[~usable]] = Computable.WILL_NOT_COMPUTE
+        self._state.values[frontier[~usable]] = _WILL_NOT_COMPUTE
         frontier = frontier[usable]
         times = self._indexes.values[frontier, T]
         if times.size and (times.min() < self._t_limits[0] or times.max() > self._t_limits[1]):
@@ -163,15 +167,18 @@ class GraphBuilder:
         self._users.add(user, dependency)
         revived = self._increase_usable(dependency)
         new = np.arange(before, len(self._node), dtype=np.int32)
-        return frontier, np.concatenate([new[self._state.values[new] == Computable.UNKNOWN], *revived])
+        return frontier, np.concatenate([new[self._state.values[new] == _UNKNOWN], *revived])
 
     def _add_slots(self, node: int, ids: np.ndarray) -> np.ndarray:
         """The cindexes that each slot of these cindexes refers to, (rows, slots), remembered for the node."""
         nodes, indexes = self.rules.wanted(node, self._indexes.values[ids])
         slots = np.empty(nodes.shape, np.int32)
-        for source in np.unique(nodes).tolist():
-            here = nodes == source
-            slots[here] = self._add(source, indexes[here])
+        if nodes.size and (nodes == nodes[0, 0]).all():
+            slots[:] = self._add(int(nodes[0, 0]), indexes.reshape(-1, 3)).reshape(slots.shape)
+        else:
+            for source in np.unique(nodes).tolist():
+                here = nodes == source
+                slots[here] = self._add(source, indexes[here])
         store = self._slots[node] or GrowingArray(np.int32, width=nodes.shape[1])
         self._slots[node] = store
         self._row.values[ids] = np.arange(len(store), len(store) + len(ids))
@@ -196,10 +203,10 @@ class GraphBuilder:
             became_usable = np.unique(dependency[before])
             np.add.at(self._usable_count.values, dependency, 1)
             state = self._state.values[became_usable]
-            given_up = became_usable[state == Computable.WILL_NOT_COMPUTE]
-            self._state.values[given_up] = Computable.UNKNOWN
+            given_up = became_usable[state == _WILL_NOT_COMPUTE]
+            self._state.values[given_up] = _UNKNOWN
             revived.append(given_up)
-            dependency = self._dependencies_of(became_usable[state != Computable.NOT_COMPUTABLE])
+            dependency = self._dependencies_of(became_usable[state != _NOT_COMPUTABLE])
         return revived
 
     def _decrease_usable(self, dependency: np.ndarray) -> None:
@@ -208,7 +215,7 @@ class GraphBuilder:
             np.subtract.at(self._usable_count.values, dependency, 1)
             touched = np.unique(dependency)
             lost = touched[self._usable_count.values[touched] == 0]
-            dependency = self._dependencies_of(lost[self._state.values[lost] != Computable.NOT_COMPUTABLE])
+            dependency = self._dependencies_of(lost[self._state.values[lost] != _NOT_COMPUTABLE])
 
     def _dependencies_of(self, ids: np.ndarray) -> np.ndarray:
         """The distinct dependencies of each of the expanded ones among these cindexes, one after another."""
@@ -230,20 +237,27 @@ class GraphBuilder:
         while pending.size:
             changed = []
             for node, ids in self._by_node(pending):
-                slot_state = self._slot_states(node, ids)
-                indexes = self._indexes.values[ids]
-                computable, _ = self.rules.computable(node, indexes, slot_state == Computable.COMPUTABLE)
-                possible, _ = self.rules.computable(
-                    node, indexes, (slot_state != Computable.NOT_COMPUTABLE) & (slot_state >= 0)
-                )
-                self._state.values[ids[computable]] = Computable.COMPUTABLE
-                impossible = ids[~possible]
+                computable, impossible = self._evaluate(node, ids)
+                self._state.values[computable] = _COMPUTABLE
                 usable = impossible[self._usable_count.values[impossible] > 0]
-                self._state.values[impossible] = Computable.NOT_COMPUTABLE
+                self._state.values[impossible] = _NOT_COMPUTABLE
                 self._decrease_usable(self._dependencies_of(usable))
-                changed += [ids[computable], impossible]
+                changed += [computable, impossible]
             users = np.unique(self._users.users_of(np.concatenate(changed)))
-            pending = users[self._state.values[users] == Computable.UNKNOWN]
+            pending = users[self._state.values[users] == _UNKNOWN]
+
+    def _evaluate(self, node: int, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of these expanded cindexes of a node are now known to be computable, and not to be."""
+        slot_state = self._slot_states(node, ids)
+        known, refused = slot_state == _COMPUTABLE, slot_state == _NOT_COMPUTABLE
+        depends_on_slots = self.rules.depends_on_slots_only[node]
+        computable = impossible = ids[:0]
+        indexes = self._indexes.values[ids]
+        if not depends_on_slots or self.rules.needs_nothing[node] or known.any():
+            computable = ids[self.rules.computable(node, indexes, known)[0]]
+        if not depends_on_slots or refused.any():
+            impossible = ids[~self.rules.computable(node, indexes, (slot_state >= 0) & ~refused)[0]]
+        return computable, impossible
 
     def _slot_states(self, node: int, ids: np.ndarray) -> np.ndarray:
         slots = self._node_slots(node)[self._row.values[ids]]
@@ -263,7 +277,7 @@ class GraphBuilder:
             frontier = found[~seen[found]]
         inputs = np.flatnonzero(seen & self.rules.is_input_node[self._node.values])
         return [
-            (node, self._indexes.values[group], self._state.values[group] != Computable.COMPUTABLE)
+            (node, self._indexes.values[group], self._state.values[group] != _COMPUTABLE)
             for node, group in self._by_node(inputs)
         ]
 
@@ -276,7 +290,7 @@ class GraphBuilder:
             available = slots >= 0
             available[:, slot] = False
             required[:, slot] = ~self.rules.computable(node, indexes, available)[0]
-        stuck = (self._state.values[ids] != Computable.COMPUTABLE) & ~required.any(axis=1)
+        stuck = (self._state.values[ids] != _COMPUTABLE) & ~required.any(axis=1)
         required[stuck] = True
         return slots[required & (slots >= 0)]
 
@@ -288,7 +302,7 @@ class GraphBuilder:
         if len(slots) == 0:
             return slots
         ids = self._expanded[node].values
-        available = self._slot_states(node, ids) == Computable.COMPUTABLE
+        available = self._slot_states(node, ids) == _COMPUTABLE
         computable, used = self.rules.computable(node, self._indexes.values[ids], available)
         return np.where(used & computable[:, np.newaxis], slots, -1)
 

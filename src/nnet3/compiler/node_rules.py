@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 from nnet3.schedule import DirectedGraph
 
 if TYPE_CHECKING:
@@ -23,6 +23,26 @@ class NodeRules:
         self.nnet = nnet
         self.names = [node.name for node in nnet.nodes]
         self.is_input_node = np.array([isinstance(node, InputNode) for node in nnet.nodes])
+        #: Whether a node's rule looks at its slots alone (and needs some), not at the index.
+        self.depends_on_slots_only = [self._looks_at_slots_only(node) for node in nnet.nodes]
+        #: Whether a row is computable with none of its slots.
+        self.needs_nothing = [self._needs_nothing(number) for number in range(len(nnet.nodes))]
+
+    def _looks_at_slots_only(self, node: Node) -> bool:
+        if isinstance(node, DescriptorNode):
+            return bool(node.descriptor.slots())
+        if isinstance(node, ComponentNode):
+            component = self.nnet.component_of(node)
+            return component.identity_indexes and self._num_slots(node) > 0
+        return isinstance(node, DimRangeNode)
+
+    def _num_slots(self, node: ComponentNode) -> int:
+        return self.nnet.component_of(node).wanted_inputs(np.zeros((1, 3), np.int32)).shape[1]
+
+    def _needs_nothing(self, number: int) -> bool:
+        probe = np.zeros((1, 3), np.int32)
+        none = np.zeros(self.wanted(number, probe)[0].shape, bool)
+        return bool(self.computable(number, probe, none)[0][0])
 
     def wanted(self, number: int, indexes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Node numbers (rows, slots) and indexes (rows, slots, 3) that indexes (rows, 3) of a node may need."""

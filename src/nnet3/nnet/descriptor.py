@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -193,10 +194,22 @@ class Descriptor:
 
     def slots(self) -> list[ForwardingDescriptor]:
         """All forwarding descriptors, part by part."""
+        return self._slots
+
+    @cached_property
+    def _slots(self) -> list[ForwardingDescriptor]:
         return [forward for part in self.parts for forward in part.forwards()]
+
+    @cached_property
+    def _all_simple(self) -> bool:
+        return all(isinstance(part, Simple) for part in self.parts)
 
     def part_slots(self) -> list[slice]:
         """The range of slots of each part."""
+        return self._part_slots
+
+    @cached_property
+    def _part_slots(self) -> list[slice]:
         ends = np.cumsum([part.num_slots for part in self.parts]).tolist()
         return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
@@ -218,6 +231,9 @@ class Descriptor:
 
     def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From available slots (rows, slots): rows that are computable (rows,), slots they use (rows, slots)."""
+        if self._all_simple:
+            computable = np.asarray(available.all(axis=1))
+            return computable, available & computable[:, np.newaxis]
         results = [
             part.is_computable(available[:, slots]) for part, slots in zip(self.parts, self.part_slots(), strict=True)
         ]

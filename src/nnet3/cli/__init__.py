@@ -1,0 +1,5 @@
+"""The command line: `nnet3 VERB`, one small file a verb, with the option names of Kaldi's programs."""
+
+from nnet3.cli.main import main
+
+__all__ = ["main"]

@@ -1,0 +1,33 @@
+"""`nnet3 init`: a network from config files (Kaldi: nnet3-init)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli.options import apply_config_files, binary_option, is_model_file, seed_option
+from nnet3.nnet import Nnet, load_nnet
+
+
+@click.command("init")
+@binary_option
+@seed_option
+@click.argument("files", nargs=-1, required=True, metavar="[RAW-IN] CONFIG... RAW-OUT")
+def command(files: tuple[str, ...], binary: bool, seed: int) -> None:
+    """Make a raw network from one or more config files, applied in order.
+
+    If the first of several files is a network rather than a config, it is what the configs are applied to.
+
+    \b
+    Example:
+      nnet3 init network.config 0.raw
+      nnet3 init 0.raw add_layer.config 1.raw
+    """
+    if len(files) < 2:
+        raise click.UsageError("give at least one config file and the file to write")
+    *inputs, output = files
+    nnet = Nnet((), {})
+    if len(inputs) > 1 and is_model_file(inputs[0]):
+        nnet = load_nnet(inputs.pop(0))
+    apply_config_files(nnet, inputs, seed)
+    nnet.save(output, binary=binary)
+

@@ -1,0 +1,99 @@
+"""Tables of a network's nodes and components for a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from nnet3.components import Component, UpdatableComponent
+from nnet3.nnet import Nnet
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+
+
+def print_network(nnet: Nnet, console: Console | None = None) -> None:
+    """Summary, nodes and components, as wide as the terminal (wide enough for everything when it is not one)."""
+    console = console or Console()
+    if not console.is_terminal:
+        console = Console(width=160)
+    summary = f"{len(nnet.nodes)} nodes, {len(nnet.components)} components, {nnet.num_parameters:,} parameters"
+    console.print(summary, highlight=False)
+    if nnet.is_simple:
+        context = f"left context {nnet.left_context}, right context {nnet.right_context}, modulus {nnet.modulus}"
+        console.print(context, highlight=False)
+    console.print(_node_table(nnet))
+    console.print(_component_table(nnet))
+
+
+def _table(title: str, *columns: tuple[str, str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    for name, justify in columns:
+        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    return table
+
+
+def _node_table(nnet: Nnet) -> Table:
+    table = _table("\nNodes", ("node", "left"), ("kind", "left"), ("dim", "right"), ("from", "left"))
+    for number, node in enumerate(nnet.nodes):
+        if isinstance(node, DescriptorNode) and not node.is_output:
+            continue
+        kind, source = _kind_and_source(nnet, number, node)
+        table.add_row(node.name, kind, str(nnet.node_dim(node.name)), source)
+    return table
+
+
+def _kind_and_source(nnet: Nnet, number: int, node: Node) -> tuple[str, str]:
+    if isinstance(node, InputNode):
+        return "input", ""
+    if isinstance(node, DimRangeNode):
+        return "dim-range", f"{node.source}, columns {node.dim_offset} to {node.dim_offset + node.dim - 1}"
+    if isinstance(node, ComponentNode):
+        hidden = nnet.nodes[number - 1]
+        assert isinstance(hidden, DescriptorNode)
+        return node.component if node.component != node.name else "component", str(hidden.descriptor)
+    assert isinstance(node, DescriptorNode)
+    return f"output, {node.objective}", str(node.descriptor)
+
+
+def _component_table(nnet: Nnet) -> Table:
+    columns = (
+        ("component", "left"),
+        ("type", "left"),
+        ("in", "right"),
+        ("out", "right"),
+        ("parameters", "right"),
+        ("learning rate", "right"),
+        ("how it is trained", "left"),
+    )
+    table = _table("\nComponents", *columns)
+    for name, component in nnet.components.items():
+        rate = f"{component.learning_rate:g}" if isinstance(component, UpdatableComponent) else ""
+        table.add_row(
+            name,
+            component.type_name.removesuffix("Component"),
+            str(component.input_dim),
+            str(component.output_dim),
+            f"{component.num_parameters:,}" if component.num_parameters else "",
+            rate,
+            _training(component),
+        )
+    return table
+
+
+def _training(component: Component) -> str:
+    """What besides the learning rate decides how a component changes."""
+    if not isinstance(component, UpdatableComponent):
+        return "test mode" if getattr(component, "test_mode", False) else ""
+    notes = []
+    if component.learning_rate_factor != 1.0:
+        notes.append(f"rate factor {component.learning_rate_factor:g}")
+    if component.max_change:
+        notes.append(f"max-change {component.max_change:g}")
+    if component.l2_regularize:
+        notes.append(f"l2 {component.l2_regularize:g}")
+    if getattr(component, "orthonormal_constraint", 0.0):
+        notes.append("orthonormal")
+    if component.learning_rate == 0.0:
+        notes.append("frozen")
+    if component.is_gradient:
+        notes.append("holds a gradient")
+    return ", ".join(notes)
