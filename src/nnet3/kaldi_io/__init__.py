@@ -1,20 +1,73 @@
-"""Kaldi's text and binary streams: tokens, numbers, vectors, matrices; no network here."""
+"""Kaldi's text and binary streams: tokens, numbers, vectors, matrices, tables; no network here."""
 
 from nnet3.kaldi_io.compressed import CompressedMatrix, CompressionMethod, compress
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.kaldi_io.load import load_matrix, load_vector
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.sparse import SparseMatrix
+from nnet3.kaldi_io.table_values import (
+    Posterior,
+    int_vector_writer,
+    matrix_writer,
+    open_int_vector_table,
+    open_matrix_table,
+    open_posterior_table,
+    open_token_table,
+    open_vector_table,
+    posterior_writer,
+    random_access_int_vectors,
+    random_access_matrices,
+    random_access_posteriors,
+    random_access_vectors,
+    read_alignment,
+    read_posterior,
+    read_token,
+    token_writer,
+    vector_writer,
+    write_alignment,
+    write_int32,
+    write_posterior,
+    write_real,
+    write_token,
+)
+from nnet3.kaldi_io.table_writer import TableWriter
+from nnet3.kaldi_io.tables import RandomAccessTable, TableReader
 from nnet3.kaldi_io.writer import Writer
 
 __all__ = [
     "CompressedMatrix",
     "CompressionMethod",
+    "Posterior",
+    "RandomAccessTable",
     "Reader",
     "SparseMatrix",
+    "TableReader",
+    "TableWriter",
     "Writer",
     "compress",
+    "int_vector_writer",
     "load_matrix",
     "load_vector",
+    "matrix_writer",
+    "open_int_vector_table",
+    "open_matrix_table",
+    "open_posterior_table",
+    "open_token_table",
+    "open_vector_table",
+    "posterior_writer",
+    "random_access_int_vectors",
+    "random_access_matrices",
+    "random_access_posteriors",
+    "random_access_vectors",
+    "read_alignment",
+    "read_posterior",
+    "read_token",
+    "token_writer",
+    "vector_writer",
+    "write_alignment",
     "write_atomically",
+    "write_int32",
+    "write_posterior",
+    "write_real",
+    "write_token",
 ]

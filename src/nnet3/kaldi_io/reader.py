@@ -206,8 +206,9 @@ class Reader:
     def at_end(self) -> bool:
         """Whether only white space is left."""
         match = _SPACE.match(self.data, self.position)
-        self.ran_out = True
-        return match is None or match.end() == self._size
+        assert match is not None, "the pattern matches everything"
+        self.ran_out |= match.end() == self._size
+        return match.end() == self._size
 
     def finish(self) -> None:
         """Raise if anything but white space is left."""

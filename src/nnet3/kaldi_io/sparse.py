@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_rows
 
@@ -16,12 +17,8 @@ if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
-_BLOCK = 1 << 16  # elements gathered at a time
 _ROW = np.dtype([("tag", "S3"), ("dim_size", "u1"), ("dim", "<i4"), ("count_size", "u1"), ("count", "<i4")])
 _ROW_HEADER = struct.Struct("<3sBiBi")
-_ELEMENT = {
-    size: np.dtype([("id_size", "u1"), ("id", "<i4"), ("size", "u1"), ("value", f"<f{size}")]) for size in (4, 8)
-}
 _ROWS_TEXT = re.compile(rb"\s*rows=([0-9]{1,10})(?=\s)")
 _DIM_TEXT = re.compile(rb"\s*dim=([0-9]{1,10})\s+\[(?=\s)")
 
@@ -68,7 +65,7 @@ def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarra
     reader.expect("SM")
     rows = reader.size("a sparse matrix")
     reader.need(rows * _ROW.itemsize, f"a sparse matrix of {rows} rows")
-    start, cols, element = reader.position, 0, None
+    start, cols, value_size = reader.position, 0, 0
     counts = np.zeros(rows, np.int64)
     for row in range(rows):  # where a row begins is known only after the one before it
         reader.need(_ROW.itemsize, "a sparse row")
@@ -79,32 +76,13 @@ def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarra
         if dim != cols:
             raise reader.error(f"sparse rows of dimensions {cols} and {dim} in one matrix")
         reader.position += _ROW.itemsize
-        if count and element is None:  # the first element decides how all values are stored
-            element = _ELEMENT[8] if reader.left > 5 and reader.data[reader.position + 5] == 8 else _ELEMENT[4]
-        if count and element is not None:
-            reader.need(count * element.itemsize, f"a sparse row of {count} elements")
-            reader.position += count * element.itemsize
-            counts[row] = count
-    ids, values = _gather(reader, start, counts, element or _ELEMENT[4])
+        if count and not value_size:  # the first element decides how all values are stored
+            value_size = 8 if reader.left > 5 and reader.data[reader.position + 5] == 8 else 4
+        reader.need(count * (6 + value_size), f"a sparse row of {count} elements")
+        reader.position += count * (6 + value_size)
+        counts[row] = count
+    ids, values = gather_elements(reader, start, _ROW.itemsize, counts, value_size or 4)
     return cols, counts, ids, values
-
-
-def _gather(reader: Reader, start: int, counts: np.ndarray, element: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-    """The ids and values of all elements of the rows that begin at `start`."""
-    total = int(counts.sum())
-    ids, values = np.empty(total, np.int32), np.empty(total, np.float32)
-    contents = np.frombuffer(reader.data, np.uint8, reader.position - start, start)
-    row_of_element = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    for first in range(0, total, _BLOCK):
-        part = np.arange(first, min(first + _BLOCK, total))
-        element_at = _ROW.itemsize * (row_of_element[part].astype(np.int64) + 1) + element.itemsize * part
-        elements = contents[element_at[:, None] + np.arange(element.itemsize)].reshape(-1).view(element)
-        if (elements["id_size"] != 4).any() or (elements["size"] != element["value"].itemsize).any():
-            raise reader.error_at(start, "expected pairs of an integer and a number in a sparse row")
-        ids[part] = elements["id"]
-        with np.errstate(over="ignore"):
-            values[part] = elements["value"]
-    return ids, values
 
 
 def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
@@ -154,12 +132,4 @@ def write_sparse(writer: Writer, matrix: SparseMatrix) -> None:
     headers = np.empty(matrix.rows, _ROW)
     headers["tag"], headers["dim_size"], headers["count_size"] = b"SV ", 4, 4
     headers["dim"], headers["count"] = matrix.cols, np.diff(matrix.indptr)
-    elements = np.empty(len(matrix.ids), _ELEMENT[4])
-    elements["id_size"], elements["size"] = 4, 4
-    elements["id"], elements["value"] = matrix.ids, matrix.values
-    contents = np.empty(headers.nbytes + elements.nbytes, np.uint8)
-    header_at = _ROW.itemsize * np.arange(matrix.rows) + elements.itemsize * matrix.indptr[:-1]
-    element_at = _ROW.itemsize * (matrix.row_of_element() + 1) + elements.itemsize * np.arange(len(elements))
-    for array, at in ((headers, header_at), (elements, element_at)):
-        contents[at[:, None] + np.arange(array.itemsize)] = array.view(np.uint8).reshape(-1, array.itemsize)
-    writer.raw(contents.tobytes())
+    writer.raw(scatter_elements(headers, matrix.indptr, matrix.ids, matrix.values))

@@ -1,0 +1,107 @@
+"""Where the entries of tables come from: archives and the files that script files name (formats.md, section 10).
+
+They are read with our own Reader, since kaldi_native_io crashes on damaged archives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from nnet3.errors import ModelFormatError, TableError
+from nnet3.kaldi_io.parse_numbers import Buffer
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.script import ScriptEntry, cut
+from nnet3.kaldi_io.specifiers import parse_rxfilename
+from nnet3.kaldi_io.streams import InputStream, open_input, read_whole
+
+T = TypeVar("T")
+_KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")
+
+
+@contextmanager
+def naming(specifier: str) -> Iterator[None]:
+    """Put the specifier in front of the message of a TableError."""
+    try:
+        yield
+    except TableError as error:
+        raise TableError(f"{specifier}: {error}") from None
+
+
+class Archive:
+    """Entries one after the other, out of a buffer that a stream may refill."""
+
+    def __init__(self, name: str):
+        file = parse_rxfilename(name)
+        source = open_input(file)
+        self._stream = source if isinstance(source, InputStream) else None
+        data = b"" if isinstance(source, InputStream) else source
+        self._name = file.name
+        self._reader = Reader(data, self._name, binary=False)
+        self._reader.position = min(file.offset, len(data))
+        self.key = ""
+
+    def next(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
+        """The next entry; None at the end. What a stream cuts off is read again when more of it has come."""
+        while True:
+            start = self._reader.position
+            self._reader.ran_out = self._reader.binary = False
+            try:
+                entry = self._entry(read)
+            except ModelFormatError as error:
+                if self._reader.ran_out and self._refill(start):
+                    continue
+                raise TableError(f"the entry '{self.key}': {error}") from None
+            if not (self._reader.ran_out and self._refill(start)):
+                return entry
+
+    def _entry(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
+        self.key = ""
+        if self._reader.at_end():
+            return None
+        match = self._reader.match(_KEY, "a key with a blank behind it")
+        self.key = match.group(1).decode("utf-8", "surrogateescape")
+        self._reader.read_header()
+        return self.key, read(self._reader)
+
+    def _refill(self, start: int) -> bool:
+        """Put more of the stream behind what is left from `start` on; whether there was more."""
+        if self._stream is None:
+            return False
+        rest = self._reader.data[start:]
+        more = self._stream.read(len(rest))  # at least twice as much, lest long entries be read over and over
+        if not more:
+            stream, self._stream = self._stream, None
+            stream.finish()
+            return False
+        self._reader = Reader(rest + more, self._name, binary=False)
+        return True
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+
+class ScriptObjects:
+    """Reads the objects that lines of a script name; keeps the file of the last one open."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, Buffer] = ("", b"")
+
+    def load(self, entry: ScriptEntry, read: Callable[[Reader], T]) -> T:
+        try:
+            file = parse_rxfilename(entry.name)
+            if file.kind != "file" or self._last[0] != file.name:
+                self._last = (file.name if file.kind == "file" else "", read_whole(file))
+            data = self._last[1]
+            if file.offset >= len(data):
+                raise TableError(f"{file.name}: there is nothing at position {file.offset} of {len(data)} bytes")
+            reader = Reader(data, file.name, binary=False)
+            reader.position = file.offset
+            reader.read_header()
+            value = read(reader)
+            return cut(value, entry.range) if entry.range else value  # type: ignore[return-value]
+        except (ModelFormatError, TableError) as error:
+            raise TableError(f"the entry '{entry.key}': {error}") from None

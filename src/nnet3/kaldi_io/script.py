@@ -1,0 +1,62 @@
+"""Script files: lines `KEY FILENAME`, maybe with a range of rows and columns (formats.md, section 10.2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.errors import TableError
+from nnet3.kaldi_io.specifiers import parse_rxfilename
+from nnet3.kaldi_io.streams import read_whole
+
+_ROWS_TOO_MANY = 3  # a range may end so many rows past the matrix, since durations are rounded
+_RANGE = re.compile(r"\[(:|[0-9]{1,9}:[0-9]{1,9})(?:,(:|[0-9]{1,9}:[0-9]{1,9}))?\]")
+
+
+@dataclass(frozen=True)
+class ScriptEntry:
+    key: str
+    name: str
+    range: str = ""  # with its brackets
+
+
+def read_script(name: str) -> list[ScriptEntry]:
+    """The lines of a script file; TableError if one is no `KEY FILENAME`."""
+    contents = bytes(read_whole(parse_rxfilename(name))).decode("utf-8", "surrogateescape")
+    lines = contents.removesuffix("\n").split("\n") if contents else []
+    return [_parse_line(line, f"{name}, line {number}") for number, line in enumerate(lines, 1)]
+
+
+def _parse_line(line: str, place: str) -> ScriptEntry:
+    words = line.split(None, 1)
+    if len(words) != 2:
+        raise TableError(f"{place}: expected 'KEY FILENAME', got '{line[:60]}'")
+    key, name = words[0], words[1].rstrip()
+    if not name.endswith("]"):
+        return ScriptEntry(key, name)
+    name, bracket, inside = name.rpartition("[")
+    if not _RANGE.fullmatch(bracket + inside):
+        raise TableError(f"{place}: '{bracket}{inside}' is not a range such as [0:9] or [:,0:12]")
+    return ScriptEntry(key, name.rstrip(), bracket + inside)
+
+
+def cut(value: object, range_: str) -> np.ndarray:
+    """The rows and columns of a matrix that a range such as [0:9,5:7] names, both ends included."""
+    match = _RANGE.fullmatch(range_)
+    assert match is not None, "the reader of the script has checked it"
+    if not isinstance(value, np.ndarray) or value.ndim != 2:
+        raise TableError(f"the range {range_} is given, but only matrices have ranges")
+    rows = _bounds(match.group(1), len(value), _ROWS_TOO_MANY, range_)
+    columns = _bounds(match.group(2) or ":", value.shape[1], 0, range_)
+    return value[rows, columns].copy()
+
+
+def _bounds(text: str, size: int, too_many: int, range_: str) -> slice:
+    if text == ":":
+        return slice(0, size)
+    first, last = map(int, text.split(":"))
+    if first > last or first >= size or last >= size + too_many:
+        raise TableError(f"the range {range_} does not fit a matrix with {size} rows or columns there")
+    return slice(first, min(last + 1, size))

@@ -1,0 +1,191 @@
+"""What tables hold, and the readers and writers of each kind of table (formats.md, section 12)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.arrays import int32_array
+from nnet3.kaldi_io.compressed import CompressedMatrix
+from nnet3.kaldi_io.elements import gather_elements, scatter_elements
+from nnet3.kaldi_io.format_numbers import format_row
+from nnet3.kaldi_io.parse_numbers import parse_rows
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.sparse import SparseMatrix
+from nnet3.kaldi_io.table_writer import TableWriter
+from nnet3.kaldi_io.tables import RandomAccessTable, TableReader
+from nnet3.kaldi_io.writer import Writer
+
+_INTEGER = np.dtype([("size", "i1"), ("value", "<i4")])
+
+
+class Posterior(NamedTuple):
+    """Frame t has ids[indptr[t]:indptr[t + 1]] with their weights."""
+
+    indptr: np.ndarray  # (frames + 1,) int64
+    ids: np.ndarray  # int32
+    weights: np.ndarray  # float32
+
+
+def read_alignment(reader: Reader) -> np.ndarray:
+    """The integers of a table entry, (n,) int32. Not the form that integer vectors have inside model files."""
+    if not reader.binary:
+        start = reader.position
+        line = reader.line().encode()
+        return parse_rows(line, 0, len(line), np.int32, lambda at, text: reader.error_at(start + at, text)).reshape(-1)
+    start = reader.position
+    elements = reader.raw_array(reader.size("a vector of integers"), _INTEGER, "a vector of integers")
+    if (elements["size"] != 4).any():
+        raise reader.error_at(start, "expected 32-bit integers")
+    return elements["value"].copy()
+
+
+def write_alignment(writer: Writer, values: ArrayLike) -> None:
+    """As `read_alignment` reads it."""
+    array = int32_array(values)
+    if not writer.binary:
+        writer.text("%d " * len(array) % tuple(array.tolist()) + "\n")
+        return
+    writer.int32(len(array))
+    elements = np.empty(len(array), _INTEGER)
+    elements["size"], elements["value"] = 4, array
+    writer.raw(elements.tobytes())
+
+
+def read_token(reader: Reader) -> str:
+    """One word, which ends the line."""
+    words = reader.line().split()
+    if len(words) != 1:
+        raise reader.error(f"expected one word on the line, got {len(words)}")
+    return words[0]
+
+
+def write_token(writer: Writer, token: str) -> None:
+    if token.split() != [token]:
+        raise ModelFormatError(f"cannot write {token!r} as a token, which is a word without blanks")
+    writer.text_line(token)
+
+
+def read_posterior(reader: Reader) -> Posterior:
+    """The ids and weights of each frame."""
+    counts, ids, weights = _posterior_binary(reader) if reader.binary else _posterior_text(reader)
+    return Posterior(np.concatenate([[0], np.cumsum(counts)]), ids, weights)
+
+
+def _posterior_binary(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    frames = reader.size("a posterior")
+    reader.need(5 * frames, f"a posterior of {frames} frames")
+    start = reader.position
+    counts = np.zeros(frames, np.int64)
+    for frame in range(frames):  # where a frame begins is known only after the one before it
+        counts[frame] = count = reader.size("a frame of a posterior")
+        reader.need(10 * count, f"a frame with {count} elements")
+        reader.position += 10 * count
+    return counts, *gather_elements(reader, start, 5, counts)
+
+
+def _posterior_text(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    start = reader.position
+    frames = reader.line().encode().split(b"]")
+    words = [frame.split() for frame in frames]
+    if words.pop() or any(frame[:1] != [b"["] or len(frame) % 2 == 0 for frame in words):
+        raise reader.error_at(start, "expected a posterior such as [ 3 0.5 7 0.5 ] [ 4 1 ]")
+    flat = b" ".join(word for frame in words for word in frame[1:])
+    numbers = parse_rows(flat, 0, len(flat), np.float64, lambda _, text: reader.error_at(start, text)).reshape(-1)
+    if not (np.floor(numbers[0::2]) == numbers[0::2]).all() or (np.abs(numbers[0::2]) >= 2**31).any():
+        raise reader.error_at(start, "the first one of each pair must be an integer")
+    counts = np.array([len(frame) // 2 for frame in words], np.int64)
+    return counts, numbers[0::2].astype(np.int32), numbers[1::2].astype(np.float32)
+
+
+def write_posterior(writer: Writer, posterior: Posterior) -> None:
+    """As `read_posterior` reads it."""
+    counts = np.diff(posterior.indptr).tolist()
+    if not writer.binary:
+        words = format_row(np.asarray(posterior.weights, np.float32)).split()
+        pairs = [item for pair in zip(posterior.ids.tolist(), words, strict=True) for item in pair]
+        writer.text("".join(f"[ {'%d %s ' * count}] " for count in counts) % tuple(pairs) + "\n")
+        return
+    writer.int32(len(counts))
+    headers = np.empty(len(counts), _INTEGER)
+    headers["size"], headers["value"] = 4, counts
+    writer.raw(scatter_elements(headers, *posterior))
+
+
+def write_int32(writer: Writer, value: int) -> None:
+    writer.int32(value)
+    writer.newline()
+
+
+def write_real(writer: Writer, value: float) -> None:
+    writer.real(value)
+    writer.newline()
+
+
+def open_matrix_table(rspecifier: str) -> TableReader[np.ndarray]:
+    """Iterates over (key, matrix): (rows, columns) float32, compressed ones decoded."""
+    return TableReader(rspecifier, Reader.matrix)
+
+
+def open_vector_table(rspecifier: str) -> TableReader[np.ndarray]:
+    """Iterates over (key, vector): (n,) float32."""
+    return TableReader(rspecifier, Reader.vector)
+
+
+def open_int_vector_table(rspecifier: str) -> TableReader[np.ndarray]:
+    """Iterates over (key, integers): (n,) int32, such as alignments."""
+    return TableReader(rspecifier, read_alignment)
+
+
+def open_token_table(rspecifier: str) -> TableReader[str]:
+    """Iterates over (key, word)."""
+    return TableReader(rspecifier, read_token)
+
+
+def open_posterior_table(rspecifier: str) -> TableReader[Posterior]:
+    """Iterates over (key, posterior)."""
+    return TableReader(rspecifier, read_posterior)
+
+
+def random_access_matrices(rspecifier: str) -> RandomAccessTable[np.ndarray]:
+    """Matrices by key."""
+    return RandomAccessTable(rspecifier, Reader.matrix)
+
+
+def random_access_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
+    """Vectors by key."""
+    return RandomAccessTable(rspecifier, Reader.vector)
+
+
+def random_access_int_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
+    """Vectors of integers by key."""
+    return RandomAccessTable(rspecifier, read_alignment)
+
+
+def random_access_posteriors(rspecifier: str) -> RandomAccessTable[Posterior]:
+    """Posteriors by key."""
+    return RandomAccessTable(rspecifier, read_posterior)
+
+
+def matrix_writer(wspecifier: str) -> TableWriter[ArrayLike | SparseMatrix | CompressedMatrix]:
+    """Writes full, sparse and compressed matrices."""
+    return TableWriter(wspecifier, Writer.general_matrix)
+
+
+def vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:
+    return TableWriter(wspecifier, Writer.vector)
+
+
+def int_vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:
+    return TableWriter(wspecifier, write_alignment)
+
+
+def posterior_writer(wspecifier: str) -> TableWriter[Posterior]:
+    return TableWriter(wspecifier, write_posterior)
+
+
+def token_writer(wspecifier: str) -> TableWriter[str]:
+    return TableWriter(wspecifier, write_token, text_only=True)

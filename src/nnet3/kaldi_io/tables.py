@@ -1,0 +1,165 @@
+"""Reading tables in order or by key. What a table holds is up to a function: `Reader.matrix`, `read_alignment` ..."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from nnet3.errors import TableError
+from nnet3.kaldi_io.archive import Archive, ScriptObjects, naming
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.script import ScriptEntry, read_script
+from nnet3.kaldi_io.specifiers import parse_rspecifier
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+_LOG = logging.getLogger("nnet3")
+
+
+class _Table(Generic[T]):
+    """What both kinds of readers share: the specifier, its archive or its script, opened."""
+
+    def __init__(self, rspecifier: str, read: Callable[[Reader], T]):
+        self.specifier = parse_rspecifier(rspecifier)
+        self._read = read
+        self._script = ScriptObjects()
+        self._archive: Archive | None = None
+        self._entries: list[ScriptEntry] = []
+        with naming(rspecifier):
+            if self.specifier.archive is not None:
+                self._archive = Archive(self.specifier.archive)
+            else:
+                self._entries = read_script(self.specifier.script or "")
+
+    def close(self) -> None:
+        if self._archive is not None:
+            self._archive.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _next_of_archive(self) -> tuple[str, T] | None:
+        """The next entry; damage ends a permissive table."""
+        if self._archive is None:
+            return None
+        try:
+            entry = self._archive.next(self._read)
+        except TableError as error:
+            self.close()
+            if not self.specifier.permissive:
+                raise
+            _LOG.warning("%s: %s", self.specifier.text, error)
+            entry = None
+        if entry is None:
+            self.close()
+            self._archive = None
+        return entry
+
+    def _load(self, entry: ScriptEntry) -> T | None:
+        """The object of a line of the script; None if it is unreadable and the table permissive."""
+        try:
+            return self._script.load(entry, self._read)
+        except TableError as error:
+            if not self.specifier.permissive:
+                raise
+            _LOG.warning("%s: %s", self.specifier.text, error)
+            return None
+
+
+class TableReader(_Table[T]):
+    """Iterates over (key, object). TableError at whatever is wrong; with the option `p` such entries are skipped."""
+
+    def __init__(self, rspecifier: str, read: Callable[[Reader], T]):
+        super().__init__(rspecifier, read)
+        self._remaining = iter(self._entries)
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return self
+
+    def __next__(self) -> tuple[str, T]:
+        with naming(self.specifier.text):
+            entry = self._next_of_archive() if self._archive is not None else self._next_of_script()
+        if entry is None:
+            raise StopIteration
+        return entry
+
+    def _next_of_script(self) -> tuple[str, T] | None:
+        for entry in self._remaining:
+            value = self._load(entry)
+            if value is not None:
+                return entry.key, value
+        return None
+
+
+class RandomAccessTable(_Table[T]):
+    """Objects by key. An archive is read as far as a key needs, and what was read is kept.
+
+    The options `o` (each key is taken once), `s` (keys are sorted) and `cs` (they are asked for in order)
+    say what need not be kept or searched.
+    """
+
+    def __init__(self, rspecifier: str, read: Callable[[Reader], T]):
+        super().__init__(rspecifier, read)
+        self._held: dict[str, T] = {}
+        self._last_key = ""
+        self._by_key = {entry.key: entry for entry in self._entries}
+        if len(self._by_key) < len(self._entries):
+            raise TableError(f"{rspecifier}: a key occurs more than once in this script")
+
+    def __contains__(self, key: str) -> bool:
+        with naming(self.specifier.text):
+            if key in self._by_key:
+                return not self.specifier.permissive or self._hold(key)
+            return self._hold(key)
+
+    def get(self, key: str) -> T | None:
+        """The object of `key`, or None if the table has no such key."""
+        with naming(self.specifier.text):
+            if not self._hold(key):
+                return None
+            return self._held.pop(key) if self.specifier.once else self._held[key]
+
+    def __getitem__(self, key: str) -> T:
+        value = self.get(key)
+        if value is None:
+            raise TableError(f"{self.specifier.text}: there is no entry '{key}'")
+        return value
+
+    def _hold(self, key: str) -> bool:
+        """Make `_held` have the object; whether the table has it."""
+        if key in self._by_key:
+            if key not in self._held:
+                value = self._load(self._by_key[key])
+                self._held = {} if value is None else {key: value}
+            return key in self._held
+        self._search(key)
+        if self.specifier.sorted and self.specifier.called_sorted:
+            while self._held and _sorts_before(next(iter(self._held)), key):
+                del self._held[next(iter(self._held))]
+        return key in self._held
+
+    def _search(self, key: str) -> None:
+        """Read on in the archive until `key` has come or cannot come any more."""
+        while key not in self._held:
+            if self.specifier.sorted and self._last_key and not _sorts_before(self._last_key, key):
+                return
+            entry = self._next_of_archive()
+            if entry is None:
+                return
+            if self.specifier.sorted and not _sorts_before(self._last_key, entry[0]):
+                raise TableError(f"the keys '{self._last_key}', '{entry[0]}' are not sorted, but the option s says so")
+            if entry[0] in self._held:
+                raise TableError(f"the key '{entry[0]}' occurs more than once")
+            self._last_key = entry[0]
+            self._held[entry[0]] = entry[1]
+
+
+def _sorts_before(first: str, second: str) -> bool:
+    """By bytes, as `LC_ALL=C sort` has it."""
+    return first.encode("utf-8", "surrogateescape") < second.encode("utf-8", "surrogateescape")
