@@ -19,6 +19,7 @@ from nnet3.components.fields import (
     write_vector,
 )
 from nnet3.components.natural_gradient_pair import NaturalGradientPair
+from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.orthonormal import OrthonormalComponent
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
@@ -188,11 +189,15 @@ class NaturalGradientAffineComponent(NaturalGradientPair, AffineComponent):
         if self.is_gradient:
             super().update(x, y_deriv)
             return
-        x, ones, scale_in = self.preconditioner_in.precondition_with_ones(x)
-        y_deriv, scale_out = self.preconditioner_out.precondition(y_deriv)
-        rate = self.learning_rate * float(scale_in * scale_out)
-        self.linear_params.addmm_(y_deriv.t(), x, alpha=rate)
-        self.bias_params.addmv_(y_deriv.t(), ones, alpha=rate)
+        add_natural_gradient(
+            self.linear_params,
+            self.bias_params,
+            self.learning_rate,
+            x,
+            self.preconditioner_in,
+            y_deriv,
+            self.preconditioner_out,
+        )
 
 
 def initial_affine(line: ConfigLine, rng: RandomSource, bias_mean: float) -> tuple[Tensor, Tensor]:

@@ -11,6 +11,7 @@ from nnet3.components.affine import check_dims_of_matrix, initial_linear
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import load_matrix_key, read_integer, read_matrix, read_number, write_matrix
 from nnet3.components.natural_gradient_pair import NaturalGradientPair
+from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.registry import register
 from nnet3.components.summary import rms, row_and_column_norms
 from nnet3.components.updatable import UpdatableComponent
@@ -125,9 +126,9 @@ class LinearComponent(NaturalGradientPair):
 
     def update(self, x: Tensor, y_deriv: Tensor) -> None:
         """W += rate s1 s2 G'^T X' with (X', s1) = PD(X), (G', s2) = PD(G)."""
-        rate = self.learning_rate
-        if not self.is_gradient:
-            x, scale_in = self.preconditioner_in.precondition(x)
-            y_deriv, scale_out = self.preconditioner_out.precondition(y_deriv)
-            rate *= float(scale_in * scale_out)
-        self.params.addmm_(y_deriv.t(), x, alpha=rate)
+        if self.is_gradient:
+            self.params.addmm_(y_deriv.t(), x, alpha=self.learning_rate)
+            return
+        add_natural_gradient(
+            self.params, None, self.learning_rate, x, self.preconditioner_in, y_deriv, self.preconditioner_out
+        )

@@ -10,9 +10,45 @@ The estimate is of low rank plus a multiple of the identity (training.md 8; nota
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A preconditioned matrix X_hat = X - H W in factors, which is all that some products with it need."""
+
+    x: Tensor  # (rows, columns)
+    has_ones: bool  # whether X is x with a column of ones appended
+    projection: Tensor  # H = X W^T, (rows, rank)
+    w: Tensor  # W transposed, (dim, rank), where dim is columns + has_ones
+    norm: Tensor  # tr(X X^T), a float64 scalar
+
+    def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
+        """X_hat but for the column that belongs to the ones, that column (rows,), and the scale."""
+        columns = self.x.shape[1]
+        ones = self.x.new_ones(len(self.x))
+        if self.w.shape[1] == 0:
+            return self.x, ones, torch.ones_like(self.norm)
+        x_hat = torch.addmm(self.x, self.projection, self.w[:columns].t(), alpha=-1)
+        norm_hat = _sum_of_squares(x_hat)
+        if self.has_ones:
+            ones.addmv_(self.projection, self.w[columns], alpha=-1)
+            norm_hat = norm_hat + ones.double().square().sum()
+        return x_hat, ones, self.scale(norm_hat)
+
+    def norm_of_product(self) -> Tensor:
+        """tr(X_hat X_hat^T) without X_hat, inexact where it is much smaller than tr(X X^T)."""
+        gram = (self.projection.t() @ self.projection).double()
+        of_w = (self.w.t() @ self.w).double()
+        return self.norm - 2 * gram.trace() + (gram * of_w).sum()
+
+    def scale(self, norm_hat: Tensor) -> Tensor:
+        """What restores the Frobenius norm of X, given tr(X_hat X_hat^T)."""
+        ratio = self.norm / norm_hat
+        return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
 
 
 class OnlineNaturalGradient:
@@ -56,35 +92,28 @@ class OnlineNaturalGradient:
 
         The scale is for the caller to multiply the learning rate by. x is not changed, but may be what is returned.
         """
-        x_hat, _, scale = self._precondition(x, has_ones=False)
+        x_hat, _, scale = self.directions(x).matrix()
         return x_hat, scale
 
     def precondition_with_ones(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """`precondition` for x with a column of ones appended: X_hat but for its last column, that one, the scale."""
-        return self._precondition(x, has_ones=True)
+        """`precondition` for x with a column of ones appended: X_hat but for the last column, that one, the scale."""
+        return self.directions(x, has_ones=True).matrix()
 
-    def _precondition(self, x: Tensor, has_ones: bool) -> tuple[Tensor, Tensor, Tensor]:
-        rows, columns = x.shape
-        if columns + has_ones == 1 or rows == 0:
-            return x, x.new_ones(rows), torch.ones((), dtype=torch.float64, device=x.device)
+    def directions(self, x: Tensor, *, has_ones: bool = False) -> Directions:
+        """The same in factors; if `has_ones`, for x with a column of ones appended."""
+        rows, dim = x.shape[0], x.shape[1] + has_ones
+        norm = _sum_of_squares(x) + (rows if has_ones else 0)
+        if dim == 1 or rows == 0:
+            return Directions(x, has_ones, x.new_zeros(rows, 0), x.new_zeros(dim, 0), norm)
         if self._calls == 0:
-            self._start(x, has_ones)
+            self._start(x, has_ones, norm)
         elif self._w.dtype != x.dtype or self._w.device != x.device:
             self._w = self._w.to(x)
-
-        w = self._w
-        projection = self._project(x, has_ones)
-        x_hat = torch.addmm(x, projection, w[:columns].t(), alpha=-1)
-        norm, norm_hat = _sum_of_squares(x), _sum_of_squares(x_hat)
-        last = x.new_ones(rows)
-        if has_ones:
-            last = torch.addmv(last, projection, w[columns], alpha=-1)
-            norm, norm_hat = norm + rows, norm_hat + last.double().square().sum()
+        result = Directions(x, has_ones, self._project(x, has_ones), self._w, norm)
         if self._is_time_to_update:
-            self._update(x, has_ones, projection, norm)
+            self._update(result)
         self._calls += 1
-        ratio = norm / norm_hat
-        return x_hat, last, torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
+        return result
 
     @property
     def _is_time_to_update(self) -> bool:
@@ -96,7 +125,7 @@ class OnlineNaturalGradient:
             return x @ self._w
         return torch.addmm(self._w[-1], x, self._w[:-1])
 
-    def _start(self, x: Tensor, has_ones: bool) -> None:
+    def _start(self, x: Tensor, has_ones: bool, norm: Tensor) -> None:
         """Begin with a fixed sparse basis, then learn from the first matrix itself (training.md 8.4)."""
         rows, dim = x.shape[0], x.shape[1] + has_ones
         rank = self.rank = min(self.rank, dim - 1)
@@ -107,29 +136,29 @@ class OnlineNaturalGradient:
         basis[column, column % rank] = torch.where(column < rank, 1.1, 1.0).double()
         basis /= basis.norm(dim=0)
         self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x)
-        norm = _sum_of_squares(x) + (rows if has_ones else 0)
         for _ in range(1 if rows <= rank else 3):
-            self._update(x, has_ones, self._project(x, has_ones), norm)
+            self._update(Directions(x, has_ones, self._project(x, has_ones), self._w, norm))
 
-    def _update(self, x: Tensor, has_ones: bool, projection: Tensor, norm: Tensor) -> None:
-        """Move the estimate towards the covariance of x (training.md 8.5). A matrix with NaN or infinity is ignored.
+    def _update(self, directions: Directions) -> None:
+        """Move the estimate towards their covariance (training.md 8.5). A matrix with NaN or infinity is ignored.
 
         What is of size (rank, rank) is computed in float64 on the CPU.
         """
+        x, projection = directions.x, directions.projection
         dim, rank = self._w.shape
         eta = self._forgetting(x.shape[0])
         gain = eta / x.shape[0]
         d, rho = self._d, self._rho
-        e, _ = self._smoothed(rho, d)
+        e = self._smoothed(rho, d)
         old = (1 - eta) * (d + rho)
 
-        w = self._w.double()
-        j = w.new_empty(dim, rank)  # J transposed
-        j[: x.shape[1]] = x.t() @ projection
-        if has_ones:
-            j[-1] = projection.sum(0)
-        k = (j.t() @ j).cpu()
-        l = (w.t() @ j).cpu()
+        w = self._w.t().double()
+        j = w.new_empty(rank, dim)
+        j[:, : x.shape[1]] = projection.t() @ x
+        if directions.has_ones:
+            j[:, -1] = projection.sum(0)
+        k = (j @ j.t()).cpu()
+        l = (w @ j.t()).cpu()
         root = e.rsqrt()
         z = root[:, None] * (gain**2 * k + gain * (l + l.t()) / 2 * (old[:, None] + old)) * root
         z += torch.diag(old.square())
@@ -142,16 +171,17 @@ class OnlineNaturalGradient:
         floored = bool((c < floor).any())
         c = c.clamp(min=floor)
         root_c = c.sqrt()
-        new_rho = (gain * float(norm) + (1 - eta) * (dim * rho + float(d.sum())) - float(root_c.sum())) / (dim - rank)
+        trace = gain * float(directions.norm) + (1 - eta) * (dim * rho + float(d.sum()))
+        new_rho = (trace - float(root_c.sum())) / (dim - rank)
         new_d = root_c - new_rho
         least = max(self.epsilon, self.delta * float(root_c.max()))
         new_rho, new_d = max(new_rho, least), new_d.clamp(min=least)
-        new_e, _ = self._smoothed(new_rho, new_d)
+        new_e = self._smoothed(new_rho, new_d)
 
         # rows of the new basis: diag(e')^(-1/2) A B with B = J + diag(old / gain) W
         a = gain * c.rsqrt()[:, None] * u.t() * root
-        b = j + w * (old / gain).to(w.device)
-        basis = a.to(w.device) @ b.t()
+        b = j.add_(w * (old / gain).to(w.device)[:, None])
+        basis = a.to(w.device) @ b
         if spread or floored:
             basis = _orthonormal_rows(basis)
         self._rho, self._d = new_rho, new_d
@@ -163,10 +193,10 @@ class OnlineNaturalGradient:
             return 1 / self.num_minibatches_history
         return min(0.9, 1 - math.exp(-rows / self.num_samples_history))
 
-    def _smoothed(self, rho: float, d: Tensor) -> tuple[Tensor, float]:
-        """e (rank,) and beta."""
+    def _smoothed(self, rho: float, d: Tensor) -> Tensor:
+        """e (rank,)."""
         beta = rho * (1 + self.alpha) + self.alpha * float(d.sum()) / self._w.shape[0]
-        return d / (beta + d), beta
+        return d / (beta + d)
 
 
 def _sum_of_squares(x: Tensor) -> Tensor:
@@ -181,7 +211,7 @@ def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
     Kaldi, so more precision here would agree less.
     """
     scale = z.trace().clamp(min=1.0)
-    values, vectors = torch.linalg.eigh((z / scale).to(dtype))
+    values, vectors = torch.linalg.eigh((z / scale).to(torch.promote_types(dtype, torch.float32)))
     return values.double().flip(0) * scale, vectors.double().flip(1)
 
 
