@@ -3,9 +3,10 @@
 from nnet3 import components
 from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
 from nnet3.compute import NnetComputer
-from nnet3.nnet import Nnet
+from nnet3.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
 
 __all__ = [
+    "AcousticModel",
     "CompileOptions",
     "ComputationRequest",
     "IoSpecification",
@@ -13,4 +14,7 @@ __all__ = [
     "NnetComputer",
     "compile",
     "components",
+    "load",
+    "load_nnet",
+    "load_transition_model",
 ]

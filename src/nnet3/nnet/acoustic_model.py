@@ -1,0 +1,128 @@
+"""AcousticModel: a transition model, a network and priors, as in Kaldi's `final.mdl` (formats.md, section 7.1)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.summary import format_number
+from nnet3.errors import NetworkError
+from nnet3.kaldi_io import Writer
+from nnet3.nnet.model_file import read_nnet, write_nnet
+from nnet3.nnet.transition_model import TransitionModel
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io import Reader
+    from nnet3.nnet.network import Nnet
+
+
+class AcousticModel:
+    """What decoding needs: `nnet`, whose output columns are the pdfs of `transition_model`, and `priors` of the pdfs.
+
+    Scores for decoding are the network's output minus the logarithm of the priors. `priors` is (pdfs,) float32,
+    or empty when the output needs no such correction (as in chain models). Raises NetworkError if the network is
+    not simple (config.md 8) or the priors do not fit it.
+    """
+
+    def __init__(self, transition_model: TransitionModel, nnet: Nnet, priors: Tensor | np.ndarray | None = None):
+        if not nnet.is_simple:
+            raise NetworkError(
+                "an acoustic model's network must have an output 'output', an input 'input' and at most an 'ivector' "
+                f"besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
+            )
+        self.transition_model = transition_model
+        self.nnet = nnet
+        self.priors = torch.empty(0) if priors is None else priors
+
+    @property
+    def priors(self) -> Tensor:
+        return self._priors
+
+    @priors.setter
+    def priors(self, values: Tensor | np.ndarray) -> None:
+        priors = torch.as_tensor(values, dtype=torch.float32)
+        dim = self.nnet.node_dim("output")
+        if priors.ndim != 1 or len(priors) not in (0, dim):
+            raise NetworkError(
+                f"priors must be one number for each of {dim} outputs, or none: got {tuple(priors.shape)}"
+            )
+        if not (torch.isfinite(priors) & (priors >= 0)).all():
+            raise NetworkError("priors must be finite and not negative")
+        self._priors = priors
+
+    @property
+    def left_context(self) -> int:
+        """Frames of input needed to the left of an output frame; always that of the network as it is now."""
+        return self.nnet.left_context
+
+    @property
+    def right_context(self) -> int:
+        """Frames of input needed to the right of an output frame."""
+        return self.nnet.right_context
+
+    def copy(self) -> AcousticModel:
+        """A copy whose network and priors are independent."""
+        return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
+
+    def info(self) -> str:
+        """Kaldi's description: dimensions, priors, then the network (config.md 12.2)."""
+        inputs = self.nnet.input_names
+        lines = [
+            f"input-dim: {self.nnet.node_dim('input')}",
+            f"ivector-dim: {self.nnet.node_dim('ivector') if 'ivector' in inputs else -1}",
+            f"num-pdfs: {self.nnet.node_dim('output')}",
+            f"prior-dimension: {len(self.priors)}",
+        ]
+        if len(self.priors):
+            values = {"sum": self.priors.sum(), "min": self.priors.min(), "max": self.priors.max()}
+            lines += [f"prior-{name}: {format_number(float(value))}" for name, value in values.items()]
+        return "\n".join([*lines, "# Nnet info follows.", self.nnet.info()])
+
+    def __str__(self) -> str:
+        return self.info()
+
+    def __repr__(self) -> str:
+        return f"<AcousticModel {self.transition_model!r}, {self.nnet!r}, {len(self.priors)} priors>"
+
+    @classmethod
+    def read(cls, reader: Reader) -> AcousticModel:
+        """Read the parts of a `.mdl` file, from `<TransitionModel>` on. The contexts stored there are ignored."""
+        start = reader.position
+        transition_model = TransitionModel.read(reader)
+        nnet = read_nnet(reader)
+        for token in ("<LeftContext>", "<RightContext>"):
+            reader.expect(token)
+            reader.int32()
+        reader.expect("<Priors>")
+        priors_start = reader.position
+        priors = reader.vector()
+        try:
+            model = cls(transition_model, nnet)
+        except NetworkError as error:
+            raise reader.error_at(start, str(error)) from None
+        try:
+            model.priors = torch.from_numpy(priors)
+        except NetworkError as error:
+            raise reader.error_at(priors_start, str(error)) from None
+        return model
+
+    def write_to(self, writer: Writer) -> None:
+        self.transition_model.write_to(writer)
+        write_nnet(self.nnet, writer)
+        writer.token("<LeftContext>")
+        writer.int32(self.left_context)
+        writer.token("<RightContext>")
+        writer.int32(self.right_context)
+        writer.token("<Priors>")
+        writer.vector(self.priors.cpu().numpy())
+
+    def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
+        """Write a `.mdl` file that Kaldi reads, in one step: nobody ever sees half of it."""
+        writer = Writer(binary)
+        writer.header()
+        self.write_to(writer)
+        writer.write_to(path)

@@ -1,0 +1,57 @@
+"""Averages of networks, as after parallel training (training.md, section 11)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+
+from nnet3.errors import NetworkError
+from nnet3.nnet.network import Nnet
+
+_LOG = logging.getLogger("nnet3")
+
+
+def average(models: Sequence[Nnet], weights: Sequence[float] | None = None) -> Nnet:
+    """The weighted mean of parameters and statistics; everything else comes from the first network.
+
+    `weights` (equal ones by default) are made to sum to one, with a warning in the log if they do not.
+    Raises NetworkError for networks that differ in components or weights that cannot be normalised.
+    """
+    if not models:
+        raise NetworkError("there are no networks to average")
+    shares = _normalized(weights, len(models)) if weights is not None else [1.0 / len(models)] * len(models)
+    for number, model in enumerate(models[1:], start=2):
+        _check_alike(models[0], model, number)
+    result = models[0].copy()
+    result.scale_(shares[0])
+    for share, model in zip(shares[1:], models[1:], strict=True):
+        result.add_(share, model)
+    return result
+
+
+def _normalized(weights: Sequence[float], count: int) -> list[float]:
+    if len(weights) != count:
+        raise NetworkError(f"expected one weight for each of {count} networks, got {len(weights)} weights")
+    total = math.fsum(weights)
+    if not math.isfinite(total) or total <= 0:
+        raise NetworkError(f"the weights must have a positive finite sum, got {total:g}")
+    if abs(total - 1.0) > 1e-5:
+        _LOG.warning("the weights of the networks sum to %g: they are divided by that", total)
+    return [weight / total for weight in weights]
+
+
+def _check_alike(first: Nnet, other: Nnet, number: int) -> None:
+    """That `other`, the network with this number, can be added to the first."""
+    if list(first.components) != list(other.components):
+        raise NetworkError(f"network {number} does not have the components of the first, in the same order")
+    for name, component in first.components.items():
+        twin = other.components[name]
+        shapes, theirs = (
+            {key: tuple(tensor.shape) for key, tensor in c.parameters().items()} for c in (component, twin)
+        )
+        if component.type_name != twin.type_name or shapes != theirs:
+            raise NetworkError(
+                f"component '{name}' is {component!r} in the first network, but {twin!r} in network {number}: "
+                "they cannot be averaged"
+            )

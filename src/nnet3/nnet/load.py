@@ -1,0 +1,52 @@
+"""Model files by path: what kind of model it is, and whether text or binary, is found out."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from nnet3.components import COMPONENT_TYPES
+from nnet3.kaldi_io import Reader
+from nnet3.nnet.acoustic_model import AcousticModel
+from nnet3.nnet.model_file import read_nnet
+from nnet3.nnet.transition_model import TransitionModel
+
+if TYPE_CHECKING:
+    from nnet3.nnet.network import Nnet
+
+_RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
+
+
+def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
+    """The model in a file: an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError."""
+    return read_model(Reader.open(path))
+
+
+def load_nnet(path: str | os.PathLike[str]) -> Nnet:
+    """The network in a file, which may be a `.mdl` file. Raises ModelFormatError."""
+    model = load(path)
+    return model.nnet if isinstance(model, AcousticModel) else model
+
+
+def load_transition_model(path: str | os.PathLike[str]) -> TransitionModel:
+    """The transition model at the beginning of a file; what follows it, as in a `.mdl` file, is not looked at."""
+    reader = Reader.open(path)
+    if reader.peek_token() == _RAW:
+        raise reader.error("this is a raw network, which has no transition model: give a .mdl file")
+    return TransitionModel.read(reader)
+
+
+def read_model(reader: Reader) -> Nnet | AcousticModel:
+    """The model that is all of what is left; see `load`."""
+    first = reader.peek_token()
+    model: Nnet | AcousticModel
+    if first == _RAW:
+        model = read_nnet(reader)
+    elif first == _ACOUSTIC:
+        model = AcousticModel.read(reader)
+    else:
+        got = f"got '{first[:60]}'" if first else "the file ends here"
+        hint = ": this is a component, which nnet3.components.read reads" if first[1:-1] in COMPONENT_TYPES else ""
+        raise reader.error(f"expected {_RAW} (a raw network) or {_ACOUSTIC} (an acoustic model), {got}{hint}")
+    reader.finish()
+    return model

@@ -1,0 +1,95 @@
+"""Raw networks in files: node lines as text, then the components (formats.md, section 6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnet3.components import Component, RandomSource, read_from
+from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.nnet.config_reader import apply_config
+from nnet3.nnet.model_writer import write_nnet
+from nnet3.nnet.network import Nnet
+from nnet3.nnet.parts import NetworkParts
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io import Reader
+
+_MOST_COMPONENTS = 99999
+_MOST_LINES = 200_000
+_MOST_LINE_BYTES = 1 << 16
+
+_ConfigLines = list[tuple[int, str]]  # (offset in the file, text)
+
+
+def read_nnet(reader: Reader) -> Nnet:
+    """Read `<Nnet3> ... </Nnet3>`. Raises ModelFormatError; nodes and components that nothing needs only warn."""
+    start = reader.position
+    reader.expect("<Nnet3>")
+    lines = _read_config_lines(reader)
+    components = _read_components(reader)
+    reader.expect("</Nnet3>")
+    parts, warnings = _resolve(reader, start, lines, components)
+    return Nnet(parts.nodes, components, warnings)
+
+
+def _read_config_lines(reader: Reader) -> _ConfigLines:
+    """The lines up to an empty one; the rest of the opening token's own line is empty too."""
+    lines: _ConfigLines = []
+    opening_line_ended = reader.data[reader.position - 1 : reader.position] == b"\n"
+    if not opening_line_ended:
+        start = reader.position
+        if _bounded_line(reader).strip():
+            raise reader.error_at(start, "expected the end of the line after <Nnet3>")
+    while True:
+        start = reader.position
+        line = _bounded_line(reader)
+        if not line:
+            return lines
+        if len(lines) == _MOST_LINES:
+            raise reader.error_at(start, f"the network has more than {_MOST_LINES} node lines")
+        lines.append((start, line))
+
+
+def _bounded_line(reader: Reader) -> str:
+    start = reader.position
+    if reader.data.find(b"\n", start, start + _MOST_LINE_BYTES + 1) < 0 and reader.left > _MOST_LINE_BYTES:
+        raise reader.error(f"expected a node line, got more than {_MOST_LINE_BYTES} bytes without the end of a line")
+    return reader.line()
+
+
+def _read_components(reader: Reader) -> dict[str, Component]:
+    reader.expect("<NumComponents>")
+    start = reader.position
+    count = reader.int32()
+    if not 0 <= count <= _MOST_COMPONENTS:
+        raise reader.error_at(start, f"the number of components must be in 0 .. {_MOST_COMPONENTS}, got {count}")
+    components: dict[str, Component] = {}
+    for _ in range(count):
+        reader.expect("<ComponentName>")
+        start = reader.position
+        name = reader.token()
+        if name in components:
+            raise reader.error_at(start, f"there are two components with the name '{name}'")
+        try:
+            components[name] = read_from(reader)
+        except ModelFormatError as error:
+            raise ModelFormatError(f"component '{name}': {error.message}", error.source, error.place) from None
+    return components
+
+
+def _resolve(
+    reader: Reader, start: int, lines: _ConfigLines, components: dict[str, Component]
+) -> tuple[NetworkParts, list[str]]:
+    """Nodes from their lines, and the warnings; an error in a line is one of the file, at that place."""
+    text = "\n".join(line for _, line in lines)
+    try:
+        return apply_config(NetworkParts((), components), text, reader.source, RandomSource(0), allow_components=False)
+    except ConfigError as error:
+        if error.span is None:
+            raise reader.error_at(start, str(error)) from None
+        line_start, line = lines[error.span.line - 1]
+        offset = line_start + len(line[: error.span.column - 1].encode())
+        raise reader.error_at(offset, f"{error.message}\n{error.span.excerpt(error.hint)}") from None
+
+
+__all__ = ["read_nnet", "write_nnet"]
