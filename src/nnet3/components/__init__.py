@@ -30,6 +30,7 @@ from nnet3.components import sigmoid_tanh as sigmoid_tanh
 from nnet3.components import softmax as softmax
 from nnet3.components import spec_augment as spec_augment
 from nnet3.components import tdnn as tdnn
+from nnet3.components import time_height_convolution as time_height_convolution
 from nnet3.components.base import Component, Properties
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import COMPONENT_TYPES, create, create_from_line, read, read_from
