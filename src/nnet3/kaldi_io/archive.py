@@ -41,6 +41,7 @@ class Archive:
         self._name = file.name
         self._reader = Reader(data, self._name, binary=False)
         self._reader.position = min(file.offset, len(data))
+        self._refills = 0
         self.key = ""
 
     def next(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
@@ -53,7 +54,8 @@ class Archive:
             except ModelFormatError as error:
                 if self._reader.ran_out and self._refill(start):
                     continue
-                raise TableError(f"the entry '{self.key}': {error}") from None
+                # Positions in the buffer of a stream mean nothing to the user
+                raise TableError(f"the entry '{self.key}': {error.message if self._refills else error}") from None
             if not (self._reader.ran_out and self._refill(start)):
                 return entry
 
@@ -77,6 +79,7 @@ class Archive:
             stream.finish()
             return False
         self._reader = Reader(rest + more, self._name, binary=False)
+        self._refills += 1
         return True
 
     def close(self) -> None:

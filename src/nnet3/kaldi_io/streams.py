@@ -38,6 +38,8 @@ class InputStream:
 
     def finish(self) -> None:
         """Called at the end of the stream: TableError if the command failed."""
+        if self._file is not sys.stdin.buffer:
+            self._file.close()
         if self._process is not None and self._process.wait() != 0:
             raise TableError(f"the command failed with status {self._process.returncode}")
 
