@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
 
 class BatchNormMemo(NamedTuple):
-    """Of one minibatch: rows (times blocks), and of each column the mean and target_rms / sqrt(variance + epsilon)."""
+    """Of one minibatch: rows (times blocks), and of each column mean, variance and target_rms / sqrt(variance + epsilon)."""
 
     num_rows: int
     mean: Tensor
+    variance: Tensor
     scale: Tensor
 
 
@@ -153,20 +154,18 @@ class BatchNormComponent(Component):
             scale, offset = self.scale_and_offset(x)
             torch.addcmul(offset, x, scale, out=y)
             return None
-        # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon)
+        # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). The fused kernel computes x scale - mean scale
+        # from plainly accumulated sums: in deep networks with few rows its rounding shows. Here the sums are pairwise
+        # and the variance is that of what is left after subtracting the mean.
         rows = self._rows(x)
-        wide = torch.promote_types(x.dtype, torch.float32)
-        weight = torch.full((self.block_dim,), self.target_rms, dtype=wide, device=x.device)
-        arguments = (rows, weight, None, None, None, True, 0.0, self.epsilon)
-        if y.is_contiguous():
-            mean, scale = torch.empty_like(weight), torch.empty_like(weight)
-            torch.native_batch_norm(*arguments, out=(y.view(-1, self.block_dim), mean, scale))
-        else:
-            normalized, mean, scale = torch.native_batch_norm(*arguments)
-            y.copy_(normalized.view(y.shape))
-        if rows.shape[0] == 1:
-            y.mul_(0.0)  # the kernel leaves x scale - mean scale, which rounds to almost zero
-        return BatchNormMemo(rows.shape[0], mean, scale.mul_(self.target_rms))
+        mean = rows.mean(0)
+        centred = torch.sub(rows, mean, out=y.view(-1, self.block_dim)) if y.is_contiguous() else rows - mean
+        variance = torch.square(centred).mean(0)
+        scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
+        centred.mul_(scale)
+        if not y.is_contiguous():
+            y.copy_(centred.view(y.shape))
+        return BatchNormMemo(rows.shape[0], mean, variance, scale)
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """What test mode multiplies by and adds, (dim) each, with the dtype and on the device of `like`.
@@ -225,9 +224,7 @@ class BatchNormComponent(Component):
     # ---- statistics: whatever changes them makes test mode's scale and offset stale ----
 
     def store_stats(self, x: Tensor, y: Tensor, memo: BatchNormMemo) -> None:
-        # The sum of squares is n (variance + mean^2), and variance = tau^2 / scale^2 - epsilon.
-        mean, scale = memo.mean.double(), memo.scale.double()
-        variance = (self.target_rms / scale).square_().sub_(self.epsilon)
+        mean, variance = memo.mean.double(), memo.variance.double()
         self.stats_sum.add_(mean, alpha=memo.num_rows)
         self.stats_sumsq.add_(variance.addcmul_(mean, mean), alpha=memo.num_rows)
         self.count += memo.num_rows
