@@ -106,10 +106,9 @@ def _introduction(computation: NnetComputation, matrix: int) -> str:
 
 def _index_list(computation: NnetComputation, table: int) -> str:
     """Row numbers, `[0:11, -1x4]`: runs that count up, and runs of -1."""
-    rows = _table(computation.index_tables, table)
-    if rows is None:
-        return f"[<no table {table}>]"
-    rows = rows.astype(np.int64)
+    rows = _table(computation.index_tables, table, 1)
+    if isinstance(rows, str):
+        return rows
     goes_on = np.where(rows[:-1] == -1, rows[1:] == -1, rows[1:] == rows[:-1] + 1)
     items = (_run(rows[i], rows[j]) if rows[i] != -1 else _nothing(j - i + 1) for i, j in _runs(goes_on, len(rows)))
     return _elided(items, len(rows))
@@ -117,10 +116,10 @@ def _index_list(computation: NnetComputation, table: int) -> str:
 
 def _multi_list(computation: NnetComputation, table: int) -> str:
     """Rows of sub-matrices, `[m17(0:3, :), -1x2]`."""
-    pairs = _table(computation.multi_tables, table)
-    if pairs is None:
-        return f"[<no table {table}>]"
-    sub, row = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int64)
+    pairs = _table(computation.multi_tables, table, 2)
+    if isinstance(pairs, str):
+        return pairs
+    sub, row = pairs[:, 0], pairs[:, 1]
     goes_on = (sub[1:] == sub[:-1]) & ((sub[:-1] == -1) | (row[1:] == row[:-1] + 1))
     items = (_multi_item(computation, sub[i], row[i], row[j], j - i + 1) for i, j in _runs(goes_on, len(sub)))
     return _elided(items, len(sub))
@@ -137,14 +136,19 @@ def _multi_item(computation: NnetComputation, sub: int, first: int, last: int, l
 
 def _range_list(computation: NnetComputation, table: int) -> str:
     """Row ranges, `[0:3, -, 4]`, with a dash for an empty one."""
-    ranges = _table(computation.range_tables, table)
-    if ranges is None:
-        return f"[<no table {table}>]"
+    ranges = _table(computation.range_tables, table, 2)
+    if isinstance(ranges, str):
+        return ranges
     return _elided((_run(first, end - 1) if first != end else "-" for first, end in ranges), len(ranges))
 
 
-def _table(tables: Sequence[np.ndarray], number: int) -> np.ndarray | None:
-    return tables[number] if 0 <= number < len(tables) else None
+def _table(tables: Sequence[np.ndarray], number: int, dimensions: int) -> np.ndarray | str:
+    """The table as int64, or what to print in its place: a list has one dimension, pairs have two."""
+    if not 0 <= number < len(tables):
+        return f"[<no table {number}>]"
+    if tables[number].ndim != dimensions:
+        return f"[<table of shape {tables[number].shape}>]"
+    return tables[number].astype(np.int64)
 
 
 def _nothing(times: int) -> str:

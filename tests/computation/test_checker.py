@@ -1,0 +1,193 @@
+"""One broken computation for each rule about order; those about single commands are in test_command_rules."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from computation.changes import (
+    ACCEPT,
+    ADD_OUT,
+    AFFINE_BACKPROP,
+    AFFINE_PROPAGATE,
+    HIDDEN,
+    INPUT,
+    LAST,
+    MARKER,
+    MIDDLE,
+    OUT,
+    PROVIDE,
+    UPPER,
+    Y_DERIV,
+    Change,
+    Y,
+    drop,
+    move,
+    put,
+    then,
+    with_blocks,
+    with_fields,
+    with_table,
+)
+from computation.programs import loop, recurrence, training_step
+from nnet3.computation import commands as cmd
+from nnet3.computation.checker import check_computation
+from nnet3.computation.computation import NnetComputation, SubMatrix
+from nnet3.errors import ComputationCheckError
+
+ORDER = {
+    "input late": (move(ACCEPT, 11), "c11: m1 = user input [for node: 'input']\n  input must begin the segment"),
+    "output early": (move(PROVIDE, ADD_OUT), "c15: m6 += m5\n  it stands after the output of c14"),
+    "input after output": (move(ACCEPT, PROVIDE), "it stands after the output of c14, which must end the segment"),
+    "input twice": (
+        put(ACCEPT, cmd.AcceptInput(INPUT, "input")),
+        "c11: m1 = user input [for node: 'input']\n  'input' is",
+    ),
+    "output twice": (put(PROVIDE, cmd.ProvideOutput(OUT, "output")), "'output' is provided twice in one segment"),
+    "no input": (drop(ACCEPT), "no command accepts input 'input' in m1, where it is declared"),
+    "no output": (drop(PROVIDE), "no command provides output 'output' in m6, where it is declared"),
+    "no output derivative": (drop(17), "no command accepts the derivative of output 'output' in m10"),
+    "no input derivative": (drop(22), "no command provides the derivative of input 'input' in m2"),
+    "elsewhere": (with_fields(PROVIDE, source=Y), "no command provides output 'output' in m6"),
+    "label twice": (put(0, cmd.Label("a"), cmd.Label("a")), "c1: [label a]\n  the same label stands at c0"),
+    "goto nowhere": (put(LAST + 1, cmd.Goto("a")), "c33: goto a\n  there is no label 'a' before it"),
+    "goto forward": (put(0, cmd.Goto("a"), cmd.Label("a")), "c0: goto a\n  there is no label 'a' before it"),
+    "loop without end": (put(LAST + 1, cmd.Label("a"), cmd.Goto("a")), "the loop would never end"),
+    "after the goto": (
+        then(put(0, cmd.Label("a")), put(LAST + 2, cmd.Goto("a"), cmd.NoOp(), cmd.SegmentMarker())),
+        "c36: [end of segment]\n  it can never run, because it stands after the goto of c34",
+    ),
+}
+
+LIFETIME = {
+    "never allocated": (drop(Y - 1), "c12: sigmoid.Propagate(m4, &m5)\n  m5 is never allocated"),
+    "allocated late": (move(Y - 1, AFFINE_BACKPROP), "m5 is allocated later, by c20"),
+    "allocated twice": (
+        put(MARKER, cmd.AllocMatrix(Y, True)),
+        "c16: m5 = zeros(4, 3)\n  m5 is allocated by c4 already",
+    ),
+    "deallocated twice": (put(LAST, cmd.DeallocMatrix(Y)), "c32: m5 = []\n  m5 is deallocated by c27 already"),
+    "deallocated early": (
+        move(27, MARKER),
+        "c20: sigmoid.Backprop([], m5, m9, &m8) [update]\n  m5 is deallocated by c16",
+    ),
+    "deallocated unallocated": (
+        then(lambda c: c.new_matrix(2, 2), put(LAST, cmd.DeallocMatrix(11))),
+        "c32: m11 = []\n  m11 is never allocated",
+    ),
+    "deallocated before": (
+        then(lambda c: c.new_matrix(2, 2), put(LAST, cmd.DeallocMatrix(11), cmd.AllocMatrix(11, True))),
+        "c32: m11 = []\n  m11 is allocated later, by c33",
+    ),
+    "not deallocated": (drop(27), "c4: m5 = zeros(4, 3)\n  m5 is never deallocated, and it is not an output"),
+}
+
+CONTENTS = {
+    "undefined": (with_fields(OUT - 1, zeroed=False), "c14: m6 += m5\n  it reads m6, part of which is undefined"),
+    "undefined source": (
+        then(with_fields(HIDDEN - 1, zeroed=False), drop(AFFINE_PROPAGATE)),
+        "c12: sigmoid.Propagate(m4, &m5)\n  it reads m4, part of which is undefined",
+    ),
+    "partly undefined": (
+        then(
+            with_blocks(UPPER, SubMatrix(HIDDEN, 0, 2, 0, 3)),
+            with_fields(Y - 1, zeroed=False),
+            with_fields(13, inputs=(12,), output=11),
+        ),
+        "c14: m6 += m5\n  it reads m5, part of which is undefined",
+    ),
+    "copy onto itself": (put(ADD_OUT, cmd.MatrixCopy(Y, Y)), "it reads m5 and fills m5, which overlap"),
+    "overlap": (
+        then(with_blocks(UPPER, MIDDLE), put(ADD_OUT, cmd.MatrixAdd(12, 11))),
+        "c14: m5(1:2, :) += m5(0:1, :)\n  it reads m5(0:1, :) and fills m5(1:2, :), which overlap",
+    ),
+    "gather from itself": (
+        with_table("multi_tables", [(INPUT, 0), (Y, 0), (-1, -1), (Y, 0)], cmd.AddRowsMulti(Y, 9)),
+        "it reads m5 and fills m5, which overlap",
+    ),
+    "kernel not in place": (put(ADD_OUT, cmd.Propagate(0, (Y,), Y)), "it reads m5 and fills m5, which overlap"),
+    "in place beside itself": (
+        then(with_blocks(UPPER, MIDDLE), put(ADD_OUT, cmd.Propagate(1, (11,), 12))),
+        "it reads m5(0:1, :) and fills m5(1:2, :), which overlap",
+    ),
+    "backprop over its output": (
+        with_fields(19, input_derivs=(Y,)),
+        "it reads m5 and fills m5, which overlap",
+    ),
+    "compressed": (put(ADD_OUT, cmd.CompressMatrix(Y, "sign")), "c15: m6 += m5\n  m5 is compressed there"),
+    "not compressed": (put(ADD_OUT, cmd.DecompressMatrix(Y)), "m5 is not compressed there"),
+    "compressed twice": (
+        put(MARKER, cmd.CompressMatrix(Y, "sign"), cmd.CompressMatrix(Y, "sign")),
+        "c17: m5.compress(sign)\n  m5 is compressed there",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [pytest.param(*case, id=name) for table in (ORDER, LIFETIME, CONTENTS) for name, case in table.items()],
+)
+def test_broken(change: Change, message: str) -> None:
+    computation = training_step()
+    check_computation(computation)
+    change(computation)
+    with pytest.raises(ComputationCheckError, match=re.escape(message)):
+        check_computation(computation)
+
+
+ALLOWED = {
+    "written and never read": put(ADD_OUT, cmd.SetConst(HIDDEN, 1.0)),
+    "output stays": then(drop(LAST - 4), drop(LAST - 8)),
+    "written in place": put(ADD_OUT, cmd.Propagate(1, (Y,), Y)),
+    "back in place": with_fields(19, input_derivs=(Y_DERIV,)),
+    "neighbours": then(
+        with_blocks(UPPER, SubMatrix(Y, 2, 2, 0, 3)), put(ADD_OUT, cmd.MatrixCopy(12, 11), cmd.Propagate(0, (11,), 12))
+    ),
+    "compressed for a while": then(put(19, cmd.DecompressMatrix(Y)), put(MARKER, cmd.CompressMatrix(Y, "bfloat16"))),
+    "scatter to two columns of one row": then(
+        with_blocks(SubMatrix(1, 0, 6, 0, 1), SubMatrix(1, 0, 6, 1, 1), SubMatrix(HIDDEN, 0, 2, 0, 1)),
+        with_table("multi_tables", [(11, 3), (12, 3)], cmd.AddToRowsMulti(13, 9)),
+    ),
+    "empty tables": with_table("multi_tables", [(-1, -1)] * 4, cmd.AddToRowsMulti(HIDDEN, 9)),
+    "a command without a rule": put(ADD_OUT, type("Nothing", (cmd.Command,), {})()),
+}
+
+
+@pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
+def test_allowed(change: Change) -> None:
+    computation = training_step()
+    change(computation)
+    check_computation(computation)
+
+
+LOOPS = {
+    "allocated in each round": (drop(15), "c4: m2 = zeros(1, 3)\n  m2 is allocated in every round of the loop"),
+    "deallocated in each round": (
+        put(14, cmd.DeallocMatrix(3)),
+        "c14: m3 = []\n  m3 is deallocated in every round of the loop but allocated before it",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), LOOPS.values(), ids=LOOPS.keys())
+def test_broken_loop(change: Change, message: str) -> None:
+    computation = loop()
+    check_computation(computation)
+    change(computation)
+    with pytest.raises(ComputationCheckError, match=re.escape(message)):
+        check_computation(computation)
+
+
+def test_rewriting_is_found_on_request() -> None:
+    computation = training_step()
+    check_computation(computation, allow_rewrite=False)
+    put(ADD_OUT, cmd.SetConst(HIDDEN, 0.0))(computation)
+    check_computation(computation)
+    with pytest.raises(ComputationCheckError, match=r"c14: m4.set\(0\)\n  it changes m4 after c13 has read it"):
+        check_computation(computation, allow_rewrite=False)
+
+
+@pytest.mark.parametrize("computation", [recurrence(3), loop()], ids=["recurrence", "loop"])
+def test_compiled_programs_do_not_rewrite(computation: NnetComputation) -> None:
+    check_computation(computation, allow_rewrite=False)

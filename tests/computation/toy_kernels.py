@@ -1,0 +1,115 @@
+"""Kernels for the interpreter, small enough to see through, and what passes are told about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from computation.interpreter import Array, ToyKernel
+from nnet3.computation.kernel import KernelInfo
+
+
+class Affine:
+    """y = x W; notes the rows of every update."""
+
+    def __init__(self, rows: int, cols: int, seed: int = 0):
+        self.weight = np.random.default_rng(seed).standard_normal((rows, cols))
+        self.gradient = np.zeros((rows, cols))
+        self.update_rows: list[int] = []
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] @ self.weight, None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        if update:
+            assert inputs[0] is not None
+            self.gradient += inputs[0].T @ deriv
+            self.update_rows.append(len(deriv))
+        return [deriv @ self.weight.T]
+
+
+class Sigmoid:
+    """Needs its output only, so that it can run in place both ways."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return 1 / (1 + np.exp(-inputs[0])), None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert output is not None
+        return [deriv * output * (1 - output)]
+
+
+class ScaledSigmoid(Sigmoid):
+    """A sigmoid with a trained scale for each column, y = sigmoid(x) with scaled backward: updates from output."""
+
+    def __init__(self, dim: int):
+        self.gradient = np.zeros(dim)
+        self.update_rows: list[int] = []
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert output is not None
+        if update:
+            self.gradient += (output * deriv).sum(axis=0)
+            self.update_rows.append(len(deriv))
+        return super().backward(inputs, output, deriv, memo, update)
+
+
+class Product:
+    """y = a * b."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] * inputs[1], None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        a, b = inputs
+        assert a is not None
+        assert b is not None
+        return [deriv * b, deriv * a]
+
+
+class Centre:
+    """y = x minus the mean of its columns, which is kept as the memo (and needed for nothing but to be there)."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        mean = inputs[0].mean(axis=0)
+        return inputs[0] - mean, mean
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert memo is not None
+        return [deriv - deriv.mean(axis=0) + 0 * memo]
+
+
+DIM = 3
+AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE = range(6)
+KERNELS = [
+    KernelInfo("affine", updatable=True, rows_can_be_merged=True, backprop_needs_input=True),
+    KernelInfo("sigmoid", backprop_needs_output=True, propagate_in_place=True, backprop_in_place=True),
+    KernelInfo("scaled", updatable=True, rows_can_be_merged=True, backprop_needs_output=True, backprop_in_place=True),
+    KernelInfo("product", backprop_needs_input=True, stores_stats=True),
+    KernelInfo("centre", uses_memo=True),
+    KernelInfo("other_affine", updatable=True, backprop_needs_input=True),
+]
+
+
+def new_kernels() -> dict[str, ToyKernel]:
+    """Fresh kernels for the names in KERNELS, on matrices with DIM columns."""
+    return {
+        "affine": Affine(DIM, DIM, 1),
+        "sigmoid": Sigmoid(),
+        "scaled": ScaledSigmoid(DIM),
+        "product": Product(),
+        "centre": Centre(),
+        "other_affine": Affine(DIM, DIM, 2),
+    }
