@@ -1,0 +1,87 @@
+"""PerElementOffsetComponent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from components.finite_differences import check_derivatives, check_in_place
+from nnet3 import components
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.per_element_offset import PerElementOffsetComponent
+
+TYPE = "PerElementOffsetComponent"
+TEXT = f"<{TYPE}> <LearningRate> 0.5 <Offsets>  [ 1 2 ]\n<Dim> 6 <UseNaturalGradient> F </{TYPE}> "
+
+
+@pytest.mark.parametrize("config", ["dim=7", "dim=12 block-dim=4 use-natural-gradient=false"])
+def test_derivatives_and_files(config: str) -> None:
+    component = components.create(TYPE, f"{config} param-mean=0.5 param-stddev=1")
+    check_derivatives(component, 9)
+    check_in_place(component, 9)
+    check_round_trip(component)
+
+
+def test_values() -> None:
+    component = from_text(TEXT)
+    assert component.propagate(torch.zeros(1, 6))[0].tolist() == [[1, 2, 1, 2, 1, 2]]
+    assert to_text(component) == TEXT
+    assert "offsets-min=1, offsets-max=2, block-dim=2, use-natural-gradient=false" in component.info()
+
+
+def test_old_file() -> None:
+    component = from_text(f"<{TYPE}> <LearningRate> 0.5 <Offsets> [ 1 2 ]\n<IsGradient> T </{TYPE}> ")
+    assert isinstance(component, PerElementOffsetComponent)
+    assert component.is_gradient
+    assert component.input_dim == 2
+    assert component.use_natural_gradient
+
+
+def test_updates() -> None:
+    x, g = torch.randn(30, 24), torch.randn(30, 24)
+    blocks = g.view(60, 12)
+    for use in ("true", "false"):
+        component = components.create(TYPE, f"dim=24 block-dim=12 learning-rate=0.1 use-natural-gradient={use}")
+        component.backprop(x, x, g, None, component)
+        directions, scale = OnlineNaturalGradient(20, 4).precondition(blocks)
+        expected = 0.1 * scale * directions.sum(0) if use == "true" else 0.1 * blocks.sum(0)
+        torch.testing.assert_close(component.parameters()["offsets"], expected.float(), rtol=1e-4, atol=1e-5)
+
+
+def test_vector_file(tmp_path: Path) -> None:
+    (tmp_path / "v").write_text(" [ 1 2 3 ]\n")
+    component = components.create(TYPE, f"vector={tmp_path}/v")
+    assert component.input_dim == 3
+    component = components.create(TYPE, f"vector={tmp_path}/v dim=6")
+    assert component.propagate(torch.zeros(1, 6))[0].tolist() == [[1, 2, 3, 1, 2, 3]]
+    check_config_error(TYPE, f"vector={tmp_path}/v dim=4", "'dim' must be a multiple of the vector's 3 elements", "4")
+    check_config_error(TYPE, f"vector={tmp_path}/v block-dim=3", "unknown key 'block-dim'", "block-dim")
+
+
+@pytest.mark.parametrize(
+    ("config", "message", "caret"),
+    [
+        ("", "'dim=' is missing", ""),
+        ("dim=6 block-dim=4", "'block-dim' must divide 'dim', but 6 is no multiple of 4", "4"),
+        ("dim=6 block-dim=0", "'block-dim' must be >= 1", "0"),
+        ("dim=6 rank=3", "unknown key 'rank'", "rank"),
+    ],
+)
+def test_bad_configs(config: str, message: str, caret: str) -> None:
+    check_config_error(TYPE, config, message, caret)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<Dim> 6", "<Dim> 5", "<Dim> must be a multiple of the 2 <Offsets>, got 5"),
+        ("[ 1 2 ]", "[ ]", "<Offsets> must have at least one element"),
+        ("<UseNaturalGradient> F ", "", "expected <UseNaturalGradient>"),
+    ],
+)
+def test_bad_files(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    check_file_error(TEXT.replace(old, new), message)

@@ -1,0 +1,96 @@
+"""PerElementScaleComponent and NaturalGradientPerElementScaleComponent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from components.finite_differences import check_derivatives, check_in_place
+from nnet3 import components
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.per_element_scale import NaturalGradientPerElementScaleComponent, PerElementScaleComponent
+
+PLAIN, NATURAL = "PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"
+TEXT = (
+    f"<{NATURAL}> <LearningRate> 0.5 <Params>  [ 1 2 ]\n<IsGradient> F <Rank> 8 <UpdatePeriod> 10 "
+    f"<NumSamplesHistory> 2000 <Alpha> 4 </{NATURAL}> "
+)
+
+
+@pytest.mark.parametrize("type_name", [PLAIN, NATURAL])
+def test_derivatives_and_files(type_name: str) -> None:
+    component = components.create(type_name, "dim=7 param-mean=0.5 param-stddev=1 max-change=0.1")
+    check_derivatives(component, 9)
+    check_in_place(component, 9)
+    check_round_trip(component)
+
+
+def test_plain_update() -> None:
+    component = components.create(PLAIN, "dim=2 learning-rate=0.1")
+    x, g = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 1.0], [10.0, 0.0]])
+    component.backprop(x, x, g, None, component)
+    torch.testing.assert_close(component.parameters()["params"], torch.tensor([1 + 0.1 * 31, 1 + 0.1 * 2]))
+
+
+def test_natural_gradient_update() -> None:
+    component = components.create(NATURAL, "dim=12 rank=5 alpha=2 learning-rate=0.1")
+    updated = component.copy()
+    x, g = torch.randn(30, 12), torch.randn(30, 12)
+    component.backprop(x, x, g, None, updated)
+    directions, scale = OnlineNaturalGradient(5, 10, alpha=2.0).precondition(x * g)
+    expected = (0.1 * scale * directions.sum(0)).float()
+    torch.testing.assert_close(updated.parameters()["params"] - 1, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_vector_files(tmp_path: Path) -> None:
+    (tmp_path / "v").write_text(" [ 1 2 3 ]\n")
+    component = components.create(PLAIN, f"vector={tmp_path}/v dim=3")
+    assert component.parameters()["params"].tolist() == [1, 2, 3]
+    component = components.create(NATURAL, f"scales={tmp_path}/v rank=2")
+    assert component.parameters()["params"].tolist() == [1, 2, 3]
+    check_config_error(PLAIN, f"vector={tmp_path}/v dim=2", "'dim' is 2, but the vector has 3 elements", "2")
+    check_config_error(NATURAL, f"scales={tmp_path}/v dim=3", "unknown key 'dim'", "dim")
+    check_config_error(PLAIN, f"vector={tmp_path}/w", "cannot read vector=", f"{tmp_path}/w")
+
+
+def test_files() -> None:
+    assert to_text(from_text(TEXT)) == TEXT
+    old = from_text(TEXT.replace("<Alpha> 4", "<Alpha> 4 <MaxChangePerMinibatch> 1").replace("> F", "> T"))
+    assert isinstance(old, NaturalGradientPerElementScaleComponent)
+    assert old.is_gradient
+    assert to_text(old).count("<IsGradient> T") == 2, "in the common header and in the type's own place"
+    plain = from_text(f"<{PLAIN}> <LearningRate> 0.5 <Params> [ 1 2 ]\n<IsGradient> T </{PLAIN}> ")
+    assert isinstance(plain, PerElementScaleComponent)
+    assert plain.is_gradient
+
+
+@pytest.mark.parametrize(
+    ("config", "message", "caret"),
+    [
+        ("", "'dim=' is missing", ""),
+        ("dim=0", "'dim' must be >= 1", "0"),
+        ("dim=2 param-stddev=-1", "'param-stddev' must be >= 0", "-1"),
+        ("dim=2 param-mean=nan", "'param-mean' must be a finite number", "nan"),
+        ("dim=2 rank=0", "'rank' must be >= 1", "0"),
+        ("dim=2 update-period=0", "'update-period' must be >= 1", "0"),
+    ],
+)
+def test_bad_configs(config: str, message: str, caret: str) -> None:
+    check_config_error(NATURAL, config, message, caret)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[ 1 2 ]", "[ ]", "<Params> must have at least one element"),
+        ("<Rank> 8", "<Rank> 0", "<Rank> must be >= 1, got 0"),
+        ("<Alpha> 4", "<Alpha> -1", "<Alpha> must be >= 0, got -1"),
+        ("<UpdatePeriod>", "<Period>", "expected <UpdatePeriod>, got '<Period>'"),
+    ],
+)
+def test_bad_files(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    check_file_error(TEXT.replace(old, new), message)

@@ -1,0 +1,98 @@
+"""RepeatedAffineComponent and NaturalGradientRepeatedAffineComponent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from components.finite_differences import check_derivatives
+from nnet3 import components
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.repeated_affine import NaturalGradientRepeatedAffineComponent, RepeatedAffineComponent
+
+TYPES = ["RepeatedAffineComponent", "NaturalGradientRepeatedAffineComponent"]
+TEXT = (
+    "<RepeatedAffineComponent> <LearningRate> 0.5 <NumRepeats> 2 <LinearParams> [\n 1 2 ]\n<BiasParams> [ 10 ]\n"
+    "<IsGradient> T </RepeatedAffineComponent> "
+)
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+@pytest.mark.parametrize(
+    "config", ["input-dim=12 output-dim=6 num-repeats=3", "input-dim=4 output-dim=3 num-repeats=1"]
+)
+def test_derivatives_and_files(type_name: str, config: str) -> None:
+    component = components.create(type_name, f"{config} bias-stddev=1 l2-regularize=0.01")
+    check_derivatives(component, 9)
+    check_round_trip(component)
+
+
+@pytest.mark.parametrize("type_name", TYPES)
+def test_applies_one_matrix_to_each_block(type_name: str) -> None:
+    component = components.create(type_name, "input-dim=12 output-dim=6 num-repeats=3 bias-mean=1")
+    assert isinstance(component, RepeatedAffineComponent)
+    whole = torch.block_diag(*[component.linear_params] * 3)
+    x = torch.randn(5, 12)
+    torch.testing.assert_close(component.propagate(x)[0], x @ whole.t() + component.bias_params.repeat(3))
+
+
+def test_natural_gradient_is_on_rows_of_the_gradient() -> None:
+    component = components.create(TYPES[1], "input-dim=24 output-dim=15 num-repeats=3 learning-rate=0.1")
+    assert isinstance(component, NaturalGradientRepeatedAffineComponent)
+    assert component.preconditioner.rank == 4
+    updated, gradient = component.copy(), component.gradient_copy()
+    x, g = torch.randn(6, 24), torch.randn(6, 15)
+    for to_update in (updated, gradient):
+        component.backprop(x, g, g, None, to_update)
+    whole = torch.cat([gradient.linear_params, gradient.bias_params[:, None]], dim=1)
+    expected, scale = OnlineNaturalGradient(4, 4).precondition(whole)
+    change = torch.cat(
+        [updated.linear_params - component.linear_params, (updated.bias_params - component.bias_params)[:, None]], dim=1
+    )
+    torch.testing.assert_close(change, (0.1 * scale * expected).float(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("dim", "rank"), [(1, 1), (3, 1), (10, 5), (200, 40)])
+def test_rank(dim: int, rank: int) -> None:
+    component = components.create(TYPES[1], f"input-dim={dim} output-dim=2 num-repeats=1")
+    assert isinstance(component, NaturalGradientRepeatedAffineComponent)
+    assert component.preconditioner.rank == rank
+
+
+def test_old_file() -> None:
+    component = from_text(TEXT)
+    assert isinstance(component, RepeatedAffineComponent)
+    assert component.is_gradient
+    assert component.propagate(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))[0].tolist() == [[15, 21]]
+
+
+@pytest.mark.parametrize(
+    ("config", "message", "caret"),
+    [
+        ("input-dim=4 output-dim=4", "'num-repeats=' is missing", ""),
+        ("input-dim=5 output-dim=4 num-repeats=2", "must divide 'input-dim', but 5 is no multiple of 2", "2"),
+        ("input-dim=4 output-dim=4 num-repeats=2 rank=3", "unknown key 'rank'", "rank"),
+        ("input-dim=4 output-dim=4 num-repeats=2 bias-stddev=-1", "'bias-stddev' must be >= 0", "-1"),
+    ],
+)
+def test_bad_configs(config: str, message: str, caret: str) -> None:
+    for type_name in TYPES:
+        check_config_error(type_name, config, message, caret)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<NumRepeats> 2", "<NumRepeats> -1", "<NumRepeats> must be >= 1, got -1"),
+        ("[ 10 ]", "[ 10 11 ]", "<BiasParams> must have 1 elements, got 2"),
+        (
+            "</RepeatedAffineComponent>",
+            "</NaturalGradientRepeatedAffineComponent>",
+            "expected </RepeatedAffineComponent>",
+        ),
+    ],
+)
+def test_bad_files(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    check_file_error(TEXT.replace(old, new), message)

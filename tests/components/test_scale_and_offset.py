@@ -1,0 +1,94 @@
+"""ScaleAndOffsetComponent."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from components.finite_differences import check_derivatives, check_in_place
+from nnet3 import components
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.scale_and_offset import ScaleAndOffsetComponent
+
+TYPE = "ScaleAndOffsetComponent"
+TEXT = (
+    f"<{TYPE}> <LearningRate> 0.5 <Dim> 4 <Scales>  [ 2 -3 ]\n<Offsets>  [ 10 20 ]\n"
+    f"<UseNaturalGradient> F <Rank> 7 </{TYPE}> "
+)
+
+
+@pytest.mark.parametrize("config", ["dim=7", "dim=12 block-dim=4 use-natural-gradient=false rank=2"])
+def test_derivatives_and_files(config: str) -> None:
+    component = components.create(TYPE, config)
+    component.perturb_(0.3)
+    check_derivatives(component, 9)
+    check_in_place(component, 9)
+    check_round_trip(component)
+
+
+def test_values() -> None:
+    component = from_text(TEXT)
+    assert component.propagate(torch.tensor([[1.0, 1.0, 2.0, 2.0]]))[0].tolist() == [[12, 17, 14, 14]]
+    assert to_text(component) == TEXT
+    assert "rank=7, block-size=2" in component.info()
+
+
+def test_scales_near_zero() -> None:
+    """y uses +-1e-4 where a scale is nearer to zero; the input derivative uses the scale itself."""
+    text = TEXT.replace("[ 2 -3 ]", "[ 0 -1e-7 ]").replace("[ 10 20 ]", "[ 0 0 ]")
+    component = from_text(text)
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0]])
+    y, _ = component.propagate(x)
+    torch.testing.assert_close(y, torch.tensor([[1e-4, -2e-4, 3e-4, -4e-4]]))
+    g = torch.ones(1, 4)
+    gradient = component.gradient_copy()
+    torch.testing.assert_close(component.backprop(x, y, g, None, gradient), torch.tensor([[0.0, -1e-7, 0.0, -1e-7]]))
+    torch.testing.assert_close(gradient.parameters()["scales"], torch.tensor([4.0, 6.0]))
+    torch.testing.assert_close(gradient.parameters()["offsets"], torch.tensor([2.0, 2.0]))
+
+
+def test_natural_gradient_update() -> None:
+    component = components.create(TYPE, "dim=24 block-dim=12 learning-rate=0.1")
+    updated = component.copy()
+    x, g = torch.randn(30, 24), torch.randn(30, 24)
+    component.backprop(x, component.propagate(x)[0], g, None, updated)
+    for name, gradients in (("scales", x * g), ("offsets", g)):
+        directions, scale = OnlineNaturalGradient(20, 4).precondition(gradients.view(60, 12))
+        change = updated.parameters()[name] - component.parameters()[name]
+        torch.testing.assert_close(change, (0.1 * scale * directions.sum(0)).float(), rtol=1e-4, atol=1e-5)
+
+
+def test_update_period_depends_on_origin() -> None:
+    made, read = components.create(TYPE, "dim=4"), from_text(TEXT)
+    assert isinstance(made, ScaleAndOffsetComponent)
+    assert isinstance(read, ScaleAndOffsetComponent)
+    assert made.scale_preconditioner.update_period == made.offset_preconditioner.update_period == 4
+    assert read.scale_preconditioner.update_period == read.offset_preconditioner.update_period == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "message", "caret"),
+    [
+        ("", "'dim=' is missing", ""),
+        ("dim=6 block-dim=4", "'block-dim' must divide 'dim', but 6 is no multiple of 4", "4"),
+        ("dim=6 rank=0", "'rank' must be >= 1", "0"),
+        ("dim=6 param-stddev=1", "unknown key 'param-stddev'", "param-stddev"),
+    ],
+)
+def test_bad_configs(config: str, message: str, caret: str) -> None:
+    check_config_error(TYPE, config, message, caret)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<Dim> 4", "<Dim> 5", "<Dim> must be a multiple of the 2 <Scales>, got 5"),
+        ("[ 10 20 ]", "[ 10 ]", "<Offsets> must have 2 elements, got 1"),
+        ("[ 2 -3 ]", "[ ]", "<Scales> must have at least one element"),
+        ("<Rank> 7", "<Rank> 0", "<Rank> must be >= 1, got 0"),
+    ],
+)
+def test_bad_files(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    check_file_error(TEXT.replace(old, new), message)
