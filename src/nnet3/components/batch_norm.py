@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BatchNormMemo(NamedTuple):
-    """Of one minibatch: rows (times blocks), and of each column mean, variance and target_rms / sqrt(variance + epsilon)."""
+    """Of one minibatch: rows (times blocks); of each column mean, variance and target_rms / sqrt(variance + epsilon)."""
 
     num_rows: int
     mean: Tensor
@@ -154,7 +154,7 @@ class BatchNormComponent(Component):
             scale, offset = self.scale_and_offset(x)
             torch.addcmul(offset, x, scale, out=y)
             return None
-        # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). The fused kernel computes x scale - mean scale
+        # y = (x - mean) scale with scale = tau / sqrt(variance + epsilon). The fused kernel takes x scale - mean scale
         # from plainly accumulated sums: in deep networks with few rows its rounding shows. Here the sums are pairwise
         # and the variance is that of what is left after subtracting the mean.
         rows = self._rows(x)
