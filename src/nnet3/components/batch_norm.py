@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class BatchNormMemo(NamedTuple):
-    """Of one minibatch: rows (times blocks); of each column mean, variance and target_rms / sqrt(variance + epsilon)."""
+    """Of one minibatch: rows (times blocks); per column mean, variance and target_rms / sqrt(variance + epsilon)."""
 
     num_rows: int
     mean: Tensor
