@@ -8,13 +8,18 @@ from numpy.typing import ArrayLike, DTypeLike
 from nnet3.errors import ModelFormatError
 
 
+def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
+    """A copy as `dtype`. Float64 beyond the range of float32 becomes an infinity, as in Kaldi."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return array.astype(dtype)
+
+
 def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
     """`values` as a contiguous array of `dtype` that has that many dimensions."""
     array = np.asarray(values)
     if array.ndim != dimensions:
         raise ModelFormatError(f"cannot write an array of shape {array.shape} where {dimensions} dimension(s) belong")
-    with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
-        return np.ascontiguousarray(array, dtype)
+    return np.ascontiguousarray(array if array.dtype == dtype else converted(array, dtype))
 
 
 def int32_array(values: ArrayLike, columns: int | None = None) -> np.ndarray:

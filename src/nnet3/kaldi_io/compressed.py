@@ -79,7 +79,7 @@ class CompressedMatrix:
 
     def decode(self) -> np.ndarray:
         """The matrix, (rows, columns) float32, rounded as by a Kaldi built with fused multiply-add."""
-        with np.errstate(over="ignore"):  # damaged data may reach beyond float32
+        with np.errstate(over="ignore", invalid="ignore"):  # damaged data may reach beyond float32
             return self._decode()
 
     def _decode(self) -> np.ndarray:

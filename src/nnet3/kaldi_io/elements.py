@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnet3.kaldi_io.arrays import converted
+
 if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
 
@@ -34,8 +36,7 @@ def gather_elements(
         if (elements["id_size"] != 4).any() or (elements["size"] != value_size).any():
             raise reader.error_at(start, "expected pairs of an integer and a number")
         ids[part] = elements["id"]
-        with np.errstate(over="ignore"):
-            values[part] = elements["value"]
+        values[part] = converted(elements["value"], np.float32)
     return ids, values
 
 

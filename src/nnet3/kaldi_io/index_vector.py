@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.kaldi_io.arrays import int32_array
-from nnet3.kaldi_io.parse_numbers import parse_rows
+from nnet3.kaldi_io.parse_numbers import parse_row
 from nnet3.kaldi_io.records import run_length
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _read_text(reader: Reader, out: np.ndarray) -> int:
         raise reader.error_at(start, f"expected {count} groups '<I1> n t x' in an index vector")
     del words[::4]
     numbers = b" ".join(words)
-    out[:count] = parse_rows(
+    out[:count] = parse_row(
         numbers, 0, len(numbers), np.int32, lambda _, message: reader.error_at(start, f"in an index vector: {message}")
     ).reshape(-1, 3)
     return count

@@ -52,6 +52,17 @@ def parse_rows(
     return numbers.reshape(-1, columns) if columns else numbers.reshape(0, 0)
 
 
+def parse_row(
+    data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail, *, allow_nan: bool = False
+) -> np.ndarray:
+    """The numbers in data[start:end], which must be one row: (n,) of `dtype`."""
+    for row_end in (b"\n", b";"):
+        offset = data.find(row_end, start, end)
+        if offset >= 0:
+            raise fail(offset, "the numbers must stand on one line, without ';'")
+    return parse_rows(data, start, end, dtype, fail, allow_nan=allow_nan).reshape(-1)
+
+
 def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
     """The pairs `1,2 3,-4` in data[start:end], (n, 2) int32."""
     total = sum(block.count(b",") for _, block in _blocks(data, start, end, fail))

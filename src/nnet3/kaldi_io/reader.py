@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.arrays import converted
 from nnet3.kaldi_io.compressed import CompressedMatrix, read_compressed
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.index_vector import read_index_vector
-from nnet3.kaldi_io.parse_numbers import Buffer, parse_integer, parse_pairs, parse_real, parse_rows
+from nnet3.kaldi_io.parse_numbers import Buffer, parse_integer, parse_pairs, parse_real, parse_row, parse_rows
 from nnet3.kaldi_io.sparse import SparseMatrix, read_sparse
 
 _MOST_TOKEN_BYTES = 512
@@ -274,14 +275,10 @@ class Reader:
         """A vector of floats, (n,) of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a vector")
-            newline = self.data.find(b"\n", start, end)
-            if newline >= 0:
-                raise self.error_at(newline, "a vector must stand on one line, from [ to ]")
-            return parse_rows(self.data, start, end, dtype, self.error_at, allow_nan=True).reshape(-1)
+            return parse_row(self.data, start, end, dtype, self.error_at, allow_nan=True)
         stored = _FLOAT_OF_TAG[self.expect("FV", "DV")[0]]
         count = self.size("a vector")
-        with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
-            return self.raw_array(count, stored, "a vector").astype(dtype)
+        return converted(self.raw_array(count, stored, "a vector"), dtype)
 
     def matrix(self, dtype: DTypeLike = np.float32) -> np.ndarray:
         """A matrix of floats, (rows, columns) of `dtype`."""
@@ -295,12 +292,8 @@ class Reader:
         rows, columns = self.size("a matrix"), self.size("a matrix")
         if (rows == 0) != (columns == 0):
             raise self.error_at(start, f"a matrix cannot be {rows} x {columns}")
-        with np.errstate(over="ignore"):  # float64 beyond float32 becomes an infinity, as in Kaldi
-            return (
-                self.raw_array(rows * columns, stored, f"a {rows} x {columns} matrix")
-                .astype(dtype)
-                .reshape(rows, columns)
-            )
+        elements = self.raw_array(rows * columns, stored, f"a {rows} x {columns} matrix")
+        return converted(elements, dtype).reshape(rows, columns)
 
     def general_matrix(self, keep_codes: bool = False) -> np.ndarray | SparseMatrix | CompressedMatrix:
         """A full, sparse or compressed matrix; a compressed one is decoded unless `keep_codes`."""
@@ -319,7 +312,7 @@ class Reader:
         """A vector of integers, (n,); a binary one must have elements of just the size of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a vector of integers")
-            return parse_rows(self.data, start, end, dtype, self.error_at).reshape(-1)
+            return parse_row(self.data, start, end, dtype, self.error_at)
         return self._raw_integers(np.dtype(dtype), 1, "a vector of integers")
 
     def pair_vector(self) -> np.ndarray:

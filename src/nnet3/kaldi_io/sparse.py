@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnet3.kaldi_io.arrays import converted
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
-from nnet3.kaldi_io.parse_numbers import parse_rows
+from nnet3.kaldi_io.parse_numbers import parse_row
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
@@ -111,12 +112,11 @@ def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]
     def fail(_: int, message: str) -> Exception:
         return reader.error_at(start, f"in a sparse matrix: {message}")
 
-    flat = parse_rows(bytes(numbers), 0, len(numbers), np.float64, fail).reshape(-1)
+    flat = parse_row(bytes(numbers), 0, len(numbers), np.float64, fail)
     ids = flat[0::2]
     if not (np.floor(ids) == ids).all() or (np.abs(ids) >= 2**31).any():
         raise fail(start, "expected pairs of an integer and a number")
-    with np.errstate(over="ignore"):
-        return cols, counts, ids.astype(np.int32), flat[1::2].astype(np.float32)
+    return cols, counts, ids.astype(np.int32), converted(flat[1::2], np.float32)
 
 
 def write_sparse(writer: Writer, matrix: SparseMatrix) -> None:

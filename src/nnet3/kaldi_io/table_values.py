@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io.arrays import int32_array
+from nnet3.kaldi_io.arrays import converted, int32_array
 from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
-from nnet3.kaldi_io.parse_numbers import parse_rows
+from nnet3.kaldi_io.parse_numbers import parse_row
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.table_writer import TableWriter
@@ -35,7 +35,7 @@ def read_alignment(reader: Reader) -> np.ndarray:
     if not reader.binary:
         start = reader.position
         line = reader.line().encode()
-        return parse_rows(line, 0, len(line), np.int32, lambda at, text: reader.error_at(start + at, text)).reshape(-1)
+        return parse_row(line, 0, len(line), np.int32, lambda at, text: reader.error_at(start + at, text))
     start = reader.position
     elements = reader.raw_array(reader.size("a vector of integers"), _INTEGER, "a vector of integers")
     if (elements["size"] != 4).any():
@@ -94,11 +94,11 @@ def _posterior_text(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     if words.pop() or any(frame[:1] != [b"["] or len(frame) % 2 == 0 for frame in words):
         raise reader.error_at(start, "expected a posterior such as [ 3 0.5 7 0.5 ] [ 4 1 ]")
     flat = b" ".join(word for frame in words for word in frame[1:])
-    numbers = parse_rows(flat, 0, len(flat), np.float64, lambda _, text: reader.error_at(start, text)).reshape(-1)
+    numbers = parse_row(flat, 0, len(flat), np.float64, lambda _, text: reader.error_at(start, text))
     if not (np.floor(numbers[0::2]) == numbers[0::2]).all() or (np.abs(numbers[0::2]) >= 2**31).any():
         raise reader.error_at(start, "the first one of each pair must be an integer")
     counts = np.array([len(frame) // 2 for frame in words], np.int64)
-    return counts, numbers[0::2].astype(np.int32), numbers[1::2].astype(np.float32)
+    return counts, numbers[0::2].astype(np.int32), converted(numbers[1::2], np.float32)
 
 
 def write_posterior(writer: Writer, posterior: Posterior) -> None:
