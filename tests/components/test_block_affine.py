@@ -24,6 +24,7 @@ def test_derivatives_and_files(config: str) -> None:
 
 
 def test_is_an_affine_map_with_a_block_diagonal_matrix() -> None:
+    torch.manual_seed(0)
     component = components.create("BlockAffineComponent", "input-dim=12 output-dim=6 num-blocks=3")
     assert isinstance(component, BlockAffineComponent)
     whole = torch.block_diag(*component.linear_params.view(3, 2, 4))

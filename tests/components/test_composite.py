@@ -12,7 +12,9 @@ from nnet3.components import Properties
 from nnet3.components.composite import CompositeComponent
 
 AFFINE = "component1='type=AffineComponent input-dim=4 output-dim=5 learning-rate=0.1'"
-CHAIN = f"num-components=3 {AFFINE} component2='type=TanhComponent dim=5' component3='type=LinearComponent input-dim=5 output-dim=3'"
+CHAIN = f"num-components=3 {AFFINE} component2='type=TanhComponent dim=5' " + (
+    "component3='type=LinearComponent input-dim=5 output-dim=3'"
+)
 TANH = (
     "<TanhComponent> <Dim> 2 <ValueAvg>  [ ]\n<DerivAvg>  [ ]\n<Count> 0 <OderivRms>  [ ]\n<OderivCount> 0 "
     "<NumDimsSelfRepaired> 0 <NumDimsProcessed> 0 </TanhComponent> "
@@ -78,6 +80,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_values_and_names() -> None:
+    torch.manual_seed(0)
     component = create(CHAIN)
     x = torch.randn(3, 4)
     expected = x
@@ -94,6 +97,7 @@ def test_values_and_names() -> None:
 
 def test_chunks_are_independent_for_natural_gradient() -> None:
     """Two chunks of five rows are two minibatches."""
+    torch.manual_seed(0)
     component = create(f"max-rows-process=5 num-components=1 {AFFINE.replace('type=A', 'type=NaturalGradientA')}")
     whole, pieces, x, g = component.copy(), component.copy(), torch.randn(10, 4), torch.randn(10, 5)
     component.backprop(x, g, g, None, whole)
@@ -104,6 +108,7 @@ def test_chunks_are_independent_for_natural_gradient() -> None:
 
 
 def test_backward_stores_statistics_in_the_component_to_update() -> None:
+    torch.manual_seed(0)
     component = create(f"max-rows-process=5 num-components=2 {AFFINE} component2='type=TanhComponent dim=5'")
     assert component.properties & Properties.BACKPROP_NEEDS_OUTPUT
     assert not component.properties & Properties.STORES_STATS
@@ -183,9 +188,9 @@ def test_file() -> None:
             "type=TanhComponent dim=6",
         ),
         (
-            "num-components=1 component1='type=DropoutComponent dim=6'",
+            "num-components=1 component1='type=DropoutComponent dim=6 dropout-proportion=0.1'",
             "component1 is DropoutComponent, but only simple components that are not random can be put together",
-            "type=DropoutComponent dim=6",
+            "type=DropoutComponent dim=6 dropout-proportion=0.1",
         ),
         (
             "num-components=1 component1='type=ConstantComponent output-dim=6'",
@@ -193,12 +198,12 @@ def test_file() -> None:
             "",
         ),
         (
-            "num-components=1 component1='type=CompositeComponent num-components=1 component1=type=TanhComponent dim=x'",
-            "component1, component1: 'dim' must be an integer",
-            "x",
+            "num-components=1 component1='type=CompositeComponent num-components=1 component1=type=NoOpComponent d='",
+            "component1, component1: 'dim=' is missing",
+            "",
         ),
         (
-            "num-components=1 component1='type=CompositeComponent num-component=1 component1=type=TanhComponent dim=1'",
+            "num-components=1 component1='type=CompositeComponent component1=type=TanhComponent dim=1'",
             "component1: 'num-components=' is missing",
             "",
         ),

@@ -15,7 +15,10 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.errors import ComponentError
 
 FUNCTION, CONSTANT = "ConstantFunctionComponent", "ConstantComponent"
-TEXT = f"<{FUNCTION}> <LearningRate> 0.5 <InputDim> 3 <Output>  [ 1 2 ]\n<IsUpdatable> T <UseNaturalGradient> F </{FUNCTION}> "
+TEXT = (
+    f"<{FUNCTION}> <LearningRate> 0.5 <InputDim> 3 <Output>  [ 1 2 ]\n"
+    f"<IsUpdatable> T <UseNaturalGradient> F </{FUNCTION}> "
+)
 
 
 @pytest.mark.parametrize("config", ["input-dim=3 output-dim=4", "input-dim=4 output-dim=4 is-updatable=false"])
@@ -33,6 +36,7 @@ def test_constant_derivatives_and_files() -> None:
 
 
 def test_values() -> None:
+    torch.manual_seed(0)
     component = from_text(TEXT)
     assert component.propagate(torch.randn(2, 3))[0].tolist() == [[1, 2], [1, 2]]
     assert to_text(component) == TEXT
@@ -64,6 +68,7 @@ def test_constant_needs_no_input() -> None:
 
 
 def test_without_parameters_nothing_moves() -> None:
+    torch.manual_seed(0)
     component = components.create(FUNCTION, "input-dim=3 output-dim=2 is-updatable=false output-mean=1")
     assert component.parameters() == {}
     assert not component.properties & Properties.UPDATABLE
@@ -74,6 +79,7 @@ def test_without_parameters_nothing_moves() -> None:
 
 @pytest.mark.parametrize("use", ["true", "false"])
 def test_update(use: str) -> None:
+    torch.manual_seed(0)
     component = components.create(FUNCTION, f"input-dim=1 output-dim=50 use-natural-gradient={use} learning-rate=0.1")
     g = torch.randn(30, 50)
     component.backprop(torch.zeros(30, 1), g, g, None, component)

@@ -41,6 +41,7 @@ def test_old_file() -> None:
 
 
 def test_updates() -> None:
+    torch.manual_seed(0)
     x, g = torch.randn(30, 24), torch.randn(30, 24)
     blocks = g.view(60, 12)
     for use in ("true", "false"):

@@ -36,6 +36,7 @@ def test_plain_update() -> None:
 
 
 def test_natural_gradient_update() -> None:
+    torch.manual_seed(0)
     component = components.create(NATURAL, "dim=12 rank=5 alpha=2 learning-rate=0.1")
     updated = component.copy()
     x, g = torch.randn(30, 12), torch.randn(30, 12)

@@ -30,6 +30,7 @@ def test_derivatives_and_files(type_name: str, config: str) -> None:
 
 @pytest.mark.parametrize("type_name", TYPES)
 def test_applies_one_matrix_to_each_block(type_name: str) -> None:
+    torch.manual_seed(0)
     component = components.create(type_name, "input-dim=12 output-dim=6 num-repeats=3 bias-mean=1")
     assert isinstance(component, RepeatedAffineComponent)
     whole = torch.block_diag(*[component.linear_params] * 3)
@@ -38,6 +39,7 @@ def test_applies_one_matrix_to_each_block(type_name: str) -> None:
 
 
 def test_natural_gradient_is_on_rows_of_the_gradient() -> None:
+    torch.manual_seed(0)
     component = components.create(TYPES[1], "input-dim=24 output-dim=15 num-repeats=3 learning-rate=0.1")
     assert isinstance(component, NaturalGradientRepeatedAffineComponent)
     assert component.preconditioner.rank == 4

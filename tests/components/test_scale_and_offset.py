@@ -49,6 +49,7 @@ def test_scales_near_zero() -> None:
 
 
 def test_natural_gradient_update() -> None:
+    torch.manual_seed(0)
     component = components.create(TYPE, "dim=24 block-dim=12 learning-rate=0.1")
     updated = component.copy()
     x, g = torch.randn(30, 24), torch.randn(30, 24)
