@@ -15,6 +15,7 @@ AFFINE = "component1='type=AffineComponent input-dim=4 output-dim=5 learning-rat
 CHAIN = f"num-components=3 {AFFINE} component2='type=TanhComponent dim=5' " + (
     "component3='type=LinearComponent input-dim=5 output-dim=3'"
 )
+NESTED = "num-components=1 component1='type=CompositeComponent num-components=1"
 TANH = (
     "<TanhComponent> <Dim> 2 <ValueAvg>  [ ]\n<DerivAvg>  [ ]\n<Count> 0 <OderivRms>  [ ]\n<OderivCount> 0 "
     "<NumDimsSelfRepaired> 0 <NumDimsProcessed> 0 </TanhComponent> "
@@ -198,9 +199,9 @@ def test_file() -> None:
             "",
         ),
         (
-            "num-components=1 component1='type=CompositeComponent num-components=1 component1=type=NoOpComponent d='",
-            "component1, component1: 'dim=' is missing",
-            "",
+            f"{NESTED} component1=type=TanhComponent dim=x'",
+            "component1, component1: 'dim' must be an integer",
+            "x",
         ),
         (
             "num-components=1 component1='type=CompositeComponent component1=type=TanhComponent dim=1'",
