@@ -12,6 +12,7 @@ __all__ = [
     "IoSpecification",
     "Nnet",
     "NnetComputer",
+    "TransitionModel",
     "compile",
     "components",
     "load",

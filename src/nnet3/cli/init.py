@@ -30,4 +30,3 @@ def command(files: tuple[str, ...], binary: bool, seed: int) -> None:
         nnet = load_nnet(inputs.pop(0))
     apply_config_files(nnet, inputs, seed)
     nnet.save(output, binary=binary)
-

@@ -18,6 +18,13 @@ from nnet3.errors import Nnet3Error
 VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "make a network from config files"),
     "info": ("info", "describe a network"),
+    "copy": ("copy", "copy a raw network with changes"),
+    "average": ("average", "average networks"),
+    "am-info": ("am_info", "describe an acoustic model"),
+    "am-copy": ("am_copy", "copy an acoustic model with changes"),
+    "am-init": ("am_init", "make an acoustic model from a transition model and a network"),
+    "am-adjust-priors": ("am_adjust_priors", "set an acoustic model's priors"),
+    "compute": ("compute", "run a network over utterances"),
     "show-computation": ("show_computation", "compile for a request and print every stage"),
 }
 
@@ -51,7 +58,9 @@ def _nnet3() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `nnet3` command."""
     try:
-        status = _nnet3.main(args=None if arguments is None else list(arguments), prog_name="nnet3", standalone_mode=False)
+        status = _nnet3.main(
+            args=None if arguments is None else list(arguments), prog_name="nnet3", standalone_mode=False
+        )
         sys.exit(status if isinstance(status, int) else 0)
     except click.UsageError as error:
         error.show()
@@ -64,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Nnet3Error as error:
         _fail(str(error))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of our output has gone: not an error
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads our output any more
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))

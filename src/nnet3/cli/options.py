@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from nnet3.errors import ConfigError, Span
-from nnet3.nnet import Nnet, load_nnet
+from nnet3.errors import ConfigError, Nnet3Error, Span
+from nnet3.nnet import AcousticModel, Nnet, load, load_nnet
 
 # Kaldi's programs take --flag=true and --flag=false.
 KALDI_BOOL = click.BOOL
@@ -60,3 +60,11 @@ def read_network_or_config(path: str) -> Nnet:
     if is_model_file(path):
         return load_nnet(path)
     return Nnet.from_config(read_text(path), source="<stdin>" if path == "-" else path)
+
+
+def load_acoustic_model(path: str) -> AcousticModel:
+    """The acoustic model of a file. Raises Nnet3Error for a raw network."""
+    model = load(path)
+    if not isinstance(model, AcousticModel):
+        raise Nnet3Error(f"{path}: this is a raw network; an acoustic model (.mdl) is needed here")
+    return model

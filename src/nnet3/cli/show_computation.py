@@ -21,12 +21,12 @@ _MAX_ROWS = 10_000_000
 
 @click.command("show-computation")
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input.")
-@click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted of an output.")
+@click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted.")
 @click.option("--num-sequences", type=click.IntRange(1), default=1, show_default=True, help="Sequences n = 0, 1, ...")
-@click.option("--backward", type=KALDI_BOOL, default=False, show_default=True, help="With derivatives and model update.")
+@click.option("--backward", type=KALDI_BOOL, default=False, show_default=True, help="With derivatives and update.")
 @click.option("--optimize", type=KALDI_BOOL, default=True, show_default=True, help="Run the passes.")
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
-@click.option("--show-steps", type=KALDI_BOOL, default=False, show_default=True, help="Print every step of the schedule.")
+@click.option("--show-steps", type=KALDI_BOOL, default=False, show_default=True, help="Print every step.")
 @click.option("--max-commands", type=click.IntRange(1), default=None, help="Print only so many commands.")
 @click.argument("network", metavar="MODEL-OR-CONFIG")
 def command(
@@ -99,7 +99,9 @@ def _times(text: str) -> tuple[str, np.ndarray]:
         raise click.UsageError(f"'{text}' is not NAME=FIRST:LAST or NAME=FIRST:LAST:STEP, for instance output=0:9")
     first, last, step = int(match[2]), int(match[3] or match[2]), int(match[4] or 1)
     if last < first or step < 1 or (last - first) // step >= _MAX_ROWS or max(abs(first), abs(last)) >= 2**30:
-        raise click.UsageError(f"'{text}': FIRST must not be after LAST, STEP at least 1, and the range of sensible size")
+        raise click.UsageError(
+            f"'{text}': FIRST must not be after LAST, STEP at least 1, and the range of sensible size"
+        )
     return match[1].strip(), np.arange(first, last + 1, step)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Properties(enum.IntFlag):
-    """What a component promises (components.md 0.3, same values); passes and the compiler ask for these, never for types."""
+    """What a component promises (components.md 0.3, same values): the compiler asks for these, never for types."""
 
     NONE = 0
     SIMPLE = 0x0001  # output row i depends on input row i only, with the same index

@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class RandomSource:
-    """Scalars come from a Python generator, tensors from a CPU torch generator, so that every device sees the same draws."""
+    """Scalars come from a Python generator, tensors from a CPU torch one, so that every device sees the same draws."""
 
     def __init__(self, seed: int):
         self._scalars = random.Random(seed)

@@ -1,4 +1,4 @@
-"""Components with parameters: learning rate, factor, max-change, l2, and their header in the file (components.md 1.4)."""
+"""Components with parameters: learning rates, max-change, l2, and their header in the file (components.md 1.4)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class UpdatableComponent(Component):
         writer.real(self.learning_rate)
 
     def copy_header(self, other: UpdatableComponent) -> None:
-        """Take over what `read_header` of another component read (when the file has it before what makes a component)."""
+        """Take over what `read_header` of another component read (a file has it before what makes a component)."""
         self.learning_rate = other.learning_rate
         self.learning_rate_factor = other.learning_rate_factor
         self.max_change = other.max_change
@@ -86,6 +86,10 @@ class UpdatableComponent(Component):
 
     def set_learning_rate(self, rate: float) -> None:
         self.learning_rate = rate * self.learning_rate_factor
+
+    def set_actual_learning_rate(self, rate: float) -> None:
+        """Set the rate itself, whatever the factor."""
+        self.learning_rate = rate
 
     def set_as_gradient(self) -> None:
         self.learning_rate = 1.0

@@ -58,7 +58,7 @@ class DimRangeNode(Node):
 
 
 def config_line(node: Node, hidden_input: DescriptorNode | None = None, dims: str = "") -> str:
-    """The line that defines a node; a component node needs its hidden input. `dims` goes where info shows dimensions."""
+    """The line that defines a node (a component node: with its hidden input). `dims` goes where info shows them."""
     if isinstance(node, InputNode):
         return f"input-node name={node.name} dim={node.dim}"
     if isinstance(node, DimRangeNode):

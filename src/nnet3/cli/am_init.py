@@ -1,0 +1,23 @@
+"""`nnet3 am-init`: an acoustic model from a transition model and a raw network (Kaldi: nnet3-am-init)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli.options import binary_option
+from nnet3.nnet import AcousticModel, load_nnet, load_transition_model
+
+
+@click.command("am-init")
+@binary_option
+@click.argument("transition_model", metavar="TRANSITION-MODEL")
+@click.argument("network", metavar="RAW-IN")
+@click.argument("output", metavar="MODEL-OUT")
+def command(transition_model: str, network: str, output: str, binary: bool) -> None:
+    """Join a transition model (or any model file that begins with one) and a raw network. Priors are not set.
+
+    \b
+    Example:
+      nnet3 am-init tri3.mdl 0.raw 0.mdl
+    """
+    AcousticModel(load_transition_model(transition_model), load_nnet(network)).save(output, binary=binary)
