@@ -122,7 +122,7 @@ LARGE_TEXTS: list[tuple[bytes, Callable[[Reader], object]]] = [
 def test_large_texts_take_time_and_memory_in_proportion(case: int) -> None:
     contents, read = LARGE_TEXTS[case]
     reader = Reader(contents, binary=False)
-    start = time.perf_counter()
+    start = time.process_time()
     tracemalloc.start()
     try:
         read(reader)
@@ -132,21 +132,21 @@ def test_large_texts_take_time_and_memory_in_proportion(case: int) -> None:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak < 2 * len(contents) + 32_000_000  # beside the file itself
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_peeking_does_not_look_far() -> None:
     reader = Reader(b"<Token> " + b"x" * 50_000_000, binary=False)
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(1000):
         assert reader.peek_token() == "<Token>"
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_many_alternating_codes() -> None:
     """The index vector coding that array code can do least about."""
     pair = struct.pack("<bbibibib", 127, 4, 0, 4, 0, 4, 0, 1)
     reader = Reader(b"<I1V> " + struct.pack("<bi", 4, 40_000) + pair * 20_000, binary=True)
-    start = time.perf_counter()
+    start = time.process_time()
     assert reader.index_vector()[:, 1].tolist() == [0, 1] * 20_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
