@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Reader, Writer, load_matrix, load_vector
+from nnet3.kaldi_io import Reader, Writer
 
 
 def binary(hexadecimal: str) -> Reader:
@@ -268,16 +268,6 @@ def test_any_buffer_serves(tmp_path: Path) -> None:
     reader = Reader.open(tmp_path / "v")
     assert isinstance(reader.data, mmap.mmap)
     assert reader.vector().tolist() == [1]
-
-
-def test_load(tmp_path: Path) -> None:
-    (tmp_path / "m.txt").write_text(" [\n 1 2\n 3 4 ]\n")
-    assert load_matrix(tmp_path / "m.txt").tolist() == [[1, 2], [3, 4]]
-    (tmp_path / "v.txt").write_text(" [ 1 2 ]\n")
-    assert load_vector(str(tmp_path / "v.txt")).tolist() == [1, 2]
-    (tmp_path / "m.txt").write_text(" [\n 1 2\n 3 4 ]\n5")
-    with pytest.raises(ModelFormatError, match="should end here"):
-        load_matrix(tmp_path / "m.txt")
 
 
 @pytest.mark.parametrize(("name", "message"), [("none", "No such file"), ("", "s a directory"), ("empty", "is empty")])

@@ -2,7 +2,7 @@
 
 from nnet3.kaldi_io.compressed import CompressedMatrix, CompressionMethod, compress
 from nnet3.kaldi_io.files import write_atomically
-from nnet3.kaldi_io.load import load_matrix, load_vector
+from nnet3.kaldi_io.load import load_matrix, load_vector, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.table_values import (
@@ -52,6 +52,7 @@ __all__ = [
     "open_int_vector_table",
     "open_matrix_table",
     "open_posterior_table",
+    "open_rxfilename",
     "open_token_table",
     "open_vector_table",
     "posterior_writer",
@@ -70,4 +71,5 @@ __all__ = [
     "write_posterior",
     "write_real",
     "write_token",
+    "write_wxfilename",
 ]

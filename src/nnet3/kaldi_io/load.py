@@ -1,4 +1,4 @@
-"""Whole files that hold one object, such as the `lda.mat` that a config names."""
+"""Files that hold one object: the `lda.mat` that a config names, a model that a command line names."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import os
 import numpy as np
 from numpy.typing import DTypeLike
 
+from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
+from nnet3.kaldi_io.streams import OutputStream, read_whole
+from nnet3.kaldi_io.writer import Writer
 
 
 def load_matrix(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> np.ndarray:
@@ -24,3 +28,33 @@ def load_vector(path: str | os.PathLike[str], dtype: DTypeLike = np.float32) -> 
     vector = reader.vector(dtype)
     reader.finish()
     return vector
+
+
+def open_rxfilename(name: str) -> Reader:
+    """A reader of what a user named in Kaldi's way: a path, `path:offset`, `command |` or `-` for standard input.
+
+    It may run a command, so `name` must never come out of a model file. TableError if the name is none or cannot be
+    opened, ModelFormatError if nothing is there.
+    """
+    file = parse_rxfilename(name)
+    data = read_whole(file)
+    source = "standard input" if file.kind == "standard" else file.name
+    if file.offset >= len(data):
+        raise ModelFormatError(
+            "this file is empty" if not data else f"this file ends before byte {file.offset}", source
+        )
+    reader = Reader(data, source, binary=False)
+    reader.position = file.offset
+    reader.read_header()
+    return reader
+
+
+def write_wxfilename(name: str, writer: Writer) -> None:
+    """Put all that was written where a user said: into a file (in one step), `| command` or `-` for standard output."""
+    file = parse_wxfilename(name)
+    if file.kind == "file":
+        writer.write_to(file.name)
+        return
+    stream = OutputStream(file)
+    stream.write(writer.getvalue())
+    stream.close()
