@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 READ, WRITE, UPDATE = 1, 2, 3
 """Kinds of access in arrays; UPDATE is a READ and a WRITE, also when one command does both to one variable."""
 
-_CODE = {AccessKind.READ: READ, AccessKind.WRITE: WRITE, AccessKind.UPDATE: UPDATE}
-_KIND = {code: kind for kind, code in _CODE.items()}
+_KIND = {READ: AccessKind.READ, WRITE: AccessKind.WRITE, UPDATE: AccessKind.UPDATE}
 
 
 class Accesses:
@@ -35,7 +34,7 @@ class Accesses:
     def __init__(self, computation: NnetComputation) -> None:
         numbers: list[int] = []
         submatrices: list[int] = []
-        kinds: list[int] = []
+        kinds: list[AccessKind] = []
         self.allocations: list[tuple[int, int]] = []
         self.deallocations: list[tuple[int, int]] = []
         for number, command in enumerate(computation.commands):
@@ -44,13 +43,15 @@ class Accesses:
             elif isinstance(command, DeallocMatrix):
                 self.deallocations.append((number, computation.submatrices[command.matrix].matrix))
             else:
-                for access in command.accesses(computation):
+                for submatrix, kind in command.accesses(computation):
                     numbers.append(number)
-                    submatrices.append(access.submatrix)
-                    kinds.append(_CODE[access.kind])
+                    submatrices.append(submatrix)
+                    kinds.append(kind)
         self.command = np.array(numbers, dtype=np.int64)
         self.submatrix = np.array(submatrices, dtype=np.int64)
-        self.kind = np.array(kinds, dtype=np.uint8)
+        # Comparing is several times faster than looking a member of an enum up in a dict.
+        read, write = AccessKind.READ, AccessKind.WRITE
+        self.kind = np.array([READ if k is read else WRITE if k is write else UPDATE for k in kinds], dtype=np.uint8)
 
 
 class Analysis:

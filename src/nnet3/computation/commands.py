@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,22 +23,21 @@ class AccessKind(enum.Enum):
     UPDATE = "update"  # read and written in place, or written in part
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(NamedTuple):
     submatrix: int
     kind: AccessKind
 
 
 def _read(*submatrices: int) -> tuple[Access, ...]:
-    return tuple(Access(s, AccessKind.READ) for s in submatrices if s != 0)
+    return tuple([Access(s, AccessKind.READ) for s in submatrices if s != 0])
 
 
 def _write(*submatrices: int) -> tuple[Access, ...]:
-    return tuple(Access(s, AccessKind.WRITE) for s in submatrices if s != 0)
+    return tuple([Access(s, AccessKind.WRITE) for s in submatrices if s != 0])
 
 
 def _update(*submatrices: int) -> tuple[Access, ...]:
-    return tuple(Access(s, AccessKind.UPDATE) for s in submatrices if s != 0)
+    return tuple([Access(s, AccessKind.UPDATE) for s in submatrices if s != 0])
 
 
 def _submatrices_of(table: np.ndarray) -> Iterable[int]:
@@ -64,6 +63,7 @@ class Command:
 class AllocMatrix(Command):
     """Begin the life of a whole matrix, zeroed or with undefined contents."""
 
+    side_effects: ClassVar[bool] = True
     matrix: int  # a sub-matrix that is a whole matrix
     zeroed: bool
 
@@ -75,6 +75,7 @@ class AllocMatrix(Command):
 class DeallocMatrix(Command):
     """End the life of a whole matrix."""
 
+    side_effects: ClassVar[bool] = True
     matrix: int
 
 
@@ -104,6 +105,7 @@ class SetConst(Command):
 class CompressMatrix(Command):
     """Keep a whole matrix in a smaller form; only DecompressMatrix may touch it next."""
 
+    side_effects: ClassVar[bool] = True
     matrix: int
     method: str  # "bfloat16", or "sign" (positive or not)
 
@@ -115,6 +117,7 @@ class CompressMatrix(Command):
 class DecompressMatrix(Command):
     """Bring a compressed matrix back."""
 
+    side_effects: ClassVar[bool] = True
     matrix: int
 
     def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
@@ -134,6 +137,10 @@ class Propagate(Command):
     precomputed: int = 0
     memo: int = -1
     store_stats: bool = False
+
+    @property
+    def side_effects(self) -> bool:  # type: ignore[override]
+        return self.store_stats or self.memo >= 0
 
     def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
         return _read(*self.inputs) + _write(self.output)
