@@ -87,6 +87,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
     ("old", "new", "message"),
     [
         ("<NumRepeats> 2", "<NumRepeats> -1", "<NumRepeats> must be >= 1, got -1"),
+        ("<NumRepeats> 2", "<NumRepeats> 2000000000", "2000000000 repeats of 1 x 2 <LinearParams> are too many"),
         ("[ 10 ]", "[ 10 11 ]", "<BiasParams> must have 1 elements, got 2"),
         (
             "</RepeatedAffineComponent>",

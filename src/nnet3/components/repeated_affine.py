@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
+_MOST_DIM = 2**31 - 1
+
 
 @register
 class RepeatedAffineComponent(UpdatableComponent):
@@ -59,6 +61,10 @@ class RepeatedAffineComponent(UpdatableComponent):
         repeats = read_integer(reader, "<NumRepeats>")
         reader.expect("<LinearParams>")
         linear = read_matrix(reader, "<LinearParams>")
+        if repeats * max(linear.shape) > _MOST_DIM:
+            raise reader.error(
+                f"{repeats} repeats of {linear.shape[0]} x {linear.shape[1]} <LinearParams> are too many"
+            )
         reader.expect("<BiasParams>")
         component = cls(linear, read_vector(reader, "<BiasParams>", linear.shape[0]), repeats)
         component.copy_header(header)
