@@ -68,13 +68,14 @@ def index_case(component: Component, outputs: np.ndarray, available: np.ndarray)
 
 
 def check_against_oracle(
-    component: Component, outputs: np.ndarray, available: np.ndarray, oracle: Oracle, seed: int = 0
+    component: Component, outputs: np.ndarray, available: np.ndarray, oracle: Oracle, *, positive_input: bool = False
 ) -> IndexCase:
     """Assert that output, input derivative and plain parameter gradient are those of the oracle."""
     component = component.copy().to(dtype=torch.float64)
     case = index_case(component, outputs, available)
-    rng = torch.Generator().manual_seed(seed)
-    x = _with_nan_padding(torch.randn(len(case.inputs), component.input_dim, generator=rng).double(), case.inputs)
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(len(case.inputs), component.input_dim, generator=rng).double()
+    x = _with_nan_padding(x.abs() + 0.5 if positive_input else x, case.inputs)
     y_deriv = _with_nan_padding(
         torch.randn(len(case.outputs), component.output_dim, generator=rng).double(), case.outputs
     )

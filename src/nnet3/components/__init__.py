@@ -10,6 +10,7 @@ from nnet3.components import column_map as column_map
 from nnet3.components import composite as composite
 from nnet3.components import constant as constant
 from nnet3.components import convolution as convolution
+from nnet3.components import distribute as distribute
 from nnet3.components import dropout as dropout
 from nnet3.components import fixed as fixed
 from nnet3.components import general_dropout as general_dropout
@@ -25,10 +26,13 @@ from nnet3.components import per_element_scale as per_element_scale
 from nnet3.components import rectified_linear as rectified_linear
 from nnet3.components import reduction as reduction
 from nnet3.components import repeated_affine as repeated_affine
+from nnet3.components import restricted_attention as restricted_attention
 from nnet3.components import scale_and_offset as scale_and_offset
 from nnet3.components import sigmoid_tanh as sigmoid_tanh
 from nnet3.components import softmax as softmax
 from nnet3.components import spec_augment as spec_augment
+from nnet3.components import statistics_extraction as statistics_extraction
+from nnet3.components import statistics_pooling as statistics_pooling
 from nnet3.components import tdnn as tdnn
 from nnet3.components import time_height_convolution as time_height_convolution
 from nnet3.components.base import Component, Properties

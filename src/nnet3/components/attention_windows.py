@@ -1,0 +1,84 @@
+"""Which rows restricted attention works on together: windows of consecutive times of one sequence.
+
+Times that attention with time-stride s connects are congruent modulo s; those of one (n, x) form a sequence of
+positions t // s. Its queries are cut into windows of equal size, each with all the keys and values that its queries
+look at, so that scores are products of small matrices, of which a band is wanted. Any set of rows will do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.index import IndexTable, T, find_rows, unique_rows
+
+_MOST_QUERIES = 64  # in a window; larger ones waste arithmetic outside the band, smaller ones repeat more of the input
+
+
+@dataclass(frozen=True)
+class AttentionWindows:
+    """Each window has `num_queries` queries and `num_positions` positions; the context of query m begins at position
+    m query_step. Places count windows, heads in them, and positions or queries in these; rows count rows and heads.
+    """
+
+    num_queries: int
+    query_step: int
+    num_positions: int
+    row_of_position: Tensor  # (windows * heads * positions,): row * heads + head of the input, anything if missing
+    missing: Tensor  # places of positions that have no input row
+    is_permutation: bool  # whether each input row is at exactly one position and none is missing
+    query_of_row: Tensor  # (output rows * heads,): place of its query
+
+    def to(self, device: torch.device | str) -> AttentionWindows:
+        return replace(
+            self,
+            row_of_position=self.row_of_position.to(device),
+            missing=self.missing.to(device),
+            query_of_row=self.query_of_row.to(device),
+        )
+
+
+def attention_windows(
+    inputs: IndexTable, outputs: IndexTable, num_heads: int, time_stride: int, num_left: int, context_dim: int
+) -> AttentionWindows:
+    """For output rows that look at `context_dim` inputs `time_stride` apart, `num_left` of them before their own."""
+    phases = outputs.copy()
+    phases[:, T] %= time_stride
+    sequences, sequence = unique_rows(phases)  # an (n, x) and a phase
+    position = outputs[:, T].astype(np.int64) // time_stride
+    first = np.full(len(sequences), np.iinfo(np.int64).max)
+    np.minimum.at(first, sequence, position)
+    step = int(np.gcd.reduce(position - first[sequence])) or 1
+    query = (position - first[sequence]) // step
+    num_queries = _window_size(int(query.max()) + 1, step, context_dim)
+    in_window, window_of_sequence = query % num_queries, query // num_queries
+    pairs, window = np.unique(np.stack([sequence, window_of_sequence]), axis=1, return_inverse=True)
+
+    num_positions = (num_queries - 1) * step + context_dim
+    start = first[pairs[0]] + pairs[1] * num_queries * step - num_left
+    times = (start[:, np.newaxis] + np.arange(num_positions)) * time_stride + sequences[pairs[0], T][:, np.newaxis]
+    context = np.repeat(sequences[pairs[0]], num_positions, axis=0)
+    context[:, T] = times.ravel()
+    row = find_rows(inputs, context).reshape(-1, 1, num_positions)
+    head = np.arange(num_heads)
+    found = row[row >= 0]
+    return AttentionWindows(
+        num_queries,
+        step,
+        num_positions,
+        torch.from_numpy((np.maximum(row, 0) * num_heads + head[:, np.newaxis]).ravel()),
+        torch.from_numpy(np.flatnonzero(np.repeat(row < 0, num_heads, axis=1))),
+        len(found) == row.size == len(inputs) == len(np.unique(found)),
+        torch.from_numpy(((window.reshape(-1, 1) * num_heads + head) * num_queries + in_window[:, np.newaxis]).ravel()),
+    )
+
+
+def _window_size(longest: int, step: int, context_dim: int) -> int:
+    """Queries of a window: one if contexts have nothing in common, else so many that all windows are equally long."""
+    if step >= context_dim:
+        return 1
+    num_windows = -(-longest // _MOST_QUERIES)
+    return -(-longest // num_windows)

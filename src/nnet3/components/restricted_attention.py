@@ -1,0 +1,319 @@
+"""RestrictedAttentionComponent: dot-product attention over a few times around each row (components.md 12)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.attention_windows import AttentionWindows, attention_windows
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_integer, read_number
+from nnet3.components.registry import register
+from nnet3.components.summary import format_number
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.components.random_source import RandomSource
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+_MOST_HEADS_SHOWN = 5
+_FIELDS = (  # attribute, token, least value
+    ("num_heads", "<NumHeads>", 1),
+    ("key_dim", "<KeyDim>", 1),
+    ("value_dim", "<ValueDim>", 1),
+    ("num_left", "<NumLeftInputs>", 0),
+    ("num_right", "<NumRightInputs>", 0),
+    ("time_stride", "<TimeStride>", 1),
+    ("num_left_required", "<NumLeftInputsRequired>", 0),
+    ("num_right_required", "<NumRightInputsRequired>", 0),
+)
+
+
+@dataclass(frozen=True)
+class AttentionSizes:
+    num_heads: int
+    key_dim: int
+    value_dim: int
+    num_left: int
+    num_right: int
+    time_stride: int
+    num_left_required: int
+    num_right_required: int
+
+    @property
+    def context_dim(self) -> int:
+        return self.num_left + 1 + self.num_right
+
+    def fault(self) -> tuple[str, str] | None:
+        """A config key and what is wrong with its value, if anything is."""
+        if self.context_dim == 1:
+            return "num-left-inputs", "num-left-inputs and num-right-inputs must not both be 0"
+        for side, required, most in (
+            ("left", self.num_left_required, self.num_left),
+            ("right", self.num_right_required, self.num_right),
+        ):
+            if required > most:
+                return f"num-{side}-inputs-required", f"num-{side}-inputs-required must be <= {most}, got {required}"
+        return None
+
+
+@dataclass(frozen=True)
+class AttentionMemo:
+    posteriors: Tensor  # (windows * heads, queries, context)
+    query_of_row: Tensor  # which of them belong to which output row and head, flat: (rows * heads,)
+
+
+@register
+class RestrictedAttentionComponent(Component):
+    """For each head: c = softmax over o of (s_o + key_scale q . k(t_o)), u = sum_o c_o v(t_o), with
+    t_o = t + (o - num_left) time_stride. Inputs that are missing but not required count as rows of zeros.
+
+    Input columns of a head [k (key_dim) | v (value_dim) | q (key_dim) | s (context_dim)], output columns
+    [u (value_dim) | c (context_dim)], c only with output_context. No parameters.
+
+    Statistics: posterior_stats (heads, context_dim), sums of c; entropy_stats (heads,); stats_count (rows).
+    """
+
+    type_name = "RestrictedAttentionComponent"
+    properties = Properties.BACKPROP_NEEDS_INPUT | Properties.STORES_STATS | Properties.USES_MEMO
+    statistic_names = ("posterior_stats", "entropy_stats", "stats_count")
+    identity_indexes = False
+    needs_indexes = True
+
+    def __init__(self, sizes: AttentionSizes, output_context: bool, key_scale: float) -> None:
+        super().__init__()
+        self.sizes = sizes
+        self.output_context = output_context
+        self.key_scale = key_scale
+        self.head_dim = 2 * sizes.key_dim + sizes.value_dim + sizes.context_dim
+        self.input_dim = sizes.num_heads * self.head_dim
+        self.output_dim = sizes.num_heads * (sizes.value_dim + sizes.context_dim * output_context)
+        self.posterior_stats = torch.zeros(0, 0, dtype=torch.float64)
+        self.entropy_stats = torch.zeros(0, dtype=torch.float64)
+        self.stats_count = 0.0
+
+    # ---- configuration and files ----
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        left = line.integer("num-left-inputs", minimum=0)
+        right = line.integer("num-right-inputs", minimum=0)
+        left_required = line.integer("num-left-inputs-required", -1)
+        right_required = line.integer("num-right-inputs-required", -1)
+        sizes = AttentionSizes(
+            num_heads=line.integer("num-heads", 1, minimum=1),
+            key_dim=line.integer("key-dim", minimum=1),
+            value_dim=line.integer("value-dim", minimum=1),
+            num_left=left,
+            num_right=right,
+            time_stride=line.integer("time-stride", 1, minimum=1),
+            num_left_required=left if left_required < 0 else left_required,
+            num_right_required=right if right_required < 0 else right_required,
+        )
+        fault = sizes.fault()
+        if fault:
+            raise line.error(fault[1], fault[0])
+        key_scale = line.number("key-scale", -1.0, maximum=1.0)
+        if key_scale == 0.0:
+            raise line.error("'key-scale' must be > 0, or negative for the default", "key-scale")
+        key_scale = 1.0 / math.sqrt(sizes.key_dim) if key_scale < 0 else key_scale
+        return cls(sizes, line.boolean("output-context", True), key_scale)
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        values = {}
+        for name, token, minimum in _FIELDS:
+            reader.expect(token)
+            values[name] = read_integer(reader, token, minimum)
+        sizes = AttentionSizes(**values)
+        fault = sizes.fault()
+        if fault:
+            raise reader.error(fault[1])
+        reader.expect("<OutputContext>")
+        output_context = reader.boolean()
+        reader.expect("<KeyScale>")
+        component = cls(sizes, output_context, read_number(reader, "<KeyScale>", above=0.0))
+        reader.expect("<StatsCount>")
+        component.stats_count = reader.real()
+        reader.expect("<EntropyStats>")
+        entropy = reader.vector(np.float64)
+        reader.expect("<PosteriorStats>")
+        posteriors = reader.matrix(np.float64)
+        shape = (sizes.num_heads, sizes.context_dim)
+        if (entropy.shape, posteriors.shape) not in (((0,), (0, 0)), (shape[:1], shape)):
+            raise reader.error(f"<EntropyStats> and <PosteriorStats> must be of sizes {shape[0]} and {shape}, or empty")
+        component.entropy_stats, component.posterior_stats = torch.from_numpy(entropy), torch.from_numpy(posteriors)
+        reader.expect("</RestrictedAttentionComponent>")
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        for name, token, _ in _FIELDS:
+            writer.token(token)
+            writer.int32(getattr(self.sizes, name))
+        writer.token("<OutputContext>")
+        writer.boolean(self.output_context)
+        writer.token("<KeyScale>")
+        writer.real(self.key_scale)
+        writer.token("<StatsCount>")
+        writer.double(self.stats_count)
+        writer.token("<EntropyStats>")
+        writer.vector(self.entropy_stats.cpu(), double=True)
+        writer.token("<PosteriorStats>")
+        writer.matrix(self.posterior_stats.cpu(), double=True)
+
+    def info(self) -> str:
+        sizes = self.sizes
+        text = (
+            f"{super().info()}, num-heads={sizes.num_heads}, time-stride={sizes.time_stride}, key-dim={sizes.key_dim}"
+            f", value-dim={sizes.value_dim}, num-left-inputs={sizes.num_left}, num-right-inputs={sizes.num_right}"
+            f", context-dim={sizes.context_dim}, num-left-inputs-required={sizes.num_left_required}"
+            f", num-right-inputs-required={sizes.num_right_required}"
+            f", output-context={str(self.output_context).lower()}, key-scale={format_number(self.key_scale)}"
+        )
+        if self.stats_count == 0:
+            return text
+        text += f", entropy={_averages(self.entropy_stats, self.stats_count)}"
+        for head, sums in enumerate(self.posterior_stats[:_MOST_HEADS_SHOWN]):
+            text += f" posterior-stats[{head}]={_averages(sums, self.stats_count)} "
+        return f"{text} stats-count={format_number(self.stats_count)}"
+
+    # ---- index rules ----
+
+    def _steps(self) -> np.ndarray:
+        """Where the inputs wanted are, in units of time_stride from the output."""
+        return np.arange(-self.sizes.num_left, self.sizes.num_right + 1)
+
+    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
+        wanted = np.repeat(outputs[:, np.newaxis], self.sizes.context_dim, axis=1)
+        wanted[:, :, 1] += (self._steps() * self.sizes.time_stride).astype(np.int32)
+        return wanted
+
+    def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        steps = self._steps()
+        is_required = (steps >= -self.sizes.num_left_required) & (steps <= self.sizes.num_right_required)
+        return np.all(available[:, is_required], axis=1), available
+
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> AttentionWindows:
+        sizes = self.sizes
+        window_sizes = (sizes.num_heads, sizes.time_stride, sizes.num_left, sizes.context_dim)
+        return attention_windows(inputs, outputs, *window_sizes)
+
+    # ---- arithmetic: matrices of one head in one window are (windows * heads, positions or queries, columns) ----
+
+    def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> AttentionMemo:
+        windows = indexes
+        keys, values, queries, biases = self._parts(self._gather(x, windows), windows)
+        scores = torch.bmm(queries, keys.transpose(1, 2))
+        posteriors = torch.add(biases, _band(scores, windows), alpha=self.key_scale).softmax(-1)
+        _band(scores.zero_(), windows).copy_(posteriors)
+        result = torch.bmm(scores, values)
+        if self.output_context:
+            result = torch.cat([result, posteriors], dim=2)
+        result = result.flatten(0, 1).index_select(0, windows.query_of_row)
+        y.copy_(result.view(y.shape))
+        return AttentionMemo(posteriors, windows.query_of_row)
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: AttentionMemo,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: Any = None,
+    ) -> None:
+        """With g_u, g_c the output derivative: dc_o = g_u . v_o + g_c,o; db = c (dc - sum c dc); ds = db;
+        dq = key_scale sum_o db_o k_o; dk_o += key_scale db_o q; dv_o += c_o g_u"""
+        if x_deriv is None:
+            return
+        sizes, windows = self.sizes, indexes
+        keys, values, queries, _ = self._parts(self._gather(x, windows), windows)
+        posteriors = memo.posteriors
+        derivs = y_deriv.reshape(len(memo.query_of_row), -1)
+        derivs = derivs.new_zeros(posteriors.shape[0] * posteriors.shape[1], derivs.shape[1]).index_copy_(
+            0, memo.query_of_row, derivs
+        )
+        derivs = derivs.unflatten(0, posteriors.shape[:2])
+        of_values = derivs[:, :, : sizes.value_dim]
+
+        dense = torch.bmm(of_values, values.transpose(1, 2))
+        band = _band(dense, windows)
+        posterior_derivs = band + derivs[:, :, sizes.value_dim :] if self.output_context else band.clone()
+        posterior_derivs.mul_(posteriors)
+        score_derivs = posterior_derivs.addcmul_(posteriors, posterior_derivs.sum(2, keepdim=True), value=-1.0)
+
+        result = x.new_zeros(posteriors.shape[0], windows.num_positions, self.head_dim)
+        to_keys, to_values, to_queries, to_biases = self._parts(result, windows)
+        _band(dense.zero_(), windows).copy_(posteriors)
+        to_values.copy_(torch.bmm(dense.transpose(1, 2), of_values))
+        torch.mul(score_derivs, self.key_scale, out=band)
+        to_keys.copy_(torch.bmm(dense.transpose(1, 2), queries))
+        to_queries.copy_(torch.bmm(dense, keys))
+        to_biases.copy_(score_derivs)
+        self._scatter(result, x_deriv, windows)
+
+    def _gather(self, x: Tensor, windows: AttentionWindows) -> Tensor:
+        """(windows * heads, positions, head_dim), zero where an input is missing."""
+        gathered = x.reshape(-1, self.head_dim).index_select(0, windows.row_of_position)
+        if len(windows.missing):
+            gathered.index_fill_(0, windows.missing, 0.0)
+        return gathered.unflatten(0, (-1, windows.num_positions))
+
+    def _scatter(self, derivs: Tensor, x_deriv: Tensor, windows: AttentionWindows) -> None:
+        """The sum over all places where an input was gathered."""
+        derivs = derivs.flatten(0, 1)
+        target = (
+            x_deriv if x_deriv.is_contiguous() else torch.empty_like(x_deriv, memory_format=torch.contiguous_format)
+        )
+        rows = target.view(-1, self.head_dim)
+        if windows.is_permutation:
+            rows.index_copy_(0, windows.row_of_position, derivs)
+        else:
+            derivs.index_fill_(0, windows.missing, 0.0)
+            rows.zero_().index_add_(0, windows.row_of_position, derivs)
+        if target is not x_deriv:
+            x_deriv.copy_(target)
+
+    def _parts(self, gathered: Tensor, windows: AttentionWindows) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Keys and values of all positions, queries and score biases of the queries: views."""
+        sizes = self.sizes
+        keys, values, queries, biases = gathered.split(
+            [sizes.key_dim, sizes.value_dim, sizes.key_dim, sizes.context_dim], dim=2
+        )
+        step = windows.query_step
+        at_queries = slice(sizes.num_left, sizes.num_left + (windows.num_queries - 1) * step + 1, step)
+        return keys, values, queries[:, at_queries], biases[:, at_queries]
+
+    def store_stats(self, x: Tensor, y: Tensor, memo: AttentionMemo) -> None:
+        """Sums over rows of c and of its entropy, on two thirds of the calls."""
+        sizes = self.sizes
+        if self.posterior_stats.numel() == 0:
+            self.posterior_stats = torch.zeros(sizes.num_heads, sizes.context_dim, dtype=torch.float64, device=x.device)
+            self.entropy_stats = torch.zeros(sizes.num_heads, dtype=torch.float64, device=x.device)
+        if self.rng.integer(0, 2) == 0:
+            return
+        posteriors = memo.posteriors.flatten(0, 1).index_select(0, memo.query_of_row)
+        posteriors = posteriors.unflatten(0, (-1, sizes.num_heads))  # (rows, heads, context)
+        self.posterior_stats.add_(posteriors.sum(0))
+        self.entropy_stats.sub_((posteriors * posteriors.clamp(min=1e-20).log()).sum((0, 2)))
+        self.stats_count += len(posteriors)
+
+
+def _band(dense: Tensor, windows: AttentionWindows) -> Tensor:
+    """Of (batch, queries, positions) the context of each query: (batch, queries, context), a view."""
+    batch, num_queries, num_positions = dense.shape
+    context = num_positions - (num_queries - 1) * windows.query_step
+    strides = (num_queries * num_positions, num_positions + windows.query_step, 1)
+    return dense.as_strided((batch, num_queries, context), strides)
+
+
+def _averages(sums: Tensor, count: float) -> str:
+    return "".join(f"{format_number(value / count)}," for value in sums.tolist())

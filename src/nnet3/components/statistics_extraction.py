@@ -1,0 +1,137 @@
+"""StatisticsExtractionComponent: count, sum and sum of squares over blocks of time (components.md 13.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Properties
+from nnet3.components.fields import read_integer
+from nnet3.components.registry import register
+from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups
+from nnet3.index import T, find_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.components.random_source import RandomSource
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+
+@dataclass(frozen=True)
+class StatisticsIndexes:
+    inputs_of_output: RowGroups
+    outputs_of_input: RowGroups
+
+    def to(self, device: torch.device | str) -> StatisticsIndexes:
+        return StatisticsIndexes(self.inputs_of_output.to(device), self.outputs_of_input.to(device))
+
+
+def statistics_indexes(component: Component, inputs: np.ndarray, outputs: np.ndarray) -> StatisticsIndexes:
+    """Which rows go together when each output uses whatever there is of the inputs it wants."""
+    wanted = component.wanted_inputs(outputs)
+    rows = find_rows(inputs, wanted.reshape(-1, 3)).reshape(wanted.shape[:2])
+    return StatisticsIndexes(row_groups(rows), transposed_groups(rows, len(inputs)))
+
+
+@register
+class StatisticsExtractionComponent(Component):
+    """Output [count | sum x | sum x^2], the last one only with include_variance.
+
+    The sums are over those inputs there are at times P floor(t / P) + j input_period within the block of P =
+    output_period times. At least one is required.
+    """
+
+    type_name = "StatisticsExtractionComponent"
+    identity_indexes = False
+    needs_indexes = True
+
+    def __init__(self, input_dim: int, input_period: int, output_period: int, include_variance: bool) -> None:
+        super().__init__()
+        self.input_dim = input_dim
+        self.input_period = input_period
+        self.output_period = output_period
+        self.include_variance = include_variance
+        self.output_dim = 1 + input_dim * (2 if include_variance else 1)
+        self.properties = Properties.BACKPROP_NEEDS_INPUT if include_variance else Properties.NONE
+
+    @classmethod
+    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+        input_dim = line.integer("input-dim", minimum=1)
+        input_period = line.integer("input-period", 1, minimum=1)
+        output_period = line.integer("output-period", 1, minimum=1)
+        if output_period % input_period:
+            message = f"'output-period' must be a multiple of input-period ({input_period}), got {output_period}"
+            raise line.error(message, "output-period")
+        return cls(input_dim, input_period, output_period, line.boolean("include-variance", True))
+
+    @classmethod
+    def read(cls, reader: Reader) -> Self:
+        sizes = []
+        for token in ("<InputDim>", "<InputPeriod>", "<OutputPeriod>"):
+            reader.expect(token)
+            sizes.append(read_integer(reader, token))
+        if sizes[2] % sizes[1]:
+            raise reader.error(f"<OutputPeriod> must be a multiple of <InputPeriod> ({sizes[1]}), got {sizes[2]}")
+        reader.expect("<IncludeVarinance>")
+        component = cls(sizes[0], sizes[1], sizes[2], reader.boolean())
+        reader.expect("</StatisticsExtractionComponent>")
+        return component
+
+    def write_body(self, writer: Writer) -> None:
+        writer.token("<InputDim>")
+        writer.int32(self.input_dim)
+        writer.token("<InputPeriod>")
+        writer.int32(self.input_period)
+        writer.token("<OutputPeriod>")
+        writer.int32(self.output_period)
+        writer.token("<IncludeVarinance>")  # so misspelt by Kaldi
+        writer.boolean(self.include_variance)
+
+    # ---- index rules ----
+
+    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
+        steps = np.arange(0, self.output_period, self.input_period, dtype=np.int32)
+        wanted = np.repeat(outputs[:, np.newaxis], len(steps), axis=1)
+        wanted[:, :, T] -= wanted[:, :, T] % self.output_period
+        wanted[:, :, T] += steps
+        return wanted
+
+    def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.any(available, axis=1), available
+
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> StatisticsIndexes:
+        return statistics_indexes(self, inputs, outputs)
+
+    # ---- arithmetic ----
+
+    def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
+        dim, groups = self.input_dim, indexes.inputs_of_output
+        y[:, 0] = groups.sizes
+        y[:, 1 : dim + 1] = groups.sum(x)
+        if self.include_variance:
+            y[:, dim + 1 :] = groups.sum(x.square())
+
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        y_deriv: Tensor,
+        memo: None,
+        to_update: Component | None,
+        x_deriv: Tensor | None,
+        indexes: Any = None,
+    ) -> None:
+        """g_x = g_sum + 2 x g_sumsq of its output row; the count has no derivative"""
+        if x_deriv is None:
+            return
+        derivs = indexes.outputs_of_input.sum(y_deriv[:, 1:])
+        if self.include_variance:
+            torch.addcmul(derivs[:, : self.input_dim], x, derivs[:, self.input_dim :], value=2.0, out=x_deriv)
+        else:
+            x_deriv.copy_(derivs)

@@ -1,0 +1,173 @@
+"""StatisticsExtractionComponent and StatisticsPoolingComponent: against their formulas, configuration and files."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from components.index_harness import Index, Lookup, check_against_oracle, index_case, table
+from nnet3 import components
+from nnet3.components.statistics_extraction import StatisticsExtractionComponent
+from nnet3.components.statistics_pooling import StatisticsPoolingComponent
+from nnet3.errors import ConfigError, ModelFormatError
+
+EXTRACTION, POOLING = "StatisticsExtractionComponent", "StatisticsPoolingComponent"
+ALL = table(range(-30, 60), ns=range(4), xs=range(2))
+HOLES = np.delete(ALL, np.arange(1, len(ALL), 3), axis=0)
+
+
+def extraction_oracle(component: StatisticsExtractionComponent, lookup: Lookup, index: Index) -> Tensor:
+    n, t, x = index
+    start = t // component.output_period * component.output_period
+    times = range(start, start + component.output_period, component.input_period)
+    rows = torch.stack([row for row in (lookup(n, time, x) for time in times) if row is not None])
+    parts = [torch.full((1,), float(len(rows)), dtype=rows.dtype), rows.sum(0)]
+    return torch.cat(parts + [rows.square().sum(0)] * component.include_variance)
+
+
+def pooling_oracle(component: StatisticsPoolingComponent, lookup: Lookup, index: Index) -> Tensor:
+    n, t, x = index
+    times = range(t - component.left_context, t + component.right_context + 1, component.input_period)
+    total = torch.stack([row for row in (lookup(n, time, x) for time in times) if row is not None]).sum(0)
+    count = total[0].detach()
+    values = total[1:] / count
+    if component.output_stddevs:
+        mean, square = values.chunk(2)
+        variance = square - mean**2
+        variance = variance + (variance.clamp(min=component.variance_floor) - variance).detach()
+        values = torch.cat([mean, variance.sqrt()])
+    return torch.cat([count.log().expand(component.num_log_count_features), values])
+
+
+@pytest.mark.parametrize("available", [ALL, HOLES], ids=["all", "holes"])
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        table(range(-4, 8, 4), ns=range(3)),
+        table([0]),
+        table([-4, 4, 16], ns=(0, 2), xs=range(2))[::-1],
+        np.concatenate([table(range(0, 16, 4)), table([4], ns=[1])]),
+    ],
+    ids=["regular", "one", "unsorted", "different lengths"],
+)
+@pytest.mark.parametrize("periods", ["", "output-period=4", "input-period=2 output-period=4", "output-period=2"])
+def test_extraction(periods: str, outputs: np.ndarray, available: np.ndarray) -> None:
+    for variance in ("true", "false"):
+        component = components.create(EXTRACTION, f"input-dim=3 include-variance={variance} {periods}")
+        check_against_oracle(component, outputs, available, extraction_oracle)
+
+
+@pytest.mark.parametrize("available", [ALL, HOLES, table(range(6), ns=range(4))], ids=["all", "holes", "short"])
+@pytest.mark.parametrize(
+    "outputs",
+    [table([0], ns=range(3)), table(range(-6, 12, 2), ns=range(2)), table([4, 6, 50], ns=(3, 1), xs=range(2))[::-1]],
+    ids=["one each", "moving", "unsorted"],
+)
+@pytest.mark.parametrize(
+    "config",
+    [
+        "left-context=4 right-context=4",
+        "left-context=0 right-context=20 num-log-count-features=2",
+        "left-context=4 right-context=0 input-period=2 output-stddevs=true",
+        "left-context=2 right-context=6 input-period=2 output-stddevs=true num-log-count-features=1",
+    ],
+)
+def test_pooling(config: str, outputs: np.ndarray, available: np.ndarray) -> None:
+    component = components.create(POOLING, f"input-dim=5 variance-floor=0.05 {config}")
+    check_against_oracle(component, outputs, available, pooling_oracle, positive_input=True)
+
+
+def test_worked_example() -> None:
+    extraction = components.create(EXTRACTION, "input-dim=1 output-period=2")
+    case = index_case(extraction, table([0]), table([0, 1]))
+    row = torch.empty(1, 3)
+    extraction.forward(torch.tensor([[1.0], [3.0]]), row, case.plan)
+    assert row.tolist() == [[2, 4, 10]]
+    pooling = components.create(
+        POOLING,
+        "input-dim=3 input-period=2 left-context=2 right-context=0 num-log-count-features=1 output-stddevs=true",
+    )
+    case = index_case(pooling, table([0]), table([0]))
+    y = torch.empty(1, 3)
+    pooling.forward(row, y, case.plan)
+    torch.testing.assert_close(y, torch.tensor([[math.log(2.0), 2.0, 1.0]]))
+
+
+def test_what_is_computable() -> None:
+    extraction = components.create(EXTRACTION, "input-dim=1 output-period=4")
+    case = index_case(extraction, table([-4, 0, 4, 8]), table([-1, 4, 5]))
+    assert case.outputs[:, 1].tolist() == [-4, 4]
+    pooling = components.create(POOLING, "input-dim=3 input-period=2 left-context=2 right-context=2")
+    case = index_case(pooling, table(range(-5, 5)), table([0, 1]))
+    assert case.outputs[:, 1].tolist() == [-2, 0, 2]  # other multiples of 2 have no input, odd times are not allowed
+
+
+def test_variance_below_the_floor() -> None:
+    pooling = components.create(
+        POOLING, "input-dim=3 left-context=1 right-context=1 output-stddevs=true variance-floor=0.25"
+    )
+    case = index_case(pooling, table([0]), table([0]))
+    y = torch.empty(1, 2)
+    pooling.forward(torch.tensor([[1.0, 3.0, 9.0]]), y, case.plan)
+    assert y.tolist() == [[3.0, 0.5]]
+
+
+def test_written_files_are_read_back(tmp_path: Path) -> None:
+    for type_name, config, text in (
+        (EXTRACTION, "input-dim=3 input-period=2 output-period=4 include-variance=false",
+         "<InputDim> 3 <InputPeriod> 2 <OutputPeriod> 4 <IncludeVarinance> F "),
+        (POOLING, "input-dim=3 input-period=2 left-context=0 right-context=4 num-log-count-features=1",
+         "<InputDim> 3 <InputPeriod> 2 <LeftContext> 0 <RightContext> 4 <NumLogCountFeatures> 1 <OutputStddevs> F "
+         "<VarianceFloor> 1e-10 "),
+    ):  # fmt: skip
+        component = components.create(type_name, config)
+        component.write(str(tmp_path / "text"), binary=False)
+        assert (tmp_path / "text").read_text() == f"<{type_name}> {text}</{type_name}> \n"
+        again = components.read(tmp_path / "text")
+        assert again.info() == component.info()
+        component.write(str(tmp_path / "a"))
+        again.write(str(tmp_path / "b"))
+        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("type_name", "config", "message"),
+    [
+        (EXTRACTION, "", "'input-dim=' is missing"),
+        (EXTRACTION, "input-dim=3 input-period=2 output-period=3", "a multiple of input-period (2)"),
+        (EXTRACTION, "input-dim=3 output-period=0", "'output-period' must be >= 1"),
+        (POOLING, "input-dim=3 right-context=1", "'left-context=' is missing"),
+        (POOLING, "input-dim=3 left-context=0 right-context=0", "must not both be 0"),
+        (POOLING, "input-dim=3 left-context=0 right-context=3 input-period=2", "right-context must be a multiple of"),
+        (POOLING, "input-dim=4 left-context=0 right-context=3 output-stddevs=true", "must be even, got 3"),
+        (POOLING, "input-dim=1 left-context=0 right-context=3", "input-dim must be > 1"),
+        (POOLING, "input-dim=3 left-context=0 right-context=3 variance-floor=1", "'variance-floor' must be < 1"),
+    ],
+)  # fmt: skip
+def test_bad_configs(type_name: str, config: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        components.create(type_name, config)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "config", "old", "new", "message"),
+    [
+        (EXTRACTION, "input-dim=3", "<InputPeriod> 1", "<InputPeriod> 2", "<OutputPeriod> must be a multiple"),
+        (POOLING, "input-dim=3 left-context=1 right-context=1", "<InputPeriod> 1", "<InputPeriod> 3", "a multiple of"),
+        (POOLING, "input-dim=3 left-context=1 right-context=1", "<InputDim> 3", "<InputDim> 0", "must be >= 1"),
+    ],
+)  # fmt: skip
+def test_bad_files(type_name: str, config: str, old: str, new: str, message: str, tmp_path: Path) -> None:
+    components.create(type_name, config).write(str(tmp_path / "component"), binary=False)
+    text = (tmp_path / "component").read_text()
+    assert old in text
+    (tmp_path / "component").write_text(text.replace(old, new))
+    with pytest.raises(ModelFormatError) as caught:
+        components.read(tmp_path / "component")
+    assert message in str(caught.value)
