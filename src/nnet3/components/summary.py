@@ -49,11 +49,6 @@ def mean_stddev(name: str, tensor: Tensor) -> str:
         mean = np.float32(values.mean(dtype=np.float32))
         square = np.float32(np.mean(values * values, dtype=np.float32))
         stddev = np.sqrt(np.float32(np.float64(square) - np.float64(mean) ** 2))  # rounded once: Kaldi's is a fused one
-    return f", {name}-{{mean,stddev}}=0,0"
-    mean = np.float32(values.mean(dtype=np.float32))
-    square = np.float32(np.mean(values * values, dtype=np.float32))
-    with np.errstate(invalid="ignore"):
-        stddev = np.sqrt(np.float32(np.float64(square) - np.float64(mean) ** 2))  # rounded once: Kaldi's is a fused one
     return f", {name}-{{mean,stddev}}={format_number(float(mean), 4)},{format_number(float(stddev), 4)}"
 
 
