@@ -16,6 +16,7 @@ from nnet3.errors import Nnet3Error
 
 # verb -> (module in nnet3.cli, one line of help)
 VERBS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "see networks learn from real data"),
     "init": ("init", "make a network from config files"),
     "info": ("info", "describe a network"),
     "copy": ("copy", "copy a raw network with changes"),

@@ -1,0 +1,68 @@
+"""Scanned handwritten digits (scikit-learn's bundled `load_digits`): columns are frames, rows are features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from nnet3.cli.demo.task import Task
+from nnet3.errors import Nnet3Error
+from nnet3.train import Minibatch, NamedMatrix, TrainerOptions
+from nnet3.train.minibatch import grid, one_hot
+
+_NUM_COLUMNS = 8
+_BATCH = 64
+
+
+def digit_tasks(seed: int) -> list[Task]:
+    """A TDNN and an LSTM on the same two thirds of the images, judged on the other third."""
+    try:
+        from sklearn.datasets import load_digits
+        from sklearn.model_selection import train_test_split
+    except ImportError:
+        raise Nnet3Error("the demo needs scikit-learn and matplotlib: pip install 'nnet3[demo]'") from None
+    data = load_digits()
+    images = (data.images / 16.0).astype(np.float32)  # (image, row, column)
+    train, test, train_labels, test_labels = train_test_split(
+        images, data.target, test_size=1 / 3, stratify=data.target, random_state=0
+    )
+
+    def task(name: str, config: str, what: str, output_time: int, options: TrainerOptions) -> Task:
+        rng = np.random.default_rng(seed)
+        return Task(
+            name=name,
+            config=config,
+            what=what,
+            options=options,
+            make_minibatches=lambda epoch: _minibatches(train, train_labels, output_time, rng.permutation(len(train))),
+            test_minibatches=[_minibatch(test, test_labels, output_time)],
+            judge=lambda outputs: np.concatenate(list(outputs)),
+            labels=test_labels,
+            pictures=test,
+            picture_names=[f"image {number}" for number in range(len(test))],
+            goal=0.96,
+        )
+
+    tdnn = TrainerOptions(num_epochs=12, initial_learning_rate=0.01, final_learning_rate=0.001, seed=seed)
+    lstm = TrainerOptions(num_epochs=24, initial_learning_rate=0.05, final_learning_rate=0.002, seed=seed)
+    return [
+        task("tdnn", "digits_tdnn.config", "a TDNN sees all columns of an image at its middle frame", 4, tdnn),
+        task("lstm", "digits_lstm.config", "an LSTM reads an image column by column and answers at the last", 7, lstm),
+    ]
+
+
+def _minibatches(images: np.ndarray, labels: np.ndarray, output_time: int, order: np.ndarray) -> list[Minibatch]:
+    """Full minibatches in this order; the rest is left out."""
+    rows = [order[start : start + _BATCH] for start in range(0, len(order) - _BATCH + 1, _BATCH)]
+    return [_minibatch(images[chosen], labels[chosen], output_time) for chosen in rows]
+
+
+def _minibatch(images: np.ndarray, labels: np.ndarray, output_time: int) -> Minibatch:
+    frames = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 1)).reshape(-1, images.shape[1]))
+    times: Sequence[int] = range(_NUM_COLUMNS)
+    return Minibatch(
+        [NamedMatrix("input", grid(len(images), times), frames)],
+        [NamedMatrix("output", grid(len(images), [output_time]), one_hot(labels, 10))],
+    )

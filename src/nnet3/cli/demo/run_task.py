@@ -1,0 +1,100 @@
+"""One network of the demo: from its config to a model that has learnt, saying what happens on the way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from nnet3.cli.demo.report import Result
+from nnet3.cli.demo.task import Task
+from nnet3.compiler import build_graph, generate, schedule
+from nnet3.computation.passes.pipeline import optimize
+from nnet3.nnet import Nnet
+from nnet3.train import Progress as TrainingProgress
+from nnet3.train import Trainer
+from nnet3.train.trainer import evaluate
+
+
+def run_task(task: Task, folder: Path, console: Console, seed: int) -> Result:
+    """Train and evaluate; writes network.config, model.raw and computation.txt into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    console.print(f"\n{task.name.upper()}: {task.what}", style="bold", highlight=False)
+    start = time.perf_counter()
+    nnet = Nnet.from_config(task.config_text, source=task.config, seed=seed)
+    _say(
+        console,
+        "network",
+        f"{len(nnet.nodes)} nodes, {len(nnet.components)} components, {nnet.num_parameters:,} parameters, "
+        f"left context {nnet.left_context}, right context {nnet.right_context}",
+        start,
+    )
+    (folder / "network.config").write_text(task.config_text)
+    (folder / "computation.txt").write_text(_explain_compilation(task, nnet, console))
+    losses, epochs = _train(task, nnet, console)
+    nnet.save(folder / "model.raw")
+    start = time.perf_counter()
+    stats, outputs = evaluate(nnet, task.test_minibatches)
+    result = Result(task, losses, epochs, task.judge(outputs), -stats.average)
+    right = round(result.accuracy * len(task.labels))
+    _say(console, "test", f"{right} of {len(task.labels)} right: {result.accuracy:.1%}", start)
+    return result
+
+
+def _explain_compilation(task: Task, nnet: Nnet, console: Console) -> str:
+    """Compile the training computation stage by stage; returns it printed."""
+    request = task.make_minibatches(0)[0].request(train=True)
+    rows = ", ".join(f"{io.name} {len(io.indexes)}" for io in (*request.inputs, *request.outputs))
+    console.print(f"  {'request':<12}rows: {rows}; with derivatives and model update", highlight=False)
+    start = time.perf_counter()
+    graph = build_graph(nnet, request)
+    edges = len(graph.dependencies[1])
+    start = _say(console, "graph", f"{graph.num_cindexes:,} cindexes with {edges:,} dependencies", start)
+    organized = schedule(nnet, request, graph)
+    num_epochs = len(np.unique(organized.epoch_of_node))
+    text = f"{num_epochs} epochs, {organized.num_phases} phases, {len(organized.steps)} steps"
+    start = _say(console, "schedule", text, start)
+    computation = generate(nnet, request, organized)
+    start = _say(console, "commands", f"{len(computation.commands)} as generated", start)
+    computation = optimize(computation)
+    _say(
+        console, "optimized", f"{len(computation.commands)} commands on {len(computation.matrices) - 1} matrices", start
+    )
+    return f"{computation}\n"
+
+
+def _say(console: Console, stage: str, text: str, start: float) -> float:
+    now = time.perf_counter()
+    console.print(f"  {stage:<12}{text} ({now - start:.2f} s)", highlight=False)
+    return now
+
+
+def _train(task: Task, nnet: Nnet, console: Console) -> tuple[np.ndarray, np.ndarray]:
+    """Cross-entropy of each minibatch, and where in training it stands, in epochs."""
+    trainer = Trainer(nnet, task.options)
+    losses: list[float] = []
+    columns = (
+        TextColumn("  train       "),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("minibatches, loss {task.fields[loss]}"),
+        TimeElapsedColumn(),
+    )
+    start = time.perf_counter()
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as display:
+        bar = display.add_task("train", total=None, loss="-")
+
+        def on_progress(now: TrainingProgress) -> None:
+            losses.append(-now.train.average)
+            display.update(bar, completed=now.minibatch, total=now.num_minibatches, loss=f"{np.mean(losses[-20:]):.3f}")
+
+        trainer.train(task.make_minibatches, on_progress)
+    per_epoch = len(losses) / task.options.num_epochs
+    refused = f", {trainer.num_refused} steps refused" if trainer.num_refused else ""
+    last = np.mean(losses[-round(per_epoch) :])
+    text = f"{len(losses)} minibatches, {task.options.num_epochs} epochs, loss {losses[0]:.2f} to {last:.3f}{refused}"
+    _say(console, "train", text, start)
+    return np.array(losses), np.arange(1, len(losses) + 1) / per_epoch

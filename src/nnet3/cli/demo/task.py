@@ -1,0 +1,34 @@
+"""A task of the demo: a network's config, its data, and how it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import numpy as np
+
+from nnet3.train import Minibatch, TrainerOptions
+
+
+@dataclass(frozen=True)
+class Task:
+    """`make_minibatches(epoch)` gives training data; `judge(outputs)` turns the outputs of the test minibatches, one
+    matrix each, into scores (examples, classes).
+    """
+
+    name: str  # of the network, and of its folder
+    config: str  # file in configs/
+    what: str  # of one sentence
+    options: TrainerOptions
+    make_minibatches: Callable[[int], Sequence[Minibatch]]
+    test_minibatches: Sequence[Minibatch]
+    judge: Callable[[Sequence[np.ndarray]], np.ndarray]
+    labels: np.ndarray  # (examples,) true class of each test example
+    pictures: Sequence[np.ndarray]  # what each test example looks like: rows are features, columns are frames
+    picture_names: Sequence[str]
+    goal: float  # the accuracy that it should reach
+
+    @property
+    def config_text(self) -> str:
+        return (resources.files("nnet3.cli.demo") / "configs" / self.config).read_text(encoding="utf-8")
