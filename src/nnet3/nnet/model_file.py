@@ -45,6 +45,10 @@ def _read_config_lines(reader: Reader) -> _ConfigLines:
         line = _bounded_line(reader)
         if not line:
             return lines
+        if line.startswith("<"):
+            raise reader.error_at(
+                start, f"expected a node line, or an empty line after the last one, got '{line[:60]}'"
+            )
         if len(lines) == _MOST_LINES:
             raise reader.error_at(start, f"the network has more than {_MOST_LINES} node lines")
         lines.append((start, line))

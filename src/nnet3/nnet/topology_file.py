@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 # Real topologies have a few entries of a few states; what Python objects take is bounded by these.
 _MOST_PHONES = 1_000_000
-_MOST_STATES = 100_000
-_MOST_TRANSITIONS = 400_000
+_MOST_STATES = 50_000
+_MOST_TRANSITIONS = 100_000
 
 
 @contextmanager
@@ -33,8 +33,8 @@ def rules_at(reader: Reader, offset: int) -> Iterator[None]:
 
 def read_topology(reader: Reader) -> HmmTopology:
     """Read `<Topology> ... </Topology>`."""
-    start = reader.position
     reader.expect("<Topology>")
+    start = reader.position
     entries, entry_of_phone = _read_binary(reader) if reader.binary else _read_text(reader)
     with rules_at(reader, start):
         return HmmTopology(tuple(entries), entry_of_phone)
@@ -85,10 +85,17 @@ def _read_binary_entry(reader: Reader, same_classes: bool, budget: _Budget) -> T
         self_loop = forward if same_classes else reader.int32()
         num_transitions = reader.size("the transitions of a state")
         budget.take(0, num_transitions)
-        transitions = tuple((reader.int32(), reader.real()) for _ in range(num_transitions))
+        transitions = tuple(_read_transition(reader) for _ in range(num_transitions))
         states.append(TopologyState(forward, self_loop, transitions))
     with rules_at(reader, start):
         return TopologyEntry(tuple(states))
+
+
+def _read_transition(reader: Reader) -> tuple[int, float]:
+    """A destination, and a probability rounded to float32 as it will be written."""
+    destination = reader.int32()
+    with np.errstate(over="ignore"):
+        return destination, float(np.float32(reader.real()))
 
 
 def _read_text(reader: Reader) -> tuple[list[TopologyEntry], np.ndarray]:
@@ -136,7 +143,7 @@ def _read_text_state(reader: Reader, number: int, budget: _Budget) -> TopologySt
     transitions = []
     while reader.expect("<Transition>", "</State>") == "<Transition>":
         budget.take(0, 1)
-        transitions.append((reader.int32(), reader.real()))
+        transitions.append(_read_transition(reader))
     return TopologyState(forward, self_loop, tuple(transitions))
 
 

@@ -64,7 +64,7 @@ class TransitionModel:
         self._check_tuples((hmm_state >= 0) & (hmm_state < flat.num_states[entry]), "its HMM has no such state")
         state = flat.first_state[entry] + hmm_state
         self._check_tuples(flat.num_arcs[state] > 0, "the last state of an HMM has no transitions")
-        self._check_tuples((self.tuples[:, 2:] >= 0).all(axis=1), "pdfs begin at 0")
+        self._check_tuples(self.tuples[:, 2:].min(axis=1) >= 0, "pdfs begin at 0")
         if self.topology.is_hmm:
             same_pdf = self.tuples[:, 2] == self.tuples[:, 3]
             self._check_tuples(same_pdf, "in this topology both pdfs must be the same")
@@ -175,8 +175,8 @@ class TransitionModel:
         """Read `<TransitionModel> ... </TransitionModel>`. Raises ModelFormatError."""
         reader.expect("<TransitionModel>")
         topology = read_topology(reader)
-        start = reader.position
         columns = _COLUMNS[reader.expect(*_COLUMNS)]
+        start = reader.position
         tuples = read_int32_table(reader, reader.size("the transition-states"), columns, "transition-states")
         if columns == 3:
             tuples = np.column_stack([tuples, tuples[:, 2]])

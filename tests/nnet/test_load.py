@@ -1,0 +1,75 @@
+"""Loading by path: the kind of model and its form are found out; anything else is refused in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import nnet3
+from nnet.model_texts import MDL_TEXT, RAW_BINARY, RAW_TEXT, TRANSITIONS_TEXT
+from nnet3.errors import ModelFormatError
+from nnet3.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
+
+
+def _write(folder: Path, contents: bytes | str) -> Path:
+    path = folder / "model"
+    path.write_bytes(contents.encode() if isinstance(contents, str) else contents)
+    return path
+
+
+@pytest.mark.parametrize("contents", [RAW_TEXT, RAW_BINARY], ids=["text", "binary"])
+def test_a_raw_network(tmp_path: Path, contents: bytes | str) -> None:
+    path = _write(tmp_path, contents)
+    for nnet in (load(path), load(str(path)), load_nnet(path), nnet3.load(path)):
+        assert isinstance(nnet, Nnet)
+        assert nnet.num_parameters == 3
+
+
+@pytest.mark.parametrize("binary", [True, False], ids=["binary", "text"])
+def test_an_acoustic_model(tmp_path: Path, binary: bool) -> None:
+    path = _write(tmp_path, MDL_TEXT)
+    model = load(path)
+    assert isinstance(model, AcousticModel)
+    model.save(path, binary=binary)
+    assert repr(load(path)) == repr(model)
+    assert load_nnet(path).info() == model.nnet.info()
+    assert load_transition_model(path).num_transition_ids == 6
+
+
+def test_a_bare_transition_model(tmp_path: Path) -> None:
+    path = _write(tmp_path, TRANSITIONS_TEXT)
+    assert load_transition_model(path).num_pdfs == 3
+    with pytest.raises(ModelFormatError, match="expected <Nnet3>, the file ends here"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("contents", "message"),
+    [
+        ("", "this file is empty"),
+        ("\n \n", r"expected <Nnet3> \(a raw network\) or <TransitionModel> \(an acoustic model\), the file ends here"),
+        (b"\0", "zero byte"),
+        (b"\0B", "the file ends here"),
+        (b"\x89PNG\r\n", "expected <Nnet3>"),
+        ("<NoOpComponent> <Dim> 3", r"this is a component, which nnet3\.components\.read reads"),
+        ("input-node name=input dim=3", "got 'input-node'"),
+        ("<Nnet3>" * 1000, "a token of more than 512 bytes"),
+    ],
+)
+def test_other_files(tmp_path: Path, contents: bytes | str, message: str) -> None:
+    path = _write(tmp_path, contents)
+    with pytest.raises(ModelFormatError, match=message) as raised:
+        load(path)
+    assert str(raised.value).startswith(str(path))
+
+
+def test_a_path_that_cannot_be_read(tmp_path: Path) -> None:
+    for path in (tmp_path / "no" / "model", tmp_path):
+        with pytest.raises(ModelFormatError, match="cannot read this file"):
+            load(path)
+
+
+def test_a_raw_network_has_no_transition_model(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match=r"this is a raw network, .*: give a \.mdl file"):
+        load_transition_model(_write(tmp_path, RAW_TEXT))
