@@ -18,6 +18,7 @@ from computation.changes import (
     MIDDLE,
     OUT,
     PROVIDE,
+    SPLICED,
     UPPER,
     Y_DERIV,
     Change,
@@ -115,6 +116,14 @@ CONTENTS = {
         with_fields(19, input_derivs=(Y,)),
         "it reads m5 and fills m5, which overlap",
     ),
+    "backprop in place over its output": (
+        with_fields(19, output=Y_DERIV, input_derivs=(Y_DERIV,)),
+        "it reads m9 and fills m9, which overlap",
+    ),
+    "the earliest of several": (
+        then(with_fields(SPLICED - 1, zeroed=False), with_fields(OUT - 1, zeroed=False)),
+        "c11: m3.AddRows(1, m1[2:5])\n  it reads m3, part of which is undefined",
+    ),
     "compressed": (put(ADD_OUT, cmd.CompressMatrix(Y, "sign")), "c15: m6 += m5\n  m5 is compressed there"),
     "not compressed": (put(ADD_OUT, cmd.DecompressMatrix(Y)), "m5 is not compressed there"),
     "compressed twice": (
@@ -146,8 +155,8 @@ ALLOWED = {
     ),
     "compressed for a while": then(put(19, cmd.DecompressMatrix(Y)), put(MARKER, cmd.CompressMatrix(Y, "bfloat16"))),
     "scatter to two columns of one row": then(
-        with_blocks(SubMatrix(1, 0, 6, 0, 1), SubMatrix(1, 0, 6, 1, 1), SubMatrix(HIDDEN, 0, 2, 0, 1)),
-        with_table("multi_tables", [(11, 3), (12, 3)], cmd.AddToRowsMulti(13, 9)),
+        with_blocks(SubMatrix(1, 0, 6, 0, 1), SubMatrix(1, 0, 6, 1, 1), SubMatrix(HIDDEN, 0, 4, 0, 1)),
+        with_table("multi_tables", [(11, 3), (12, 3), (12, 4), (11, 4)], cmd.AddToRowsMulti(13, 9)),
     ),
     "empty tables": with_table("multi_tables", [(-1, -1)] * 4, cmd.AddToRowsMulti(HIDDEN, 9)),
     "a command without a rule": put(ADD_OUT, type("Nothing", (cmd.Command,), {})()),

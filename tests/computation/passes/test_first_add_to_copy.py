@@ -11,6 +11,7 @@ from nnet3.computation.checker import check_computation
 from nnet3.computation.commands import Command
 from nnet3.computation.computation import IoInfo, NnetComputation
 from nnet3.computation.passes.first_add_to_copy import first_add_to_copy
+from nnet3.errors import ComputationCheckError
 
 X, OUT, FIRST, SECOND = (
     1,
@@ -78,6 +79,14 @@ def test_same_object_if_nothing_changes() -> None:
     assert first_add_to_copy(c) is c
     no_additions = _program(cmd.MatrixCopy(OUT, X))
     assert first_add_to_copy(no_additions) is no_additions
+
+
+def test_an_addition_to_something_undefined_is_not_hidden() -> None:
+    c = _program(cmd.MatrixCopy(OUT, X))
+    c.commands[1:4] = [cmd.AllocMatrix(OUT, zeroed=False), c.commands[2], cmd.MatrixAdd(OUT, X)]
+    with pytest.raises(ComputationCheckError, match="undefined"):
+        check_computation(c)
+    assert first_add_to_copy(c) is c
 
 
 def test_sums_that_live_through_a_loop_are_not_zero_in_every_round() -> None:

@@ -106,13 +106,10 @@ def _merge(analysis: Analysis, result: NnetComputation, numbers: Integers, edits
 def _still_there(analysis: Analysis, operand: Integers, numbers: Integers) -> bool:
     """Whether what each piece sees in this operand is unchanged after the last piece.
 
-    A piece may itself overwrite its output derivative in place, so its own command counts.
+    A piece may itself overwrite its output derivative in place, so its own command counts. Neighbours are in one
+    matrix, and since the last piece uses it, it is still allocated.
     """
-    last = numbers[-1]
-    matrix = np.array([analysis.computation.submatrices[s].matrix for s in operand])
-    dealloc = analysis.dealloc_command[matrix]
-    unchanged = analysis.next_write(operand, numbers) > last
-    return bool((unchanged & ((dealloc == -1) | (dealloc > last))).all())
+    return bool((analysis.next_write(operand, numbers) > numbers[-1]).all())
 
 
 def _are_neighbours(blocks: Integers) -> bool:
