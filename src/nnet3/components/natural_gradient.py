@@ -15,12 +15,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from nnet3.components.row_matrix import RowMatrix
+
 
 @dataclass(frozen=True)
 class Directions:
     """A preconditioned matrix X_hat = X - H W in factors, which is all that some products with it need."""
 
-    x: Tensor  # (rows, columns)
+    x: RowMatrix  # (rows, columns)
     has_ones: bool  # whether X is x with a column of ones appended
     projection: Tensor  # H = X W^T, (rows, rank)
     w: Tensor  # W transposed, (dim, rank), where dim is columns + has_ones
@@ -28,12 +30,12 @@ class Directions:
 
     def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
         """X_hat but for the column that belongs to the ones, that column (rows,), and the scale."""
-        columns = self.x.shape[1]
-        ones = self.x.new_ones(len(self.x))
+        x, columns = self.x.dense(), self.x.shape[1]
+        ones = x.new_ones(len(x))
         if self.w.shape[1] == 0:
-            return self.x, ones, torch.ones_like(self.norm)
-        x_hat = torch.addmm(self.x, self.projection, self.w[:columns].t(), alpha=-1)
-        norm_hat = _sum_of_squares(x_hat)
+            return x, ones, torch.ones_like(self.norm)
+        x_hat = torch.addmm(x, self.projection, self.w[:columns].t(), alpha=-1)
+        norm_hat = RowMatrix(x_hat).sum_of_squares()
         if self.has_ones:
             ones.addmv_(self.projection, self.w[columns], alpha=-1)
             norm_hat = norm_hat + ones.double().square().sum()
@@ -99,16 +101,18 @@ class OnlineNaturalGradient:
         """`precondition` for x with a column of ones appended: X_hat but for the last column, that one, the scale."""
         return self.directions(x, has_ones=True).matrix()
 
-    def directions(self, x: Tensor, *, has_ones: bool = False) -> Directions:
+    def directions(self, x: Tensor | RowMatrix, *, has_ones: bool = False) -> Directions:
         """The same in factors; if `has_ones`, for x with a column of ones appended."""
+        if isinstance(x, Tensor):
+            x = RowMatrix(x)
         rows, dim = x.shape[0], x.shape[1] + has_ones
-        norm = _sum_of_squares(x) + (rows if has_ones else 0)
+        norm = x.sum_of_squares() + (rows if has_ones else 0)
         if dim == 1 or rows == 0:
-            return Directions(x, has_ones, x.new_zeros(rows, 0), x.new_zeros(dim, 0), norm)
+            nothing = torch.zeros(rows + dim, 0, dtype=x.dtype, device=x.device)
+            return Directions(x, has_ones, nothing[:rows], nothing[rows:], norm)
+        self._w = self._w.to(x.device, x.dtype)
         if self._calls == 0:
             self._start(x, has_ones, norm)
-        elif self._w.dtype != x.dtype or self._w.device != x.device:
-            self._w = self._w.to(x)
         result = Directions(x, has_ones, self._project(x, has_ones), self._w, norm)
         if self._is_time_to_update:
             self._update(result)
@@ -119,13 +123,11 @@ class OnlineNaturalGradient:
     def _is_time_to_update(self) -> bool:
         return not self.frozen and (self._calls <= 10 or (self._calls - 10) % self.update_period == 0)
 
-    def _project(self, x: Tensor, has_ones: bool) -> Tensor:
+    def _project(self, x: RowMatrix, has_ones: bool) -> Tensor:
         """H = X W^T, (rows, rank)."""
-        if not has_ones:
-            return x @ self._w
-        return torch.addmm(self._w[-1], x, self._w[:-1])
+        return x.times(self._w[:-1]).add_(self._w[-1]) if has_ones else x.times(self._w)
 
-    def _start(self, x: Tensor, has_ones: bool, norm: Tensor) -> None:
+    def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor) -> None:
         """Begin with a fixed sparse basis, then learn from the first matrix itself (training.md 8.4)."""
         rows, dim = x.shape[0], x.shape[1] + has_ones
         rank = self.rank = min(self.rank, dim - 1)
@@ -135,7 +137,7 @@ class OnlineNaturalGradient:
         basis = torch.zeros(dim, rank, dtype=torch.float64)
         basis[column, column % rank] = torch.where(column < rank, 1.1, 1.0).double()
         basis /= basis.norm(dim=0)
-        self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x)
+        self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x.device, x.dtype)
         for _ in range(1 if rows <= rank else 3):
             self._update(Directions(x, has_ones, self._project(x, has_ones), self._w, norm))
 
@@ -154,7 +156,7 @@ class OnlineNaturalGradient:
 
         w = self._w.t().double()
         j = w.new_empty(rank, dim)
-        j[:, : x.shape[1]] = projection.t() @ x
+        j[:, : x.shape[1]] = x.left_times(projection.t())
         if directions.has_ones:
             j[:, -1] = projection.sum(0)
         k = (j @ j.t()).cpu()
@@ -185,7 +187,7 @@ class OnlineNaturalGradient:
         if spread or floored:
             basis = _orthonormal_rows(basis)
         self._rho, self._d = new_rho, new_d
-        self._w = (basis * new_e.sqrt().to(w.device)[:, None]).t().to(x, memory_format=torch.contiguous_format)
+        self._w = (basis * new_e.sqrt().to(w.device)[:, None]).t().to(x.dtype, memory_format=torch.contiguous_format)
 
     def _forgetting(self, rows: int) -> float:
         """eta, the weight of this minibatch in the estimate (training.md 8.2)."""
@@ -197,11 +199,6 @@ class OnlineNaturalGradient:
         """e (rank,)."""
         beta = rho * (1 + self.alpha) + self.alpha * float(d.sum()) / self._w.shape[0]
         return d / (beta + d)
-
-
-def _sum_of_squares(x: Tensor) -> Tensor:
-    """tr(X X^T) as a float64 scalar."""
-    return torch.linalg.vector_norm(x, dim=1).double().square().sum()
 
 
 def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

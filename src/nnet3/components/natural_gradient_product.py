@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.natural_gradient import Directions, OnlineNaturalGradient
+from nnet3.components.row_matrix import RowMatrix
 
 _LEAST_NORM = 0.01  # share of the squared norm that must be left: with less, factors would lose too much precision
 
@@ -14,7 +15,7 @@ def add_natural_gradient(
     weight: Tensor,
     bias: Tensor | None,
     rate: float,
-    x: Tensor,
+    x: Tensor | RowMatrix,
     preconditioner_in: OnlineNaturalGradient,
     y_deriv: Tensor,
     preconditioner_out: OnlineNaturalGradient,
@@ -26,7 +27,11 @@ def add_natural_gradient(
     """
     into = preconditioner_in.directions(x, has_ones=bias is not None)
     out = preconditioner_out.directions(y_deriv)
-    if len(x) >= max(weight.shape) and x.device.type == "cpu" and _add_in_factors(weight, bias, rate, into, out):
+    if (
+        len(y_deriv) >= max(weight.shape)
+        and y_deriv.device.type == "cpu"
+        and _add_in_factors(weight, bias, rate, into, out)
+    ):
         return
     x_hat, ones_hat, scale_in = into.matrix()
     g_hat, _, scale_out = out.matrix()
@@ -47,13 +52,14 @@ def _add_in_factors(weight: Tensor, bias: Tensor | None, rate: float, into: Dire
     rate *= float(into.scale(norm_in) * out.scale(norm_out))
     columns = weight.shape[1]
     h, k, v = into.projection, out.projection, out.w
+    g = out.x.dense()
     if bias is not None:
         h = torch.cat([h, h.new_ones(len(h), 1)], dim=1)
-    product = (h.t() @ out.x).t().addmm_(v, k.t() @ h, alpha=-1)  # G'^T [H 1]
+    product = (h.t() @ g).t().addmm_(v, k.t() @ h, alpha=-1)  # G'^T [H 1]
     of_h = product[:, : into.w.shape[1]]
-    weight.addmm_(out.x.t(), into.x, alpha=rate)
+    into.x.add_product(weight, g, rate)
     left = torch.cat([v, of_h], dim=1)
-    right = torch.cat([k.t() @ into.x, into.w[:columns].t()])
+    right = torch.cat([into.x.left_times(k.t()), into.w[:columns].t()])
     weight.addmm_(left, right, alpha=-rate)
     if bias is not None:
         bias.add_(product[:, -1], alpha=rate).addmv_(of_h, into.w[columns], alpha=-rate)

@@ -12,8 +12,10 @@ from torch import Tensor
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, read_matrix, read_number, write_matrix, write_vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.orthonormal import OrthonormalComponent
 from nnet3.components.registry import register
+from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import format_number, mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
 
@@ -248,15 +250,9 @@ class TdnnComponent(OrthonormalComponent):
 
     def _update_natural_gradient(self, x: Tensor, y_deriv: Tensor, indexes: TimeBlocks) -> None:
         """[W b] += lr s1 s2 G'^T X', with the rows of X = [x(t + o_0) ... x(t + o_K-1) 1] and of G preconditioned."""
-        spliced = x.new_zeros(len(y_deriv), self.linear_params.shape[1])
-        for block in indexes.blocks:
-            block.of_output(spliced)[:, self._part(block.offset)] = block.of_input(x)
-        if self.has_bias:
-            spliced, ones, scale_in = self.preconditioner_in.precondition_with_ones(spliced)
-        else:
-            spliced, scale_in = self.preconditioner_in.precondition(spliced)
-        y_deriv, scale_out = self.preconditioner_out.precondition(y_deriv)
-        rate = self.learning_rate * float(scale_in * scale_out)
-        self.linear_params.addmm_(y_deriv.t(), spliced, alpha=rate)
-        if self.has_bias:
-            self.bias_params.addmv_(y_deriv.t(), ones, alpha=rate)
+        spliced: RowMatrix = SplicedMatrix(x, indexes, len(self.time_offsets))
+        if spliced.shape[1] <= self.output_dim:
+            spliced = RowMatrix(spliced.dense())  # costs little and makes fewer, larger products
+        bias = self.bias_params if self.has_bias else None
+        preconditioners = (self.preconditioner_in, y_deriv, self.preconditioner_out)
+        add_natural_gradient(self.linear_params, bias, self.learning_rate, spliced, *preconditioners)

@@ -1,0 +1,80 @@
+"""A matrix that is only multiplied with others, so that it need not exist as one."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nnet3.components.time_blocks import TimeBlocks
+
+
+class RowMatrix:
+    """The matrix X (rows, columns) that a tensor holds."""
+
+    def __init__(self, x: Tensor):
+        self.x = x
+        self.shape: tuple[int, int] = (x.shape[0], x.shape[1])
+        self.dtype, self.device = x.dtype, x.device
+
+    def dense(self) -> Tensor:
+        return self.x
+
+    def times(self, w: Tensor) -> Tensor:
+        """X W, (rows, columns of W)."""
+        return self.x @ w
+
+    def left_times(self, a: Tensor) -> Tensor:
+        """A X, (rows of A, columns)."""
+        return a @ self.x
+
+    def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
+        """target += alpha G^T X, with G (rows, rows of the target)."""
+        target.addmm_(g.t(), self.x, alpha=alpha)
+
+    def sum_of_squares(self) -> Tensor:
+        """tr(X X^T), a float64 scalar."""
+        return _squared_norms(self.x).sum()
+
+
+class SplicedMatrix(RowMatrix):
+    """Row t holds the rows t + o of a tensor for each time offset o, side by side; zeros where there is no such row."""
+
+    def __init__(self, x: Tensor, blocks: TimeBlocks, num_offsets: int):
+        super().__init__(x)
+        self.blocks = blocks
+        self.shape = (blocks.num_output_rows, num_offsets * x.shape[1])
+
+    def _part(self, offset: int) -> slice:
+        return slice(offset * self.x.shape[1], (offset + 1) * self.x.shape[1])
+
+    def dense(self) -> Tensor:
+        result = self.x.new_zeros(self.shape)
+        for block in self.blocks.blocks:
+            block.of_output(result)[:, self._part(block.offset)] = block.of_input(self.x)
+        return result
+
+    def times(self, w: Tensor) -> Tensor:
+        result = self.x.new_zeros(self.shape[0], w.shape[1])
+        for block in self.blocks.blocks:
+            block.of_output(result).addmm_(block.of_input(self.x), w[self._part(block.offset)])
+        return result
+
+    def left_times(self, a: Tensor) -> Tensor:
+        result = self.x.new_zeros(a.shape[0], self.shape[1])
+        for block in self.blocks.blocks:
+            torch.mm(block.of_output(a.t()).t(), block.of_input(self.x), out=result[:, self._part(block.offset)])
+        return result
+
+    def add_product(self, target: Tensor, g: Tensor, alpha: float) -> None:
+        for block in self.blocks.blocks:
+            part = target[:, self._part(block.offset)]
+            part.addmm_(block.of_output(g).t(), block.of_input(self.x), alpha=alpha)
+
+    def sum_of_squares(self) -> Tensor:
+        of_row = _squared_norms(self.x).unsqueeze(1)
+        return torch.stack([block.of_input(of_row).sum() for block in self.blocks.blocks]).sum()
+
+
+def _squared_norms(x: Tensor) -> Tensor:
+    """Of each row, float64."""
+    return torch.linalg.vector_norm(x, dim=1).double().square()
