@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from nnet3.index import find_rows, format_cindexes
+from nnet3.index import find_rows, format_indexes
 
 Int32Array = np.ndarray
 
@@ -49,9 +49,21 @@ class ComputationGraph:
         return np.where(rows >= 0, rows + start, -1).astype(np.int32)
 
     def __str__(self) -> str:
-        listed = format_cindexes(self.node_names, self.node, self.indexes, max_items=200)
+        """A line for each node: the numbers of its cindexes, their indexes, and the nodes that they use."""
         edges = len(self.dependencies[1])
-        return f"{self.num_cindexes} cindexes, {edges} dependencies, {int(self.is_input.sum())} provided\n{listed}"
+        lines = [f"{self.num_cindexes} cindexes, {edges} dependencies, {int(self.is_input.sum())} provided"]
+        for number, name in enumerate(self.node_names):
+            start, end = int(self.first[number]), int(self.first[number + 1])
+            if start == end:
+                continue
+            line = f"{start}..{end - 1}: {name} {format_indexes(self.indexes[start:end], max_items=10)}"
+            used = self.slots[number][self.slots[number] >= 0]
+            if used.size:
+                line += f" uses {', '.join(self.node_names[source] for source in np.unique(self.node[used]))}"
+            if self.is_input[start:end].any():
+                line += " provided" if self.is_input[start:end].all() else " partly provided"
+            lines.append(line)
+        return "\n".join(lines)
 
 
 def sorted_distinct(slots: Int32Array) -> tuple[Int32Array, np.ndarray]:

@@ -23,7 +23,7 @@ from nnet3.compiler.node_rules import NodeRules
 from nnet3.compiler.request import ComputationRequest
 from nnet3.compiler.reverse_edges import ReverseEdges
 from nnet3.errors import RequestError
-from nnet3.index import CindexLookup, T, unique_rows
+from nnet3.index import CindexLookup, T, format_cindexes, unique_rows
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
@@ -38,6 +38,7 @@ class Computable(IntEnum):
     COMPUTABLE = 1
     NOT_COMPUTABLE = 2
     WILL_NOT_COMPUTE = 3
+
 
 _UNKNOWN, _COMPUTABLE, _NOT_COMPUTABLE, _WILL_NOT_COMPUTE = (int(state) for state in Computable)
 
@@ -87,6 +88,19 @@ class GraphBuilder:
     def outputs_computable(self) -> list[np.ndarray]:
         """For each requested output, which of its rows are computable."""
         return [self._state.values[ids] == _COMPUTABLE for ids in self.output_ids]
+
+    def __str__(self) -> str:
+        """The cindexes found so far in each of the four states."""
+        lines = [f"{len(self._node)} cindexes found in {self.num_hops} hops"]
+        for state in Computable:
+            ids = np.flatnonzero(self._state.values == state)
+            if ids.size == 0:
+                continue
+            indexes = self._indexes.values[ids]
+            order = np.lexsort((indexes[:, T], indexes[:, 0], indexes[:, 2], self._node.values[ids]))
+            listed = format_cindexes(self.rules.names, self._node.values[ids][order], indexes[order], max_items=20)
+            lines.append(f"{state.name.lower().replace('_', ' ')}: {listed}")
+        return "\n".join(lines)
 
     def prune(self) -> ComputationGraph:
         """The graph of what the computable outputs use, and of all that the request provides."""

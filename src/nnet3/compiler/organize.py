@@ -31,11 +31,22 @@ class Schedule:
     num_phases: int
 
     def __str__(self) -> str:
+        """A line for each step: its node, its rows, and what is done for them."""
         lines = [f"{len(self.steps)} steps in {self.num_phases} phases"]
         for number, (step, table) in enumerate(zip(self.steps, self.indexes, strict=True)):
             name = self.graph.node_names[step.node]
-            lines.append(f"step {number}: {step.kind.name.lower()} {name} {format_indexes(table, max_items=6)}")
+            what = _WHAT[step.kind].format(source=step.source)
+            lines.append(f"step {number}: {name} {format_indexes(table, max_items=6)} {what}")
         return "\n".join(lines)
+
+
+_WHAT = {
+    StepKind.INPUT: "provided",
+    StepKind.OUTPUT: "requested",
+    StepKind.COMPUTING: "computed from step {source}",
+    StepKind.COMPUTING_INPUT: "gathered",
+    StepKind.VIEW: "columns of step {source}",
+}
 
 
 def schedule(nnet: Nnet, request: ComputationRequest, graph: ComputationGraph) -> Schedule:

@@ -24,6 +24,9 @@ class InputNode(Node):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"{self.name}: input, dim {self.dim}"
+
 
 @dataclass(frozen=True)
 class DescriptorNode(Node):
@@ -36,6 +39,9 @@ class DescriptorNode(Node):
     def is_output(self) -> bool:  # type: ignore[override]
         return self.objective is not None
 
+    def __str__(self) -> str:
+        return f"{self.name}: {'output' if self.is_output else 'descriptor'} {self.descriptor}"
+
 
 @dataclass(frozen=True)
 class ComponentNode(Node):
@@ -47,6 +53,9 @@ class ComponentNode(Node):
     def input_name(self) -> str:
         return f"{self.name}_input"
 
+    def __str__(self) -> str:
+        return f"{self.name}: component {self.component} applied to {self.input_name}"
+
 
 @dataclass(frozen=True)
 class DimRangeNode(Node):
@@ -55,6 +64,9 @@ class DimRangeNode(Node):
     source: str
     dim_offset: int
     dim: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: columns {self.dim_offset} to {self.dim_offset + self.dim - 1} of {self.source}"
 
 
 def config_line(node: Node, hidden_input: DescriptorNode | None = None, dims: str = "") -> str:
