@@ -60,7 +60,8 @@ def _fill(template: str, values: np.ndarray) -> str:
 
 def _digits_of_float32(values: np.ndarray) -> np.ndarray:
     """How many significant digits each value needs (6 to 9); too few only where `_fill` notices."""
-    size = np.abs(values.astype(np.float64))
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which damaged files have
+        size = np.abs(values.astype(np.float64))
     ordinary = np.isfinite(size) & (size > 0)
     size[~ordinary] = 1
     exponent = np.floor(np.log10(size))

@@ -6,6 +6,7 @@ every failure is a ModelFormatError that says where.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
@@ -30,6 +31,7 @@ _OPEN = re.compile(rb"\s*(\[?)")
 _SPACE = re.compile(rb"\s*")
 _FLOAT_OF_TAG: dict[str, np.dtype] = {"F": np.dtype("<f4"), "D": np.dtype("<f8")}
 _COMPRESSED_TAGS = ("CM", "CM2", "CM3")
+_MOST_REAL = float(np.finfo(np.float32).max)
 _REAL_OF_SIZE = {4: struct.Struct("<f"), 8: struct.Struct("<d")}
 
 
@@ -234,14 +236,22 @@ class Reader:
         return value
 
     def real(self) -> float:
-        """A float32 or float64, whichever stands here."""
-        if not self.binary:
-            match = self._word()
-            value = parse_real(match.group(1))
-            if value is None:
-                raise self._not_a(match, "a number")
-            self._consume(match)
-            return value
+        """A float32 or float64, whichever stands here; even the latter must be in the range of the former."""
+        start = self.position
+        value = self._binary_real() if self.binary else self._text_real()
+        if _MOST_REAL < abs(value) < math.inf:
+            raise self.error_at(start, f"{value:g} does not fit float32")
+        return value
+
+    def _text_real(self) -> float:
+        match = self._word()
+        value = parse_real(match.group(1))
+        if value is None:
+            raise self._not_a(match, "a number")
+        self._consume(match)
+        return value
+
+    def _binary_real(self) -> float:
         self.need(1, "a number")
         size = self.data[self.position]
         if size not in _REAL_OF_SIZE:
