@@ -1,4 +1,4 @@
-"""Runs the Python blocks of a Markdown page as one doctest session."""
+"""Runs the Python blocks of a Markdown page in order: plain code as it is, `>>>` lines with what they must print."""
 
 from __future__ import annotations
 
@@ -11,31 +11,26 @@ import numpy as np
 import torch
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-_FENCE = re.compile(r"^```(\w*)$")
+_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def run_page(name: str) -> int:
     """Assert that every `>>>` of the page prints what the page says; returns how many there are."""
     path = DOCS / name
-    test = doctest.DocTestParser().get_doctest(_code_of(path.read_text()), {}, name, str(path), 0)
-    failures = io.StringIO()
+    text = path.read_text()
+    names: dict[str, object] = {"__name__": "__main__"}
+    parser, runner, failures = doctest.DocTestParser(), doctest.DocTestRunner(), io.StringIO()
     try:
         with np.printoptions():  # what the page sets stays with the page
-            result = doctest.DocTestRunner().run(test, out=failures.write)
+            for block in _BLOCK.finditer(text):
+                line = text.count("\n", 0, block.start(1))
+                if not block[1].startswith(">>>"):
+                    exec(compile("\n" * line + block[1], str(path), "exec"), names)
+                    continue
+                test = parser.get_doctest(block[1], names, name, str(path), line)
+                runner.run(test, out=failures.write, clear_globs=False)
+                names.update(test.globs)
     finally:
         torch.set_printoptions(profile="default")
-    assert result.failed == 0, failures.getvalue()
-    return result.attempted
-
-
-def _code_of(text: str) -> str:
-    """The page with every line outside of Python blocks emptied, so that line numbers stay."""
-    lines, inside = [], False
-    for line in text.splitlines():
-        fence = _FENCE.match(line)
-        if fence:
-            inside = not inside and fence[1] == "python"
-            lines.append("")
-        else:
-            lines.append(line if inside else "")
-    return "\n".join(lines) + "\n"
+    assert runner.failures == 0, failures.getvalue()
+    return runner.tries
