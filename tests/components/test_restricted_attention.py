@@ -173,6 +173,7 @@ def test_bad_configs(config: str, message: str) -> None:
     [
         ("<KeyDim> 3", "<KeyDim> 0", "<KeyDim> must be >= 1"),
         ("<NumLeftInputsRequired> 2", "<NumLeftInputsRequired> 3", "num-left-inputs-required must be <= 2"),
+        ("<TimeStride> 1", "<TimeStride> 2147483647", "not 4 inputs over 8589934588 frames"),
         ("<KeyScale> 0.5", "<KeyScale> 0", "<KeyScale> must be > 0"),
         ("<EntropyStats>  [ ]", "<EntropyStats>  [ 1 2 ]", "must be of sizes 1 and (1, 4), or empty"),
     ],

@@ -141,6 +141,8 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
         (EXTRACTION, "", "'input-dim=' is missing"),
         (EXTRACTION, "input-dim=3 input-period=2 output-period=3", "a multiple of input-period (2)"),
         (EXTRACTION, "input-dim=3 output-period=0", "'output-period' must be >= 1"),
+        (EXTRACTION, "input-dim=3 output-period=100001", "100000 inputs over 16777216 frames at most, not 100001"),
+        (POOLING, "input-dim=3 left-context=0 right-context=100000", "not 100001 inputs over 100001 frames"),
         (POOLING, "input-dim=3 right-context=1", "'left-context=' is missing"),
         (POOLING, "input-dim=3 left-context=0 right-context=0", "must not both be 0"),
         (POOLING, "input-dim=3 left-context=0 right-context=3 input-period=2", "right-context must be a multiple of"),
@@ -159,6 +161,7 @@ def test_bad_configs(type_name: str, config: str, message: str) -> None:
     ("type_name", "config", "old", "new", "message"),
     [
         (EXTRACTION, "input-dim=3", "<InputPeriod> 1", "<InputPeriod> 2", "<OutputPeriod> must be a multiple"),
+        (EXTRACTION, "input-dim=3", "<OutputPeriod> 1", "<OutputPeriod> 2147483647", "not 2147483647 inputs over"),
         (POOLING, "input-dim=3 left-context=1 right-context=1", "<InputPeriod> 1", "<InputPeriod> 3", "a multiple of"),
         (POOLING, "input-dim=3 left-context=1 right-context=1", "<InputDim> 3", "<InputDim> 0", "must be >= 1"),
     ],

@@ -79,6 +79,12 @@ def test_stored_contexts_are_ignored() -> None:
     assert b"<LeftContext> 3 <RightContext> 0 " in _bytes(model, binary=False)
 
 
+def test_a_context_that_cannot_be_found_is_missed_only_when_asked_for() -> None:
+    model = _read(change(MDL_TEXT, "component=aff.c input=input", "component=aff.c input=Round(input, 65536)"))
+    with pytest.raises(NetworkError, match="repeats after 65536 frames only: the context cannot be found beyond 1000"):
+        _ = model.left_context
+
+
 def test_info_begins_with_dimensions_and_priors() -> None:
     model = _read(MDL_TEXT)
     assert model.info() == (

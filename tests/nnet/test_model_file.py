@@ -133,7 +133,7 @@ BAD_TEXTS = [
     ("input-node name=input dim=2", "input-node name=ïnput dim=2", "line 2, column 17: 'ïnput' is not a valid name"),
     ("objective=quadratic", "objective=cubic", "line 4, column 45: output-node 'output': objective must be"),
     ("output-node", "# output-node", "final.raw: line 1, column 1: the network has no output-node"),
-    ("<NumComponents> 1", "<NumComponents> -1", "line 6, column 17: the number of components must be in 0 .. 99999, got"),
+    ("<NumComponents> 1", "<NumComponents> -1", "line 6, column 17: the number of components must be in 0 .. 99999"),
     ("<NumComponents> 1", "<NumComponents> 100000", "the number of components must be in 0 .. 99999"),
     ("<NumComponents> 1", "<NumComponents> 2", "expected <ComponentName>, got '</Nnet3>'"),
     ("<NumComponents> 1", "<NumComponents> 0", "expected </Nnet3>, got '<ComponentName>'"),

@@ -16,6 +16,20 @@ if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
+_MOST_INPUTS = 100_000  # of one output; x-vectors have 10001
+_MOST_FRAMES = 1 << 24
+
+
+def too_wide(num_inputs: int, num_frames: int) -> str:
+    """What is wrong when an output looks at `num_inputs` inputs within `num_frames`, "" if nothing.
+
+    Room is taken for each of them, so a damaged file must not ask for any number.
+    """
+    if num_inputs > _MOST_INPUTS or num_frames > _MOST_FRAMES:
+        wide = f"{num_inputs} inputs over {num_frames} frames"
+        return f"an output may look at {_MOST_INPUTS} inputs over {_MOST_FRAMES} frames at most, not {wide}"
+    return ""
+
 
 def read_integer(reader: Reader, what: str, minimum: int = 1) -> int:
     """An int32 that must not be less than `minimum`."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number
+from nnet3.components.fields import read_integer, read_number, too_wide
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
 
@@ -55,6 +55,9 @@ class AttentionSizes:
         """A config key and what is wrong with its value, if anything is."""
         if self.context_dim == 1:
             return "num-left-inputs", "num-left-inputs and num-right-inputs must not both be 0"
+        wide = too_wide(self.context_dim, self.context_dim * self.time_stride)
+        if wide:
+            return "num-left-inputs", wide
         for side, required, most in (
             ("left", self.num_left_required, self.num_left),
             ("right", self.num_right_required, self.num_right),

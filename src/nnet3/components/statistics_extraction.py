@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer
+from nnet3.components.fields import read_integer, too_wide
 from nnet3.components.registry import register
 from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups
 from nnet3.index import T, find_rows
@@ -68,6 +68,9 @@ class StatisticsExtractionComponent(Component):
         if output_period % input_period:
             message = f"'output-period' must be a multiple of input-period ({input_period}), got {output_period}"
             raise line.error(message, "output-period")
+        wide = too_wide(output_period // input_period, output_period)
+        if wide:
+            raise line.error(wide, "output-period")
         return cls(input_dim, input_period, output_period, line.boolean("include-variance", True))
 
     @classmethod
@@ -78,6 +81,9 @@ class StatisticsExtractionComponent(Component):
             sizes.append(read_integer(reader, token))
         if sizes[2] % sizes[1]:
             raise reader.error(f"<OutputPeriod> must be a multiple of <InputPeriod> ({sizes[1]}), got {sizes[2]}")
+        wide = too_wide(sizes[2] // sizes[1], sizes[2])
+        if wide:
+            raise reader.error(wide)
         reader.expect("<IncludeVarinance>")
         component = cls(sizes[0], sizes[1], sizes[2], reader.boolean())
         reader.expect("</StatisticsExtractionComponent>")

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number
+from nnet3.components.fields import read_integer, read_number, too_wide
 from nnet3.components.registry import register
 from nnet3.components.statistics_extraction import StatisticsIndexes, statistics_indexes
 from nnet3.index import T
@@ -102,6 +102,10 @@ class StatisticsPoolingComponent(Component):
                 return key, f"{key} must be a multiple of input-period ({self.input_period}), got {context}"
         if self.left_context + self.right_context == 0:
             return "left-context", "left-context and right-context must not both be 0"
+        num_frames = self.left_context + self.right_context + 1
+        wide = too_wide((num_frames - 1) // self.input_period + 1, num_frames)
+        if wide:
+            return "right-context", wide
         if self.output_stddevs and self.input_dim % 2 == 0:
             return "input-dim", f"with output-stddevs, input-dim - 1 must be even, got {self.input_dim - 1}"
         if self.output_dim == 0:

@@ -32,8 +32,9 @@ def summarize_vector(vector: Tensor | np.ndarray) -> str:
     ordered = np.sort(values)
     shown = [_element(ordered[(values.size - 1) * q // 100]) for q in _PERCENTILES]
     parts = (",".join(shown[:4]), ",".join(shown[4:9]), ",".join(shown[9:]))
-    mean = values.mean()
-    stddev = np.sqrt(max(0.0, float((values * values).mean() - mean * mean)))
+    with np.errstate(invalid="ignore", over="ignore"):  # of infinite values, or squared ones
+        mean = values.mean()
+        stddev = np.sqrt(max(0.0, float((values * values).mean() - mean * mean)))
     return (
         f"[percentiles(0,1,2,5 10,20,50,80,90 95,98,99,100)=({' '.join(parts)}), "
         f"mean={format_number(mean, 3)}, stddev={format_number(stddev, 3)}]"

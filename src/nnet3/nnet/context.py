@@ -18,12 +18,18 @@ from nnet3.schedule import DirectedGraph, strongly_connected_components
 
 _FIRST_WINDOW, _LAST_WINDOW = 40, 800
 _MAX_X = 4096  # distinct x values that one node may be asked for
+_MAX_MODULUS = 1000  # there is a trial for each time within it
 
 _Place = tuple[int, int]  # node number, x
 
 
 def compute_context(parts: NetworkParts) -> tuple[int, int]:
     """(left, right) context. Raises NetworkError if no window up to 640 frames makes an output computable."""
+    if parts.modulus > _MAX_MODULUS:
+        raise NetworkError(
+            f"the structure of the network repeats after {parts.modulus} frames only: the context cannot be found "
+            f"beyond {_MAX_MODULUS}"
+        )
     window = _FIRST_WINDOW
     while window < _LAST_WINDOW:
         trials = [_trial(parts, shift, window) for shift in range(parts.modulus + 1)]
