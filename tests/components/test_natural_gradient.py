@@ -298,7 +298,9 @@ def _expected_change(x: Tensor, g: Tensor, into: OnlineNaturalGradient, out: Onl
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize(("rows", "input_dim", "output_dim"), [(60, 20, 15), (60, 60, 2), (60, 20, 1), (30, 40, 50)])
+@pytest.mark.parametrize(
+    ("rows", "input_dim", "output_dim"), [(60, 20, 15), (60, 60, 2), (60, 9, 40), (60, 20, 1), (30, 40, 50)]
+)
 def test_product_is_that_of_the_matrices(dtype: torch.dtype, rows: int, input_dim: int, output_dim: int) -> None:
     pairs = [(OnlineNaturalGradient(7), OnlineNaturalGradient(5)) for _ in range(2)]
     weight, bias = torch.ones(output_dim, input_dim, dtype=dtype), torch.ones(output_dim, dtype=dtype)
