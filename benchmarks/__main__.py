@@ -1,0 +1,12 @@
+"""All benchmarks, one after another: `make bench`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+BENCHMARKS = ("tdnnf", "natural_gradient", "model_files")
+
+if __name__ == "__main__":
+    failed = [name for name in BENCHMARKS if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"]).returncode]
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
