@@ -59,7 +59,7 @@ def schedule(nnet: Nnet, request: ComputationRequest, graph: ComputationGraph) -
         raise _cycle_error(graph, error) from None
     source_of_item = np.full(graph.num_cindexes, NO_ITEM, np.int32)
     for number, node in enumerate(nnet.nodes):
-        if isinstance(node, DimRangeNode):
+        if isinstance(node, DimRangeNode) and graph.first[number] < graph.first[number + 1]:
             source_of_item[graph.first[number] : graph.first[number + 1]] = graph.slots[number][:, 0]
     arranger = _RowArranger(nnet, graph)
     steps = make_steps(

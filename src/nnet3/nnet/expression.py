@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 
 from nnet3.errors import ConfigError, Span
-from nnet3.text import did_you_mean, is_valid_name
+from nnet3.text import did_you_mean, is_valid_name, read_number
 
 KEYWORDS = ("Append", "Sum", "Failover", "IfDefined", "Offset", "Switch", "Scale", "Const", "Round", "ReplaceIndex")
 _TOKEN = re.compile(r"[(),]|[^\s(),]+")
@@ -155,7 +155,7 @@ class _Parser:
 
     def _integer(self, wanted: str, minimum: int | None = None) -> int:
         token = self.next(f"{wanted} (an integer)")
-        if not re.fullmatch(r"[+-]?\d+", token.text) or abs(int(token.text)) >= _INT32 // 2:
+        if not re.fullmatch(r"[+-]?[0-9]+", token.text) or abs(int(token.text)) >= _INT32 // 2:
             raise ConfigError(f"expected {wanted} (an integer below 2^30), got '{token.text}'", token.span)
         value = int(token.text)
         if minimum is not None and value < minimum:
@@ -165,7 +165,7 @@ class _Parser:
     def _number(self, wanted: str) -> float:
         token = self.next(f"{wanted} (a number)")
         try:
-            value = float(token.text)
+            value = read_number(token.text)
         except ValueError:
             raise ConfigError(f"expected {wanted} (a number), got '{token.text}'", token.span) from None
         if not math.isfinite(value):

@@ -21,7 +21,17 @@ class _Pending:
     scale: float | None = None
 
     def under(self, operator: Expression) -> _Pending:
-        return replace(self, operators=(*self.operators, operator))
+        """Neighbouring offsets become one, and an offset of zero none."""
+        outer = self.operators
+        if operator.kind == "Offset":
+            t_offset, x_offset = operator.numbers
+            if outer and outer[-1].kind == "Offset":
+                t_offset, x_offset = t_offset + outer[-1].numbers[0], x_offset + outer[-1].numbers[1]
+                outer = outer[:-1]
+            if not (t_offset or x_offset):
+                return replace(self, operators=outer)
+            operator = replace(operator, numbers=(t_offset, x_offset))
+        return replace(self, operators=(*outer, operator))
 
     def scaled(self, factor: float) -> _Pending:
         return replace(self, scale=factor * (1.0 if self.scale is None else self.scale))
@@ -113,7 +123,7 @@ def _const(expression: Expression, pending: _Pending) -> Const:
 
 
 def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
-    """The leaf (a node, or a Switch of several) inside the pending operators, with neighbouring offsets merged."""
+    """The leaf (a node, or a Switch of several) inside the pending operators."""
     if leaf.kind == "Switch":
         if pending.scale is not None:
             raise ConfigError("Scale cannot be applied to Switch: scale its arguments instead", leaf.span)
@@ -137,9 +147,7 @@ def _to_forwarding(expression: Expression) -> ForwardingDescriptor:
 
 def _wrap_offset(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:
     t_offset, x_offset = (int(number) for number in operator.numbers)
-    if isinstance(source, Offset):
-        t_offset, x_offset, source = t_offset + source.t_offset, x_offset + source.x_offset, source.source
-    return Offset(source, t_offset, x_offset) if t_offset or x_offset else source
+    return Offset(source, t_offset, x_offset)
 
 
 def _wrap_round(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:

@@ -1,6 +1,21 @@
 """Config text: lines of key=value pairs with spans, and "did you mean"."""
 
-from nnet3.text.config_line import ConfigLine, ConfigValue, is_valid_name, parse_config_line, read_config_lines
+from nnet3.text.config_line import (
+    ConfigLine,
+    ConfigValue,
+    is_valid_name,
+    parse_config_line,
+    read_config_lines,
+    read_number,
+)
 from nnet3.text.suggest import did_you_mean
 
-__all__ = ["ConfigLine", "ConfigValue", "did_you_mean", "is_valid_name", "parse_config_line", "read_config_lines"]
+__all__ = [
+    "ConfigLine",
+    "ConfigValue",
+    "did_you_mean",
+    "is_valid_name",
+    "parse_config_line",
+    "read_config_lines",
+    "read_number",
+]

@@ -13,7 +13,7 @@ from nnet3.errors import ConfigError, Span
 from nnet3.text.suggest import did_you_mean
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-_INTEGER = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _INT32_MAX = 2**31 - 1
 _REQUIRED: object = object()
 
@@ -21,6 +21,13 @@ _REQUIRED: object = object()
 def is_valid_name(word: str) -> bool:
     """Whether `word` can name a node, a component or a key: a letter or `_`, then letters, digits, `_`, `-`, `.`."""
     return _NAME.fullmatch(word) is not None
+
+
+def read_number(text: str) -> float:
+    """The number, infinity or NaN that a text is as a whole. Raises ValueError; Python's `1_000` is not one."""
+    if "_" in text or not text.isascii():
+        raise ValueError(f"not a number: '{text}'")
+    return float(text)
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class ConfigLine:
         if text is None:
             return default  # type: ignore[return-value]
         try:
-            value = float(text)
+            value = read_number(text)
         except ValueError:
             raise self.error(f"'{key}' must be a number, got '{text}'", key) from None
         if not math.isfinite(value):
