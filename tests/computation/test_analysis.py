@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from call_count import count_calls
 from computation.programs import loop, recurrence, training_step
@@ -129,6 +129,7 @@ def _variable_of_each_element(analysis: Analysis, matrix: int) -> np.ndarray:
     return variable
 
 
+@settings(max_examples=30)
 @given(programs())
 def test_events_agree_with_a_look_at_every_element(computation: NnetComputation) -> None:
     for matrix in range(1, len(computation.matrices)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from hypothesis import given
+from hypothesis import given, settings
 
 from computation.programs import command_types, run
 from computation.random_programs import ProgramWriter, programs
@@ -15,6 +15,7 @@ from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.consolidate_updates import consolidate_updates
 
 
+@settings(max_examples=60)
 @given(programs())
 def test_random_programs_are_valid(computation: NnetComputation) -> None:
     check_computation(computation)

@@ -17,7 +17,7 @@ from nnet3.errors import ComputationCheckError, Nnet3Error
 
 
 @pytest.mark.parametrize("one", PIPELINE, ids=[p.name for p in PIPELINE])
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(computation=programs())
 def test_every_pass_keeps_results_and_is_done_after_once(one: Pass, computation: NnetComputation) -> None:
     before = str(computation)
@@ -28,6 +28,7 @@ def test_every_pass_keeps_results_and_is_done_after_once(one: Pass, computation:
     assert one.function(result) is result
 
 
+@settings(max_examples=60)
 @given(programs())
 def test_all_passes_together(computation: NnetComputation) -> None:
     result = optimize(computation, check_between=True)
