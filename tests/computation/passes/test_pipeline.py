@@ -54,6 +54,7 @@ def test_the_order() -> None:
     assert [p.name for p in PIPELINE] == [
         "consolidate_updates",
         "first_add_to_copy",
+        "share_copies",
         "remove_unneeded_zeroing",
         "move_sizing",
         "remove_noops",
@@ -83,6 +84,7 @@ def test_dump() -> None:
         ("", 0),
         ("consolidate_updates", 0),
         ("first_add_to_copy", 1),
+        ("share_copies", 1),
         ("remove_unneeded_zeroing", 1),
         ("remove_noops", 1),
     ]

@@ -12,6 +12,7 @@ from nnet3.computation.passes.first_add_to_copy import first_add_to_copy
 from nnet3.computation.passes.move_sizing import move_sizing
 from nnet3.computation.passes.remove_noops import remove_noops
 from nnet3.computation.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
+from nnet3.computation.passes.share_copies import share_copies
 from nnet3.errors import ComputationCheckError, Nnet3Error
 from nnet3.text.suggest import did_you_mean
 
@@ -27,6 +28,7 @@ class Pass:
 PIPELINE = (
     Pass("consolidate_updates", consolidate_updates),  # changes what natural gradient sees: part of the semantics
     Pass("first_add_to_copy", first_add_to_copy),  # before the zeroing that it makes unneeded is removed
+    Pass("share_copies", share_copies),  # after additions have become copies
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
     Pass("remove_noops", remove_noops),
