@@ -28,7 +28,7 @@ from nnet3.index import CindexLookup, T, format_cindexes, unique_rows
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
 
-_MAX_FRAMES_BEYOND = 10_000  # how far past the request's times a recursion may run that its inputs never stop
+_MAX_BEYOND = 10_000  # how far past the request's t and x a recursion may run that its inputs never stop
 
 
 class Computable(IntEnum):
@@ -51,9 +51,10 @@ class GraphBuilder:
         self.request = request
         ios = (*request.inputs, *request.outputs)
         n_values = np.unique(np.concatenate([io.indexes[:, 0] for io in ios]))
-        times = np.concatenate([io.indexes[:, T] for io in ios])
-        spread = int(times.max()) - int(times.min())
-        self._t_limits = int(times.min()) - spread - _MAX_FRAMES_BEYOND, int(times.max()) + spread + _MAX_FRAMES_BEYOND
+        low = np.min([io.indexes.min(axis=0) for io in ios], axis=0).astype(np.int64)
+        high = np.max([io.indexes.max(axis=0) for io in ios], axis=0).astype(np.int64)
+        beyond = high - low + _MAX_BEYOND
+        self._limits = low - beyond, high + beyond  # of n, t and x
         self._lookup = [CindexLookup(n_values) for _ in nnet.nodes]
         self._node, self._indexes = GrowingArray(np.int32), GrowingArray(np.int32, width=3)
         self._state, self._is_input = GrowingArray(np.int8), GrowingArray(np.bool_)
@@ -165,8 +166,8 @@ class GraphBuilder:
         usable = self._usable_count.values[frontier] > 0
         self._state.values[frontier[~usable]] = _WILL_NOT_COMPUTE
         frontier = frontier[usable]
-        times = self._indexes.values[frontier, T]
-        if times.size and (times.min() < self._t_limits[0] or times.max() > self._t_limits[1]):
+        indexes = self._indexes.values[frontier]
+        if ((indexes < self._limits[0]) | (indexes > self._limits[1])).any():
             self._complain_endless(frontier)
         before = len(self._node)
         users, used = [], []
@@ -203,8 +204,8 @@ class GraphBuilder:
     def _complain_endless(self, frontier: np.ndarray) -> None:
         names = sorted({self.rules.names[node] for node in self._node.values[frontier].tolist()})
         raise RequestError(
-            f"the recurrence through {', '.join(repr(name) for name in names)} never ends: it stays computable "
-            f"{_MAX_FRAMES_BEYOND} frames past all inputs (a recurrent node must also need an input)"
+            f"the recurrence through {', '.join(repr(name) for name in names)} never ends: it goes on "
+            f"{_MAX_BEYOND} steps of t or x past all inputs (a recurrent node must also need an input)"
         )
 
     # ---- usable counts ----

@@ -34,11 +34,13 @@ def apply_config(
         else:
             draft.new_lines.append(line)
             draft.claim_name(line)
-    kept = _kept_nodes(old, draft.taken)
+    kept = _kept_nodes(old, {_name(line) for line in draft.new_lines})
     for node in kept:
         if node.name in draft.taken:
             owner = draft.taken[node.name]
-            raise owner.error(f"the name '{node.name}' is taken by the hidden input of an existing node", "name")
+            hidden = isinstance(node, DescriptorNode) and not node.is_output
+            what = "the hidden input of an existing node" if hidden else "an existing node"
+            raise owner.error(f"the name '{node.name}' is taken by {what}", "name")
     parts = NetworkParts((*kept, *(node for line in draft.new_lines for node in _make_nodes(line))), draft.components)
     _check(parts)
     return parts, orphan_warnings(parts)
@@ -90,7 +92,7 @@ def _name(line: ConfigLine) -> str:
     return name
 
 
-def _kept_nodes(old: NetworkParts, replaced: dict[str, ConfigLine]) -> list[Node]:
+def _kept_nodes(old: NetworkParts, replaced: set[str]) -> list[Node]:
     """Old nodes that the new text does not replace; a component node goes together with its hidden input."""
     kept: list[Node] = []
     for number, node in enumerate(old.nodes):

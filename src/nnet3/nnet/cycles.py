@@ -18,14 +18,18 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode
 from nnet3.nnet.parts import NetworkParts
 from nnet3.schedule import DirectedGraph, strongly_connected_components
 
-_X_UNIT = 2**31  # an offset (t, x) counts as t * _X_UNIT + x, so that any move in t outweighs moves in x
+_UNIT = 2**31
+_ORDERS = ((_UNIT, 1), (_UNIT, -1), (1, _UNIT), (1, -_UNIT))
+"""Ways to count a move (t, x) as one number: along t first and then x, or along x first and then t, with either sign.
+
+If in one of them (or its negative) all cycles count as positive, no walk round several of them stands still."""
 
 
 @dataclass(frozen=True)
 class _Arc:
     user: int
     source: int
-    offset: int
+    offset: tuple[int, int]  # t, x
 
 
 def check_cycles_move(parts: NetworkParts) -> None:
@@ -40,13 +44,13 @@ def check_cycles_move(parts: NetworkParts) -> None:
         if component_of_node[arc.user] == component_of_node[arc.source]:
             by_component.setdefault(int(component_of_node[arc.user]), []).append(arc)
     for cycle_arcs in by_component.values():
-        if not (_all_cycles_positive(cycle_arcs, 1) or _all_cycles_positive(cycle_arcs, -1)):
+        if not _all_cycles_move(cycle_arcs):
             _complain(parts, cycle_arcs)
 
 
 def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
-    standing = [arc for arc in arcs if arc.offset == 0]
-    shown = standing if not _all_cycles_positive(standing, 1) else arcs
+    standing = [arc for arc in arcs if arc.offset == (0, 0)]
+    shown = arcs if _all_cycles_move(standing) else standing
     path = _some_cycle(shown)
     nodes = [parts.nodes[number] for number in path]
     names = [node.name for node in nodes if not (isinstance(node, DescriptorNode) and not node.is_output)]
@@ -63,7 +67,7 @@ def _arcs_of(parts: NetworkParts, number: int) -> list[_Arc]:
     if isinstance(node, DescriptorNode):
         return _descriptor_arcs(parts, number, node.descriptor)
     if isinstance(node, DimRangeNode):
-        return [_Arc(number, parts.node_number[node.source], 0)]
+        return [_Arc(number, parts.node_number[node.source], (0, 0))]
     if isinstance(node, ComponentNode):
         return [_Arc(number, number - 1, offset) for offset in _component_offsets(parts, node)]
     return []
@@ -79,33 +83,37 @@ def _descriptor_arcs(parts: NetworkParts, number: int, descriptor: Descriptor) -
     return arcs
 
 
-def _constant_offset(forward: ForwardingDescriptor) -> int | None:
-    """The offset if it is the same for every index, else None."""
+def _constant_offset(forward: ForwardingDescriptor) -> tuple[int, int] | None:
+    """The offset (t, x) if it is the same for every index, else None."""
     if isinstance(forward, NodeReference):
-        return 0
+        return 0, 0
     if isinstance(forward, Offset):
         inner = _constant_offset(forward.source)
-        return None if inner is None else inner + forward.t_offset * _X_UNIT + forward.x_offset
+        return None if inner is None else (inner[0] + forward.t_offset, inner[1] + forward.x_offset)
     return None
 
 
-def _component_offsets(parts: NetworkParts, node: ComponentNode) -> list[int]:
+def _component_offsets(parts: NetworkParts, node: ComponentNode) -> list[tuple[int, int]]:
     """Offsets at which the component looks at its input, as far as they do not depend on the index."""
     probes = np.array([[0, t, x] for t, x in ((0, 0), (1, 0), (7, 1), (-3, 2))], np.int32)
     wanted = parts.component(node).wanted_inputs(probes).astype(np.int64) - probes[:, np.newaxis, :]
     same = (wanted == wanted[:1]).all(axis=(0, 2))
-    return [int(offset[1]) * _X_UNIT + int(offset[2]) for offset in wanted[0][same]]
+    return [(int(offset[1]), int(offset[2])) for offset in wanted[0][same]]
 
 
-def _all_cycles_positive(arcs: list[_Arc], sign: int) -> bool:
-    """Whether sign * (sum of offsets) > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each."""
+def _all_cycles_move(arcs: list[_Arc]) -> bool:
+    return any(_all_cycles_positive(arcs, sign * t, sign * x) for t, x in _ORDERS for sign in (1, -1))
+
+
+def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool:
+    """Whether the weighted offsets sum to > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each."""
     nodes = {arc.user for arc in arcs} | {arc.source for arc in arcs}
     stretch = len(nodes) + 1
     distance = dict.fromkeys(nodes, 0)
     for _ in range(len(nodes) + 1):
         changed = False
         for arc in arcs:
-            reach = distance[arc.user] + sign * arc.offset * stretch - 1
+            reach = distance[arc.user] + (t_weight * arc.offset[0] + x_weight * arc.offset[1]) * stretch - 1
             if reach < distance[arc.source]:
                 distance[arc.source] = reach
                 changed = True
