@@ -1,0 +1,121 @@
+"""What the copy tools do to a model between reading and writing it, in Kaldi's order (config.md 11.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from nnet3.components import Component
+from nnet3.components.batch_norm import BatchNormComponent
+from nnet3.components.block_affine import BlockAffineComponent
+from nnet3.components.repeated_affine import RepeatedAffineComponent
+from nnet3.nnet.acoustic_model import AcousticModel
+from nnet3.nnet.collapse import CollapseOptions, prepare_for_test
+from nnet3.nnet.edits import apply_edits
+from nnet3.nnet.network import Nnet
+
+
+@dataclass(frozen=True)
+class ConfigText:
+    """A text and where it comes from, for messages."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class CopyOptions:
+    """All operations are off by default, except that a raw network's batch-norm is put in training mode.
+
+    `edits` are texts applied in order (Kaldi: that of --edits-config, then that of --edits). `learning_rate` is the
+    underlying one. `scale` multiplies parameters and statistics.
+    """
+
+    nnet_config: ConfigText | None = None
+    seed: int = 0  # of initial values in nnet_config
+    learning_rate: float | None = None
+    scale: float = 1.0
+    edits: Sequence[ConfigText] = ()
+    prepare_for_test: bool = False
+    collapse: CollapseOptions | None = None  # how prepare_for_test collapses; None: by default
+    batchnorm_test_mode: bool = False  # raw networks only, without prepare_for_test
+    convert_repeated_to_block: bool = False  # acoustic models only
+    set_raw_nnet: Nnet | None = None  # acoustic models only: takes the place of the network, which is not copied
+
+
+def copy_raw(nnet: Nnet, options: CopyOptions) -> list[str]:
+    """Change a raw network in place as `nnet3-copy` does; returns warnings. Raises ConfigError for a bad text."""
+    warnings = _apply_config(nnet, options)
+    _set_learning_rate(nnet, options)
+    _scale(nnet, options)
+    warnings += _apply_edits(nnet, options)
+    if options.prepare_for_test:
+        prepare_for_test(nnet, options.collapse)
+    else:
+        for component in nnet.components.values():
+            if isinstance(component, BatchNormComponent):
+                component.set_test_mode(options.batchnorm_test_mode)
+    return warnings
+
+
+def copy_model(model: AcousticModel, options: CopyOptions) -> list[str]:
+    """Change an acoustic model in place as `nnet3-am-copy` does; returns warnings.
+
+    Priors that no longer fit the output are dropped. Raises ConfigError for a bad text, NetworkError if the network
+    is not one for an acoustic model afterwards.
+    """
+    if options.set_raw_nnet is not None:
+        model.nnet = options.set_raw_nnet
+    warnings = _apply_config(model.nnet, options)
+    if options.convert_repeated_to_block:
+        convert_repeated_to_block(model.nnet)
+    _set_learning_rate(model.nnet, options)
+    warnings += _apply_edits(model.nnet, options)
+    _scale(model.nnet, options)
+    if options.prepare_for_test:
+        prepare_for_test(model.nnet, options.collapse)
+    AcousticModel(model.transition_model, model.nnet)  # raises if the network is not simple
+    dim = model.nnet.node_dim("output")
+    if len(model.priors) not in (0, dim):
+        warnings.append(f"the {len(model.priors)} priors are dropped: the output has dimension {dim} now")
+        model.priors = torch.empty(0)
+    return warnings
+
+
+def convert_repeated_to_block(nnet: Nnet) -> None:
+    """Make RepeatedAffine types BlockAffine, in place: W and b repeated for each block."""
+    converted = {
+        name: _block_affine(component) if isinstance(component, RepeatedAffineComponent) else component
+        for name, component in nnet.components.items()
+    }
+    nnet.replace_parts(replace(nnet.parts, components=converted))
+
+
+def _block_affine(repeated: RepeatedAffineComponent) -> Component:
+    count = repeated.num_repeats
+    block = BlockAffineComponent(repeated.linear_params.repeat(count, 1), repeated.bias_params.repeat(count), count)
+    block.copy_header(repeated)
+    return block
+
+
+def _apply_config(nnet: Nnet, options: CopyOptions) -> list[str]:
+    if options.nnet_config is None:
+        return []
+    nnet.apply_config(options.nnet_config.text, source=options.nnet_config.source, seed=options.seed)
+    return list(nnet.warnings)
+
+
+def _set_learning_rate(nnet: Nnet, options: CopyOptions) -> None:
+    if options.learning_rate is not None:
+        nnet.set_learning_rate(options.learning_rate)
+
+
+def _scale(nnet: Nnet, options: CopyOptions) -> None:
+    if options.scale != 1.0:
+        nnet.scale_(options.scale)
+
+
+def _apply_edits(nnet: Nnet, options: CopyOptions) -> list[str]:
+    return [warning for edits in options.edits for warning in apply_edits(nnet, edits.text, edits.source)]

@@ -1,0 +1,101 @@
+"""Rules that put two components, one applied after the other, into one with the same result (config.md 11.2).
+
+Each takes the first component and the second, whose input holds the first one's output once or several times side by
+side. It returns a new component, the second itself if the first does nothing, or None if the pair does not fit.
+Products are made in float64.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from nnet3.components import Component
+from nnet3.components.affine import AffineComponent
+from nnet3.components.batch_norm import BatchNormComponent
+from nnet3.components.dropout import DropoutComponent
+from nnet3.components.fixed import FixedAffineComponent, FixedScaleComponent
+from nnet3.components.general_dropout import GeneralDropoutComponent
+from nnet3.components.linear import LinearComponent
+from nnet3.components.tdnn import TdnnComponent
+from nnet3.components.time_height_convolution import TimeHeightConvolutionComponent
+
+_TAKES_SCALE = AffineComponent | LinearComponent | TdnnComponent | TimeHeightConvolutionComponent
+
+
+def merge_dropout(first: Component, second: Component) -> Component | None:
+    """Dropout in test mode is a scale."""
+    scale = dropout_scale(first)
+    if scale is None or not isinstance(second, _TAKES_SCALE):
+        return None
+    if scale == 1.0:
+        return second
+    merged = second.copy()
+    merged.parameters()[merged.parameter_names[0]].mul_(scale)
+    return merged
+
+
+def dropout_scale(component: Component) -> float | None:
+    """What dropout in test mode multiplies by, or None for anything else."""
+    if isinstance(component, DropoutComponent) and component.test_mode:
+        return 1.0 - component.dropout_proportion
+    return 1.0 if isinstance(component, GeneralDropoutComponent) and component.test_mode else None
+
+
+def merge_batchnorm(first: Component, second: Component) -> Component | None:
+    """W (s x + o) + b = W diag(s) x + (b + W o), with scale s and offset o of a batch-norm in test mode, tiled."""
+    if not isinstance(first, BatchNormComponent) or not first.test_mode:
+        return None
+    if isinstance(second, LinearComponent):
+        second = _with_bias(second)
+    if not isinstance(second, AffineComponent | TdnnComponent):
+        return None
+    blocks = _blocks(second.linear_params, first.output_dim)
+    scale, offset = first.scale_and_offset(blocks)
+    bias = second.bias_params if second.bias_params.numel() else second.linear_params.new_zeros(second.output_dim)
+    merged = second.copy()
+    merged.linear_params = (blocks * scale).flatten(1).to(second.linear_params)
+    merged.bias_params = (bias + (blocks @ offset).sum(1)).to(second.linear_params)
+    if isinstance(merged, TdnnComponent) and not second.bias_params.numel():
+        old_in, old_out = merged.preconditioner_in, merged.preconditioner_out
+        # new estimates: a one is appended to the spliced input now
+        ranks, alphas = (old_in.rank, old_out.rank), (old_in.alpha, old_out.alpha)
+        merged.set_natural_gradient(ranks, alphas, old_in.num_samples_history)
+    return merged
+
+
+def merge_affine(first: Component, second: Component) -> Component | None:
+    """W2 (W1 x + b1) + b2 = W2 W1 x + (b2 + W2 b1), unless the first reduces the dimension, when two are cheaper."""
+    if not isinstance(first, AffineComponent | FixedAffineComponent) or first.input_dim > first.output_dim:
+        return None
+    if not isinstance(second, AffineComponent):
+        return None
+    blocks = _blocks(second.linear_params, first.output_dim)
+    linear = (blocks @ first.linear_params.double()).flatten(1)
+    bias = second.bias_params + (blocks @ first.bias_params.double()).sum(1)
+    merged = AffineComponent(linear.to(second.linear_params), bias.to(second.linear_params))
+    merged.copy_header(second)
+    return merged
+
+
+def merge_scale(first: Component, second: Component) -> Component | None:
+    """diag(s) (W x + b) = diag(s) W x + s b."""
+    if not isinstance(first, AffineComponent) or not isinstance(second, FixedScaleComponent):
+        return None
+    if first.output_dim != second.input_dim:
+        return None
+    merged = first.copy()
+    merged.linear_params.mul_(second.scales.unsqueeze(1))
+    merged.bias_params.mul_(second.scales)
+    return merged
+
+
+def _blocks(linear: Tensor, dim: int) -> Tensor:
+    """Columns grouped by the copies of the first component's output that they multiply: (rows, copies, dim)."""
+    return linear.to(torch.float64).unflatten(1, (-1, dim))
+
+
+def _with_bias(linear: LinearComponent) -> AffineComponent:
+    affine = AffineComponent(linear.params, linear.params.new_zeros(linear.output_dim))
+    affine.copy_header(linear)
+    return affine
