@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 _TANH_THRESHOLD, _SIGMOID_THRESHOLD, _REPAIR_SCALE = 0.2, 0.05, 1e-5
 _VALUE_NAMES = ("i_t_sigmoid", "f_t_sigmoid", "c_t_tanh", "o_t_sigmoid", "m_t_tanh")
 _PEEPHOLE_NAMES = ("w_ic", "w_fc", "w_oc")
-_sigmoid_backward = torch.ops.aten.sigmoid_backward  # (g, s): g s (1 - s)
-_tanh_backward = torch.ops.aten.tanh_backward  # (g, t): g (1 - t^2)
+_IS_SIGMOID = (True, True, False, True, False)
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # (g, s): g s (1 - s)
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input  # (g, t): g (1 - t^2)
 
 
 @register
@@ -43,6 +44,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
     preconditioner_names = ("preconditioner",)
+    constant_names = ("_repair_thresholds", "_repair_scales", "_repair_centers")
     statistic_names = ("value_sum", "deriv_sum", "self_repair_total", "count")
 
     def __init__(self, params: Tensor, self_repair_config: tuple[float, ...], use_dropout: bool) -> None:
@@ -53,6 +55,13 @@ class LstmNonlinearityComponent(UpdatableComponent):
         self.input_dim = 5 * self.cell_dim + 3 * use_dropout
         self.output_dim = 2 * self.cell_dim
         self.self_repair_config = self_repair_config  # five thresholds, five scales
+        # the repair term of a value v is scale (v - center): (2v - 1) r for a sigmoid, v r for tanh
+        scales = [
+            scale * (1 + is_sigmoid) for scale, is_sigmoid in zip(self_repair_config[5:], _IS_SIGMOID, strict=True)
+        ]
+        self._repair_thresholds = torch.tensor(self_repair_config[:5]).unsqueeze(1)
+        self._repair_scales = torch.tensor(scales).unsqueeze(1)
+        self._repair_centers = torch.tensor(_IS_SIGMOID).float().mul_(0.5).unsqueeze(1)
         self.value_sum = torch.zeros(5, self.cell_dim, dtype=torch.float64)
         self.deriv_sum = torch.zeros(5, self.cell_dim, dtype=torch.float64)
         self.self_repair_total = torch.zeros(5, dtype=torch.float64)
@@ -186,23 +195,26 @@ class LstmNonlinearityComponent(UpdatableComponent):
         repair = self._self_repair(values)
 
         deriv = values.new_empty(values.shape) if x_deriv is None else x_deriv[:, : 5 * dim].unflatten(1, (5, dim))
+        di, df, d_candidate, do, d_previous = deriv.unbind(1)
         dm = _scaled(y_deriv[:, dim:], o_s)
-        deriv[:, 3] = _sigmoid_backward(tanh_c * dm, o)
+        _sigmoid_backward(tanh_c * dm, o, grad_input=do)
         if repair is not None:
-            deriv[:, 3].sub_(repair[:, 3])
-        dc = _tanh_backward(o * dm, tanh_c).add_(y_deriv[:, :dim]).addcmul_(deriv[:, 3], self.params[2])
+            do.sub_(repair[:, 3])
+        dc = o * dm
+        _tanh_backward(dc, tanh_c, grad_input=dc).add_(y_deriv[:, :dim]).addcmul_(do, self.params[2])
         if repair is not None:
             dc.sub_(repair[:, 4])
         dc_i = _scaled(dc, i_s)
-        deriv[:, 0] = _sigmoid_backward(dc_i * candidate, i)
-        deriv[:, 1] = _sigmoid_backward(_scaled(dc, f_s) * previous, f)
-        deriv[:, 2] = _tanh_backward(dc_i * i, candidate)
+        _sigmoid_backward(dc_i * candidate, i, grad_input=di)
+        _sigmoid_backward(_scaled(dc, f_s) * previous, f, grad_input=df)
+        _tanh_backward(dc_i * i, candidate, grad_input=d_candidate)
         if repair is not None:
             deriv[:, :3].sub_(repair[:, :3])
         if x_deriv is not None:
-            previous_deriv = torch.mul(scaled_forget, dc, out=deriv[:, 4])
-            previous_deriv.addcmul_(deriv[:, 0], self.params[0]).addcmul_(deriv[:, 1], self.params[1])
-            x_deriv[:, 5 * dim :] = 0.0
+            torch.mul(scaled_forget, dc, out=d_previous)
+            d_previous.addcmul_(di, self.params[0]).addcmul_(df, self.params[1])
+            if self.use_dropout:
+                x_deriv[:, 5 * dim :] = 0.0
         if to_update is not None:
             assert isinstance(to_update, LstmNonlinearityComponent)
             to_update._store_backward_stats(values, self._is_repaired())
@@ -229,29 +241,23 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     def _is_repaired(self) -> Tensor:
         """(5, C): where the average derivative of a value is below its threshold."""
-        thresholds = self.deriv_sum.new_tensor(self.self_repair_config[:5])
-        return self.deriv_sum < (thresholds * (1.0 + self.count)).unsqueeze(1)
+        return self.deriv_sum < self._repair_thresholds.double() * (1.0 + self.count)
 
     def _self_repair(self, values: Tensor) -> Tensor | None:
         """What to subtract from the derivatives, (rows, 5, C): (2v - 1) r_k for sigmoids, v r_k for tanh."""
         if not any(self.self_repair_config[5:]):
             return None
-        scales = values.new_tensor(self.self_repair_config[5:]).unsqueeze(1)
-        factor = torch.where(self._is_repaired(), scales, 0.0)
-        result = values * factor
-        for k in (0, 1, 3):
-            result[:, k].mul_(2.0).sub_(factor[k])
-        return result
+        scales = torch.where(self._is_repaired(), self._repair_scales, 0.0)
+        return torch.addcmul(-scales * self._repair_centers, values, scales)
 
     def _store_backward_stats(self, values: Tensor, is_repaired: Tensor) -> None:
         rows = values.shape[0]
         self.count += rows
         self.value_sum.add_(values.sum(0))
         squares = values.square()
-        for k in (0, 1, 3):
-            self.deriv_sum[k].add_((values[:, k] - squares[:, k]).sum(0))
-        for k in (2, 4):
-            self.deriv_sum[k].add_((1.0 - squares[:, k]).sum(0))
+        for k, is_sigmoid in enumerate(_IS_SIGMOID):
+            derivs = values[:, k] - squares[:, k] if is_sigmoid else 1.0 - squares[:, k]
+            self.deriv_sum[k].add_(derivs.sum(0))
         self.self_repair_total.add_(is_repaired.sum(1), alpha=rows)
 
     def _update(self, deriv: Tensor, previous: Tensor, c: Tensor) -> None:
