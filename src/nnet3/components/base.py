@@ -7,6 +7,7 @@ column slices of wider matrices, so a kernel must not assume contiguous rows.
 
 from __future__ import annotations
 
+import abc
 import copy
 import enum
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ class Properties(enum.IntFlag):
     RANDOM = 0x2000  # draws random numbers; has a test mode
 
 
-class Component:
+class Component(abc.ABC):
     """Base class of all components.
 
     A subclass sets `type_name` and `properties`, names its tensors in `parameter_names` (trained),
@@ -66,21 +67,21 @@ class Component:
     # ---- configuration and files ----
 
     @classmethod
+    @abc.abstractmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
         """A new component from the keys of a config line; initial values are drawn from `rng`.
 
         Raises ConfigError at the offending key. The caller checks for left-over keys.
         """
-        raise NotImplementedError(f"{cls.__name__}.from_config")
 
     @classmethod
+    @abc.abstractmethod
     def read(cls, reader: Reader) -> Self:
         """Read the fields after the opening token, up to and including the closing token."""
-        raise NotImplementedError(f"{cls.__name__}.read")
 
+    @abc.abstractmethod
     def write_body(self, writer: Writer) -> None:
         """Write the fields between the opening and the closing token."""
-        raise NotImplementedError(f"{type(self).__name__}.write_body")
 
     def write_to(self, writer: Writer) -> None:
         writer.token(f"<{self.type_name}>")
@@ -101,10 +102,11 @@ class Component:
 
     # ---- arithmetic: the kernels ----
 
+    @abc.abstractmethod
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
         """Fill y (rows, output_dim) from x (rows, input_dim); return the memo for `backward`, or None."""
-        raise NotImplementedError(f"{type(self).__name__}.forward")
 
+    @abc.abstractmethod
     def backward(
         self,
         x: Tensor,
@@ -121,7 +123,6 @@ class Component:
         own learning rate times the (preconditioned) gradient, and its statistics are added to. x and y hold values
         only if `properties` says that backprop needs them.
         """
-        raise NotImplementedError(f"{type(self).__name__}.backward")
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
         """Add this minibatch's forward statistics; called after `forward` if STORES_STATS is set."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -198,13 +199,12 @@ class Nonlinearity(Component):
         if isinstance(to_update, Nonlinearity) and self.has_self_repair:
             self.self_repair(y, x_deriv, to_update)
 
+    @abc.abstractmethod
     def differentiate(self, y: Tensor, y_deriv: Tensor, x_deriv: Tensor) -> None:
         """Fill x_deriv from the output and its derivative."""
-        raise NotImplementedError(f"{type(self).__name__}.differentiate")
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
-        """Push dimensions that are saturated on average back, by a small change of x_deriv (components.md 2.5)."""
-        raise NotImplementedError(f"{type(self).__name__}.self_repair")
+        """Called only if `has_self_repair`: push dimensions that are saturated on average back, by a small change of x_deriv (components.md 2.5)."""
 
     def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
         if self.rng.integer(0, 3) == 0 and to_update.oderiv_count != 0:

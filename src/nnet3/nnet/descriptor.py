@@ -7,6 +7,7 @@ and which slots it uses, is a Boolean function of which of its slots are availab
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,12 +19,12 @@ from nnet3.errors import ConfigError, Span
 from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference
 
 
-class SumDescriptor:
+class SumDescriptor(abc.ABC):
     """A sum, with optional terms, of rows of nodes."""
 
+    @abc.abstractmethod
     def forwards(self) -> Iterator[ForwardingDescriptor]:
         """The slots, in order."""
-        raise NotImplementedError
 
     @property
     def num_slots(self) -> int:
@@ -38,16 +39,17 @@ class SumDescriptor:
         """What Const terms add to every element."""
         return 0.0
 
+    @abc.abstractmethod
     def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From the availability of its slots (rows, slots): computable (rows,), slots used (rows, slots)."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def dim(self, node_dim: Callable[[str], int]) -> int:
         """The number of columns. Raises ConfigError where two terms differ."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def rename(self, names: Mapping[str, str]) -> SumDescriptor:
-        raise NotImplementedError
+        """The same with nodes renamed."""
 
 
 @dataclass(frozen=True)

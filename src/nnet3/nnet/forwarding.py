@@ -5,6 +5,7 @@ Every function maps whole index tables (rows, 3) with columns n, t, x at once.
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,25 +16,25 @@ from nnet3.errors import Span
 from nnet3.index import T, X
 
 
-class ForwardingDescriptor:
+class ForwardingDescriptor(abc.ABC):
     """Refers to exactly one cindex for each index."""
 
     @property
+    @abc.abstractmethod
     def modulus(self) -> int:
         """The period in t under which the structure does not change."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """Node numbers (rows,) and indexes (rows, 3) that the given indexes refer to."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def nodes(self) -> Iterator[NodeReference]:
         """All references to nodes, in the order they are written."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def rename(self, names: Mapping[str, str]) -> ForwardingDescriptor:
         """The same with nodes renamed."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
