@@ -53,8 +53,7 @@ class NaiveInterpreter:
                 del self.matrices[self.computation.submatrices[sub].matrix]
             case cmd.SwapMatrix(first, second):
                 a, b = (self.computation.submatrices[s].matrix for s in (first, second))
-                old = self.matrices.pop(a, None), self.matrices.pop(b, None)
-                self.matrices.update({m: value for m, value in ((b, old[0]), (a, old[1])) if value is not None})
+                self.matrices[a], self.matrices[b] = self.matrices[b], self.matrices[a]
             case cmd.SetConst(dest, value):
                 self.view(dest)[:] = value
             case cmd.CompressMatrix(sub, "sign"):

@@ -178,22 +178,13 @@ class RandomProgram:
             self.program.add(cmd.DeallocMatrix(matrix))
 
     def swap(self) -> None:
-        """With another live matrix of its size, or with one that is not allocated, whose memory it takes over."""
+        """With another matrix of its size."""
         if not self.live:
             return
         first = self.draw(st.sampled_from(self.live))
-        size = self.computation.matrices[self.computation.submatrices[first].matrix]
-        equal = [
-            m
-            for m in self.live
-            if m != first and self.computation.matrices[self.computation.submatrices[m].matrix] == size
-        ]
-        if equal:
-            self.program.add(cmd.SwapMatrix(first, equal[0]))
-            return
-        second = self.program.matrix(size.num_rows, size.num_cols)
-        self.program.add(cmd.DeallocMatrix(second), cmd.SwapMatrix(first, second))
-        self.live.remove(first)
+        block = self.computation.submatrices[first]
+        second = self.program.matrix(block.num_rows, block.num_cols)
+        self.program.add(cmd.SetConst(second, 0.125), cmd.SwapMatrix(first, second))
         self.live.append(second)
 
     def compress(self) -> None:

@@ -62,6 +62,14 @@ def test_training_pattern_needs_only_what_is_alive() -> None:
     assert pack(values + derivs)[1] == most_live(values + derivs)
 
 
+@pytest.mark.parametrize("freed_first", [0, 1])
+def test_neighbours_make_room_together(freed_first: int) -> None:
+    """Two small blocks, a large one in their place, two small ones: gaps are joined in either direction."""
+    small = [Block(KIB, 2, 4 + (number != freed_first)) for number in range(2)]
+    again = [Block(KIB, 7 + (number == freed_first), 9) for number in range(2)]
+    assert pack([*small, Block(2 * KIB, 6, 6), *again])[1] == 2 * KIB
+
+
 def test_a_block_is_freed_only_after_its_last_command() -> None:
     """A command reads its input and writes its output at the same time."""
     offsets, total = pack([Block(KIB, 0, 3), Block(KIB, 3, 5), Block(KIB, 4, 6)])
@@ -74,6 +82,7 @@ def test_arena_gives_views_of_one_storage() -> None:
     arena = Arena([Block(24, 0, 1), Block(6, 0, 1)], torch.device("cpu"))
     matrix, signs = arena.block(0, (2, 3), torch.float32), arena.block(1, (2, 3), torch.bool)
     assert matrix.shape == signs.shape == (2, 3)
+    signs.fill_(False)
     matrix.fill_(7)
     assert not signs.any()
     assert arena.typed(torch.float32)[arena.offsets[0] // 4] == 7

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,11 @@ def test_dtype_is_that_of_the_parameters_unless_given(dtype: torch.dtype) -> Non
     assert forward(computer).dtype == dtype
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0, torch.float32)), net(scale=Scale()), dtype=dtype)
     assert computer.dtype == dtype
+
+
+def test_dtype_of_constants_where_nothing_is_trained() -> None:
+    fixed = SimpleNamespace(parameters=dict, constant_names=("bias",), bias=torch.zeros(3, dtype=torch.float64))
+    assert NnetComputer(Program().computation, net(fixed=fixed)).dtype == torch.float64
 
 
 def test_dtype_without_any_parameters() -> None:
@@ -226,13 +232,13 @@ def test_a_loop_runs_chunk_by_chunk() -> None:
     """Each output is the sum of all chunks so far; the state is swapped into place at the end of the loop."""
     program = Program()
     state = program.matrix(1, 2, zeroed=True)
-    new_state = program.computation.new_matrix(1, 2)
-    program.add(cmd.Label("chunk"), cmd.AllocMatrix(new_state, zeroed=False), cmd.AcceptInput(new_state, "input"))
-    program.add(cmd.MatrixAdd(new_state, state), cmd.DeallocMatrix(state)).output("output", new_state)
-    program.add(cmd.SegmentMarker(), cmd.SwapMatrix(state, new_state), cmd.Goto("chunk"))
+    program.add(cmd.Label("chunk"))
+    total = program.matrix(1, 2)
+    program.add(cmd.AcceptInput(total, "input"), cmd.MatrixAdd(total, state)).output("output", total)
+    program.add(cmd.SegmentMarker(), cmd.SwapMatrix(state, total), cmd.DeallocMatrix(total), cmd.Goto("chunk"))
     computer = NnetComputer(program.computation, net())
-    for total in ([1, 10], [2, 20], [3, 30], [4, 40]):
-        np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [total])
+    for expected in ([1, 10], [2, 20], [3, 30], [4, 40]):
+        np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [expected])
     computer.reset()
     np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [[1, 10]])
 

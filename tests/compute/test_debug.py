@@ -80,15 +80,6 @@ def test_reading_an_undefined_matrix_shows() -> None:
         NnetComputer(program.computation, net(), debug=True, debug_file=io.StringIO()).run()
 
 
-def test_swapping_with_an_undefined_matrix_is_fine() -> None:
-    program = Program()
-    first, second = program.matrix(2, 2, zeroed=True), program.matrix(2, 2)
-    program.add(cmd.DeallocMatrix(second), cmd.SwapMatrix(first, second)).output("output", second)
-    computer = NnetComputer(program.computation, net(), debug=True, debug_file=io.StringIO())
-    computer.run()
-    assert not computer.get_output("output").any()
-
-
 def test_many_norms_are_cut() -> None:
     program = Program()
     steps = [program.matrix(1, 2, zeroed=True) for _ in range(6)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,8 @@ def test_unknown_command_is_an_error_when_linking() -> None:
 # ---- rows: regular patterns go through views, others by index; both must agree with the interpreter ----
 
 SHUFFLED = np.random.default_rng(1).permutation(60)
+WITH_GAPS = np.full(60, -1)
+WITH_GAPS[np.arange(60) % 7 != 0] = np.arange(51)[::-1]
 PATTERNS = {
     "consecutive": np.arange(60),
     "shifted": np.arange(20) + 30,
@@ -80,6 +83,8 @@ PATTERNS = {
     "edges missing": np.concatenate([[-1] * 5, np.arange(20), [-1] * 5]),
     "every second missing": np.where(np.arange(40) % 2 == 0, np.arange(40), -1),
     "shuffled with holes": np.where(SHUFFLED % 3 == 0, -1, SHUFFLED),
+    "backwards with gaps": WITH_GAPS,
+    "transposed, then consecutive": np.concatenate([np.arange(60).reshape(6, 10).T.reshape(-1), np.arange(9)]),
     "all missing": np.full(10, -1),
     "no rows": np.zeros(0, dtype=np.int64),
 }
@@ -118,6 +123,16 @@ def test_row_commands(command: type[cmd.Command], pattern: np.ndarray, narrow: b
         check_against_interpreter(row_program(command, pattern, narrow=narrow, scale=scale))
 
 
+@pytest.mark.parametrize("pattern", ["consecutive", "every third", "one row repeated", "transposed", "pieces"])
+def test_regular_patterns_take_one_call_and_no_index(pattern: str) -> None:
+    computation = row_program(cmd.CopyRowsMulti, PATTERNS[pattern], narrow=False, scale=1.0)
+    computer = NnetComputer(computation, net())
+    command = next(n for n, c in enumerate(computation.commands) if isinstance(c, cmd.CopyRowsMulti))
+    (call,) = computer.linked.segments[0].calls_of_command[command]
+    assert isinstance(call, partial)
+    assert not any(isinstance(arg, torch.Tensor) and arg.dtype == torch.int64 for arg in call.args)
+
+
 @pytest.mark.parametrize("scale", [1.0, 2.0])
 @pytest.mark.parametrize("per_step", [1, 4], ids=["one sequence", "four sequences"])
 def test_gather_from_and_scatter_to_step_matrices(per_step: int, scale: float) -> None:
@@ -131,6 +146,17 @@ def test_gather_from_and_scatter_to_step_matrices(per_step: int, scale: float) -
     backwards = program.multi_table(pairs[::-1])
     program.add(cmd.AddToRowsMulti(gathered, backwards, scale), cmd.CopyToRowsMulti(gathered, table, scale))
     for number, matrix in enumerate([gathered, *steps]):
+        program.output(f"out{number}", matrix)
+    check_against_interpreter(program.computation)
+
+
+def test_scatter_of_consecutive_row_numbers_to_different_matrices() -> None:
+    program = Program()
+    targets = [program.input(f"target{t}", rows, 2) for t, rows in enumerate([40, 50, 30])]
+    source = program.input("source", 7, 2)
+    pairs = list(zip(np.repeat(targets, [2, 3, 2]).tolist(), range(7), strict=True))
+    program.add(cmd.CopyToRowsMulti(source, program.multi_table(pairs)))
+    for number, matrix in enumerate(targets):
         program.output(f"out{number}", matrix)
     check_against_interpreter(program.computation)
 

@@ -75,14 +75,11 @@ class _Gaps:
 
 
 class Arena:
-    """The memory itself: views of the blocks it was made for.
-
-    It starts out as zeros, so that a run never depends on what the memory held before.
-    """
+    """The memory itself: views of the blocks it was made for. What it holds at first is undefined."""
 
     def __init__(self, blocks: Sequence[Block], device: torch.device) -> None:
         self.offsets, self.num_bytes = pack(blocks)
-        self.storage = torch.zeros(self.num_bytes, dtype=torch.uint8, device=device)
+        self.storage = torch.empty(self.num_bytes, dtype=torch.uint8, device=device)
 
     def typed(self, dtype: torch.dtype) -> Tensor:
         """All of it as a one-dimensional tensor."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.computation.commands import AccessKind, Backprop, SwapMatrix
+from nnet3.computation.commands import AccessKind, Backprop
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.printer import format_submatrix, numbered_command
 from nnet3.compute.binder import Binder
@@ -50,8 +50,6 @@ class Tracer:
     def _written(self, number: int) -> list[int]:
         """The sub-matrices to which command `number` wrote."""
         command = self.computation.commands[number]
-        if isinstance(command, SwapMatrix):  # creates no values, and one of the two may be undefined
-            return []
         accesses = command.accesses(self.computation)
         return list(dict.fromkeys(a.submatrix for a in accesses if a.kind is not AccessKind.READ))
 

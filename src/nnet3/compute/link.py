@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nnet3.computation.commands import AcceptInput, Goto, ProvideOutput, SegmentMarker
+from nnet3.computation.commands import AcceptInput, Goto, Label, ProvideOutput, SegmentMarker
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.kernel import Kernel
 from nnet3.compute.arena import Arena
 from nnet3.compute.binder import Binder, BoundCall, Kernels, RunState
-from nnet3.compute.lifetimes import find_label, label_positions
 from nnet3.compute.rules import bind
 from nnet3.errors import ExecutionError
 
@@ -86,7 +85,7 @@ def link(
 def _bind_segment(binder: Binder, start: int) -> Segment:
     """Follow the program from `start` to the next segment marker or the end."""
     commands = binder.computation.commands
-    labels = label_positions(binder.computation)
+    labels = {command.name: number for number, command in enumerate(commands) if isinstance(command, Label)}
     segment, gotos, number = Segment(), set(), start
     while number < len(commands):
         command = commands[number]
@@ -106,6 +105,9 @@ def _bind_segment(binder: Binder, start: int) -> Segment:
             if number in gotos:
                 raise ExecutionError(f"command c{number - 1} closes a loop in which there is no segment marker")
             gotos.add(number)
-            number = find_label(labels, command.label)
+            if command.label not in labels:
+                known = ", ".join(labels) or "none"
+                raise ExecutionError(f"a goto names label '{command.label}', but the labels are: {known}")
+            number = labels[command.label]
     segment.next_start = number
     return segment

@@ -50,7 +50,7 @@ def bind_copy(binder: Binder, moves: RowMoves, scale: float) -> list[BoundCall]:
     dests, sources = views
     if len(dests) == 1:
         return [scaled_copy(dests[0], sources[0], scale)]
-    target = _whole_target(binder, moves)
+    target = _slice(binder.view(int(moves.dest[0])), moves.dest_row) if (moves.dest == moves.dest[0]).all() else None
     if target is not None and all(source.ndim == 2 for source in sources):
         calls: list[BoundCall] = [partial(torch.cat, sources, out=target)]  # much faster than as many copies
         return calls if scale == 1 else [*calls, partial(target.mul_, scale)]
@@ -125,14 +125,6 @@ def _block_views(binder: Binder, blocks: RowBlocks, column: int, num_cols: int) 
             strict=True,
         )
     ]
-
-
-def _whole_target(binder: Binder, moves: RowMoves) -> Tensor | None:
-    """The dest as one contiguous tensor if the moves fill consecutive rows of it in order, else None."""
-    dest = binder.view(int(moves.dest[0]))
-    if (moves.dest != moves.dest[0]).any() or not dest.is_contiguous():
-        return None
-    return _slice(dest, moves.dest_row)
 
 
 def _slice(matrix: Tensor, rows: np.ndarray) -> Tensor | None:
