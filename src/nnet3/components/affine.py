@@ -23,7 +23,7 @@ from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.orthonormal import OrthonormalComponent
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -56,8 +56,7 @@ class AffineComponent(OrthonormalComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<LinearParams>")
         linear = read_matrix(reader, "<LinearParams>")
         reader.expect("<BiasParams>")

@@ -12,7 +12,7 @@ from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, read_matrix, read_vector, write_matrix, write_vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -52,8 +52,7 @@ class BlockAffineComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<NumBlocks>")
         blocks = read_integer(reader, "<NumBlocks>")
         reader.expect("<LinearParams>")

@@ -9,7 +9,7 @@ from torch import Tensor
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer
 from nnet3.components.registry import create_from_line, read_from, register
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -88,8 +88,7 @@ class CompositeComponent(UpdatableComponent):
 
     @classmethod
     def _read(cls, reader: Reader, depth: int) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<MaxRowsProcess>")
         max_rows_process = reader.int32()
         reader.expect("<NumComponents>")

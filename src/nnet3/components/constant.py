@@ -13,7 +13,7 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -130,8 +130,7 @@ class ConstantFunctionComponent(_ConstantOutput):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<InputDim>")
         input_dim = read_integer(reader, "<InputDim>")
         reader.expect("<Output>")
@@ -174,8 +173,7 @@ class ConstantComponent(_ConstantOutput):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<Output>")
         component = cls(read_vector(reader, "<Output>"))
         component.copy_header(header)

@@ -20,7 +20,7 @@ from nnet3.components.fields import (
 )
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -137,8 +137,7 @@ class ConvolutionComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         sizes = []
         for token in _TOKENS:
             reader.expect(token)

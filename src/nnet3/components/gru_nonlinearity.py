@@ -21,7 +21,7 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, rms, summarize_vector
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -184,8 +184,7 @@ class GruNonlinearityComponent(GruComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<CellDim>")
         cell_dim = read_integer(reader, "<CellDim>")
         reader.expect("<RecurrentDim>")

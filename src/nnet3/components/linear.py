@@ -14,7 +14,7 @@ from nnet3.components.natural_gradient_pair import NaturalGradientPair
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.registry import register
 from nnet3.components.summary import rms, row_and_column_norms
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -58,8 +58,7 @@ class LinearComponent(NaturalGradientPair):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<Params>")
         component = cls(read_matrix(reader, "<Params>"))
         component.copy_header(header)

@@ -204,7 +204,10 @@ class Nonlinearity(Component):
         """Fill x_deriv from the output and its derivative."""
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
-        """Called only if `has_self_repair`: push dimensions that are saturated on average back, by a small change of x_deriv (components.md 2.5)."""
+        """Push dimensions that are saturated on average back, by a small change of x_deriv (components.md 2.5).
+
+        Called only if `has_self_repair`.
+        """
 
     def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:
         if self.rng.integer(0, 3) == 0 and to_update.oderiv_count != 0:

@@ -14,7 +14,7 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import rms
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -59,8 +59,7 @@ class OutputGruNonlinearityComponent(GruComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<CellDim>")
         cell_dim = read_integer(reader, "<CellDim>")
         reader.expect("<w_h>")

@@ -13,7 +13,7 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, mean_stddev
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -56,8 +56,7 @@ class PerElementOffsetComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<Offsets>")
         offsets = read_vector(reader, "<Offsets>")
         component = cls(offsets, len(offsets))

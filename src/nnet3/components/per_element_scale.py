@@ -12,7 +12,7 @@ from nnet3.components.fields import load_vector_key, read_integer, read_number, 
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, mean_stddev
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -56,8 +56,7 @@ class PerElementScaleComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<Params>")
         component = cls(read_vector(reader, "<Params>"))
         component.copy_header(header)

@@ -14,7 +14,7 @@ from nnet3.components.fields import read_integer, read_matrix, read_vector, writ
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,8 +55,7 @@ class RepeatedAffineComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<NumRepeats>")
         repeats = read_integer(reader, "<NumRepeats>")
         reader.expect("<LinearParams>")

@@ -13,7 +13,7 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_offset import block_dim_of
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -64,8 +64,7 @@ class ScaleAndOffsetComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<Dim>")
         dim = read_integer(reader, "<Dim>")
         reader.expect("<Scales>")

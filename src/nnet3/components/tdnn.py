@@ -18,6 +18,7 @@ from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import format_number, mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
+from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -102,8 +103,7 @@ class TdnnComponent(OrthonormalComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = OrthonormalComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<TimeOffsets>")
         offsets = reader.int_vector().tolist()
         if not offsets or len(set(offsets)) < len(offsets):

@@ -16,7 +16,7 @@ from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, mean_stddev, rms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
-from nnet3.components.updatable import UpdatableComponent
+from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -92,8 +92,7 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableComponent()
-        header.read_header(reader)
+        header = UpdatableHeader.read(reader)
         reader.expect("<Model>")
         model = ConvolutionModel.read(reader)
         reader.expect("<LinearParams>")

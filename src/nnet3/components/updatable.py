@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
@@ -12,6 +13,26 @@ from nnet3.text import ConfigLine
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader, Writer
+
+
+@dataclass(frozen=True)
+class UpdatableHeader:
+    """What the file of an updatable component begins with; each token may be absent, whatever version wrote it."""
+
+    learning_rate: float = 0.001
+    learning_rate_factor: float = 1.0
+    max_change: float = 0.0
+    l2_regularize: float = 0.0
+    is_gradient: bool = False
+
+    @classmethod
+    def read(cls, reader: Reader) -> UpdatableHeader:
+        factor = reader.real() if reader.accept("<LearningRateFactor>") else 1.0
+        is_gradient = reader.boolean() if reader.accept("<IsGradient>") else False
+        max_change = reader.real() if reader.accept("<MaxChange>") else 0.0
+        l2_regularize = reader.real() if reader.accept("<L2Regularize>") else 0.0
+        rate = reader.real() if reader.accept("<LearningRate>") else 0.001
+        return cls(rate, factor, max_change, l2_regularize, is_gradient)
 
 
 class UpdatableComponent(Component):
@@ -35,19 +56,6 @@ class UpdatableComponent(Component):
         self.max_change = line.number("max-change", 0.0, minimum=0.0)
         self.l2_regularize = line.number("l2-regularize", 0.0, minimum=0.0)
 
-    def read_header(self, reader: Reader) -> None:
-        """The common header. Each token is optional on reading, so all types accept what any Kaldi version wrote."""
-        if reader.accept("<LearningRateFactor>"):
-            self.learning_rate_factor = reader.real()
-        if reader.accept("<IsGradient>"):
-            self.is_gradient = reader.boolean()
-        if reader.accept("<MaxChange>"):
-            self.max_change = reader.real()
-        if reader.accept("<L2Regularize>"):
-            self.l2_regularize = reader.real()
-        if reader.accept("<LearningRate>"):
-            self.learning_rate = reader.real()
-
     def write_header(self, writer: Writer) -> None:
         if self.learning_rate_factor != 1.0:
             writer.token("<LearningRateFactor>")
@@ -64,8 +72,8 @@ class UpdatableComponent(Component):
         writer.token("<LearningRate>")
         writer.real(self.learning_rate)
 
-    def copy_header(self, other: UpdatableComponent) -> None:
-        """Take over what `read_header` of another component read (a file has it before what makes a component)."""
+    def copy_header(self, other: UpdatableHeader | UpdatableComponent) -> None:
+        """Take over the rates, limits and flags of a header or of another component."""
         self.learning_rate = other.learning_rate
         self.learning_rate_factor = other.learning_rate_factor
         self.max_change = other.max_change
