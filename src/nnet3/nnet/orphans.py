@@ -16,8 +16,8 @@ def orphan_nodes(parts: NetworkParts) -> list[int]:
             continue
         needed.add(number)
         stack += parts.sources(number)
-    # A hidden input belongs to its node even if the component ignores it.
-    needed |= {number - 1 for number in needed if isinstance(parts.nodes[number], ComponentNode)}
+        if isinstance(parts.nodes[number], ComponentNode):
+            stack.append(number - 1)  # its hidden input belongs to it, and so does what that names, even if it is ignored
     return [number for number in range(len(parts.nodes)) if number not in needed]
 
 
