@@ -17,7 +17,7 @@ def orphan_nodes(parts: NetworkParts) -> list[int]:
         needed.add(number)
         stack += parts.sources(number)
         if isinstance(parts.nodes[number], ComponentNode):
-            stack.append(number - 1)  # its hidden input belongs to it, and so does what that names, even if it is ignored
+            stack.append(number - 1)  # its hidden input belongs to it, even one that the component ignores
     return [number for number in range(len(parts.nodes)) if number not in needed]
 
 
