@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,9 +93,40 @@ def test_missing_ends_need_no_padding() -> None:
     rows = table(range(6), ns=range(2))
     case = index_case(component, rows, rows)
     assert (case.inputs == rows).all()
-    assert [(block.output_start, block.input_start, block.num_rows) for block in case.plan.blocks] == [
+    assert [(block.output_start, block.input_start, block.num_rows) for block in case.plan.blocks.blocks] == [
         (2, 0, 10), (0, 0, 12), (0, 2, 10)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES.keys())
+@pytest.mark.parametrize("filters", ["num-filters-in=2 num-filters-out=3", "num-filters-in=160 num-filters-out=20"])
+@pytest.mark.parametrize(
+    "available",
+    [ALL, table(range(9), ns=range(3)), table(range(-1, 9), ns=range(3))],
+    ids=["all", "no ends", "one end"],
+)
+def test_both_ways_of_computing_agree(geometry: str, filters: str, available: np.ndarray) -> None:
+    """In float32 on contiguous matrices regular cases go through the convolution of PyTorch."""
+    component = convolution(f"{filters} bias-stddev=1 {geometry}")
+    times = component.model.time_offsets
+    component = convolution(f"{filters} bias-stddev=1 {geometry} required-time-offsets={min(times, key=abs)}")
+    case = index_case(component, table(range(9), ns=range(3)), available)
+    x, y_deriv = torch.randn(case.rows[0], component.input_dim), torch.randn(case.rows[1], component.output_dim)
+    results = []
+    for plan in (case.plan, replace(case.plan, regular=None)):
+        y, x_deriv = torch.full_like(y_deriv, torch.nan), torch.full_like(x, torch.nan)
+        component.forward(x, y, plan)
+        component.backward(x, y, y_deriv, None, None, x_deriv, plan)
+        results.append((y, x_deriv))
+    torch.testing.assert_close(results[0], results[1], rtol=1e-4, atol=1e-4)
+    is_product = len(component.model.offsets) == len(times) * len({height for _, height in component.model.offsets})
+    assert (case.plan.regular is None) == (not is_product or geometry == GEOMETRIES["holes in height"])
+
+
+def test_irregular_rows_are_no_ordinary_convolution() -> None:
+    component = convolution(f"{BASE} {GEOMETRIES['3 x 3']}")
+    for rows, is_regular in ((table(range(5), ns=range(2)), True), (table(range(0, 9, 3), ns=range(2)), False)):
+        assert (index_case(component, rows, ALL).plan.regular is not None) == is_regular
 
 
 def test_required_times_decide_what_is_computable() -> None:

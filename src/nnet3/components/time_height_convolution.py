@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from nnet3.components.convolution_model import ConvolutionModel, TimeTaps
 from nnet3.components.fields import read_integer, read_matrix, read_number, read_vector, write_matrix, write_vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.registry import register
+from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
 from nnet3.components.summary import format_number, mean_stddev, rms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
 from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
     from nnet3.components.random_source import RandomSource
     from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
+
+
+@dataclass(frozen=True)
+class ConvolutionIndexes:
+    blocks: TimeBlocks
+    regular: RowConvolution | None
+
+    def to(self, device: torch.device | str) -> ConvolutionIndexes:
+        return ConvolutionIndexes(self.blocks.to(device), self.regular)
 
 
 @register
@@ -160,8 +171,9 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return order_rows(inputs, outputs, self.model.time_offsets)
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> TimeBlocks:
-        return time_blocks(inputs, outputs, self.model.time_offsets)
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> ConvolutionIndexes:
+        blocks = time_blocks(inputs, outputs, self.model.time_offsets)
+        return ConvolutionIndexes(blocks, row_convolution(self.model, blocks, len(inputs)))
 
     # ---- arithmetic ----
 
@@ -171,10 +183,13 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
         return self.linear_params[:, taps.first_column * filters_in : (taps.first_column + taps.num_taps) * filters_in]
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
-        x = indexes.input_without_padding(x)
+        x = indexes.blocks.input_without_padding(x)
+        if indexes.regular and suits_kernel(x):
+            indexes.regular.forward(x, y, self.linear_params, self.bias_params, self.model)
+            return
         filters_in, filters_out = self.model.num_filters_in, self.model.num_filters_out
         y.unflatten(1, (self.model.height_out, filters_out)).copy_(self.bias_params)
-        for block in indexes.blocks:
+        for block in indexes.blocks.blocks:
             taps = self.model.taps[block.offset]
             weights = self._filters(taps).t()
             source, target = block.of_input(x), block.of_output(y)
@@ -193,12 +208,15 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
         indexes: Any = None,
     ) -> None:
         """g_x(t + dt_o, h sub + dh_o, i) += sum_k g_y(t, h, k) W[k, o Fin + i] for all o"""
-        y_deriv = indexes.output_without_padding(y_deriv)
-        if x_deriv is not None:
-            self._backward_data(y_deriv, x_deriv, indexes)
+        blocks = indexes.blocks
+        y_deriv = blocks.output_without_padding(y_deriv)
+        if x_deriv is not None and indexes.regular and suits_kernel(y_deriv):
+            indexes.regular.backward_data(y_deriv, x_deriv, self.linear_params, self.model)
+        elif x_deriv is not None:
+            self._backward_data(y_deriv, x_deriv, blocks)
         if to_update is not None:
             assert isinstance(to_update, TimeHeightConvolutionComponent)
-            to_update._update(indexes.input_without_padding(x), y_deriv, indexes)
+            to_update._update(blocks.input_without_padding(x), y_deriv, blocks)
 
     def _backward_data(self, y_deriv: Tensor, x_deriv: Tensor, indexes: TimeBlocks) -> None:
         filters_in, filters_out = self.model.num_filters_in, self.model.num_filters_out
