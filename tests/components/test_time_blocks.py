@@ -1,0 +1,71 @@
+"""Blocks of rows against a dictionary from index to row, for arbitrary sets of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.index_harness import table
+from nnet3.components.time_blocks import order_rows, time_blocks
+from nnet3.errors import RequestError
+from nnet3.index import NO_TIME, find_rows, unique_rows
+
+INDEXES = st.sets(st.tuples(st.integers(0, 2), st.integers(-6, 12), st.integers(0, 1)), min_size=1, max_size=20)
+OFFSETS = st.lists(st.integers(-5, 5), min_size=1, max_size=4, unique=True)
+
+
+@given(outputs=INDEXES, offsets=OFFSETS, missing=st.lists(st.booleans(), min_size=80, max_size=80))
+def test_blocks_lead_from_each_output_to_its_inputs(
+    outputs: set[tuple[int, int, int]], offsets: list[int], missing: list[bool]
+) -> None:
+    wanted = [(n, t + offset, x) for n, t, x in sorted(outputs) for offset in offsets]
+    kept = [index for index, drop in zip(wanted, missing, strict=False) if not drop]
+    inputs, _ = unique_rows(np.array(kept or wanted[:1], np.int32))
+    inputs, ordered = order_rows(inputs, np.array(sorted(outputs), np.int32), offsets)
+    plan = time_blocks(inputs, ordered, offsets)
+
+    found: dict[tuple[int, int], int] = {}  # output row and offset: input row
+    for block in plan.blocks:
+        input_rows = block.of_input(np.arange(len(inputs)))
+        output_rows = block.of_output(np.arange(len(ordered)))
+        assert len(input_rows) == len(output_rows) == block.num_rows
+        found.update(
+            {(int(row), block.offset): int(source) for row, source in zip(output_rows, input_rows, strict=True)}
+        )
+    row_of = {tuple(index): row for row, index in enumerate(inputs.tolist())}
+    for row, (n, t, x) in enumerate(ordered.tolist()):
+        for number, offset in enumerate(offsets):
+            source = found.get((row, number))
+            if t != NO_TIME and (n, t + offset, x) in row_of:
+                assert source == row_of[n, t + offset, x]
+            elif t != NO_TIME and source is not None:
+                assert inputs[source, 1] == NO_TIME
+
+    fresh = [row for block in plan.blocks[: plan.num_fresh] for row in block.of_input(np.arange(len(inputs)))]
+    assert len(set(fresh)) == len(fresh)
+    assert set(fresh) | set(plan.uncovered.tolist()) == set(range(len(inputs)))
+    assert plan.input_padding.tolist() == np.flatnonzero(inputs[:, 1] == NO_TIME).tolist()
+    assert plan.output_padding.tolist() == np.flatnonzero(ordered[:, 1] == NO_TIME).tolist()
+
+
+def test_output_grid_has_all_times_of_all_sequences() -> None:
+    outputs = np.array([(0, 4, 0), (1, -2, 0), (1, 1, 1)], np.int32)
+    _, ordered = order_rows(outputs, outputs, [0])
+    assert len(ordered) == 3 * 3  # times -2, 1, 4 for the three pairs (n, x)
+    assert (find_rows(ordered, outputs) >= 0).all()
+
+
+def test_inputs_without_padding_where_none_is_needed() -> None:
+    outputs = table(range(0, 12, 3), ns=range(2))
+    inputs = table([t + offset for t in range(0, 12, 3) for offset in (-1, 0)], ns=range(2))
+    ordered, _ = order_rows(inputs, outputs, [-1, 0])
+    assert len(ordered) == len(inputs)
+    assert not (ordered[:, 1] == NO_TIME).any()
+
+
+def test_too_much_padding_is_refused() -> None:
+    outputs = table([0, 1, 1_000_000_000])
+    with pytest.raises(RequestError, match="equally spaced"):
+        order_rows(outputs, outputs, [0])
