@@ -2,7 +2,7 @@
 
 `random_network(seed)` makes config text and a ComputationRequest. Not all requested outputs need be computable;
 `computable_request` keeps those that are. With `smooth=True` no component has a kink or cuts gradients, so that finite
-differences hold. Without `row_wise=False` each row of a component's output is a function of the rows it wants, not of
+differences hold. Each row of a component's output is a function of the rows it wants, not of
 what else is in the minibatch.
 """
 
