@@ -86,29 +86,29 @@ class _Grid:
 def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
     """Input and output indexes in block order, padding included; `offsets` are those at which outputs read inputs."""
     grid = _grid(outputs)
-    input_times = _input_times(grid, _times(inputs), offsets)
-    return _padded(inputs, input_times, grid), _padded(outputs, grid.times, grid)
+    times, order = _input_times(grid, inputs, offsets)
+    return _padded(inputs, times[order], grid), _padded(outputs, grid.times, grid)
 
 
 def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> TimeBlocks:
     """The blocks of rows that `order_rows` has arranged."""
     grid = _grid(outputs)
-    input_times = _input_times(grid, _times(inputs), offsets)
+    times, order = _input_times(grid, inputs, offsets)
     num_images = len(grid.images)
     assert len(outputs) == grid.num_times * num_images, "rows are not in the order of order_rows"
-    assert len(inputs) == len(input_times) * num_images, "rows are not in the order of order_rows"
+    assert len(inputs) == len(times) * num_images, "rows are not in the order of order_rows"
+    place_of_time = np.argsort(order)
     blocks = []
     for number, offset in enumerate(offsets):
-        place = _places(input_times, grid.times + offset)
-        found = np.flatnonzero(place >= 0)
+        found, rank = _find(times, grid.times + offset)
         if len(found) == 0:
             continue
-        first, count = int(found[0]), len(found)
-        step = int(place[first + 1] - place[first]) if count > 1 else 1
-        assert found[-1] - first + 1 == count
-        assert _is_regular(place)
+        place = place_of_time[rank]
+        step = int(place[1] - place[0]) if len(place) > 1 else 1
+        assert found[-1] - found[0] + 1 == len(found)
         assert step == 1 or num_images == 1
-        blocks.append(RowBlock(number, first * num_images, int(place[first]) * num_images, step, count * num_images))
+        start, count = int(found[0]) * num_images, len(found) * num_images
+        blocks.append(RowBlock(number, start, int(place[0]) * num_images, step, count))
     blocks, num_fresh, uncovered = _fresh_first(blocks, len(inputs))
     return TimeBlocks(
         len(outputs),
@@ -146,39 +146,43 @@ def _grid(outputs: IndexTable) -> _Grid:
     return _Grid(images, int(times[0]), step, num_times)
 
 
-def _input_times(grid: _Grid, present: np.ndarray, offsets: Sequence[int]) -> np.ndarray:
-    """The times of the input rows in their order: those present, and what is missing between those of one offset."""
-    wanted = [_between_first_and_last(grid.times + offset, present) for offset in offsets]
-    times = np.unique(np.concatenate([present, *wanted]))
-    if len(grid.images) == 1 and all(_is_regular(_places(times, grid.times + offset)) for offset in offsets):
-        return times  # rows of one sequence can be read in constant steps
-    return times[np.lexsort((times, (times - grid.start) % grid.step))]
+def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """The times of the input rows, sorted, and the order in which the rows have them.
+
+    They are those present, and what is missing between those that one offset reads.
+    """
+    present = _times(inputs)
+    wanted = [grid.times + offset for offset in offsets]
+    found = [_find(present, each)[0] for each in wanted]
+    stretches = [each[places[0] : places[-1] + 1] for each, places in zip(wanted, found, strict=True) if len(places)]
+    times = np.unique(np.concatenate([present, *stretches]))
+    phase = (times - grid.start) % grid.step
+    if not phase.any():
+        return times, np.arange(len(times))
+    if len(grid.images) == 1 and all(_is_regular(_find(times, each)[1]) for each in wanted):
+        return times, np.arange(len(times))  # rows of one sequence can be read in constant steps
+    return times, np.lexsort((times, phase))
 
 
-def _between_first_and_last(wanted: np.ndarray, present: np.ndarray) -> np.ndarray:
-    """The stretch of `wanted` from the first to the last one that is present."""
-    found = np.flatnonzero(np.isin(wanted, present, assume_unique=True))
-    return wanted[found[0] : found[-1] + 1] if len(found) else wanted[:0]
+def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which of `wanted` are among the sorted times, and where these are there."""
+    place = np.minimum(np.searchsorted(times, wanted), len(times) - 1)
+    found = np.flatnonzero(times[place] == wanted)
+    return found, place[found]
 
 
 def _is_regular(places: np.ndarray) -> bool:
-    """Whether those that are not -1 go up in constant steps."""
-    steps = np.diff(places[places >= 0])
+    """Whether they go up in constant steps."""
+    steps = np.diff(places)
     return len(steps) == 0 or bool((steps == steps[0]).all())
 
 
-def _places(times: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """The place of each wanted time in `times`, which may be in any order, or -1."""
-    order = np.argsort(times)
-    place = order[np.minimum(np.searchsorted(times, wanted, sorter=order), len(times) - 1)]
-    return np.where(times[place] == wanted, place, -1)
-
-
 def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
-    """(times x images) rows; those that are not in the table have t = NO_TIME."""
+    """(times x images) rows, the table's among them; the others have t = NO_TIME."""
     rows = np.tile(grid.images, (len(times), 1))
     rows[:, T] = np.repeat(times, len(grid.images))
-    rows[find_rows(table, rows) < 0, T] = NO_TIME
+    if len(rows) > len(_real(table)):
+        rows[find_rows(table, rows) < 0, T] = NO_TIME
     return rows
 
 
