@@ -164,5 +164,5 @@ def test_hints() -> None:
 
 
 def test_deep_nesting_ends() -> None:
-    with pytest.raises(ConfigError, match="nested more than 100 deep"):
+    with pytest.raises(ConfigError, match="nested more than 150 deep"):
         parse_descriptor("Sum(" * 5000 + "a" + ")" * 5000)

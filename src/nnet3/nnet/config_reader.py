@@ -158,9 +158,9 @@ def _check(parts: NetworkParts) -> None:
 
 
 def _check_references(parts: NetworkParts, node: DescriptorNode) -> None:
-    referable = [n.name for n in parts.nodes if not isinstance(n, DescriptorNode)]
     for reference in node.descriptor.node_references():
         if reference.node not in parts.node_number:
+            referable = [n.name for n in parts.nodes if not isinstance(n, DescriptorNode)]
             raise ConfigError(
                 f"unknown node '{reference.node}'", reference.span, did_you_mean(reference.node, referable)
             )
@@ -172,11 +172,11 @@ def _check_references(parts: NetworkParts, node: DescriptorNode) -> None:
 
 
 def _check_dim_range_source(parts: NetworkParts, node: DimRangeNode) -> None:
-    usable = [n.name for n in parts.nodes if isinstance(n, InputNode | ComponentNode)]
     if node.source not in parts.node_number:
+        usable = [n.name for n in parts.nodes if isinstance(n, InputNode | ComponentNode)]
         hint = did_you_mean(node.source, usable)
         raise ConfigError(f"dim-range-node '{node.name}': unknown node '{node.source}'", node.span, hint)
-    if node.source not in usable:
+    if not isinstance(parts.nodes[parts.node_number[node.source]], InputNode | ComponentNode):
         message = f"dim-range-node '{node.name}': '{node.source}' must be an input or component node"
         raise ConfigError(message, node.span)
 

@@ -43,9 +43,25 @@ def check_cycles_move(parts: NetworkParts) -> None:
     for arc in arcs:
         if component_of_node[arc.user] == component_of_node[arc.source]:
             by_component.setdefault(int(component_of_node[arc.user]), []).append(arc)
-    for cycle_arcs in by_component.values():
+    for cycle_arcs in map(_in_search_order, by_component.values()):
         if not _all_cycles_move(cycle_arcs):
             _complain(parts, cycle_arcs)
+
+
+def _in_search_order(arcs: list[_Arc]) -> list[_Arc]:
+    """Arcs one after another along the cycles, so that a pass over them gets far."""
+    arcs_of: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        arcs_of.setdefault(arc.user, []).append(arc)
+    ordered: list[_Arc] = []
+    seen, waiting = {arcs[0].user}, [arcs[0].user]
+    while waiting:
+        for arc in arcs_of[waiting.pop()]:
+            ordered.append(arc)
+            if arc.source not in seen:
+                seen.add(arc.source)
+                waiting.append(arc.source)
+    return ordered
 
 
 def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
@@ -106,14 +122,21 @@ def _all_cycles_move(arcs: list[_Arc]) -> bool:
 
 
 def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool:
-    """Whether the weighted offsets sum to > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each."""
+    """Whether the weighted offsets sum to > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each.
+
+    A distance below the sum of all negative lengths shows that some arc was gone along twice.
+    """
     nodes = {arc.user for arc in arcs} | {arc.source for arc in arcs}
     stretch = len(nodes) + 1
+    lengths = [(t_weight * arc.offset[0] + x_weight * arc.offset[1]) * stretch - 1 for arc in arcs]
+    least = sum(length for length in lengths if length < 0)
     distance = dict.fromkeys(nodes, 0)
     for _ in range(len(nodes) + 1):
         changed = False
-        for arc in arcs:
-            reach = distance[arc.user] + (t_weight * arc.offset[0] + x_weight * arc.offset[1]) * stretch - 1
+        for arc, length in zip(arcs, lengths, strict=True):
+            reach = distance[arc.user] + length
+            if reach < least:
+                return False
             if reach < distance[arc.source]:
                 distance[arc.source] = reach
                 changed = True

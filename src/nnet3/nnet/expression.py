@@ -11,7 +11,7 @@ from nnet3.text import did_you_mean, is_valid_name, read_number
 
 KEYWORDS = ("Append", "Sum", "Failover", "IfDefined", "Offset", "Switch", "Scale", "Const", "Round", "ReplaceIndex")
 _TOKEN = re.compile(r"[(),]|[^\s(),]+")
-_MAX_DEPTH = 100
+MAX_DEPTH = 150  # of one keyword within another; Python's stack bounds it
 _INT32 = 2**31
 
 
@@ -73,8 +73,8 @@ class _Parser:
 
     def descriptor(self, depth: int) -> Expression:
         token = self.next("a descriptor")
-        if depth > _MAX_DEPTH:
-            raise ConfigError(f"descriptors are nested more than {_MAX_DEPTH} deep", token.span)
+        if depth > MAX_DEPTH:
+            raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", token.span)
         if token.text in KEYWORDS:
             return self._call(token, depth)
         follows_paren = self.position < len(self.tokens) and self.tokens[self.position].text == "("

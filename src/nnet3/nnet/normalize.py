@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from nnet3.errors import ConfigError, Span
 from nnet3.nnet.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.nnet.expression import Expression, parse_expression
+from nnet3.nnet.expression import MAX_DEPTH, Expression, parse_expression
 from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
 
+_MOST_NODES = 50_000  # of the expression with its Appends at the top; bounds time and memory
 _SUM_LIKE = ("Sum", "Failover", "IfDefined", "Const")
 
 
@@ -45,40 +47,52 @@ def parse_descriptor(text: str | Span) -> Descriptor:
 
 def normalize(expression: Expression) -> Descriptor:
     """Append to the top, sums below it, index operators at the leaves."""
+    if _num_leaves(expression) * _depth(expression) > _MOST_NODES:
+        size = f"{_num_leaves(expression)} nodes, nested {_depth(expression)} deep"
+        raise ConfigError(f"this descriptor is too large: {size}", expression.span)
     parts = []
-    for number in range(_num_append_terms(expression)):
-        part = _to_sum(_append_term(expression, number), _Pending())
+    for term in _append_terms(expression):
+        if _num_leaves(term) > MAX_DEPTH:
+            raise ConfigError(f"more than {MAX_DEPTH} nodes in one Append term are not supported", term.span)
+        part = _to_sum(term, _Pending())
+        _check_depth(part, term)
         _check_scales(part)
         parts.append(part)
     return Descriptor(tuple(parts))
 
 
-def _num_append_terms(expression: Expression) -> int:
-    if expression.kind in ("node", "Const"):
-        return 1
-    counts = [_num_append_terms(argument) for argument in expression.arguments]
+def _append_terms(expression: Expression) -> list[Expression]:
+    """The expression once for each of its Append terms, with every Append replaced by the term."""
+    if not expression.arguments:
+        return [expression]
+    terms_of_argument = [_append_terms(argument) for argument in expression.arguments]
     if expression.kind == "Append":
-        return sum(counts)
-    for argument, count in zip(expression.arguments, counts, strict=True):
-        if count != counts[0]:
+        return [term for terms in terms_of_argument for term in terms]
+    count = len(terms_of_argument[0])
+    for argument, terms in zip(expression.arguments, terms_of_argument, strict=True):
+        if len(terms) != count:
             message = (
-                f"the arguments of {expression.kind} have {counts[0]} and {count} Append terms: they must be equal"
+                f"the arguments of {expression.kind} have {count} and {len(terms)} Append terms: they must be equal"
             )
             raise ConfigError(message, argument.span)
-    return counts[0]
+    return [replace(expression, arguments=arguments) for arguments in zip(*terms_of_argument, strict=True)]
 
 
-def _append_term(expression: Expression, number: int) -> Expression:
-    """The expression with every Append replaced by its term `number`."""
-    if expression.kind == "Append":
-        for argument in expression.arguments:
-            count = _num_append_terms(argument)
-            if number < count:
-                return _append_term(argument, number)
-            number -= count
-    if not expression.arguments:
-        return expression
-    return replace(expression, arguments=tuple(_append_term(argument, number) for argument in expression.arguments))
+def _check_depth(part: SumDescriptor, term: Expression) -> None:
+    """The normal form nests sums, and it must be possible to read it again."""
+    if _num_leaves(term) + _depth(term) < MAX_DEPTH:
+        return
+    depth = max(accumulate((character == "(") - (character == ")") for character in str(part)))
+    if depth >= MAX_DEPTH:
+        raise ConfigError(f"in normal form this is nested {depth} deep: less than {MAX_DEPTH} is allowed", term.span)
+
+
+def _depth(expression: Expression) -> int:
+    return 1 + max(map(_depth, expression.arguments), default=0)
+
+
+def _num_leaves(expression: Expression) -> int:
+    return sum(map(_num_leaves, expression.arguments)) if expression.arguments else 1
 
 
 def _to_sum(expression: Expression, pending: _Pending) -> SumDescriptor:

@@ -1,0 +1,72 @@
+"""Configs of a size that nobody writes by hand: read, or refused in words, in time that does not explode."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from nnet3.errors import ConfigError
+from nnet3.nnet import Nnet
+from nnet3.nnet.normalize import parse_descriptor
+
+HEAD = "input-node name=input dim=1\ncomponent name=k type=NoOpComponent dim=1\n"
+
+
+def _repeated(operator: str, count: int) -> str:
+    return f"{operator}({', '.join(['input'] * count)})"
+
+
+def _chain(length: int, first: str, backwards: bool = False) -> str:
+    inputs = [first, *(f"c{number}" for number in range(length - 1))]
+    lines = [f"component-node name=c{number} component=k input={source}\n" for number, source in enumerate(inputs)]
+    return HEAD + "".join(reversed(lines) if backwards else lines) + f"output-node name=output input=c{length - 1}\n"
+
+
+def _seconds(text: str) -> float:
+    start = time.process_time()
+    Nnet.from_config(text)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEAD + "".join(f"output-node name=n{k} input=input\n" for k in range(2000)),
+        HEAD + "".join(f"dim-range-node name=n{k} input-node=input dim-offset=0 dim=1\n" for k in range(2000))
+        + "output-node name=output input=input",
+        _chain(2000, "input"),
+        _chain(1000, "Sum(input, IfDefined(Offset(c999, -1)))"),
+        _chain(1000, "Sum(input, IfDefined(Offset(c999, 1)))", backwards=True),
+        HEAD + f"output-node name=output input={_repeated('Append', 8000)}",
+        HEAD + f"output-node name=output input=Append({', '.join([_repeated('Sum', 150)] * 25)})",
+    ],
+    ids=["outputs", "dim ranges", "chain", "ring", "backward ring", "append", "sums"],
+)  # fmt: skip
+def test_time_is_in_proportion_to_size(text: str) -> None:
+    assert _seconds(text) < 3.0
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "message"),
+    [
+        (_repeated("Sum", 151), "more than 150 nodes in one Append term are not supported"),
+        ("Sum(" * 90 + _repeated("Sum", 151) + ")" * 90, "more than 150 nodes in one Append term"),
+        (f"Offset({_repeated('Sum', 150)}, 1)", "in normal form this is nested 150 deep: less than 150 is allowed"),
+        ("Round(" * 90 + _repeated("Append", 1000) + ", 2)" * 90, "too large: 1000 nodes, nested 92 deep"),
+        ("Sum(" * 151 + "input" + ")" * 151, "nested more than 150 deep"),
+    ],
+)  # fmt: skip
+def test_what_is_too_large_is_refused(descriptor: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_descriptor(descriptor)
+    assert message in str(raised.value)
+
+
+def test_the_largest_sum_can_be_used() -> None:
+    text = ", ".join(f"Offset(input, {k})" for k in range(1, 150))
+    descriptor = parse_descriptor(f"Append(input, Sum({text}))")
+    assert descriptor.dim(lambda name: 7) == 14
+    assert len(descriptor.slots()) == 150
+    assert str(descriptor).count("Sum(") == 148
+    assert parse_descriptor(str(descriptor)) == descriptor
