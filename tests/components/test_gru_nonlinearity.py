@@ -111,7 +111,7 @@ def test_written_file_is_read_back(type_name: str, tmp_path: Path) -> None:
         (GRU, "cell-dim=4 recurrent-dim=5", "'recurrent-dim' must be <= 4"),
         (GRU, "cell-dim=4 recurrent-dim=0", "'recurrent-dim' must be from 1 to 4"),
         (GRU, "cell-dim=4 rank-in=0", "'rank-in' must be >= 1"),
-        (GRU, "cell-dim=4 alpha=0", "'alpha' must be > 0"),
+        (GRU, "cell-dim=4 alpha=-1", "'alpha' must be >= 0"),
         (OUTPUT_GRU, "cell-dim=-4", "'cell-dim' must be >= 1"),
         (OUTPUT_GRU, "cell-dim=4 self-repair-scale=-1", "'self-repair-scale' must be >= 0"),
         (OUTPUT_GRU, "cell-dim=4 recurrent-dim=2", "unknown key 'recurrent-dim'"),
@@ -131,7 +131,7 @@ def test_bad_configs(type_name: str, config: str, message: str) -> None:
         (GRU, "<RecurrentDim> 4", "<RecurrentDim> 3", "<w_h> must be 4 x 3"),
         (GRU, "<UpdatePeriod> 4", "<UpdatePeriod> 0", "<UpdatePeriod> must be >= 1"),
         (OUTPUT_GRU, "<CellDim> 4", "<CellDim> 3", "<w_h> must have 3 elements"),
-        (OUTPUT_GRU, "<Alpha> 4", "<Alpha> -1", "<Alpha> must be > 0"),
+        (OUTPUT_GRU, "<Alpha> 4", "<Alpha> -1", "<Alpha> must be >= 0"),
     ],
 )
 def test_bad_files(type_name: str, old: str, new: str, message: str, tmp_path: Path) -> None:

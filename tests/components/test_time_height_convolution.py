@@ -212,6 +212,7 @@ GOOD = f"{BASE} height-in=4 height-out=4 "
         (f"{GOOD} offsets=0,0;0", "'offsets' must be time,height;time,height;..., got '0'"),
         (f"{GOOD} offsets=0,0;1,0;0,0", "'offsets' has a pair twice"),
         (f"{GOOD} height-offsets=0 time-offsets=0 required-time-offsets=1", "must be among [0]"),
+        (f"{GOOD} height-offsets=0 time-offsets=0,2147483647", "frames at most"),
         (f"{GOOD} height-offsets=4 time-offsets=0", "no output height can use the offset 0,4"),
         (f"{GOOD} height-offsets=1 time-offsets=0", "output height 3 has no offset of a required time"),
         (f"{GOOD} offsets=-1,1;0,-1;0,0 required-time-offsets=-1", "output height 3 has no offset of a required time"),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.fields import read_integer
+from nnet3.components.fields import read_integer, too_wide
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -191,6 +191,9 @@ class ConvolutionModel:
         """Why this cannot be computed, if so."""
         if max(self.input_dim, self.output_dim) >= 2**31:
             return f"input dim {self.input_dim} and output dim {self.output_dim} must fit 32 bits"
+        wide = too_wide(len(self.time_offsets), 2 * max(map(abs, self.time_offsets)) + 1)
+        if wide:
+            return wide
         for time, height in self.offsets:
             if len(self._served({height})) == 0:
                 return f"no output height can use the offset {time},{height}"

@@ -60,7 +60,7 @@ class GruComponent(UpdatableComponent):
     def configure_self_repair(self, line: ConfigLine) -> None:
         self.self_repair_threshold = line.number("self-repair-threshold", 0.2, minimum=0.0)
         self.self_repair_scale = line.number("self-repair-scale", 1e-5, minimum=0.0)
-        self.alpha = line.number("alpha", 4.0, above=0.0)
+        self.alpha = line.number("alpha", 4.0, minimum=0.0)
 
     def read_statistics(self, reader: Reader) -> None:
         """From <ValueAvg> to <Alpha>."""
@@ -79,7 +79,7 @@ class GruComponent(UpdatableComponent):
         reader.expect("<SelfRepairScale>")
         self.self_repair_scale = reader.real()
         reader.expect("<Alpha>")
-        self.alpha = read_number(reader, "<Alpha>", above=0.0)
+        self.alpha = read_number(reader, "<Alpha>")
 
     def write_statistics(self, writer: Writer) -> None:
         count = self.count or 1.0

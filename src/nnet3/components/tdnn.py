@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_matrix, read_number, write_matrix, write_vector
+from nnet3.components.fields import read_integer, read_matrix, read_number, too_wide, write_matrix, write_vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.orthonormal import OrthonormalComponent
@@ -78,8 +78,9 @@ class TdnnComponent(OrthonormalComponent):
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
         offsets = line.integers("time-offsets", separators=",")
-        if not offsets or len(set(offsets)) < len(offsets):
-            raise line.error("'time-offsets' must be a list of different integers", "time-offsets")
+        fault = _fault_of_offsets(offsets)
+        if fault:
+            raise line.error(f"'time-offsets': {fault}", "time-offsets")
         input_dim = line.integer("input-dim", minimum=1)
         output_dim = line.integer("output-dim", minimum=1)
         stddev = line.number("param-stddev", -1.0)
@@ -106,8 +107,9 @@ class TdnnComponent(OrthonormalComponent):
         header = UpdatableHeader.read(reader)
         reader.expect("<TimeOffsets>")
         offsets = reader.int_vector().tolist()
-        if not offsets or len(set(offsets)) < len(offsets):
-            raise reader.error(f"<TimeOffsets> must be different integers, got {offsets}")
+        fault = _fault_of_offsets(offsets)
+        if fault:
+            raise reader.error(f"<TimeOffsets>: {fault}")
         reader.expect("<LinearParams>")
         linear = read_matrix(reader, "<LinearParams>")
         if linear.shape[1] % len(offsets):
@@ -256,3 +258,10 @@ class TdnnComponent(OrthonormalComponent):
         bias = self.bias_params if self.has_bias else None
         preconditioners = (self.preconditioner_in, y_deriv, self.preconditioner_out)
         add_natural_gradient(self.linear_params, bias, self.learning_rate, spliced, *preconditioners)
+
+
+def _fault_of_offsets(offsets: list[int]) -> str:
+    """What is wrong with time offsets, "" if nothing."""
+    if not offsets or len(set(offsets)) < len(offsets):
+        return f"expected different integers, at least one, got {offsets}"
+    return too_wide(len(offsets), 2 * max(map(abs, offsets)) + 1)
