@@ -5,6 +5,7 @@ A command runs only if its name was given by the user or stands in a script file
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -89,6 +90,7 @@ class OutputStream:
         self.written = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._standard = name.kind == "standard"
+        self._path = name.name if name.kind == "file" else None
         try:
             if self._standard:
                 self._file: BinaryIO = cast(BinaryIO, sys.stdout.buffer)
@@ -119,6 +121,14 @@ class OutputStream:
             self.flush()
         elif not self._file.closed:
             self._close_file()
+
+    def discard(self) -> None:
+        """Give up after an error: a file is removed, as it is not all that it should be."""
+        with contextlib.suppress(TableError):
+            self.close()
+        if self._path is not None and os.path.isfile(self._path):  # not /dev/null
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.realpath(self._path))
 
     def _close_file(self) -> None:
         try:

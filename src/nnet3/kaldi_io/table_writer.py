@@ -80,8 +80,17 @@ class TableWriter(Generic[T]):
                 if stream is not None:
                     stream.close()
 
+    def discard(self) -> None:
+        """Give up after an error: an archive or script that is a file is removed."""
+        for stream in (self._archive, self._script):
+            if stream is not None:
+                stream.discard()
+
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
