@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 
 import click
 import numpy as np
 
+from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.errors import ExecutionError, NetworkError, Nnet3Error
@@ -72,17 +72,19 @@ def command(
             try:
                 result = computer.compute(matrix, _look_up(single, key), _look_up(online, key)).numpy()
             except (ExecutionError, _MissingError) as error:
-                print(f"nnet3: warning: utterance '{key}' left out: {error}", file=sys.stderr)
+                say(f"warning: utterance '{key}' left out: {error}")
                 failed += 1
                 continue
             if log_priors is not None:
                 result = result - log_priors
             writer.write(key, np.exp(result) if apply_exp else result)
             done, frames = done + 1, frames + len(matrix)
+        if done == 0:
+            raise Nnet3Error(
+                f"no utterance was computed ({failed} left out)" if failed else f"{features}: no utterances"
+            )
     seconds = time.perf_counter() - start
-    print(f"nnet3: {done} utterances computed, {failed} left out; {frames} frames in {seconds:.2f} s", file=sys.stderr)
-    if done == 0:
-        raise Nnet3Error("no utterance was computed")
+    say(f"{done} utterances computed, {failed} left out; {frames} frames in {seconds:.2f} s")
 
 
 class _MissingError(Nnet3Error):

@@ -9,10 +9,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
+from nnet3.cli.messages import plain_warnings, say
 from nnet3.errors import Nnet3Error
+from nnet3.text import did_you_mean
 
 # verb -> (module in nnet3.cli, one line of help)
 VERBS: dict[str, tuple[str, str]] = {
@@ -30,6 +33,10 @@ VERBS: dict[str, tuple[str, str]] = {
 }
 
 
+class _NobodyReadsError(Exception):
+    """Our output goes to a program that has ended, such as `head`."""
+
+
 class _Verbs(click.Group):
     """Imports a verb's file only when that verb is used or helped with."""
 
@@ -42,12 +49,30 @@ class _Verbs(click.Group):
         command: click.Command = importlib.import_module(f"nnet3.cli.{VERBS[cmd_name][0]}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            hint = did_you_mean(args[0], VERBS)
+            raise click.UsageError(f"there is no verb '{args[0]}'{'; ' + hint if hint else ''}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise _NobodyReadsError from error  # click itself would make status 1 of it
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
             formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
 
 
-@click.group(cls=_Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Verbs, subcommand_metavar="VERB [ARGUMENTS]...", context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="nnet3")
 def _nnet3() -> None:
     """Kaldi nnet3 neural networks on PyTorch.
@@ -58,30 +83,28 @@ def _nnet3() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the `nnet3` command."""
+    args = None if arguments is None else list(arguments)
     try:
-        status = _nnet3.main(
-            args=None if arguments is None else list(arguments), prog_name="nnet3", standalone_mode=False
-        )
+        with plain_warnings():
+            status = _nnet3.main(args=args, prog_name="nnet3", standalone_mode=False)
         sys.exit(status if isinstance(status, int) else 0)
     except click.UsageError as error:
         error.show()
         sys.exit(2)
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         sys.exit(130)
     except click.ClickException as error:
         error.show()
         sys.exit(1)
     except Nnet3Error as error:
         _fail(str(error))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads our output any more
+    except _NobodyReadsError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 def _fail(message: str) -> None:
-    print(f"nnet3: {message}", file=sys.stderr)
+    say(message)
     sys.exit(1)

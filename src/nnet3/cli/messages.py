@@ -1,0 +1,46 @@
+"""Messages on stderr: `nnet3: ...` for the one error, `nnet3: warning: ...` for all kinds of warnings."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import TextIO
+
+
+def say(message: str) -> None:
+    """One message. It may quote a file, and what files hold must not steer the terminal."""
+    shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
+    print(f"nnet3: {shown}", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def plain_warnings() -> Iterator[None]:
+    """Within it, what the library warns of or logs is said in our way, without source lines."""
+    handler = _Handler(logging.WARNING)
+    logger = logging.getLogger("nnet3")
+    logger.addHandler(handler)
+    with warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+
+
+class _Handler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(f"warning: {record.getMessage()}")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    say(f"warning: {message}")

@@ -1,0 +1,90 @@
+"""Verbs, help, exit statuses, and that messages are one message."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli.run_command import Cli
+from nnet3.cli.main import VERBS
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_help_shows_an_example(cli: Cli, verb: str) -> None:
+    outcome = cli.good(verb, "--help")
+    assert f"nnet3 {verb} " in outcome.out.partition("Example")[2]
+    assert outcome.err == ""
+
+
+def test_help_lists_every_verb(cli: Cli) -> None:
+    text = cli.good("--help").out
+    assert all(f"  {verb} " in text for verb in VERBS)
+    assert cli.good("-h").out == text
+
+
+def test_version(cli: Cli) -> None:
+    assert cli.good("--version").out.startswith("nnet3, version ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Usage: nnet3"),
+        (["inof", "net.raw"], "there is no verb 'inof'; did you mean 'info'?"),
+        (["xyzzy"], "there is no verb 'xyzzy'"),
+        (["--bogus"], "No such option '--bogus'"),
+        (["info"], "Missing argument 'MODEL-OR-CONFIG'"),
+        (["info", "net.raw", "more"], "unexpected extra argument"),
+        (["copy", "--binry=true", "net.raw", "out"], "Did you mean '--binary'?"),
+        (["copy", "--binary=perhaps", "net.raw", "out"], "'perhaps' is not a valid boolean"),
+        (["copy", "--srand=x", "net.raw", "out"], "'x' is not a valid integer"),
+        (["copy", "--learning-rate=-1", "net.raw", "out"], "not in the range"),
+        (["copy", "--scale=nan", "net.raw", "out"], "--scale must be finite"),
+        (["copy", "--learning-rates=1:x", "net.raw", "out"], "numbers with colons between"),
+        (["copy", "--learning-rates=1:2", "net.raw", "out"], "must be 1 rates >= 0 (for affine), got 2"),
+        (["init", "net.config"], "at least one config file and the file to write"),
+        (["average", "net.raw"], "at least one network to read and the file to write"),
+        (["average", "--weights=1:2", "net.raw", "out"], "one per network"),
+        (["average", "--weights=a", "net.raw", "out"], "must be numbers"),
+        (["compute", "--ivectors=ark:a", "--online-ivectors=ark:b", "net.raw", "ark:a", "ark:b"], "not both"),
+        (["compute", "--frame-subsampling-factor=0", "net.raw", "ark:a", "ark:b"], "not in the range"),
+        (["show-computation", "--output", "output", "net.raw"], "is not NAME=FIRST:LAST"),
+        (["show-computation", "--output", "output=5:1", "net.raw"], "FIRST must not be after LAST"),
+        (["demo", "--seed=-1"], "not in the range"),
+    ],
+)
+def test_wrong_usage_is_status_2(cli: Cli, arguments: list[str], message: str) -> None:
+    outcome = cli(*arguments)
+    assert outcome.status == 2
+    assert message in outcome.err + outcome.out
+    assert not Path("out").exists()
+
+
+def _run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; from nnet3.cli import main; main(sys.argv[1:])"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, cwd=folder)
+
+
+def test_a_real_process(cli: Cli, tmp_path: Path) -> None:
+    Path("bad.config").write_text("input-node name=input dim=x\n")
+    process = _run("info", "bad.config", folder=tmp_path)
+    assert process.returncode == 1
+    assert process.stdout == ""
+    assert process.stderr.splitlines() == [
+        "nnet3: bad.config:1:27: input-node 'input': 'dim' must be an integer, got 'x'",
+        "  input-node name=input dim=x",
+        "                            ^",
+    ]
+
+
+def test_a_reader_that_stops_reading_is_no_error(cli: Cli, tmp_path: Path) -> None:
+    code = "import sys; from nnet3.cli import main; main(sys.argv[1:])"
+    command = f"'{sys.executable}' -c '{code}' show-computation --output output=0:300 net.raw | head -n 1"
+    script = f"set -o pipefail; {command}"
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert process.stderr == ""
+    assert process.returncode == 0
+    assert process.stdout.startswith("request: input input")

@@ -1,0 +1,151 @@
+"""A user's mistakes: status 1, one message that says what is wrong, nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.run_command import IVECTOR_CONFIG, Cli
+from nnet3 import Nnet
+from nnet3.kaldi_io import matrix_writer
+from shared_data import GOLDEN, needs_shared
+
+MDL = GOLDEN / "mdl" / "1" / "final.mdl"
+
+
+@pytest.fixture
+def files(cli: Cli) -> Cli:
+    """Files that are wrong in one way or another."""
+    Path("unknown.config").write_text("input-node name=input dim=3\noutput-node name=output input=inptu\n")
+    Path("empty").write_bytes(b"")
+    Path("comment.config").write_text("# nothing\n")
+    Path("latin1.config").write_bytes(b"input-node name=input dim=3 # caf\xe9\n")
+    Path("escape.config").write_bytes(b"input-node name=\x1b[31m dim=3\n")
+    Path("cut.raw").write_bytes(Path("net.raw").read_bytes()[:400])
+    Path("noise.raw").write_bytes(b"\0B" + bytes(range(200)))
+    Path("edits").write_text("remove-orphans\nfrobnicate name=x\n")
+    Path("short.vec").write_text(" [ 1 2 3 ]\n")
+    Path("folder").mkdir()
+    Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
+    with matrix_writer("ark:feats.ark") as writer:
+        writer.write("utt1", np.ones((5, 3), np.float32))
+    with matrix_writer("ark:wide.ark") as writer:
+        writer.write("utt1", np.ones((5, 4), np.float32))
+    Path("cut.ark").write_bytes(Path("feats.ark").read_bytes()[:40])
+    return cli
+
+
+MISTAKES = [
+    (["info", "nofile"], "nofile: No such file or directory"),
+    (["info", "folder"], "folder: Is a directory"),
+    (["info", "empty"], "empty: the config defines no nodes"),
+    (["info", "comment.config"], "comment.config: the config defines no nodes"),
+    (["info", "latin1.config"], "latin1.config:1:1: not a text file"),
+    (["info", "escape.config"], "escape.config:1:17: "),
+    (["info", "cut.raw"], "the file is cut off"),
+    (["info", "noise.raw"], "noise.raw: byte 2"),
+    (["am-info", "empty"], "empty: this file is empty"),
+    (["am-info", "net.raw"], "net.raw: this is a raw network; an acoustic model (.mdl) is needed here"),
+    (["am-copy", "net.raw", "out"], "net.raw: this is a raw network; an acoustic model (.mdl) is needed here"),
+    (["am-init", "net.raw", "net.raw", "out"], "has no transition model: give a .mdl file"),
+    (["init", "nofile", "out"], "nofile: No such file or directory"),
+    (["init", "net.raw", "out"], "net.raw: this is a model file"),
+    (["init", "empty", "out"], "empty: the config defines no nodes"),
+    (["init", "net.config", "nofolder/out"], "nofolder/out: cannot write this file: No such file or directory"),
+    (["init", "net.config", "folder"], "folder: cannot write this file: Is a directory"),
+    (["copy", "cut.raw", "out"], "the file is cut off"),
+    (["copy", "--nnet-config=nofile", "net.raw", "out"], "nofile: No such file or directory"),
+    (["copy", "--nnet-config=unknown.config", "net.raw", "out"], "did you mean 'input'?"),
+    (["copy", "--edits-config=edits", "net.raw", "out"], "edits:2:1: "),
+    (["copy", "--edits=frobnicate name=x", "net.raw", "out"], "--edits:1:1: "),
+    (["copy", "--edits=rename-node old-name=nobody new-name=a", "net.raw", "out"], "nobody"),
+    (["average", "net.raw", "ivector.raw", "out"], "network 2 does not have the components of the first"),
+    (["average", "--weights=0", "net.raw", "out"], "must have a positive finite sum"),
+    (["compute", "net.raw", "feats.ark", "ark:out"], "'feats.ark' is not an rspecifier such as ark:"),
+    (["compute", "net.raw", "ark:feats.ark", "out"], "'out' is not a wspecifier such as ark:"),
+    (["compute", "net.raw", "ark:nofile", "ark:out"], "cannot read nofile"),
+    (["compute", "net.raw", "ark:cut.ark", "ark:out"], "the file is cut off or damaged"),
+    (["compute", "net.raw", "ark:feats.ark", "ark:nofolder/out"], "cannot write nofolder/out"),
+    (["compute", "net.raw", "ark:wide.ark", "ark:out"], "the features must be (frames, 3), got (5, 4)"),
+    (["compute", "net.raw", "ark:empty", "ark:out"], "ark:empty: no utterances"),
+    (["compute", "ivector.raw", "ark:feats.ark", "ark:out"], "has an input 'ivector', but none is given"),
+    (["compute", "--ivectors=ark:nofile", "ivector.raw", "ark:feats.ark", "ark:out"], "cannot read nofile"),
+    (["compute", "--online-ivectors=ark:empty", "ivector.raw", "ark:feats.ark", "ark:out"], "no ivector for it"),
+    (
+        ["compute", "--online-ivectors=ark:wide.ark", "ivector.raw", "ark:feats.ark", "ark:out"],
+        "dimension 2, got (5, 4)",
+    ),
+    (["compute", "--use-priors=true", "net.raw", "ark:feats.ark", "ark:out"], "--use-priors needs an acoustic model"),
+    (["show-computation", "unknown.config"], "unknown.config:2:31: unknown node 'inptu'"),
+    (["show-computation", "--output=out=0", "net.raw"], "no output 'out'; did you mean 'output'?"),
+    (["show-computation", "--input=input=0:9", "net.raw"], "output (0) needs input t=-1..0; given 0..9"),
+    (["show-computation", "--disable-pass=move_sizng", "net.raw"], "did you mean 'move_sizing'?"),
+    (["demo", "--speech=nofile", "--folder=out"], "nofile: no such file"),
+    (["demo", "--speech=net.config", "--folder=out"], "net.config: not a ZIP of WAV files"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
+def test_one_message_and_nothing_left_behind(files: Cli, arguments: list[str], message: str) -> None:
+    before = sorted(Path().rglob("*"))
+    outcome = files(*arguments)
+    assert outcome.status == 1
+    assert message in outcome.err
+    messages = [line for line in outcome.err.splitlines() if line.startswith("nnet3: ")]
+    assert len([line for line in messages if not line.startswith("nnet3: warning: ")]) == 1
+    assert all(char.isprintable() for char in outcome.err.replace("\n", ""))
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_mistake_in_a_config_is_pointed_at(files: Cli) -> None:
+    assert files("init", "unknown.config", "out").err.splitlines() == [
+        "nnet3: unknown.config:2:31: unknown node 'inptu'",
+        "  output-node name=output input=inptu",
+        "                                ^^^^^ did you mean 'input'?",
+    ]
+
+
+def test_an_old_file_survives_a_failure(files: Cli) -> None:
+    before = Path("net.raw").read_bytes()
+    assert files("copy", "--nnet-config=unknown.config", "net.raw", "net.raw").status == 1
+    assert Path("net.raw").read_bytes() == before
+
+
+def test_a_file_that_cannot_be_read(files: Cli) -> None:
+    Path("net.raw").chmod(0)
+    try:
+        Path("net.raw").read_bytes()
+    except PermissionError:
+        assert "net.raw: Permission denied" in files("info", "net.raw").err
+    else:
+        pytest.skip("this user may read everything")
+
+
+@needs_shared
+@pytest.mark.parametrize(
+    ("verb", "more", "message"),
+    [
+        ("am-adjust-priors", ["short.vec", "out"], "short.vec: 3 posteriors, but the model's output has dimension 152"),
+        ("am-adjust-priors", ["nofile", "out"], "nofile"),
+        ("am-copy", ["--set-raw-nnet=nofile", "out"], "nofile"),
+        ("am-copy", ["--raw=true", "nofolder/out"], "nofolder/out: cannot write this file"),
+    ],
+)
+def test_mistakes_with_an_acoustic_model(files: Cli, verb: str, more: list[str], message: str) -> None:
+    options = [word for word in more if word.startswith("--")]
+    outcome = files(verb, *options, MDL, *[word for word in more if word not in options])
+    assert outcome.status == 1
+    assert message in outcome.err
+    assert not Path("out").exists()
+
+
+@needs_shared
+def test_a_model_that_is_cut_off_anywhere(files: Cli) -> None:
+    contents = MDL.read_bytes()
+    for size in range(1, len(contents), len(contents) // 12):
+        Path("cut.mdl").write_bytes(contents[:size])
+        outcome = files("am-info", "cut.mdl")
+        assert outcome.status == 1
+        assert outcome.err.startswith("nnet3: cut.mdl: ")

@@ -1,0 +1,174 @@
+"""Good runs of every verb but compute and demo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cli.run_command import NORM_CONFIG, Cli
+from nnet3 import AcousticModel, Nnet, load, load_nnet
+from shared_data import GOLDEN, needs_shared
+
+MDL = GOLDEN / "mdl" / "1"
+
+
+def _parameters(path: str) -> dict[str, torch.Tensor]:
+    return dict(load_nnet(path).components["affine"].parameters())
+
+
+def test_init_makes_the_network_of_the_config(cli: Cli) -> None:
+    cli.good("init", "--srand=3", "net.config", "out.raw")
+    expected = Nnet.from_config(Path("net.config").read_text(), seed=3)
+    assert load_nnet("out.raw").info() == expected.info()
+    cli.good("init", "--srand=4", "net.config", "other.raw")
+    assert not torch.equal(_parameters("out.raw")["linear_params"], _parameters("other.raw")["linear_params"])
+
+
+def test_init_in_text(cli: Cli) -> None:
+    cli.good("init", "--binary=false", "net.config", "out.raw")
+    assert Path("out.raw").read_bytes().startswith(b"<Nnet3>")
+    assert load_nnet("out.raw").info() == load_nnet("net.raw").info()
+
+
+def test_init_adds_a_config_to_a_network(cli: Cli) -> None:
+    Path("more.config").write_text("output-node name=output2 input=affine\n")
+    cli.good("init", "net.raw", "more.config", "out.raw")
+    assert load_nnet("out.raw").output_names == ["output", "output2"]
+    assert torch.equal(_parameters("out.raw")["linear_params"], _parameters("net.raw")["linear_params"])
+
+
+def test_init_warns_of_orphans(cli: Cli) -> None:
+    Path("more.config").write_text("component name=spare type=NoOpComponent dim=3\n")
+    outcome = cli.good("init", "net.raw", "more.config", "out.raw")
+    assert outcome.err.startswith("nnet3: warning: ")
+    assert "spare" in outcome.err
+
+
+def test_info_of_a_config_and_of_its_network(cli: Cli) -> None:
+    outcome = cli.good("info", "net.config")
+    assert "6 nodes, 2 components, 28 parameters" in outcome.out
+    assert "left context 1, right context 0, modulus 1" in outcome.out
+    assert "Append(Offset(input, -1), input)" in outcome.out
+    assert cli.good("info", "net.raw").out == outcome.out
+
+
+def test_info_as_kaldi_prints_it(cli: Cli) -> None:
+    assert cli.good("info", "--kaldi", "net.raw").out == load_nnet("net.raw").info()
+
+
+@needs_shared
+@pytest.mark.parametrize("case", ["001", "010"])
+def test_info_agrees_with_kaldi(cli: Cli, case: str) -> None:
+    folder = GOLDEN / "random" / case
+    printed = cli.good("info", "--kaldi", folder / "model.raw").out.splitlines()
+    expected = [line for line in (folder / "info.txt").read_text().splitlines() if line]
+    assert [line.split(",")[0] for line in printed] == [line.split(",")[0] for line in expected]
+
+
+def test_copy_changes_nothing_unless_asked(cli: Cli) -> None:
+    cli.good("copy", "net.raw", "out.raw")
+    assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
+    cli.good("copy", "--binary=false", "net.raw", "text.raw")
+    cli.good("copy", "text.raw", "back.raw")
+    assert Path("back.raw").read_bytes() == Path("net.raw").read_bytes()
+
+
+def test_copy_onto_itself(cli: Cli) -> None:
+    before = Path("net.raw").read_bytes()
+    cli.good("copy", "net.raw", "net.raw")
+    assert Path("net.raw").read_bytes() == before
+
+
+def test_copy_with_changes(cli: Cli) -> None:
+    edits = "rename-node old-name=affine new-name=first; set-learning-rate name=aff* learning-rate=0.25"
+    cli.good("copy", f"--edits={edits}", "--scale=0.5", "net.raw", "out.raw")
+    changed = load_nnet("out.raw")
+    assert "first" in changed.node_number
+    assert getattr(changed.components["affine"], "learning_rate") == 0.25  # noqa: B009
+    torch.testing.assert_close(_parameters("out.raw")["linear_params"], 0.5 * _parameters("net.raw")["linear_params"])
+    cli.good("copy", "--learning-rates=0.125", "net.raw", "out.raw")
+    assert getattr(load_nnet("out.raw").components["affine"], "learning_rate") == 0.125  # noqa: B009
+
+
+def test_copy_for_test_removes_the_batch_norm(cli: Cli) -> None:
+    nnet = Nnet.from_config(NORM_CONFIG)
+    norm = nnet.components["norm"]
+    x = torch.randn(20, 3, generator=torch.Generator().manual_seed(0))
+    y, memo = norm.propagate(x)
+    norm.store_stats(x, y, memo)
+    nnet.save("net.raw")
+    cli.good("copy", "--prepare-for-test=true", "net.raw", "out.raw")
+    assert any("BatchNorm" in c.type_name for c in load_nnet("net.raw").components.values())
+    assert not any("BatchNorm" in c.type_name for c in load_nnet("out.raw").components.values())
+
+
+def test_average(cli: Cli) -> None:
+    cli.good("init", "--srand=1", "net.config", "other.raw")
+    cli.good("average", "--weights=0.25:0.75", "net.raw", "other.raw", "out.raw")
+    expected = 0.25 * _parameters("net.raw")["linear_params"] + 0.75 * _parameters("other.raw")["linear_params"]
+    torch.testing.assert_close(_parameters("out.raw")["linear_params"], expected)
+    outcome = cli.good("average", "--weights=1:3", "net.raw", "other.raw", "same.raw")
+    assert outcome.err == "nnet3: warning: the weights of the networks sum to 4: they are divided by that\n"
+    torch.testing.assert_close(_parameters("same.raw")["linear_params"], expected)
+
+
+@needs_shared
+def test_am_info(cli: Cli) -> None:
+    outcome = cli.good("am-info", MDL / "final.mdl")
+    assert "152 pdfs" in outcome.out
+    assert "981 transition-ids" in outcome.out
+    assert cli.good("am-info", MDL / "final.txt.mdl").out == outcome.out
+    kaldi = cli.good("am-info", "--kaldi", MDL / "final.mdl").out
+    assert "num-pdfs: 152\n" in kaldi
+    assert "prior-dimension: 152\n" in kaldi
+
+
+@needs_shared
+def test_am_copy_rewrites_what_kaldi_wrote(cli: Cli) -> None:
+    cli.good("am-copy", MDL / "final.txt.mdl", "out.mdl")
+    cli.good("am-copy", MDL / "final.mdl", "same.mdl")
+    assert Path("same.mdl").read_bytes() == (MDL / "final.mdl").read_bytes()
+    cli.good("am-copy", "--raw=true", MDL / "final.mdl", "out.raw")
+    assert load_nnet("out.raw").info() == load_nnet(MDL / "final.mdl").info()
+
+
+@needs_shared
+def test_an_acoustic_model_taken_apart_and_joined_again(cli: Cli) -> None:
+    cli.good("am-copy", "--raw=true", MDL / "final.mdl", "net.raw")
+    assert cli.good("am-init", MDL / "final.mdl", "net.raw", "out.mdl").err == ""
+    joined = load("out.mdl")
+    assert isinstance(joined, AcousticModel)
+    assert len(joined.priors) == 0
+    Path("counts.vec").write_text(f" [ {' '.join(str(k + 1) for k in range(152))} ]\n")
+    cli.good("am-adjust-priors", "out.mdl", "counts.vec", "adjusted.mdl")
+    adjusted = load("adjusted.mdl")
+    assert isinstance(adjusted, AcousticModel)
+    np.testing.assert_allclose(adjusted.priors, np.arange(1, 153) / (152 * 153 / 2), rtol=1e-6)
+    assert "largest change: pdf 8, " in cli.good("am-adjust-priors", MDL / "final.mdl", "counts.vec", "out.mdl").err
+
+
+@needs_shared
+def test_am_init_warns_of_a_network_for_another_tree(cli: Cli) -> None:
+    outcome = cli.good("am-init", MDL / "final.mdl", "net.raw", "out.mdl")
+    assert (
+        outcome.err == "nnet3: warning: the network's output has dimension 4, but the transition model has 152 pdfs\n"
+    )
+
+
+def test_show_computation(cli: Cli) -> None:
+    outcome = cli.good("show-computation", "--output=output=0:1", "--backward=true", "--show-steps=true", "net.config")
+    lines = outcome.out.splitlines()
+    assert lines[:2] == ["request: input input [ (0, -1:1) ]", "request: output output [ (0, 0:1) ] with derivative"]
+    assert "step 1: affine_input [ (0, 0:1) ] gathered" in lines
+    assert any("affine.Propagate(" in line for line in lines)
+    assert any("affine.Backprop(" in line for line in lines)
+
+
+def test_show_computation_cut_short_and_not_optimized(cli: Cli) -> None:
+    request = ["--input=input=-1:1", "--output=output=0:1:1", "--num-sequences=2"]
+    outcome = cli.good("show-computation", *request, "--optimize=false", "--max-commands=3", "net.raw")
+    assert outcome.out.splitlines()[-1].endswith("more commands")
+    assert "optimized:" not in outcome.out
