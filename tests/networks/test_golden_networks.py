@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from golden_network import BOUNDS, check_gradient, check_run, check_update, run_case
-from shared_data import golden_cases, needs_shared
 
 import nnet3
+from shared_data import golden_cases, needs_shared
 
 CASES = golden_cases("random") + golden_cases("recipe")
 PLAIN = nnet3.CompileOptions(optimize=False, check=True)
@@ -42,4 +42,5 @@ def test_update(folder: Path) -> None:
     updated = nnet.copy()
     updated.set_learning_rate(0.1)
     run_case(folder, nnet, updated, OPTIMIZED)
-    check_update(nnet, updated, nnet3.load(folder / "updated.raw"), BOUNDS[folder.parent.name])
+    compared = check_update(nnet, updated, nnet3.load(folder / "updated.raw"), BOUNDS[folder.parent.name])
+    assert compared == sum(len(component.parameters()) for component in nnet.components.values())
