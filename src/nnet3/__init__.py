@@ -3,7 +3,7 @@
 from nnet3 import components
 from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
 from nnet3.compute import NnetComputer
-from nnet3.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
+from nnet3.nnet import AcousticModel, Nnet, TransitionModel, load, load_nnet, load_transition_model
 
 __all__ = [
     "AcousticModel",
