@@ -71,13 +71,13 @@ def _section(contents: bytes, rng: random.Random) -> tuple[int, int]:
     first = _some(_TOKEN, contents, rng)
     if first is None:
         return _place(contents, rng), len(contents)
-    end = first.end()
+    last = first
     for _ in range(rng.choice((1, 1, 1, 2, 3, 8, 20))):
-        following = _TOKEN.search(contents, end)
+        following = _TOKEN.search(contents, last.end())
         if following is None:
             return first.start(), len(contents)
-        end = following.end()
-    return first.start(), following.start() if rng.random() < 0.8 else end
+        last = following
+    return first.start(), last.start() if rng.random() < 0.8 else last.end()
 
 
 def flip_bytes(contents: bytes, rng: random.Random, others: Sequence[bytes]) -> bytes:

@@ -277,3 +277,16 @@ def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(ModelFormatError, match=message):
         Reader.open(tmp_path / name)
+
+
+def test_released_data_can_still_be_read(tmp_path: Path) -> None:
+    """Of a mapped file; data in memory stay where they are."""
+    path = tmp_path / "numbers"
+    contents = np.arange(1_000_000, dtype="<i4").tobytes()
+    path.write_bytes(b"\0B" + contents)
+    for reader in (Reader.open(path), Reader(path.read_bytes())):
+        for first in range(0, 1_000_000, 250_000):
+            numbers = reader.raw_array(250_000, "<i4", "numbers").copy()
+            reader.release()
+            assert numbers.tolist() == list(range(first, first + 250_000))
+        assert bytes(reader.data[2:]) == contents

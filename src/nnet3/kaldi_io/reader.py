@@ -7,6 +7,7 @@ every failure is a ModelFormatError that says where.
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import re
 import struct
@@ -26,6 +27,7 @@ from nnet3.kaldi_io.sparse import SparseMatrix, read_sparse
 
 _MOST_TOKEN_BYTES = 512
 _MOST_NESTING = 16
+_BLOCK = 1 << 20
 _WORD = re.compile(rb"\s*(\S{0,%d})" % (_MOST_TOKEN_BYTES + 1))
 _OPEN = re.compile(rb"\s*(\[?)")
 _SPACE = re.compile(rb"\s*")
@@ -49,6 +51,7 @@ class Reader:
         self.ran_out = False
         self._size = len(self.data)
         self._depth = 0
+        self._released = 0
         self.binary = bool(binary)
         if binary is None:
             self.read_header()
@@ -77,8 +80,8 @@ class Reader:
         if self.binary:
             return ModelFormatError(message, self.source, f"byte {offset}")
         line, line_start = 1, 0
-        for first in range(0, offset, 1 << 20):
-            block = self.data[first : min(first + (1 << 20), offset)]
+        for first in range(0, offset, _BLOCK):
+            block = self.data[first : min(first + _BLOCK, offset)]
             line += block.count(b"\n")
             if b"\n" in block:
                 line_start = first + block.rfind(b"\n") + 1
@@ -99,6 +102,13 @@ class Reader:
         """Raise unless `count` more bytes are there."""
         if count > self.left:
             raise self.truncated(f"{what} takes {count} bytes, but only {self.left} are left")
+
+    def release(self) -> None:
+        """Let the system take back the memory of what was read of a mapped file; it is still there to be read."""
+        end = self.position - self.position % mmap.PAGESIZE
+        if isinstance(self.data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and end - self._released >= _BLOCK:
+            self.data.madvise(mmap.MADV_DONTNEED, self._released, end - self._released)
+            self._released = end
 
     @property
     def left(self) -> int:

@@ -76,6 +76,7 @@ def _read_components(reader: Reader) -> dict[str, Component]:
             raise reader.error_at(start, f"there are two components with the name '{name}'")
         try:
             components[name] = read_from(reader)
+            reader.release()
         except ModelFormatError as error:
             raise ModelFormatError(f"component '{name}': {error.message}", error.source, error.place) from None
     return components
