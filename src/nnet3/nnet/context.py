@@ -20,6 +20,7 @@ _FIRST_WINDOW, _LAST_WINDOW = 40, 800
 _MAX_X = 4096  # distinct x values that one node may be asked for
 _MAX_MODULUS = 1000  # there is a trial for each time within it
 
+_LEAST_X = -(2**31)
 _Place = tuple[int, int]  # node number, x
 
 
@@ -63,6 +64,7 @@ class _Computability:
         self.parts, self.times = parts, times
         self.supplied: dict[int, np.ndarray] = {}
         self.known: dict[_Place, np.ndarray] = {}
+        self._sources_of: dict[_Place, list[_Place]] = {}
         self._wants: dict[_Place, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def supply(self, name: str, given: np.ndarray) -> None:
@@ -105,8 +107,12 @@ class _Computability:
         return sorted(seen)
 
     def _sources(self, place: _Place) -> list[_Place]:
-        nodes, _, xs = self._wanted(place)
-        return sorted(set(zip(nodes.ravel().tolist(), xs.ravel().tolist(), strict=True)))
+        if place not in self._sources_of:
+            nodes, _, xs = self._wanted(place)
+            keys: np.ndarray = np.unique((nodes.astype(np.int64) << 32) + (xs.astype(np.int64) - _LEAST_X))
+            found = zip((keys >> 32).tolist(), ((keys & 0xFFFFFFFF) + _LEAST_X).tolist(), strict=True)
+            self._sources_of[place] = list(found)
+        return self._sources_of[place]
 
     def _wanted(self, place: _Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Node, position in time (-1 outside) and x of everything wanted: three arrays (times, slots)."""
