@@ -8,7 +8,10 @@ from pathlib import Path
 import nnet3
 
 ROOT = Path(nnet3.__file__).parent
-ROOMS = "errors text kaldi_io index computation schedule components nnet compiler compute decode cn train cli".split()
+ROOMS = [
+    *("errors", "text", "kaldi_io", "index", "computation", "schedule", "components", "nnet"),
+    *("compiler", "compute", "decode", "cn", "train", "cli"),
+]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 RANK["train"] = RANK["cn"]  # side by side
 FORBIDDEN = {"train": {"cn"}, "nnet": {"cn"}, "compiler": {"cn"}}

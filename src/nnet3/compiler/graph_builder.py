@@ -1,6 +1,6 @@
 """From a request to the cindexes it involves and which of them are computable (seeds: nnet3_compilation).
 
-The exploration goes backwards from the outputs, one hop at a time, all cindexes of a hop at once. It ends in
+The exploration goes backwards from the outputs, hop by hop, all cindexes of a hop at once. It ends in
 recurrent networks because it goes on from a cindex only while something usable wants it: its *usable count* is the
 number of usable cindexes, not known to be not computable, that depend on it (plus one for a requested output).
 What is known of computability is brought up to date after every hop.
@@ -24,11 +24,14 @@ from nnet3.compiler.request import ComputationRequest
 from nnet3.compiler.reverse_edges import ReverseEdges
 from nnet3.errors import RequestError
 from nnet3.index import CindexLookup, T, format_cindexes, unique_rows
+from nnet3.schedule import epochs
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
 
 _MAX_BEYOND = 10_000  # how far past the request's t and x a recursion may run that its inputs never stop
+
+_FIRST_HOPS_AHEAD = 16  # of a recurrence, before it waits for what it needs
 
 
 class Computable(IntEnum):
@@ -63,6 +66,9 @@ class GraphBuilder:
         self._slots: list[GrowingArray | None] = [None for _ in nnet.nodes]
         self._expanded = [GrowingArray(np.int32, capacity=64) for _ in nnet.nodes]  # the cindex of each row of slots
         self._users = ReverseEdges()
+        self._epoch_of_node, self._is_recurrent = epochs(self.rules.directed_graph())
+        self._hops_ahead = np.zeros(len(self._is_recurrent), np.int64)
+        self._max_hops_ahead = np.full(len(self._is_recurrent), _FIRST_HOPS_AHEAD)
         self.output_ids: list[np.ndarray] = []
         self.num_hops = 0
 
@@ -82,8 +88,10 @@ class GraphBuilder:
             queue.append(ids)
         frontier = np.concatenate(queue)
         while frontier.size:
-            expanded, frontier = self._expand(frontier)
+            now, later = self._next_hop(frontier)
+            expanded, found = self._expand(now)
             self._update_computable(expanded)
+            frontier = np.concatenate([later, found])
             self.num_hops += 1
 
     def outputs_computable(self) -> list[np.ndarray]:
@@ -159,6 +167,25 @@ class GraphBuilder:
         return list(zip(nodes[starts].tolist(), np.split(ids, starts[1:]), strict=True))
 
     # ---- one hop ----
+
+    def _next_hop(self, frontier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The part of the frontier to expand now, all of one epoch, and the rest.
+
+        What is nearest to the outputs comes first, so that outside recurrences the cindexes of a node are expanded all
+        at once. A recurrence, though, must not run away from what it needs, which may end it: after some hops it waits
+        until all below it has caught up, then goes on for twice as many.
+        """
+        epoch = self._epoch_of_node[self._node.values[frontier]]
+        waiting = np.unique(epoch)[::-1]
+        free = waiting[~self._is_recurrent[waiting] | (self._hops_ahead[waiting] < self._max_hops_ahead[waiting])]
+        if free.size:
+            chosen = free[0]
+        else:
+            chosen = waiting[-1]
+            self._hops_ahead[chosen] = 0
+            self._max_hops_ahead[chosen] *= 2
+        self._hops_ahead[chosen] += 1
+        return frontier[epoch == chosen], frontier[epoch != chosen]
 
     def _expand(self, frontier: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Add the dependencies of the usable cindexes of the frontier: (those expanded, the cindexes to do next)."""
@@ -307,6 +334,11 @@ class GraphBuilder:
             required[:, slot] = ~self.rules.computable(node, indexes, available)[0]
         stuck = (self._state.values[ids] != _COMPUTABLE) & ~required.any(axis=1)
         required[stuck] = True
+        # What lacks an input itself is not to be explained by a recurrence that lacks more of them further away.
+        computable = self._state.values[slots] == _COMPUTABLE
+        from_input = self.rules.is_input_node[self._node.values[slots]]
+        lacking = (required & (slots >= 0) & from_input & ~computable).any(axis=1)
+        required[lacking] &= (from_input | computable)[lacking]
         return slots[required & (slots >= 0)]
 
     # ---- the result ----
