@@ -141,6 +141,13 @@ def test_priors_that_do_not_fit(priors: list[float], message: str) -> None:
         _read(MDL_TEXT).priors = torch.tensor(priors)
 
 
+def test_priors_must_fit_a_network_put_in_later() -> None:
+    model = _read(MDL_TEXT)
+    model.nnet = Nnet.from_config("input-node name=input dim=2\noutput-node name=output input=input")
+    with pytest.raises(NetworkError, match=r"one number for each of 2 outputs, or none: got \(1,\)"):
+        _bytes(model)
+
+
 def test_the_network_must_be_simple() -> None:
     nnet = Nnet.from_config("input-node name=features dim=3\noutput-node name=output input=features")
     with pytest.raises(NetworkError, match=r"this one has inputs \['features'\] and outputs \['output'\]"):

@@ -45,14 +45,16 @@ class AcousticModel:
     @priors.setter
     def priors(self, values: Tensor | np.ndarray) -> None:
         priors = torch.as_tensor(values, dtype=torch.float32)
-        dim = self.nnet.node_dim("output")
-        if priors.ndim != 1 or len(priors) not in (0, dim):
-            raise NetworkError(
-                f"priors must be one number for each of {dim} outputs, or none: got {tuple(priors.shape)}"
-            )
+        self._check_size(priors)
         if not (torch.isfinite(priors) & (priors >= 0)).all():
             raise NetworkError("priors must be finite and not negative")
         self._priors = priors
+
+    def _check_size(self, priors: Tensor) -> None:
+        dim = self.nnet.node_dim("output")
+        if priors.ndim != 1 or len(priors) not in (0, dim):
+            shape = tuple(priors.shape)
+            raise NetworkError(f"priors must be one number for each of {dim} outputs, or none: got {shape}")
 
     @property
     def left_context(self) -> int:
@@ -111,6 +113,8 @@ class AcousticModel:
         return model
 
     def write_to(self, writer: Writer) -> None:
+        """Write the parts. Raises NetworkError if the network was replaced by one that does not fit."""
+        self._check_size(self.priors)
         self.transition_model.write_to(writer)
         write_nnet(self.nnet, writer)
         writer.token("<LeftContext>")
