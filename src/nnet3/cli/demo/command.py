@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import click
+import torch
 from rich.console import Console
 
 from nnet3.cli.demo.digits import digit_tasks
@@ -31,6 +32,7 @@ def command(speech: str | None, folder: str, seed: int) -> None:
     Example:
       nnet3 demo --speech recordings.zip --folder speech-demo
     """
+    torch.set_num_threads(1)  # these matrices are small: more threads only wait for each other
     console = Console() if sys.stdout.isatty() else Console(width=120)
     start = time.perf_counter()
     title = "Spoken digits" if speech else "Scanned handwritten digits"
