@@ -33,7 +33,7 @@ _OPEN = re.compile(rb"\s*(\[?)")
 _SPACE = re.compile(rb"\s*")
 _FLOAT_OF_TAG: dict[str, np.dtype] = {"F": np.dtype("<f4"), "D": np.dtype("<f8")}
 _COMPRESSED_TAGS = ("CM", "CM2", "CM3")
-_MOST_REAL = float(np.finfo(np.float32).max)
+_TOO_LARGE = 2.0**128 - 2.0**103  # the smallest number that float32 rounds to infinity
 _REAL_OF_SIZE = {4: struct.Struct("<f"), 8: struct.Struct("<d")}
 
 
@@ -249,7 +249,7 @@ class Reader:
         """A float32 or float64, whichever stands here; even the latter must be in the range of the former."""
         start = self.position
         value = self._binary_real() if self.binary else self._text_real()
-        if _MOST_REAL < abs(value) < math.inf:
+        if _TOO_LARGE <= abs(value) < math.inf:
             raise self.error_at(start, f"{value:g} does not fit float32")
         return value
 
