@@ -319,6 +319,25 @@ def test_unwritable_tables(wspecifier: str, message: str) -> None:
     assert wspecifier in str(caught.value)
 
 
+@pytest.mark.parametrize("wspecifier", ["ark:x.ark", "ark,scp:x.ark,x.scp"])
+def test_a_table_takes_its_place_when_it_is_complete(wspecifier: str) -> None:
+    write_matrices("ark,scp:x.ark,x.scp", MATRICES)
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    with pytest.raises(TableError, match="cannot be a key"):
+        write_matrices(wspecifier, {"utt1": MATRICES["utt1"], "not a key": MATRICES["utt1"]})
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+    with matrix_writer(wspecifier) as writer, open_matrix_table("ark:x.ark") as table:
+        for key, matrix in table:  # onto itself
+            writer.write(key, 2 * matrix)
+    assert same(open_matrix_table("ark:x.ark"), {key: 2 * matrix for key, matrix in MATRICES.items()})
+
+
+def test_a_table_without_its_script_is_not_written() -> None:
+    with pytest.raises(TableError, match=r"cannot write none/x\.scp"):
+        matrix_writer("ark,scp:x.ark,none/x.scp")
+    assert list(Path().iterdir()) == []
+
+
 def test_bad_keys() -> None:
     with matrix_writer("ark:x.ark") as writer:
         for key in ("", "a b", "a\n"):

@@ -166,6 +166,11 @@ def test_write_atomically(tmp_path: Path) -> None:
     assert path.read_bytes() == b"three"
     write_atomically("/dev/null", b"four")
     assert not Path("/dev/null").is_file()
+    reading, writing = os.pipe()
+    write_atomically(f"/dev/fd/{writing}", b"five")
+    assert os.read(reading, 9) == b"five"
+    os.close(reading)
+    os.close(writing)
 
 
 def umask() -> int:

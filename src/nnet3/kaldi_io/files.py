@@ -8,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from nnet3.errors import ModelFormatError, Nnet3Error
 
@@ -37,21 +38,30 @@ def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[by
     """
     chunks = [contents] if isinstance(contents, bytes) else contents
     try:
-        target = Path(os.path.realpath(path))
-        if target.exists() and not target.is_file():
-            with open(target, "wb") as file:
+        if is_special(path):
+            with open(path, "wb") as file:
                 file.writelines(chunks)
             return
-        _replace(target, chunks)
+        _replace(Path(os.path.realpath(path)), chunks)
     except (OSError, ValueError) as error:
         raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {_reason(error)}") from None
 
 
-def _replace(target: Path, chunks: Iterable[bytes]) -> None:
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether something is there that is not a regular file and cannot be replaced by one: /dev/stdout, a pipe."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def open_beside(target: Path) -> tuple[BinaryIO, Path]:
+    """A new file in the folder of `target`, which it is to replace, and its path."""
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(6)}.tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    return open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb"), temporary
+
+
+def _replace(target: Path, chunks: Iterable[bytes]) -> None:
+    file, temporary = open_beside(target)
     try:
-        with open(descriptor, "wb") as file:
+        with file:
             file.writelines(chunks)
             file.flush()
             os.fsync(file.fileno())

@@ -9,10 +9,12 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO, cast
 
 from nnet3.errors import ModelFormatError, TableError
-from nnet3.kaldi_io.files import map_file
+from nnet3.kaldi_io.files import is_special, map_file, open_beside
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import FileName
 
@@ -84,36 +86,39 @@ def read_whole(name: FileName) -> Buffer:
 
 
 class OutputStream:
-    """A file, a command's input or standard output."""
+    """A file, a command's input or standard output.
+
+    A file takes its place when it is complete: until then an old one of the same name can be read, also by us, and a
+    failure leaves it. BrokenPipeError if nobody reads standard output any more.
+    """
 
     def __init__(self, name: FileName):
         self.written = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._standard = name.kind == "standard"
-        self._path = name.name if name.kind == "file" else None
+        self._temporary: Path | None = None  # what is to replace the target
         try:
             if self._standard:
                 self._file: BinaryIO = cast(BinaryIO, sys.stdout.buffer)
             elif name.kind == "pipe":
                 self._process = subprocess.Popen(name.name, shell=True, stdin=subprocess.PIPE)
                 self._file = cast(BinaryIO, self._process.stdin)
-            else:
+            elif is_special(name.name):
                 self._file = open(name.name, "wb")  # noqa: SIM115
+            else:
+                self._target = Path(os.path.realpath(name.name))
+                self._file, self._temporary = open_beside(self._target)
         except (OSError, ValueError) as error:
             raise TableError(f"cannot write {name.name}: {getattr(error, 'strerror', None) or error}") from None
 
     def write(self, contents: bytes) -> None:
-        try:
+        with self._naming_failures():
             self._file.write(contents)
-        except OSError as error:
-            raise TableError(f"cannot write: {error.strerror}") from None
         self.written += len(contents)
 
     def flush(self) -> None:
-        try:
+        with self._naming_failures():
             self._file.flush()
-        except OSError as error:
-            raise TableError(f"cannot write: {error.strerror}") from None
 
     def close(self) -> None:
         """Finish writing; TableError if the command that was written to failed."""
@@ -123,19 +128,34 @@ class OutputStream:
             self._close_file()
 
     def discard(self) -> None:
-        """Give up after an error: a file is removed, as it is not all that it should be."""
-        with contextlib.suppress(TableError):
+        """Give up after an error: what was written to a file is removed, as it is not all that it should be."""
+        self._remove_temporary()
+        with contextlib.suppress(TableError, BrokenPipeError):
             self.close()
-        if self._path is not None and os.path.isfile(self._path):  # not /dev/null
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.realpath(self._path))
 
     def _close_file(self) -> None:
         try:
-            self._file.close()
-        except OSError as error:
-            raise TableError(f"cannot write: {error.strerror}") from None
+            with self._naming_failures():
+                self._file.close()
+                if self._temporary is not None:
+                    os.replace(self._temporary, self._target)
+                    self._temporary = None
         finally:
+            self._remove_temporary()
             status = self._process.wait() if self._process is not None else 0
         if status:
             raise TableError(f"the command failed with status {status}")
+
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+            self._temporary = None
+
+    @contextlib.contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if self._standard and isinstance(error, BrokenPipeError):
+                raise
+            raise TableError(f"cannot write: {error.strerror}") from None

@@ -37,7 +37,11 @@ class TableWriter(Generic[T]):
                 raise TableError("a script can only point into an archive that is a file")
             self._archive = OutputStream(archive)
             if self.specifier.script is not None:
-                self._script = OutputStream(parse_wxfilename(self.specifier.script))
+                try:
+                    self._script = OutputStream(parse_wxfilename(self.specifier.script))
+                except TableError:
+                    self.discard()
+                    raise
 
     def write(self, key: str, value: T) -> None:
         """Add an entry."""
