@@ -113,7 +113,9 @@ class OutputStream:
 
     def write(self, contents: bytes) -> None:
         with self._naming_failures():
-            self._file.write(contents)
+            left = memoryview(contents)
+            while left:  # an unbuffered standard output writes only what there is room for
+                left = left[self._file.write(left) :]
         self.written += len(contents)
 
     def flush(self) -> None:
