@@ -100,3 +100,11 @@ class TrainingError(Nnet3Error):
 
 class TableError(Nnet3Error):
     """A Kaldi table (rspecifier or wspecifier) cannot be read or written."""
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether memory ran out: Python and NumPy say so by type, PyTorch says it in a RuntimeError's text."""
+    phrases = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(phrase in str(error) for phrase in phrases)
+    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,10 +18,13 @@ MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
 
 @pytest.fixture
-def files(cli: Cli) -> Cli:
+def files(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Files that are wrong in one way or another."""
     Path("unknown.config").write_text("input-node name=input dim=3\noutput-node name=output input=inptu\n")
     Path("empty").write_bytes(b"")
+    huge = "component name=a type=AffineComponent input-dim=2000000000 output-dim=2000000000"
+    Path("huge.config").write_text(f"input-node name=input dim=3\n{huge}\noutput-node name=output input=input\n")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO()))
     Path("comment.config").write_text("# nothing\n")
     Path("latin1.config").write_bytes(b"input-node name=input dim=3 # caf\xe9\n")
     Path("escape.config").write_bytes(b"input-node name=\x1b[31m dim=3\n")
@@ -50,6 +55,10 @@ MISTAKES = [
     (["am-info", "net.raw"], "net.raw: this is a raw network; an acoustic model (.mdl) is needed here"),
     (["am-copy", "net.raw", "out"], "net.raw: this is a raw network; an acoustic model (.mdl) is needed here"),
     (["am-init", "net.raw", "net.raw", "out"], "has no transition model: give a .mdl file"),
+    (["init", "huge.config", "out"], "huge.config:2:1: component 'a': a component of this size does not fit"),
+    (["info", "-"], "<stdin>: the config defines no nodes"),
+    (["copy", "exit 3 |", "out"], "the command failed with status 3"),
+    (["copy", "net.raw", "| exit 3"], "the command failed with status 3"),
     (["init", "nofile", "out"], "nofile: No such file or directory"),
     (["init", "net.raw", "out"], "net.raw: this is a model file"),
     (["init", "empty", "out"], "empty: the config defines no nodes"),
@@ -61,6 +70,7 @@ MISTAKES = [
     (["copy", "--edits-config=edits", "net.raw", "out"], "edits:2:1: "),
     (["copy", "--edits=frobnicate name=x", "net.raw", "out"], "--edits:1:1: "),
     (["copy", "--edits=rename-node old-name=nobody new-name=a", "net.raw", "out"], "nobody"),
+    (["copy", "--learning-rates=1:2", "net.raw", "out"], "2 learning rates for 1 updatable components: affine"),
     (["average", "net.raw", "ivector.raw", "out"], "network 2 does not have the components of the first"),
     (["average", "--weights=0", "net.raw", "out"], "must have a positive finite sum"),
     (["compute", "net.raw", "feats.ark", "ark:out"], "'feats.ark' is not an rspecifier such as ark:"),

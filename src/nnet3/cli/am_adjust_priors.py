@@ -5,14 +5,14 @@ from __future__ import annotations
 import click
 import numpy as np
 
-from nnet3.cli.options import binary_option, load_acoustic_model
+from nnet3.cli.files import load_acoustic_model, open_file, save_model
+from nnet3.cli.options import FiniteFloat, binary_option
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import load_vector
 
 
 @click.command("am-adjust-priors")
 @binary_option
-@click.option("--prior-floor", type=click.FloatRange(0.0), default=1e-15, show_default=True, help="Smallest prior.")
+@click.option("--prior-floor", type=FiniteFloat(0.0), default=1e-15, show_default=True, help="Smallest prior.")
 @click.argument("source", metavar="MODEL-IN")
 @click.argument("posteriors", metavar="SUMMED-POSTERIORS")
 @click.argument("output", metavar="MODEL-OUT")
@@ -24,7 +24,9 @@ def command(source: str, posteriors: str, output: str, binary: bool, prior_floor
       nnet3 am-adjust-priors final.mdl counts.vec final_with_priors.mdl
     """
     model = load_acoustic_model(source)
-    counts = load_vector(posteriors, np.float64)
+    reader = open_file(posteriors)
+    counts = reader.vector(np.float64)
+    reader.finish()
     dim = model.nnet.node_dim("output")
     if len(counts) != dim:
         raise Nnet3Error(f"{posteriors}: {len(counts)} posteriors, but the model's output has dimension {dim}")
@@ -36,4 +38,4 @@ def command(source: str, posteriors: str, output: str, binary: bool, prior_floor
         pdf = int(change.argmax())
         click.echo(f"largest change: pdf {pdf}, {float(model.priors[pdf]):.6g} -> {priors[pdf]:.6g}", err=True)
     model.priors = priors
-    model.save(output, binary=binary)
+    save_model(model, output, binary)

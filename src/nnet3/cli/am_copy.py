@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from nnet3.cli.copy_options import copy_options, make_copy_options, set_learning_rates
-from nnet3.cli.options import KALDI_BOOL, binary_option, load_acoustic_model, print_warnings
-from nnet3.nnet import load_nnet
+from nnet3.cli.copy_options import copy_options, make_copy_options
+from nnet3.cli.files import load_acoustic_model, load_network, save_model
+from nnet3.cli.messages import print_warnings
+from nnet3.cli.options import KALDI_BOOL, binary_option
 from nnet3.nnet.copy_operations import copy_model
 
 
@@ -26,7 +27,6 @@ def command(
     binary: bool,
     raw: bool,
     set_raw_nnet: str | None,
-    learning_rates: str | None,
     **options: Any,
 ) -> None:
     """Copy an acoustic model, with changes in this order: set-raw-nnet, nnet-config, convert-repeated-to-block,
@@ -38,10 +38,6 @@ def command(
       nnet3 am-copy --prepare-for-test=true final.mdl final_test.mdl
     """
     model = load_acoustic_model(source)
-    replacement = None if set_raw_nnet is None else load_nnet(set_raw_nnet)
+    replacement = None if set_raw_nnet is None else load_network(set_raw_nnet)
     print_warnings(copy_model(model, make_copy_options(**options, set_raw_nnet=replacement)))
-    set_learning_rates(model.nnet, learning_rates)
-    if raw:
-        model.nnet.save(output, binary=binary)
-    else:
-        model.save(output, binary=binary)
+    save_model(model.nnet if raw else model, output, binary)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import click
 
+from nnet3.cli.files import load_acoustic_model
 from nnet3.cli.network_tables import print_network
-from nnet3.cli.options import KALDI_BOOL, load_acoustic_model
+from nnet3.cli.options import kaldi_option
 
 
 @click.command("am-info")
-@click.option("--kaldi", type=KALDI_BOOL, is_flag=True, help="Print Kaldi's own lines instead of tables.")
+@kaldi_option
 @click.argument("source", metavar="MODEL")
 def command(source: str, kaldi: bool) -> None:
     """Describe an acoustic model: transition model, priors and network.

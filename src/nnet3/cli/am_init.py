@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from nnet3.cli.options import binary_option, print_warnings
-from nnet3.nnet import AcousticModel, load_nnet, load_transition_model
+from nnet3.cli.files import load_network, load_transitions, save_model
+from nnet3.cli.messages import print_warnings
+from nnet3.cli.options import binary_option
+from nnet3.nnet import AcousticModel
 
 
 @click.command("am-init")
@@ -20,8 +22,8 @@ def command(transition_model: str, network: str, output: str, binary: bool) -> N
     Example:
       nnet3 am-init tri3.mdl 0.raw 0.mdl
     """
-    model = AcousticModel(load_transition_model(transition_model), load_nnet(network))
+    model = AcousticModel(load_transitions(transition_model), load_network(network))
     dim, num_pdfs = model.nnet.node_dim("output"), model.transition_model.num_pdfs
     if dim != num_pdfs:
         print_warnings([f"the network's output has dimension {dim}, but the transition model has {num_pdfs} pdfs"])
-    model.save(output, binary=binary)
+    save_model(model, output, binary)

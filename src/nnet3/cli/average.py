@@ -6,8 +6,9 @@ import math
 
 import click
 
+from nnet3.cli.files import load_network, save_model
 from nnet3.cli.options import binary_option
-from nnet3.nnet import average, load_nnet
+from nnet3.nnet import average
 
 
 @click.command("average")
@@ -24,7 +25,8 @@ def command(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
     if len(files) < 2:
         raise click.UsageError("give at least one network to read and the file to write")
     *inputs, output = files
-    average([load_nnet(path) for path in inputs], _weights(weights, len(inputs))).save(output, binary=binary)
+    mean = average([load_network(name) for name in inputs], _weights(weights, len(inputs)))
+    save_model(mean, output, binary)
 
 
 def _weights(text: str | None, count: int) -> list[float] | None:

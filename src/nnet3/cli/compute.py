@@ -7,6 +7,7 @@ import time
 import click
 import numpy as np
 
+from nnet3.cli.files import load_model
 from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL
 from nnet3.decode import UtteranceComputer, UtteranceOptions
@@ -18,7 +19,7 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_vectors,
 )
-from nnet3.nnet import AcousticModel, Nnet, load
+from nnet3.nnet import AcousticModel, Nnet
 
 
 @click.command("compute")
@@ -100,7 +101,7 @@ def _look_up(table: RandomAccessTable[np.ndarray] | None, key: str) -> np.ndarra
 
 
 def _load(path: str, use_priors: bool) -> tuple[Nnet, np.ndarray | None]:
-    model = load(path)
+    model = load_model(path)
     if not isinstance(model, AcousticModel):
         if use_priors:
             raise NetworkError(f"{path}: --use-priors needs an acoustic model, this is a raw network")

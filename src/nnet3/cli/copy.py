@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from nnet3.cli.copy_options import copy_options, make_copy_options, set_learning_rates
-from nnet3.cli.options import KALDI_BOOL, binary_option, print_warnings
-from nnet3.nnet import load_nnet
+from nnet3.cli.copy_options import copy_options, make_copy_options
+from nnet3.cli.files import load_network, save_model
+from nnet3.cli.messages import print_warnings
+from nnet3.cli.options import KALDI_BOOL, binary_option
 from nnet3.nnet.copy_operations import copy_raw
 
 
@@ -18,9 +19,7 @@ from nnet3.nnet.copy_operations import copy_raw
 @click.option("--batchnorm-test-mode", type=KALDI_BOOL, default=False, help="Put batch-norm in test mode.")
 @click.argument("source", metavar="MODEL-IN")
 @click.argument("output", metavar="RAW-OUT")
-def command(
-    source: str, output: str, binary: bool, learning_rates: str | None, batchnorm_test_mode: bool, **options: Any
-) -> None:
+def command(source: str, output: str, binary: bool, batchnorm_test_mode: bool, **options: Any) -> None:
     """Copy a raw network (or the network of an acoustic model), with changes in this order: nnet-config, learning
     rates, scale, edits, prepare-for-test.
 
@@ -32,7 +31,6 @@ def command(
       nnet3 copy --binary=false final.raw final.txt
       nnet3 copy --edits='set-learning-rate name=tdnn1* learning-rate=0; remove-orphans' 1.raw 2.raw
     """
-    nnet = load_nnet(source)
+    nnet = load_network(source)
     print_warnings(copy_raw(nnet, make_copy_options(**options, batchnorm_test_mode=batchnorm_test_mode)))
-    set_learning_rates(nnet, learning_rates)
-    nnet.save(output, binary=binary)
+    save_model(nnet, output, binary)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import click
 
+from nnet3.cli.files import read_network_or_config
+from nnet3.cli.messages import print_warnings
 from nnet3.cli.network_tables import print_network
-from nnet3.cli.options import KALDI_BOOL, print_warnings, read_network_or_config
+from nnet3.cli.options import kaldi_option
 
 
 @click.command("info")
-@click.option("--kaldi", type=KALDI_BOOL, is_flag=True, help="Print Kaldi's own lines instead of tables.")
+@kaldi_option
 @click.argument("network", metavar="MODEL-OR-CONFIG")
 def command(network: str, kaldi: bool) -> None:
     """Describe a network: its nodes and components, their dimensions, what is trained and how.

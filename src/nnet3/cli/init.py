@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
-from nnet3.cli.options import apply_config_files, binary_option, is_model_file, seed_option
-from nnet3.nnet import Nnet, load_nnet
+from nnet3.cli.files import apply_config_files, read_network_or_config, save_model
+from nnet3.cli.messages import print_warnings
+from nnet3.cli.options import binary_option, seed_option
+from nnet3.nnet import Nnet
 
 
 @click.command("init")
@@ -26,7 +28,9 @@ def command(files: tuple[str, ...], binary: bool, seed: int) -> None:
         raise click.UsageError("give at least one config file and the file to write")
     *inputs, output = files
     nnet = Nnet((), {})
-    if len(inputs) > 1 and is_model_file(inputs[0]):
-        nnet = load_nnet(inputs.pop(0))
+    if len(inputs) > 1:
+        nnet = read_network_or_config(inputs.pop(0), seed)
+        seed += 1
     apply_config_files(nnet, inputs, seed)
-    nnet.save(output, binary=binary)
+    print_warnings(nnet.warnings)
+    save_model(nnet, output, binary)

@@ -14,7 +14,8 @@ from typing import Any
 import click
 
 from nnet3.cli.messages import plain_warnings, say
-from nnet3.errors import Nnet3Error
+from nnet3.cli.options import complete_flags
+from nnet3.errors import Nnet3Error, is_out_of_memory
 from nnet3.text import did_you_mean
 
 # verb -> (module in nnet3.cli, one line of help)
@@ -55,12 +56,14 @@ class _Verbs(click.Group):
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             hint = did_you_mean(args[0], VERBS)
             raise click.UsageError(f"there is no verb '{args[0]}'{'; ' + hint if hint else ''}", ctx)
-        return super().resolve_command(ctx, args)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else complete_flags(command, rest)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:  # it is None if the caller has closed it
+                sys.stdout.flush()
         except BrokenPipeError as error:
             raise _NobodyReadsError from error  # click itself would make status 1 of it
         return result
@@ -77,7 +80,8 @@ class _Verbs(click.Group):
 def _nnet3() -> None:
     """Kaldi nnet3 neural networks on PyTorch.
 
-    `nnet3 VERB --help` explains a verb and shows an example.
+    `nnet3 VERB --help` explains a verb and shows an example. Files may be named as Kaldi does it: `-` is standard
+    input or output, `command |` and `| command` are what a command prints or reads.
     """
 
 
@@ -102,7 +106,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except OSError as error:
-        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        _fail("this does not fit into memory")
 
 
 def _fail(message: str) -> None:

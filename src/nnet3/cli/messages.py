@@ -6,7 +6,7 @@ import contextlib
 import logging
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 
@@ -14,6 +14,12 @@ def say(message: str) -> None:
     """One message. It may quote a file, and what files hold must not steer the terminal."""
     shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
     print(f"nnet3: {shown}", file=sys.stderr)
+
+
+def print_warnings(warnings: Iterable[str]) -> None:
+    """Warnings that a function has returned."""
+    for warning in warnings:
+        say(f"warning: {warning}")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,9 @@ import time
 import click
 import numpy as np
 
-from nnet3.cli.options import KALDI_BOOL, print_warnings, read_network_or_config
+from nnet3.cli.files import read_network_or_config
+from nnet3.cli.messages import print_warnings
+from nnet3.cli.options import KALDI_BOOL
 from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, generate, schedule
 from nnet3.computation.checker import check_computation
 from nnet3.computation.passes.pipeline import optimize as run_passes
@@ -83,14 +85,24 @@ def _report(stage: str, text: str, start: float) -> float:
 def _request(
     nnet: Nnet, inputs: tuple[str, ...], outputs: tuple[str, ...], num_sequences: int, backward: bool
 ) -> ComputationRequest:
-    wanted = dict(_times(text) for text in outputs) or {name: np.arange(10) for name in nnet.output_names}
-    given = dict(_times(text) for text in inputs) or _needed_inputs(nnet, wanted)
+    wanted = _all_times("--output", outputs) or {name: np.arange(10) for name in nnet.output_names}
+    given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
+    rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))
+    if rows > _MAX_ROWS:
+        raise click.UsageError(f"{rows:,} rows are too many: at most {_MAX_ROWS:,} at each input and output")
     return ComputationRequest(
         [IoSpecification(name, _indexes(times, num_sequences)) for name, times in given.items()],
         [IoSpecification(name, _indexes(times, num_sequences), has_deriv=backward) for name, times in wanted.items()],
         need_model_derivative=backward,
         store_component_stats=backward,
     )
+
+
+def _all_times(option: str, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
+    times = dict(_times(text) for text in texts)
+    if len(times) < len(texts):
+        raise click.UsageError(f"{option} names an input or output twice: {', '.join(texts)}")
+    return times
 
 
 def _times(text: str) -> tuple[str, np.ndarray]:

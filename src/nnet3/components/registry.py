@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from nnet3.components.base import Component
 from nnet3.components.random_source import RandomSource
-from nnet3.errors import Span
+from nnet3.errors import Span, is_out_of_memory
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine, did_you_mean, parse_config_line
 
@@ -38,7 +38,12 @@ def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
     type_name = line.string("type")
     if type_name not in COMPONENT_TYPES:
         raise line.error(f"unknown component type '{type_name}'", "type", did_you_mean(type_name, COMPONENT_TYPES))
-    component = COMPONENT_TYPES[type_name].from_config(line, rng)
+    try:
+        component = COMPONENT_TYPES[type_name].from_config(line, rng)
+    except (MemoryError, RuntimeError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise line.error("a component of this size does not fit into memory") from None
     line.finish()
     return component
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from nnet3.components import Component
+from nnet3.components import Component, UpdatableComponent
 from nnet3.components.batch_norm import BatchNormComponent
 from nnet3.components.block_affine import BlockAffineComponent
 from nnet3.components.repeated_affine import RepeatedAffineComponent
+from nnet3.errors import NetworkError
 from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.collapse import CollapseOptions, prepare_for_test
 from nnet3.nnet.edits import apply_edits
@@ -36,6 +37,7 @@ class CopyOptions:
     nnet_config: ConfigText | None = None
     seed: int = 0  # of initial values in nnet_config
     learning_rate: float | None = None
+    learning_rates: Sequence[float] | None = None  # actual ones, of the updatable components in their order
     scale: float = 1.0
     edits: Sequence[ConfigText] = ()
     prepare_for_test: bool = False
@@ -110,6 +112,14 @@ def _apply_config(nnet: Nnet, options: CopyOptions) -> list[str]:
 def _set_learning_rate(nnet: Nnet, options: CopyOptions) -> None:
     if options.learning_rate is not None:
         nnet.set_learning_rate(options.learning_rate)
+    if options.learning_rates is None:
+        return
+    components = {name: c for name, c in nnet.components.items() if isinstance(c, UpdatableComponent)}
+    if len(options.learning_rates) != len(components):
+        count = f"{len(options.learning_rates)} learning rates for {len(components)} updatable components"
+        raise NetworkError(f"{count}: {', '.join(components)}")
+    for component, rate in zip(components.values(), options.learning_rates, strict=True):
+        component.set_actual_learning_rate(rate)
 
 
 def _scale(nnet: Nnet, options: CopyOptions) -> None:

@@ -30,7 +30,11 @@ def load_nnet(path: str | os.PathLike[str]) -> Nnet:
 
 def load_transition_model(path: str | os.PathLike[str]) -> TransitionModel:
     """The transition model at the beginning of a file; what follows it, as in a `.mdl` file, is not looked at."""
-    reader = Reader.open(path)
+    return read_transition_model(Reader.open(path))
+
+
+def read_transition_model(reader: Reader) -> TransitionModel:
+    """The transition model that comes next; see `load_transition_model`."""
     if reader.peek_token() == _RAW:
         raise reader.error("this is a raw network, which has no transition model: give a .mdl file")
     return TransitionModel.read(reader)

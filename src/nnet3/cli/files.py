@@ -1,0 +1,130 @@
+"""Files as a command line names them, in Kaldi's way: a path, `-`, `command |`, `| command`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from nnet3.errors import ConfigError, Nnet3Error, Span
+from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
+from nnet3.kaldi_io.parse_numbers import Buffer
+from nnet3.kaldi_io.specifiers import parse_rxfilename
+from nnet3.kaldi_io.streams import read_whole
+from nnet3.nnet import AcousticModel, Nnet, TransitionModel
+from nnet3.nnet.load import read_model, read_transition_model
+from nnet3.nnet.model_writer import write_nnet
+
+
+def load_model(name: str) -> Nnet | AcousticModel:
+    """The raw network or acoustic model of a model file."""
+    return read_model(open_file(name))
+
+
+def load_network(name: str) -> Nnet:
+    """The network of a model file, raw or not."""
+    return _network(load_model(name))
+
+
+def load_acoustic_model(name: str) -> AcousticModel:
+    """The acoustic model of a file. Raises Nnet3Error for a raw network."""
+    model = load_model(name)
+    if not isinstance(model, AcousticModel):
+        raise Nnet3Error(f"{name}: this is a raw network; an acoustic model (.mdl) is needed here")
+    return model
+
+
+def load_transitions(name: str) -> TransitionModel:
+    """The transition model that a file begins with."""
+    return read_transition_model(open_file(name))
+
+
+def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
+    """Write a model."""
+    if not name.startswith("|") and name != "-":
+        model.save(name, binary=binary)
+        return
+    writer = Writer(binary)
+    writer.header()
+    if isinstance(model, AcousticModel):
+        model.write_to(writer)
+    else:
+        write_nnet(model, writer)
+    write_wxfilename(name, writer)
+
+
+def read_text(name: str) -> str:
+    """The text of a config file. Raises ConfigError for bytes that are not text."""
+    return _decode(_read(name), name)
+
+
+def read_network_or_config(name: str, seed: int = 0) -> Nnet:
+    """The network of a model file, or a new one from a config file."""
+    if _is_model_path(name):
+        return load_network(name)
+    contents = _read(name)  # once: it may be a pipe
+    if _begins_as_model(contents):
+        return _network(read_model(Reader(contents, _source(name))))
+    nnet = Nnet((), {})
+    _apply_config(nnet, _decode(contents, name), name, seed)
+    return nnet
+
+
+def apply_config_files(nnet: Nnet, names: Iterable[str], seed: int) -> None:
+    """Apply config files in order."""
+    for number, name in enumerate(names):
+        _apply_config(nnet, read_text(name), name, seed + number)
+
+
+def open_file(name: str) -> Reader:
+    """A reader of a file."""
+    return open_rxfilename(name) if _is_stream(name) else Reader.open(name)
+
+
+def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:
+    try:
+        nnet.apply_config(text, source=_source(name), seed=seed)
+    except ConfigError as error:
+        if error.span is not None:
+            raise
+        raise Nnet3Error(f"{_source(name)}: {error}") from None  # about a config as a whole
+
+
+def _is_stream(name: str) -> bool:
+    return name == "-" or name.rstrip().endswith("|")
+
+
+def _read(name: str) -> Buffer:
+    return read_whole(parse_rxfilename(name)) if _is_stream(name) else Path(name).read_bytes()
+
+
+def _decode(contents: Buffer, name: str) -> str:
+    if _begins_as_model(contents):
+        raise Nnet3Error(f"{name}: this is a model file; a text file such as a config is needed here")
+    data = bytes(contents)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        shown = data.splitlines()[line - 1][:80].decode("ascii", "replace")
+        raise ConfigError("not a text file (it is not UTF-8)", Span(_source(name), line, 1, 1, shown)) from None
+
+
+def _is_model_path(name: str) -> bool:
+    """Whether a model file has this path. Such files can be large: they are mapped, not read."""
+    if not os.path.isfile(name):
+        return False
+    with open(name, "rb") as file:
+        return _begins_as_model(file.read(64))
+
+
+def _begins_as_model(contents: Buffer) -> bool:
+    return contents[:64].lstrip().startswith((b"\0B", b"<Nnet3>", b"<TransitionModel>"))
+
+
+def _network(model: Nnet | AcousticModel) -> Nnet:
+    return model.nnet if isinstance(model, AcousticModel) else model
+
+
+def _source(name: str) -> str:
+    return "<stdin>" if name == "-" else name

@@ -1,0 +1,116 @@
+"""Files as Kaldi names them: standard input and output, commands, pipes; and flags as Kaldi reads them."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cli.run_command import CONFIG, Cli
+from nnet3 import Nnet, load, load_nnet
+from shared_data import GOLDEN, needs_shared
+
+MDL = GOLDEN / "mdl" / "1" / "final.mdl"
+
+
+@pytest.fixture
+def stdin(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """What is on standard input."""
+    contents = io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=contents))
+    return contents
+
+
+def _learning_rates(path: str) -> list[float]:
+    return [component.learning_rate for component in load_nnet(path).components.values() if component.num_parameters]
+
+
+@pytest.mark.parametrize("binary", ["true", "false"])
+@pytest.mark.parametrize("verb", ["info", "show-computation"])
+def test_a_model_from_standard_input(cli: Cli, stdin: io.BytesIO, verb: str, binary: str) -> None:
+    cli.good("copy", f"--binary={binary}", "net.raw", "piped.raw")
+    stdin.write(Path("piped.raw").read_bytes())
+    stdin.seek(0)
+    first_line = cli.good(verb, "net.raw").out.splitlines()[0]
+    assert cli.good(verb, "-").out.splitlines()[0] == first_line
+
+
+def test_a_config_from_standard_input(cli: Cli, stdin: io.BytesIO) -> None:
+    stdin.write(CONFIG.encode())
+    stdin.seek(0)
+    cli.good("init", "-", "out.raw")
+    assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
+
+
+def test_commands_on_both_sides(cli: Cli) -> None:
+    cli.good("copy", "cat net.raw |", "| cat > out.raw")
+    assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
+    cli.good("init", "cat net.raw |", "echo 'output-node name=more input=affine' |", "more.raw")
+    assert load_nnet("more.raw").output_names == ["output", "more"]
+
+
+def test_to_standard_output_and_through_pipes(cli: Cli, tmp_path: Path) -> None:
+    code = "import sys; from nnet3.cli import main; main(sys.argv[1:])"
+    script = f"'{sys.executable}' -c '{code}' copy <(cat net.raw) - > out.raw"
+    subprocess.run(["bash", "-c", script], check=True, cwd=tmp_path)
+    assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
+    assert not Path("-").exists()
+
+
+@needs_shared
+def test_acoustic_models_through_commands(cli: Cli) -> None:
+    Path("counts").write_text(f" [ {'1 ' * 152}]\n")
+    cli.good("am-copy", f"cat {MDL} |", "| cat > copy.mdl")
+    assert Path("copy.mdl").read_bytes() == MDL.read_bytes()
+    cli.good("am-adjust-priors", f"cat {MDL} |", "cat counts |", "adjusted.mdl")
+    assert load("adjusted.mdl").priors.tolist() == pytest.approx([1 / 152] * 152)  # type: ignore[union-attr]
+    cli.good("am-init", f"cat {MDL} |", "cat copy.mdl |", "new.mdl")
+    assert load("new.mdl").transition_model.num_pdfs == 152  # type: ignore[union-attr]
+
+
+@needs_shared
+@pytest.mark.parametrize("flag", [["--raw"], ["--raw=true"], ["--raw", "true"]])
+def test_a_flag_alone_is_true(cli: Cli, flag: list[str]) -> None:
+    cli.good("am-copy", *flag, MDL, "out")
+    assert isinstance(load("out"), Nnet)
+    cli.good("am-copy", *[word.replace("true", "false") for word in flag if flag != ["--raw"]], MDL, "out")
+    assert not isinstance(load("out"), Nnet)
+
+
+def test_kaldi_is_a_flag_like_others(cli: Cli) -> None:
+    assert cli.good("info", "--kaldi=true", "net.raw").out == cli.good("info", "--kaldi", "net.raw").out
+    assert cli.good("info", "--kaldi=false", "net.raw").out == cli.good("info", "net.raw").out
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+def test_a_config_from_windows(cli: Cli, ending: str) -> None:
+    Path("windows.config").write_bytes(b"\xef\xbb\xbf" + CONFIG.strip().replace("\n", ending).encode())
+    cli.good("init", "windows.config", "out.raw")
+    assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
+
+
+def test_learning_rates_come_before_edits(cli: Cli) -> None:
+    edit = "--edits=set-learning-rate name=affine learning-rate=0.25"
+    cli.good("copy", "--learning-rate=0.5", "--learning-rates=0.125", "net.raw", "out.raw")
+    assert _learning_rates("out.raw") == [0.125]
+    cli.good("copy", "--learning-rates=0.125", edit, "net.raw", "out.raw")
+    assert _learning_rates("out.raw") == [0.25]
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_table_onto_itself_and_to_nobody(cli: Cli, tmp_path: Path, unbuffered: str) -> None:
+    Path("feats.ark").write_text("utt1 [\n 1 2 3\n 4 5 6 ]\n")
+    cli.good("compute", "net.raw", "ark:feats.ark", "ark,t:feats.ark")
+    assert Path("feats.ark").read_text().startswith("utt1  [\n")
+    Path("feats.ark").write_text("utt1 [\n" + " 1 2 3\n" * 20000 + "]\n")
+    code = "import sys; from nnet3.cli import main; main(sys.argv[1:])"
+    command = f"'{sys.executable}' -c '{code}' compute --frames-per-chunk=100 net.raw ark:feats.ark ark,t:- | head -n 1"
+    script = f"set -o pipefail; {command}"
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    process = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    assert (process.returncode, process.stdout, process.stderr) == (0, "utt1  [\n", "")
