@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from cli.run_command import NORM_CONFIG, Cli
 from nnet3 import AcousticModel, Nnet, load, load_nnet
+from nnet3.cli.network_tables import print_network
 from shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1"
@@ -172,3 +175,19 @@ def test_show_computation_cut_short_and_not_optimized(cli: Cli) -> None:
     outcome = cli.good("show-computation", *request, "--optimize=false", "--max-commands=3", "net.raw")
     assert outcome.out.splitlines()[-1].endswith("more commands")
     assert "optimized:" not in outcome.out
+
+
+def test_names_stay_whole_on_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "prefinal-chain.batchnorm"
+    config = (
+        "input-node name=input dim=3\n"
+        f"component name={name} type=NaturalGradientAffineComponent input-dim=3 output-dim=3 max-change=0.75 "
+        "l2-regularize=0.08 orthonormal-constraint=-1\n"
+        f"component-node name={name} component={name} input=input\noutput-node name=output input={name}\n"
+    )
+    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
+    print_network(Nnet.from_config(config), console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert text.count(name) == 3
+    assert "NaturalGradientAffine " in text
+    assert max(map(len, text.splitlines())) <= 100

@@ -9,6 +9,8 @@ from nnet3.components import Component, UpdatableComponent
 from nnet3.nnet import Nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 
+_WIDE = 100
+
 
 def print_network(nnet: Nnet, console: Console | None = None) -> None:
     """Summary, nodes and components, as wide as the terminal (wide enough for everything when it is not one)."""
@@ -20,19 +22,22 @@ def print_network(nnet: Nnet, console: Console | None = None) -> None:
     if nnet.is_simple:
         context = f"left context {nnet.left_context}, right context {nnet.right_context}, modulus {nnet.modulus}"
         console.print(context, highlight=False)
-    console.print(_node_table(nnet))
-    console.print(_component_table(nnet))
+    wide = console.width >= _WIDE
+    console.print(_node_table(nnet, wide))
+    console.print(_component_table(nnet, wide))
 
 
-def _table(title: str, *columns: tuple[str, str]) -> Table:
+def _table(title: str, wide: bool, *columns: tuple[str, str]) -> Table:
+    """On a wide terminal only the last column is folded, so that names stay whole."""
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for name, justify in columns:
-        table.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for number, (name, justify) in enumerate(columns, start=1):
+        whole = wide and number < len(columns)
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole)  # type: ignore[arg-type]
     return table
 
 
-def _node_table(nnet: Nnet) -> Table:
-    table = _table("\nNodes", ("node", "left"), ("kind", "left"), ("dim", "right"), ("from", "left"))
+def _node_table(nnet: Nnet, wide: bool) -> Table:
+    table = _table("\nNodes", wide, ("node", "left"), ("kind", "left"), ("dim", "right"), ("from", "left"))
     for number, node in enumerate(nnet.nodes):
         if isinstance(node, DescriptorNode) and not node.is_output:
             continue
@@ -54,17 +59,17 @@ def _kind_and_source(nnet: Nnet, number: int, node: Node) -> tuple[str, str]:
     return f"output, {node.objective}", str(node.descriptor)
 
 
-def _component_table(nnet: Nnet) -> Table:
+def _component_table(nnet: Nnet, wide: bool) -> Table:
     columns = (
         ("component", "left"),
         ("type", "left"),
         ("in", "right"),
         ("out", "right"),
         ("parameters", "right"),
-        ("learning rate", "right"),
+        ("learning\nrate", "right"),
         ("how it is trained", "left"),
     )
-    table = _table("\nComponents", *columns)
+    table = _table("\nComponents", wide, *columns)
     for name, component in nnet.components.items():
         rate = f"{component.learning_rate:g}" if isinstance(component, UpdatableComponent) else ""
         table.add_row(
