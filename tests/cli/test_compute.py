@@ -113,3 +113,19 @@ def test_an_error_half_way_leaves_no_archive(features: Cli) -> None:
     assert "the entry 'utt2'" in outcome.err
     assert not Path("out.ark").exists()
     assert not Path("out.scp").exists()
+
+
+def test_what_is_not_finite_is_left_out_and_said_where(cli: Cli) -> None:
+    good, bad = np.ones((4, 3), np.float32), np.ones((4, 3), np.float32)
+    bad[2, 1] = np.nan
+    with matrix_writer("ark:feats.ark") as writer:
+        writer.write("utt1", bad)
+        writer.write("utt2", good)
+    outcome = cli.good("compute", "net.raw", "ark:feats.ark", "ark:out.ark")
+    assert "utterance 'utt1' left out: the features have a NaN or an infinity, first in row 2\n" in outcome.err
+    assert list(_read("out.ark")) == ["utt2"]
+    Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
+    Path("vectors").write_text("utt1 [ 0 1 ]\nutt2 [ inf 1 ]\n")
+    outcome = cli("compute", "--ivectors=ark:vectors", "ivector.raw", "ark:feats.ark", "ark:out.ark")
+    assert outcome.status == 1
+    assert "utterance 'utt2' left out: the ivectors have a NaN or an infinity, first in row 0\n" in outcome.err

@@ -84,6 +84,7 @@ class UtteranceComputer:
             raise ExecutionError(f"the features must be (frames, {dim}), got {features.shape}")
         if len(features) == 0:
             raise ExecutionError("the utterance has no frames")
+        _check_finite("features", features)
         wants = "ivector" in self.nnet.input_names
         given = ivector if ivector is not None else online
         if wants != (given is not None):
@@ -91,6 +92,8 @@ class UtteranceComputer:
             raise ExecutionError(f"the network has {have} input 'ivector', but {want}")
         if given is not None and (given.shape[-1] != self.nnet.node_dim("ivector") or len(given) == 0):
             raise ExecutionError(f"ivectors must have dimension {self.nnet.node_dim('ivector')}, got {given.shape}")
+        if given is not None:
+            _check_finite("ivectors", given)
 
     def _frames_per_chunk(self) -> int:
         """Rounded up so that all chunks of an utterance have the same structure."""
@@ -138,6 +141,13 @@ class UtteranceComputer:
         if len(self._computers) > _MAX_COMPUTERS:
             self._computers.popitem(last=False)
         return self._computers[key]
+
+
+def _check_finite(what: str, values: np.ndarray) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(bad.reshape(len(values), -1).any(axis=1).argmax())
+        raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
 
 
 def _at(times: np.ndarray) -> np.ndarray:
