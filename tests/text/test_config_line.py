@@ -169,6 +169,13 @@ def test_a_missing_key_says_which_one_may_be_misspelt() -> None:
     assert str(caught.value).endswith("^^^^^^^^^ is it the misspelt 'dimm'?")
 
 
+def test_a_missing_key_is_not_its_counterpart() -> None:
+    line = parse("x output-dim=3")
+    with pytest.raises(ConfigError) as caught:
+        line.integer("input-dim")
+    assert "misspelt" not in str(caught.value)
+
+
 def test_finish_points_at_the_first_unknown_key() -> None:
     line = parse("component name=a bais=1 dim=3")
     line.string("name")

@@ -65,7 +65,8 @@ class ConfigLine:
         if key in self.values:
             return self.values[key].text
         if default is _REQUIRED:
-            near = did_you_mean(key, [k for k in self.values if k not in self._asked])
+            unasked = [k for k in self.values if k not in self._asked]
+            near = did_you_mean(key, unasked, similarity=0.85)  # an output-dim is no misspelt input-dim
             raise self.error(f"'{key}=' is missing", hint=near.replace("did you mean", "is it the misspelt"))
         return None
 
