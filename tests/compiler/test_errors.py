@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -79,6 +81,15 @@ def test_requests_that_do_not_fit(given: dict[str, Rows], wanted: dict[str, Rows
     with pytest.raises(RequestError) as caught:
         compile_net(RNN, given, wanted)
     assert str(caught.value).startswith(message)
+
+
+def test_what_is_not_a_network() -> None:
+    request = nnet3.ComputationRequest([nnet3.IoSpecification("input", frames(0, 1))], [])
+    with pytest.raises(RequestError, match="expected a network to compile, got str"):
+        nnet3.compile(HEAD, request)  # type: ignore[arg-type]
+    model = SimpleNamespace(nnet=nnet3.Nnet.from_config(HEAD + SPLICE))
+    with pytest.raises(RequestError, match=r"got SimpleNamespace: give its \.nnet"):
+        nnet3.compile(model, request)  # type: ignore[arg-type]
 
 
 def test_a_name_may_occur_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ BAD_CALLS: dict[str, tuple[Callable[[NnetComputer], Any], str]] = {
         lambda c: c.accept_input("input", np.zeros((3, 3))),
         r"input 'input': expected a matrix of \(rows, columns\) \(2, 3\), got \(3, 3\)",
     ),
+    "nothing": (lambda c: c.accept_input("input", None), r"\(2, 3\), got \(\)"),  # type: ignore[arg-type]
     "vector": (lambda c: c.accept_input("input", torch.zeros(6)), r"\(2, 3\), got \(6,\)"),
     "integers": (lambda c: c.accept_input("input", np.zeros((2, 3), dtype=int)), "input 'input': expected floats, got"),
     "integer tensor": (lambda c: c.accept_input("input", torch.zeros(2, 3).long()), "expected floats, got torch.int64"),
@@ -73,6 +75,30 @@ def test_derivatives_that_were_not_requested() -> None:
     forward(computer)
     with pytest.raises(ExecutionError, match="no derivative of input 'input' was requested when"):
         computer.get_output("input")
+
+
+def test_numbers_in_lists_and_beyond_float32() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale()), check_finite=False)
+    computer.accept_input("input", [[1.0, 2.0, 3.0], [4.0, 5.0, 1e300]])  # type: ignore[arg-type]
+    computer.run()
+    assert computer.get_output("output").tolist() == [[2.0, 4.0, 6.0], [8.0, 10.0, float("inf")]]
+
+
+def test_what_is_not_a_network() -> None:
+    with pytest.raises(ExecutionError, match="expected a network, got str"):
+        NnetComputer(scale_program(), "net.raw")  # type: ignore[arg-type]
+    with pytest.raises(ExecutionError, match=r"expected a network, got SimpleNamespace: give its \.nnet"):
+        NnetComputer(scale_program(), SimpleNamespace(nnet=net(scale=Scale())))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("side", ["input_dim", "output_dim"])
+def test_a_network_of_other_sizes(side: str) -> None:
+    narrow = Scale()
+    setattr(narrow, side, 2)
+    message = f"component 'scale' has {side.replace('_', '-')} 2 in a given network, but 3 in the one"
+    for network, to_update in ((narrow, Scale()), (Scale(), narrow)):
+        with pytest.raises(ExecutionError, match=message):
+            NnetComputer(scale_program(), net(scale=network), net(scale=to_update))
 
 
 def test_an_error_in_a_run_resets_the_computer() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 import nnet3
-from nnet3.errors import ConfigError
+from nnet3.errors import ConfigError, NetworkError
 
 BASE = """\
 input-node name=input dim=3
@@ -276,6 +277,12 @@ def test_orphans_are_warned_about() -> None:
     nnet = nnet3.Nnet.from_config(BASE + "component-node name=z component=noop input=input")
     assert nnet.warnings == ["node 'z' is never used to compute any output"]
     assert nnet3.Nnet.from_config(BASE).warnings == ["component 'noop' is never used by any node"]
+
+
+def test_parameters_are_floats() -> None:
+    nnet = nnet3.Nnet.from_config(BASE)
+    with pytest.raises(NetworkError, match=r"cannot be converted to torch\.int32: its parameters are floats"):
+        nnet.to(dtype=torch.int32)
 
 
 def test_the_seed_decides_the_parameters() -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from nnet3.errors import RequestError
 from nnet3.index import as_index_table, find_rows, format_indexes, has_duplicates
+from nnet3.nnet.network import Nnet
 from nnet3.nnet.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
-
-if TYPE_CHECKING:
-    from nnet3.nnet import Nnet
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +59,9 @@ class ComputationRequest:
 
     def check(self, nnet: Nnet) -> None:
         """Raise RequestError unless names, indexes and flags fit each other and the network."""
+        if not isinstance(nnet, Nnet):
+            hint = ": give its .nnet" if hasattr(nnet, "nnet") else ""
+            raise RequestError(f"expected a network to compile, got {type(nnet).__name__}{hint}")
         if not self.outputs:
             raise RequestError("the request asks for no output")
         for kind, ios, names in (

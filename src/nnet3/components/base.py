@@ -132,7 +132,8 @@ class Component(abc.ABC):
     def propagate(self, x: Tensor | np.ndarray) -> tuple[Tensor, Any]:
         """Output (rows, output_dim) and memo for an input (rows, input_dim). For simple components.
 
-        Raises ComponentError when the number of columns is wrong or the component needs indexes.
+        The input is converted to the dtype of the parameters. Raises ComponentError when the number of columns is
+        wrong or the component needs indexes.
         """
         x = self._as_matrix(x, self.input_dim, "input")
         self._check_usable_alone()
@@ -154,6 +155,9 @@ class Component(abc.ABC):
         y = self._as_matrix(y, self.output_dim, "output")
         y_deriv = self._as_matrix(y_deriv, self.output_dim, "output derivative")
         self._check_usable_alone()
+        if to_update is not None and not self._is_alike(to_update):
+            other = f"{to_update!r}, which is not of the same type and size as {self!r}"
+            raise ComponentError(f"cannot update {other}: give a .copy() or .gradient_copy()")
         if not x.shape[0] == y.shape[0] == y_deriv.shape[0]:
             counts = f"{x.shape[0]}, {y.shape[0]} and {y_deriv.shape[0]}"
             raise ComponentError(f"{self.type_name}: input, output and output derivative have {counts} rows")
@@ -168,7 +172,13 @@ class Component(abc.ABC):
             raise ComponentError(f"{self.type_name}: {what} must be (rows, {dim}), got {tuple(matrix.shape)}")
         if not matrix.is_floating_point():
             raise ComponentError(f"{self.type_name}: {what} must hold floats, got {matrix.dtype}")
-        return matrix
+        own = (getattr(self, name) for name in (*self.parameter_names, *self.constant_names))
+        dtype = next((tensor.dtype for tensor in own if tensor.is_floating_point()), matrix.dtype)
+        return matrix.to(dtype)
+
+    def _is_alike(self, other: Component) -> bool:
+        mine, theirs = ({name: t.shape for name, t in c.parameters().items()} for c in (self, other))
+        return type(self) is type(other) and mine == theirs
 
     def _check_usable_alone(self) -> None:
         if not self.identity_indexes or self.needs_indexes:

@@ -35,6 +35,16 @@ class Kernels:
     def find(self, info: KernelInfo) -> Kernel:
         return self._look_up(self.network, info.name, "the network")
 
+    def check_width(self, info: KernelInfo, side: str, width: int) -> None:
+        """Kernels may state their `input_dim` and `output_dim`; the computation may be another network's."""
+        for kernels in (self.network, self.to_update, self.to_store_stats):
+            stated = getattr(kernels.get(info.name), f"{side}_dim", width) if kernels is not None else width
+            if stated != width:
+                raise ExecutionError(
+                    f"component '{info.name}' has {side}-dim {stated} in a given network, but {width} in the one that "
+                    "the computation was compiled for"
+                )
+
     def for_statistics(self, info: KernelInfo) -> Kernel:
         """Who takes forward statistics: unless somebody was named, the network that is updated, or else the network."""
         if self.to_store_stats is not None:

@@ -65,6 +65,10 @@ class NnetComputer:
 
         Raises ExecutionError if there is nothing to update where the computation updates, or a component is missing.
         """
+        for model in (nnet, nnet_to_update, nnet_to_store_stats):
+            if model is not None and not hasattr(model, "components"):
+                hint = ": give its .nnet" if hasattr(model, "nnet") else ""
+                raise ExecutionError(f"expected a network, got {type(model).__name__}{hint}")
         self.check_finite = check_finite
         self.computation = computation
         self.dtype = dtype or _parameter_dtype(nnet)
@@ -98,6 +102,8 @@ class NnetComputer:
         if name not in accepts:
             raise ExecutionError(self._unwanted_input(name, accepts))
         block = self.computation.submatrices[accepts[name]]
+        if not isinstance(matrix, Tensor):
+            matrix = np.asarray(matrix)
         shape, expected = tuple(matrix.shape), (block.num_rows, block.num_cols)
         what = f"derivative of output '{name}'" if self._is_output(name) else f"input '{name}'"
         if shape != expected:
@@ -105,7 +111,8 @@ class NnetComputer:
         if isinstance(matrix, np.ndarray):
             if matrix.dtype.kind != "f":
                 raise ExecutionError(f"{what}: expected floats, got {matrix.dtype}")
-            matrix = torch.from_numpy(np.array(matrix, dtype=_numpy_dtype(self.dtype)))
+            with np.errstate(over="ignore"):  # what becomes infinite is found in the outputs
+                matrix = torch.from_numpy(np.array(matrix, dtype=_numpy_dtype(self.dtype)))
         if not matrix.is_floating_point():
             raise ExecutionError(f"{what}: expected floats, got {matrix.dtype}")
         self.linked.state.accepted[name] = matrix.detach().to(self.device, self.dtype, copy=True)

@@ -98,6 +98,9 @@ def _propagate(command: cmd.Propagate, binder: Binder) -> list[BoundCall]:
     info = binder.computation.kernels[command.kernel]
     kernel, memos, number = binder.kernels.find(info), binder.state.memos, command.memo
     inputs, output = [binder.view(s) for s in command.inputs], binder.view(command.output)
+    binder.kernels.check_width(info, "output", output.shape[1])
+    if len(inputs) == 1:
+        binder.kernels.check_width(info, "input", inputs[0].shape[1])
     forward = partial(kernel.run_forward, inputs, output, binder.precomputed(command.precomputed))
     store_stats = binder.kernels.for_statistics(info).run_stats if command.store_stats else None
     if store_stats is None and number < 0:

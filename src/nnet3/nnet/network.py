@@ -175,7 +175,9 @@ class Nnet:
     # ---- whole-network operations on components ----
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert all components in place."""
+        """Convert all components in place. Raises NetworkError for a dtype that does not hold floats."""
+        if dtype is not None and not dtype.is_floating_point:
+            raise NetworkError(f"a network cannot be converted to {dtype}: its parameters are floats")
         for component in self.components.values():
             component.to(dtype=dtype, device=device)
         return self

@@ -1,0 +1,48 @@
+"""What every component does when it is used alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import components
+from nnet3.errors import ComponentError
+
+
+def test_matrices_of_any_kind() -> None:
+    affine = components.create("AffineComponent", "input-dim=3 output-dim=2")
+    x = torch.randn(4, 3)
+    y, memo = affine.propagate(x)
+    same = [x.double(), x.numpy(), x.double().numpy(), np.asfortranarray(x.numpy()), x.repeat_interleave(2, 0)[::2]]
+    for matrix in same:
+        torch.testing.assert_close(affine.propagate(matrix)[0], y)
+        torch.testing.assert_close(affine.backprop(matrix, y, y.double(), memo), affine.backprop(x, y, y, memo))
+    assert affine.propagate(x[:0])[0].shape == (0, 2)
+    tanh = components.create("TanhComponent", "dim=3")
+    assert tanh.propagate(x.double())[0].dtype == torch.float64  # it has no parameters
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (torch.zeros(2, 4), r"AffineComponent: input must be \(rows, 3\), got \(2, 4\)"),
+        (torch.zeros(3), r"must be \(rows, 3\), got \(3,\)"),
+        (torch.zeros(2, 3).long(), "must hold floats, got torch.int64"),
+    ],
+)
+def test_wrong_matrices(matrix: torch.Tensor, message: str) -> None:
+    with pytest.raises(ComponentError, match=message):
+        components.create("AffineComponent", "input-dim=3 output-dim=2").propagate(matrix)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "config"), [("TanhComponent", "dim=3"), ("AffineComponent", "input-dim=4 output-dim=2")]
+)
+def test_only_the_like_can_be_updated(type_name: str, config: str) -> None:
+    affine = components.create("AffineComponent", "input-dim=3 output-dim=2")
+    x = torch.randn(4, 3)
+    y, memo = affine.propagate(x)
+    other = components.create(type_name, config)
+    with pytest.raises(ComponentError, match=f"cannot update <{type_name} .*, which is not of the same type and size"):
+        affine.backprop(x, y, y, memo, to_update=other)
