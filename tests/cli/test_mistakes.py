@@ -58,7 +58,7 @@ MISTAKES = [
     (["init", "huge.config", "out"], "huge.config:2:1: component 'a': a component of this size does not fit"),
     (["info", "-"], "<stdin>: the config defines no nodes"),
     (["copy", "exit 3 |", "out"], "the command failed with status 3"),
-    (["copy", "net.raw", "| exit 3"], "the command failed with status 3"),
+    (["copy", "net.raw", "| cat > /dev/null; exit 3"], "the command failed with status 3"),
     (["init", "nofile", "out"], "nofile: No such file or directory"),
     (["init", "net.raw", "out"], "net.raw: this is a model file"),
     (["init", "empty", "out"], "empty: the config defines no nodes"),
