@@ -129,3 +129,13 @@ def test_what_is_not_finite_is_left_out_and_said_where(cli: Cli) -> None:
     outcome = cli("compute", "--ivectors=ark:vectors", "ivector.raw", "ark:feats.ark", "ark:out.ark")
     assert outcome.status == 1
     assert "utterance 'utt2' left out: the ivectors have a NaN or an infinity, first in row 0\n" in outcome.err
+
+
+def test_progress_in_lines(features: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.cli.compute._SECONDS_BETWEEN_LINES", 0.0)
+    lines = features.good("compute", "net.raw", "ark:feats.ark", "ark:out.ark").err.splitlines()
+    assert [line.partition(";")[0] for line in lines] == [
+        "nnet3: 1 utterances computed, 0 left out",
+        "nnet3: 2 utterances computed, 0 left out",
+        "nnet3: 2 utterances computed, 0 left out",
+    ]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import click
 import numpy as np
+from rich.console import Console
 
 from nnet3.cli.files import load_model
 from nnet3.cli.messages import say
@@ -20,6 +22,8 @@ from nnet3.kaldi_io import (
     random_access_vectors,
 )
 from nnet3.nnet import AcousticModel, Nnet
+
+_SECONDS_BETWEEN_LINES = 30.0
 
 
 @click.command("compute")
@@ -67,25 +71,51 @@ def command(
     computer = UtteranceComputer(nnet, UtteranceOptions(**options))
     single = random_access_vectors(ivectors) if ivectors else None
     online = random_access_matrices(online_ivectors) if online_ivectors else None
-    done, failed, frames, start = 0, 0, 0, time.perf_counter()
-    with open_matrix_table(features) as table, matrix_writer(output) as writer:
+    tally = _Tally()
+    with open_matrix_table(features) as table, matrix_writer(output) as writer, tally.shown():
         for key, matrix in table:
             try:
                 result = computer.compute(matrix, _look_up(single, key), _look_up(online, key)).numpy()
             except (ExecutionError, _MissingError) as error:
                 say(f"warning: utterance '{key}' left out: {error}")
-                failed += 1
+                tally.add(failed=1)
                 continue
             if log_priors is not None:
                 result = result - log_priors
             writer.write(key, np.exp(result) if apply_exp else result)
-            done, frames = done + 1, frames + len(matrix)
-        if done == 0:
+            tally.add(done=1, frames=len(matrix))
+        if tally.done == 0:
+            failed = tally.failed
             raise Nnet3Error(
                 f"no utterance was computed ({failed} left out)" if failed else f"{features}: no utterances"
             )
-    seconds = time.perf_counter() - start
-    say(f"{done} utterances computed, {failed} left out; {frames} frames in {seconds:.2f} s")
+    say(str(tally))
+
+
+class _Tally:
+    """What has been done, shown while it grows: in one line on a terminal, now and then in a new one elsewhere."""
+
+    def __init__(self) -> None:
+        self.done, self.failed, self.frames = 0, 0, 0
+        self._start = self._said = time.perf_counter()
+        self._console = Console(stderr=True)
+        self._status = self._console.status("")
+
+    def shown(self) -> contextlib.AbstractContextManager[object]:
+        return self._status if self._console.is_terminal else contextlib.nullcontext()
+
+    def add(self, *, done: int = 0, failed: int = 0, frames: int = 0) -> None:
+        self.done, self.failed, self.frames = self.done + done, self.failed + failed, self.frames + frames
+        now = time.perf_counter()
+        if self._console.is_terminal:
+            self._status.update(str(self))
+        elif now - self._said >= _SECONDS_BETWEEN_LINES:
+            self._said = now
+            say(str(self))
+
+    def __str__(self) -> str:
+        seconds = time.perf_counter() - self._start
+        return f"{self.done} utterances computed, {self.failed} left out; {self.frames} frames in {seconds:.2f} s"
 
 
 class _MissingError(Nnet3Error):
