@@ -42,7 +42,7 @@ def summarize_vector(vector: Tensor | np.ndarray) -> str:
 
 
 def mean_stddev(name: str, tensor: Tensor) -> str:
-    """`, NAME-{mean,stddev}=m,s` with 4 significant digits, in float32 as Kaldi does it."""
+    """`, NAME-{mean,stddev}=m,s` with 4 significant digits, in float32 and not floored, as Kaldi does it."""
     values = tensor.detach().cpu().float().numpy().ravel()
     if values.size == 0:
         return f", {name}-{{mean,stddev}}=0,0"
@@ -50,7 +50,7 @@ def mean_stddev(name: str, tensor: Tensor) -> str:
         mean = np.float32(values.mean(dtype=np.float32))
         square = np.float32(np.mean(values * values, dtype=np.float32))
         variance = np.float32(np.float64(square) - np.float64(mean) ** 2)  # rounded once: Kaldi's is a fused one
-        stddev = np.sqrt(np.where(variance < 0, np.float32(0), variance))  # below 0 only by rounding
+        stddev = np.sqrt(variance)  # NaN where rounding takes it below 0, as in Kaldi
     return f", {name}-{{mean,stddev}}={format_number(float(mean), 4)},{format_number(float(stddev), 4)}"
 
 
