@@ -130,7 +130,8 @@ def test_such_a_cycle_may_be_out_of_the_requests_way() -> None:
         "output-node name=output input=a"
     )
     even = [(0, t) for t in range(0, 6, 2)]
-    compile_net(nodes, {"input": even}, {"output": even})
+    computation = compile_net(nodes, {"input": even}, {"output": even})
+    assert [io.name for io in computation.outputs] == ["output"]
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,8 @@ def test_cycles_that_never_move(nodes: str, cycle: str) -> None:
     ],
 )
 def test_cycles_that_move(nodes: str) -> None:
-    nnet3.Nnet.from_config(f"{LOOP}{nodes}\noutput-node name=output input=a")
+    nnet = nnet3.Nnet.from_config(f"{LOOP}{nodes}\noutput-node name=output input=a")
+    assert {"a_input", "a", "output"} <= {node.name for node in nnet.nodes}
 
 
 def test_names_of_nodes_and_components_are_apart() -> None:
