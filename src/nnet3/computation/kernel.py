@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 
 class Kernel(Protocol):
     """A forward and a backward function on matrices, with state of its own (parameters, statistics).
 
-    The functions overwrite what they fill. A kernel without inputs is given an empty sequence.
+    Matrices may be ranges of rows and columns of wider ones. A kernel without inputs is given an empty sequence.
     """
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
-        """Fill `output`; the result is the memo that run_stats and run_backward are given."""
+        """Overwrite `output`; the result is the memo that run_stats and run_backward are given."""
 
     def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
         """Add this forward pass to the kernel's statistics."""
@@ -29,22 +31,40 @@ class Kernel(Protocol):
         memo: Any,
         to_update: Any,
         input_derivs: Sequence[Tensor | None],
+        accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
-        """Fill each input derivative that is not None; update the kernel `to_update` unless it is None."""
+        """Fill each input derivative that is not None, or add to it where `accumulate` says so.
+
+        Updates the kernel `to_update` unless it is None. `accumulate` is true only for inputs that promise
+        `accumulates_deriv`. Values that the kernel does not need are (0, 0).
+        """
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
+        """What the functions are given as `indexes`, from the named arrays of the computation."""
+
+
+@dataclass(frozen=True)
+class InputPromises:
+    """What a kernel promises of one input."""
+
+    backprop_needs_value: bool = False
+    propagate_in_place: bool = False  # the output may lie where this input lies
+    backprop_in_place: bool = False  # the derivative of this input may lie where that of the output lies
+    accumulates_deriv: bool = False  # backprop can add to the derivative of this input
 
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """What passes may know of a kernel: promises, not types."""
+    """What lowering and passes may know of a kernel: promises, not types."""
 
     name: str
+    inputs: tuple[InputPromises, ...] = field(default=(InputPromises(),))
     updatable: bool = False
-    #: The update depends only on the rows it is given, all at once or in pieces: simple, without memo.
-    rows_can_be_merged: bool = False
-    backprop_needs_input: bool = False
+    #: Output row i belongs to row i of every input that has samples: they have equal numbers of rows.
+    row_by_row: bool = False
+    #: What an update does depends on the rows it is given at once; it may be given those of several steps together.
+    merges_updates: bool = False
     backprop_needs_output: bool = False
-    propagate_in_place: bool = False
-    backprop_in_place: bool = False
     uses_memo: bool = False
     stores_stats: bool = False

@@ -1,0 +1,149 @@
+"""GraphSource: all that lowering may ask of a front-end, whether nnet3 networks or computational networks.
+
+A graph has numbered nodes, and a node's value is a matrix. A value has a row for each index (n, t, x) of a sample, or
+it has no samples (`num_rows` is set): parameters, their products and norms, statistics, criteria. Nodes are of four
+kinds:
+
+* PROVIDED: from outside; a value with samples by the request, one without from memory that is bound by name;
+* KERNEL: computed by a kernel from any number of operands (see `Use`);
+* GATHERED: parts side by side, each a sum of rows of other nodes that may lie elsewhere in time (see `GatherPart`);
+* VIEW: a range of the columns of another node.
+
+No rule may look at n: what holds for one sequence holds for all.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from nnet3.computation.kernel import KernelInfo
+from nnet3.index import IndexTable
+
+
+class NodeKind(enum.Enum):
+    PROVIDED = "provided"
+    KERNEL = "kernel"
+    GATHERED = "gathered"
+    VIEW = "view"
+
+
+class Use(enum.Enum):
+    """Which rows of an operand a kernel needs for rows of its own."""
+
+    ROW = "row"  # row i for row i: the same index
+    INDEXED = "indexed"  # those that `GraphSource.slots` says; the operand has no other user
+    WHOLE = "whole"  # all of a value without samples
+    ALL_SAMPLES = "all samples"  # every row of a gathered node that has no other user: sums, criteria
+
+
+@dataclass(frozen=True)
+class Operand:
+    node: int
+    use: Use = Use.ROW
+
+
+@dataclass(frozen=True)
+class GatherPart:
+    """Columns of a gathered node: constant + sum over the slots in use of scale * row.
+
+    `first_slot` and `num_slots` say which of the node's slots are this part's; `scale_of_source` has the scale of each
+    node they may refer to, 1 if it is not there. Rows that use no slot are `default` (plus the constant).
+    """
+
+    num_cols: int
+    first_slot: int
+    num_slots: int
+    constant: float = 0.0
+    default: float = 0.0
+    scale_of_source: Mapping[int, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SourceNode:
+    """One node. `operands`: of a KERNEL all of them, of a VIEW the one it looks at, else none.
+
+    `num_rows`: None for a value with samples. `memory`: the name under which a PROVIDED value without samples is bound,
+    `gradient` the one under which its derivative is accumulated ("" if it is not wanted).
+    """
+
+    name: str
+    kind: NodeKind
+    num_cols: int
+    operands: tuple[Operand, ...] = ()
+    parts: tuple[GatherPart, ...] = ()
+    col_offset: int = 0  # of a VIEW
+    num_rows: int | None = None
+    memory: str = ""
+    gradient: str = ""
+
+
+class GraphSource(Protocol):
+    """A front-end's graph. Index tables are int32 (rows, 3) of n, t, x; "rows" is any number of indexes of one node."""
+
+    @property
+    def nodes(self) -> Sequence[SourceNode]:
+        """All nodes; elsewhere they are numbers, positions in this list."""
+
+    def may_use(self, node: int) -> Sequence[int]:
+        """The nodes to which this one may refer at any index (of a GATHERED node, all its slots' sources)."""
+
+    def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
+        """Source nodes (rows, slots) and their indexes (rows, slots, 3), for GATHERED nodes and INDEXED operands.
+
+        The number of slots is the same for all indexes. n is that of the row.
+        """
+
+    def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """From which slots are available (rows, slots): which rows are computable (rows,), the slots they use.
+
+        Asked for GATHERED nodes and for kernels with an INDEXED operand; monotonic: more slots never make less rows
+        computable.
+        """
+
+    def kernel(self, node: int) -> KernelInfo:
+        """What the kernel of a KERNEL node promises; nodes that share a kernel give one name."""
+
+    def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
+        """The row orders that a kernel with an INDEXED operand wants; padding rows have t = NO_TIME."""
+
+    def precompute(
+        self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
+    ) -> dict[str, np.ndarray] | None:
+        """What a kernel must know of its rows, as named arrays; None if nothing. Tables are those after `arrange`."""
+
+
+@dataclass(frozen=True, eq=False)
+class RequestedRows:
+    """Rows of one node that the user gives or wants, in the user's order.
+
+    A value without samples that is wanted has `indexes` of shape (0, 3).
+    """
+
+    node: int
+    name: str
+    indexes: IndexTable
+    has_deriv: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class LoweringRequest:
+    """What is given and what is wanted of a graph.
+
+    `inputs` may name PROVIDED nodes or, with ready-made values, KERNEL nodes. `outputs` name nodes of any kind.
+    `samples`: the indexes over which ALL_SAMPLES operands run (needed only where there are any).
+    """
+
+    inputs: Sequence[RequestedRows]
+    outputs: Sequence[RequestedRows]
+    need_model_derivative: bool = False
+    store_component_stats: bool = False
+    samples: IndexTable | None = None
+
+    @property
+    def needs_backward(self) -> bool:
+        return self.need_model_derivative or any(rows.has_deriv for rows in (*self.inputs, *self.outputs))
