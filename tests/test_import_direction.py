@@ -9,7 +9,8 @@ import nnet3
 
 ROOT = Path(nnet3.__file__).parent
 ROOMS = [
-    *("errors", "text", "kaldi_io", "index", "computation", "schedule", "components", "nnet"),
+    *("errors", "text", "kaldi_io", "index", "computation", "schedule", "lowering"),
+    *("components", "nnet"),
     *("compiler", "compute", "decode", "cn", "train", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
@@ -63,8 +64,8 @@ def test_no_project_imports_inside_functions() -> None:
 
 
 def test_the_form_and_the_executor_name_no_front_end() -> None:
-    """computation/ and compute/ see kernels through one protocol: no component type, no descriptor."""
-    for room in ("computation", "compute"):
+    """computation/, lowering/ and compute/ see kernels through one protocol: no component type, no descriptor."""
+    for room in ("computation", "lowering", "compute"):
         for path in sorted((ROOT / room).rglob("*.py")):
             for _, name in _imported_modules(ast.parse(path.read_text())):
                 assert name.split(".")[1] not in ("components", "nnet", "compiler", "cn"), f"{path} imports {name}"

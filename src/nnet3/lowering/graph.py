@@ -1,0 +1,114 @@
+"""ComputationGraph: the cindexes of a computation and what each of them uses, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.index import NO_TIME, IndexTable, N, find_rows, format_indexes
+
+Ids = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class ComputationGraph:
+    """Cindexes are numbered 0, 1, ... by node, then t, x and n; so those of one node are a range of numbers.
+
+    Sequences that are alike in all that a request gives and asks are *members* of one class, and when all classes
+    have equally many, the graph holds one of them each, its representative: the one with the smallest n. So every
+    cindex with samples stands for `multiplicity` of them, which `members` names. A value without samples is one
+    cindex with index (0, NO_TIME, 0).
+
+    `slots[node]` (rows, slots): for each cindex of a node, the cindexes that it uses, by slot; -1 where a slot is not
+    used. A KERNEL node has one slot for each ROW or WHOLE operand and as many as `GraphSource.slots` says for an
+    INDEXED one, in operand order; `slot_operand[node]` (slots,) says whose each is. A VIEW has one. What an operand
+    that runs over ALL_SAMPLES uses is in `all_samples`, by (node, position of the operand).
+    """
+
+    node_names: Sequence[str]
+    node: Ids  # (cindexes,) node numbers, ascending
+    indexes: IndexTable  # (cindexes, 3): n, t, x
+    is_input: npt.NDArray[np.bool_]  # (cindexes,): provided by the request, or bound
+    first: Ids  # (nodes + 1,): cindexes first[k] .. first[k + 1] - 1 are those of node k
+    slots: Sequence[Ids]
+    slot_operand: Sequence[Ids]
+    multiplicity: int
+    members: Ids  # (representatives, multiplicity): values of n, ascending in each row and in the first column
+    all_samples: Mapping[tuple[int, int], Ids] = field(default_factory=dict)
+
+    @property
+    def num_cindexes(self) -> int:
+        return len(self.node)
+
+    @cached_property
+    def dependencies(self) -> tuple[npt.NDArray[np.int64], Ids]:
+        """CSR (indptr, ids): the distinct cindexes that each cindex uses, ascending."""
+        counts = np.zeros(self.num_cindexes + 1, np.int64)
+        ids = [np.empty(0, np.int32)]
+        for number, slots in enumerate(self.slots):
+            used = self._with_all_samples(number, slots)
+            ordered, distinct = sorted_distinct(used)
+            counts[self.first[number] + 1 : self.first[number + 1] + 1] = distinct.sum(axis=1)
+            ids.append(ordered[distinct])
+        return np.cumsum(counts), np.concatenate(ids)
+
+    def _with_all_samples(self, node: int, slots: Ids) -> Ids:
+        rows = [ids for (number, _), ids in self.all_samples.items() if number == node]
+        return np.concatenate([slots, *(ids[np.newaxis] for ids in rows)], axis=1) if rows else slots
+
+    def cindex_ids(self, node: int, indexes: IndexTable) -> Ids:
+        """Numbers of the given indexes (rows, 3) of a node, -1 where the graph has no such cindex.
+
+        n must be that of a representative.
+        """
+        start, end = self.first[node], self.first[node + 1]
+        rows = find_rows(self.indexes[start:end], indexes)
+        return np.where(rows >= 0, rows + start, -1).astype(np.int32)
+
+    @cached_property
+    def member_of(self) -> dict[int, tuple[int, int]]:
+        """For each n: the n of its representative, and which of its members it is."""
+        return {n: (row[0], position) for row in self.members.tolist() for position, n in enumerate(row)}
+
+    def expanded_indexes(self, ids: Ids) -> IndexTable:
+        """The indexes (rows, multiplicity, 3) of all that these cindexes, of values with samples, stand for."""
+        indexes = np.repeat(self.indexes[ids][:, np.newaxis], self.multiplicity, axis=1)
+        indexes[:, :, N] = self.members[np.searchsorted(self.members[:, 0], indexes[:, 0, N])]
+        return indexes
+
+    def __str__(self) -> str:
+        """A line for each node: the numbers of its cindexes, their indexes, and the nodes that they use."""
+        edges = len(self.dependencies[1])
+        lines = [f"{self.num_cindexes} cindexes, {edges} dependencies, {int(self.is_input.sum())} provided"]
+        if self.multiplicity > 1:
+            lines[0] += f"; each stands for {self.multiplicity} sequences"
+        for number, name in enumerate(self.node_names):
+            start, end = int(self.first[number]), int(self.first[number + 1])
+            if start == end:
+                continue
+            line = f"{start}..{end - 1}: {name} {_format(self.indexes[start:end])}"
+            used = self._with_all_samples(number, self.slots[number])
+            if (used >= 0).any():
+                line += (
+                    f" uses {', '.join(self.node_names[source] for source in np.unique(self.node[used[used >= 0]]))}"
+                )
+            if self.is_input[start:end].any():
+                line += " provided" if self.is_input[start:end].all() else " partly provided"
+            lines.append(line)
+        return "\n".join(lines)
+
+
+def _format(indexes: IndexTable) -> str:
+    return "once" if indexes[0, 1] == NO_TIME else format_indexes(indexes, max_items=10)
+
+
+def sorted_distinct(slots: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
+    """Slots (rows, slots) sorted within each row, and which of them are the first of their value and not -1."""
+    ordered = np.sort(slots, axis=1)
+    distinct = ordered >= 0
+    distinct[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return ordered, distinct
