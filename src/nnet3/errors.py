@@ -74,6 +74,14 @@ class NetworkError(Nnet3Error):
     """A network cannot do what is asked of it (for instance it has no such node)."""
 
 
+class ShapeError(NetworkError):
+    """Operands do not fit the operation: the message names them, their shapes and the line that made the node."""
+
+
+class GradientError(NetworkError):
+    """A gradient is asked for that does not exist, for instance that of a count of errors."""
+
+
 class RequestError(Nnet3Error):
     """A ComputationRequest does not fit the network or is inconsistent in itself."""
 

@@ -1,0 +1,63 @@
+"""Computational networks: directed graphs of matrix operations; see docs/computational_networks.md."""
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.activations import copy, exp, log, negate, relu, sigmoid, tanh
+from nnet3.cn.nodes.convolution import convolution
+from nnet3.cn.nodes.cosine import cos
+from nnet3.cn.nodes.criteria import classification_error, cross_entropy, cross_entropy_with_softmax, square_error
+from nnet3.cn.nodes.delay import delay
+from nnet3.cn.nodes.dropout import dropout
+from nnet3.cn.nodes.leaves import constant, input, parameter
+from nnet3.cn.nodes.norms import l1_norm, l2_norm, sum_elements
+from nnet3.cn.nodes.pooling import average_pooling, max_pooling
+from nnet3.cn.nodes.products import khatri_rao_product, times
+from nnet3.cn.nodes.rows import row_slice, row_stack
+from nnet3.cn.nodes.scaling import diag_times, scale
+from nnet3.cn.nodes.softmax import log_softmax, softmax
+from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
+from nnet3.cn.nodes.sums import element_times, minus, plus
+from nnet3.cn.operators import as_node
+from nnet3.cn.shape import Shape
+
+__all__ = [
+    "Node",
+    "Shape",
+    "as_node",
+    "average_pooling",
+    "classification_error",
+    "constant",
+    "convolution",
+    "copy",
+    "cos",
+    "cross_entropy",
+    "cross_entropy_with_softmax",
+    "delay",
+    "diag_times",
+    "dropout",
+    "element_times",
+    "exp",
+    "input",
+    "inv_std_dev",
+    "khatri_rao_product",
+    "l1_norm",
+    "l2_norm",
+    "log",
+    "log_softmax",
+    "max_pooling",
+    "mean",
+    "minus",
+    "negate",
+    "parameter",
+    "per_dim_mean_var_norm",
+    "plus",
+    "relu",
+    "row_slice",
+    "row_stack",
+    "scale",
+    "sigmoid",
+    "softmax",
+    "square_error",
+    "sum_elements",
+    "tanh",
+    "times",
+]

@@ -1,0 +1,143 @@
+"""Node: one vertex of a computational network, made by the functions of `nnet3.cn.nodes` and by operators."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.operation import Operation
+from nnet3.cn.place import Place, users_place
+from nnet3.cn.shape import Shape
+from nnet3.errors import NetworkError, ShapeError
+
+_NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
+_SHORT = 60  # longest formula in a message
+
+
+class Node:
+    """A vertex: an operation and its ordered operands (the chapter's children).
+
+    `shape` is that of the value, in the chapter's orientation. `name` is "" until a network gives one, unless the
+    user did. Nodes are compared by identity.
+    """
+
+    __array_ufunc__ = None  # so that `array @ node` comes here, not to NumPy
+
+    def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
+        self.operation = operation
+        self.operands: tuple[Node, ...] = tuple(operands)
+        self.place: Place = users_place()
+        self.name = checked_name(name) if name else ""
+        self.shape = self._inferred_shape()
+
+    def _inferred_shape(self) -> Shape:
+        try:
+            return self.operation.infer([operand.shape for operand in self.operands])
+        except ShapeError as error:
+            shown = ", ".join(f"'{operand.formula}' is {operand.shape}" for operand in self.operands)
+            name = f" '{self.name}'" if self.name else ""
+            message = f"{error}{name}: {shown}" if shown else str(error)
+            raise ShapeError(f"{message}\n  {self.place}" if self.place.line else message) from None
+
+    @property
+    def type(self) -> str:
+        return self.operation.type
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.operands
+
+    @property
+    def formula(self) -> str:
+        """The name, or else how the node is made, cut to a line: for messages."""
+        return self.name or shorten(f"{self.type}({', '.join(o.formula for o in self.operands)})", _SHORT)
+
+    def __repr__(self) -> str:
+        return f"<{self.formula} : {self.type}, {self.shape}>"
+
+    # ---- operators; `nnet3.cn.operators` says what they make ----
+
+    def __matmul__(self, other: Any) -> Node:
+        return OPERATORS["@"](self, other)
+
+    def __rmatmul__(self, other: Any) -> Node:
+        return OPERATORS["@"](other, self)
+
+    def __add__(self, other: Any) -> Node:
+        return OPERATORS["+"](self, other)
+
+    def __radd__(self, other: Any) -> Node:
+        return OPERATORS["+"](other, self)
+
+    def __sub__(self, other: Any) -> Node:
+        return OPERATORS["-"](self, other)
+
+    def __rsub__(self, other: Any) -> Node:
+        return OPERATORS["-"](other, self)
+
+    def __mul__(self, other: Any) -> Node:
+        return OPERATORS["*"](self, other)
+
+    def __rmul__(self, other: Any) -> Node:
+        return OPERATORS["*"](other, self)
+
+    def __neg__(self) -> Node:
+        return OPERATORS["negate"](self)
+
+
+OPERATORS: dict[str, Callable[..., Node]] = {}
+"""What Python's operators make of nodes, filled by `nnet3.cn.operators`."""
+
+
+class StoredNode(Node):
+    """A node whose value is kept between runs: a parameter, or a statistic once it has been computed.
+
+    `memory` is the value as it lies, transposed: (columns, rows). It stays the same tensor until `to` converts it.
+    """
+
+    def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
+        super().__init__(operation, operands, name)
+        self.memory: Tensor = torch.zeros(self.shape.cols or 1, self.shape.rows)
+
+    @property
+    def formula(self) -> str:
+        if self.name or self.operands or self.memory.numel() != 1:
+            return super().formula
+        return f"{self.memory.item():g}"
+
+    @property
+    def value(self) -> np.ndarray:
+        """A copy of the value, (rows, columns)."""
+        return self.memory.detach().cpu().numpy().T.copy()
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.memory.copy_(torch.as_tensor(self.checked_value(value)).T)
+
+    def checked_value(self, value: Any) -> np.ndarray:
+        """`value` as an array of this node's shape; raises ShapeError for another shape."""
+        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        expected = (self.shape.rows, self.shape.cols)
+        if array.shape != expected and not (array.ndim == 1 and (array.shape[0], 1) == expected):
+            raise ShapeError(f"value of '{self.formula}': expected shape {expected}, got {array.shape}")
+        if array.dtype.kind not in "fiu":
+            raise ShapeError(f"value of '{self.formula}': expected numbers, got {array.dtype}")
+        return array.reshape(array.shape[0], -1).astype(np.float64)
+
+
+def checked_name(name: str) -> str:
+    """The name, if it is one: a letter or underscore, then letters, digits and "_", ".", "-"."""
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise NetworkError(
+            f"{name!r} cannot be the name of a node: begin with a letter, go on with letters, digits, '_', '.', '-'"
+        )
+    return name
+
+
+def shorten(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

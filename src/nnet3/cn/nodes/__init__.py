@@ -1,0 +1,1 @@
+"""The computation node types: one family a file, each with its functions for users and its operations."""

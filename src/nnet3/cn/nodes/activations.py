@@ -1,0 +1,178 @@
+"""Functions of one operand, element by element: negate, sigmoid, tanh, relu, log, exp (1.7 to 1.30)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.operation import OWN_VALUE, Operation, put, put_product
+from nnet3.cn.shape import Shape
+
+Matrices = Sequence[Tensor]
+
+
+class Elementwise(Operation):
+    """Base: the value has the operand's shape, and may lie where the operand lies."""
+
+    evaluates_in_place: ClassVar[bool] = True
+    gradient_in_place: ClassVar[bool] = True
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        return operands[0]
+
+
+@dataclass(frozen=True)
+class Negate(Elementwise):
+    type: ClassVar[str] = "negate"
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = -X (1.7)
+        torch.neg(inputs[0], out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += -dV (1.8)
+        if accumulate:
+            dx.sub_(gradient)
+        else:
+            torch.neg(gradient, out=dx)
+
+
+@dataclass(frozen=True)
+class Sigmoid(Elementwise):
+    type: ClassVar[str] = "sigmoid"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = 1 / (1 + e^-X) (1.11)
+        torch.sigmoid(inputs[0], out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV * V * (1 - V) (1.12)
+        put_product(dx, gradient, output * (1 - output), accumulate)
+
+
+@dataclass(frozen=True)
+class Tanh(Elementwise):
+    type: ClassVar[str] = "tanh"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = tanh(X) (1.15)
+        torch.tanh(inputs[0], out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV * (1 - V * V) (1.16)
+        put_product(dx, gradient, 1 - output * output, accumulate)
+
+
+@dataclass(frozen=True)
+class Relu(Elementwise):
+    type: ClassVar[str] = "relu"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = max(0, X) (1.19)
+        torch.clamp(inputs[0], min=0, out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV * delta(X > 0), and X > 0 exactly where V > 0 (1.20)
+        put_product(dx, gradient, (output > 0).to(gradient.dtype), accumulate)
+
+
+@dataclass(frozen=True)
+class Log(Elementwise):
+    type: ClassVar[str] = "log"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0}),)
+    evaluates_in_place: ClassVar[bool] = False  # the gradient needs the operand
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = log(X) (1.23)
+        torch.log(inputs[0], out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV / X (1.24)
+        if accumulate:
+            dx.addcdiv_(gradient, inputs[0])
+        else:
+            torch.div(gradient, inputs[0], out=dx)
+
+
+@dataclass(frozen=True)
+class Exp(Elementwise):
+    type: ClassVar[str] = "exp"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = e^X (1.27)
+        torch.exp(inputs[0], out=output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV * V (1.28)
+        put_product(dx, gradient, output, accumulate)
+
+
+@dataclass(frozen=True)
+class Copy(Elementwise):
+    """The operand itself: where a name is wanted for it, or rows of it elsewhere."""
+
+    type: ClassVar[str] = "copy"
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        output.copy_(inputs[0])
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        put(dx, gradient, accumulate)
+
+
+def negate(x: Node, *, name: str = "") -> Node:
+    """-X."""
+    return Node(Negate(), (x,), name)
+
+
+def sigmoid(x: Node, *, name: str = "") -> Node:
+    """1 / (1 + e^-X), element by element."""
+    return Node(Sigmoid(), (x,), name)
+
+
+def tanh(x: Node, *, name: str = "") -> Node:
+    """Hyperbolic tangent, element by element."""
+    return Node(Tanh(), (x,), name)
+
+
+def relu(x: Node, *, name: str = "") -> Node:
+    """max(0, X), element by element; the gradient at 0 is 0."""
+    return Node(Relu(), (x,), name)
+
+
+def log(x: Node, *, name: str = "") -> Node:
+    """Natural logarithm, element by element."""
+    return Node(Log(), (x,), name)
+
+
+def exp(x: Node, *, name: str = "") -> Node:
+    """e^X, element by element."""
+    return Node(Exp(), (x,), name)
+
+
+def copy(x: Node, *, name: str = "") -> Node:
+    """The operand itself, under a name of its own."""
+    return Node(Copy(), (x,), name)

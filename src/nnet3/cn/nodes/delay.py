@@ -1,0 +1,96 @@
+"""Delay: the value of another time, by which recurrent connections are made (1.143 to 1.146)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnet3.cn.node import Node
+from nnet3.cn.operation import Operation
+from nnet3.cn.shape import Shape
+from nnet3.errors import NetworkError, ShapeError
+
+
+@dataclass(frozen=True)
+class Delay(Operation):
+    """Column (n, t) is column (n, t - lag) of the operand; without such, of the initial state, or `default`.
+
+    It computes nothing: lowering gathers its rows from where they lie.
+    """
+
+    type: ClassVar[str] = "delay"
+    num_operands: ClassVar[int] = 2
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
+    rows: int
+    lag: int = 1
+    default: float = 0.0
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        for operand in operands:
+            if not operand.has_samples:
+                raise ShapeError("delay needs operands with samples: what has none is the same at all times")
+            if operand.rows != self.rows:
+                raise ShapeError(f"delay of {self.rows} rows needs operands of {self.rows} x S")
+        return Shape(self.rows)
+
+
+class DelayNode(Node):
+    """A delay, whose operand may be given later. Operands: what is delayed and, if given, the initial state."""
+
+    operation: Delay
+
+    def __init__(self, operation: Delay, operands: Sequence[Node] = (), name: str = "", initial: Node | None = None):
+        super().__init__(operation, operands, name)
+        self.initial = initial
+        if operands:
+            source = operands[0]
+            self.operands = ()
+            self.initial = operands[1] if len(operands) > 1 else initial
+            self.connect(source)
+
+    def connect(self, source: Node) -> Node:
+        """Say what is delayed; returns `source`, so that a loop can be closed in passing.
+
+        Raises NetworkError if that was said before, ShapeError if it does not fit.
+        """
+        if self.operands:
+            raise NetworkError(f"delay '{self.formula}' is connected to '{self.operands[0].formula}' already")
+        self.operands = (source,) if self.initial is None else (source, self.initial)
+        try:
+            self.shape = self._inferred_shape()
+        except ShapeError:
+            self.operands = ()
+            raise
+        return source
+
+    @property
+    def formula(self) -> str:
+        # The loop that a delay closes would make the formula endless.
+        return self.name or f"delay(lag={self.operation.lag})"
+
+
+def delay(
+    x: Node | None = None,
+    lag: int = 1,
+    default: float = 0.0,
+    *,
+    initial: Node | None = None,
+    dim: int | None = None,
+    name: str = "",
+) -> DelayNode:
+    """The value `lag` frames ago (a negative lag: that of a later frame); `default` where there is no such frame.
+
+    `x` may be None, with `dim` rows; `connect` says later what it is, which closes a loop. `initial`: an input whose
+    columns stand in for frames before the first (or after the last): the last |lag| frames of what went before, given
+    as sequences of |lag| frames. Raises NetworkError for lag 0.
+    """
+    if not isinstance(lag, int) or isinstance(lag, bool) or lag == 0:
+        raise NetworkError(f"delay: expected a lag that is an integer other than 0, got {lag!r}")
+    rows = x.shape.rows if x is not None else dim
+    if rows is None or rows < 1:
+        raise NetworkError("delay: without an operand, give dim, the number of rows that it will have")
+    if initial is not None and initial.type != "input":
+        raise NetworkError(f"delay: the initial state must be an input, got {initial!r}")
+    operation = Delay(rows, lag, float(default))
+    return DelayNode(operation, () if x is None else (x,), name, initial)

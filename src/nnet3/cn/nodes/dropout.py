@@ -1,0 +1,67 @@
+"""Dropout (1.86 to 1.88): some elements become zero in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.activations import Elementwise
+from nnet3.cn.operation import RunState, put, put_product
+from nnet3.computation.kernel import Kernel
+from nnet3.errors import NetworkError
+
+Matrices = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Dropout(Elementwise):
+    """`rate`: the chapter's lambda, the part of the elements that become zero."""
+
+    type: ClassVar[str] = "dropout"
+    uses_memo: ClassVar[bool] = True
+    rate: float
+
+    def kernel(self, state: RunState) -> Kernel:
+        return DropoutKernel(self.rate, state)
+
+
+class DropoutKernel(Dropout):
+    """Dropout with random numbers; outside training the value is the operand itself."""
+
+    def __init__(self, rate: float, state: RunState):
+        super().__init__(rate)
+        object.__setattr__(self, "state", state)
+
+    state: RunState
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor | None:
+        # m_ij = 0 with probability lambda, else 1 / (1 - lambda) (1.86); V = M * Y (1.87)
+        if self.rate == 0 or not self.state.training:
+            output.copy_(inputs[0])
+            return None
+        generator = self.state.generator
+        uniform = torch.rand(output.shape, generator=generator, device=generator.device, dtype=output.dtype)
+        mask = (uniform > self.rate).to(output.device, output.dtype).mul_(1 / (1 - self.rate))
+        torch.mul(inputs[0], mask, out=output)
+        return mask
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dY += dV * M (1.88)
+        if memo is None:
+            put(dx, gradient, accumulate)
+        else:
+            put_product(dx, gradient, memo, accumulate)
+
+
+def dropout(rate: float, y: Node, *, name: str = "") -> Node:
+    """In training: a part `rate` of the elements becomes 0, the others are multiplied by 1 / (1 - rate); else Y."""
+    if not 0 <= rate < 1:
+        raise NetworkError(f"dropout: expected a rate of at least 0 and less than 1, got {rate!r}")
+    return Node(Dropout(float(rate)), (y,), name)

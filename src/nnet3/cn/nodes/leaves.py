@@ -1,0 +1,99 @@
+"""Nodes without operands (Section 1.4.1): inputs and parameters. Their values are given, not computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.operation import Operation
+from nnet3.cn.shape import Shape, as_shape
+
+
+@dataclass(frozen=True)
+class Leaf(Operation):
+    """Base of operations without operands: the shape is stated."""
+
+    num_operands: ClassVar[int] = 0
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = ()
+    rows: int
+    cols: int | None = None
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        return Shape(self.rows, self.cols)
+
+
+@dataclass(frozen=True)
+class Input(Leaf):
+    type: ClassVar[str] = "input"
+
+
+@dataclass(frozen=True)
+class Parameter(Leaf):
+    type: ClassVar[str] = "parameter"
+    trainable: bool = True
+
+
+class ParameterNode(StoredNode):
+    """A parameter. `trainable` is its needGradient flag: freezing a parameter makes it False."""
+
+    operation: Parameter
+
+    def __init__(self, operation: Parameter, operands: Sequence[Node] = (), name: str = ""):
+        super().__init__(operation, operands, name)
+        self.trainable = operation.trainable
+
+
+def input(name: str, shape: int | tuple[int, int]) -> Node:
+    """Features, labels or control values that are given at run time.
+
+    `shape`: a number of rows for values with a column a sample, or (rows, columns) for values that belong to no sample.
+    """
+    given = as_shape(shape, f"input '{name}'")
+    return Node(Input(given.rows, given.cols), (), name)
+
+
+def parameter(
+    name: str,
+    shape: tuple[int, int],
+    value: Any = None,
+    *,
+    seed: int | None = None,
+    trainable: bool = True,
+) -> ParameterNode:
+    """Numbers that are learnt and saved with the model, (rows, columns).
+
+    `value`: an array of that shape, or a number that all elements get. Without it a column (columns = 1, as of a bias)
+    is zero and a matrix is uniformly random in +-sqrt(6 / (rows + columns)), from `seed` or, without one, from a
+    generator seeded with the name, so that a script gives the same network each time.
+    """
+    given = as_shape(shape, f"parameter '{name}'")
+    node = ParameterNode(Parameter(given.rows, given.cols or 1, trainable), (), name)
+    if value is None:
+        value = initial_value(node, seed)
+    elif np.ndim(value) == 0:
+        value = np.full((node.shape.rows, node.operation.cols), float(value))
+    node.value = value
+    return node
+
+
+def constant(value: Any, name: str = "") -> ParameterNode:
+    """A matrix (or number: 1 x 1) that is never trained."""
+    matrix = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    shape = as_shape(tuple(matrix.shape), "constant")
+    node = ParameterNode(Parameter(shape.rows, shape.cols, trainable=False), (), name)
+    node.value = matrix
+    return node
+
+
+def initial_value(node: StoredNode, seed: int | None) -> np.ndarray:
+    rows, cols = node.shape.rows, node.shape.cols or 1
+    if cols == 1:
+        return np.zeros((rows, 1))
+    random = np.random.default_rng(list(node.name.encode()) if seed is None else seed)
+    limit = np.sqrt(6.0 / (rows + cols))
+    return random.uniform(-limit, limit, (rows, cols))

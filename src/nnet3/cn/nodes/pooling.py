@@ -1,0 +1,112 @@
+"""Max and average pooling of images (1.139 to 1.142)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.windows import Windows, as_windows
+from nnet3.cn.operation import Operation, put
+from nnet3.cn.shape import Shape
+
+Matrices = Sequence[Tensor]
+
+
+@dataclass(frozen=True)
+class Pooling(Operation):
+    """Base: one number from each window and channel."""
+
+    image: tuple[int, int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    pad: bool = False
+
+    @property
+    def windows(self) -> Windows:
+        return Windows(self.image, self.window, self.stride, self.pad)
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        self.windows.check(self.type, operands[0].rows)
+        steps_down, steps_across = self.windows.output_size
+        return Shape(steps_down * steps_across * self.image[2], operands[0].cols)
+
+    def _add_back(self, per_window: Tensor) -> Tensor:
+        """(samples, steps down, steps across, window rows * window columns, channels) where it lies in the images."""
+        return self.windows.add_back(per_window.unflatten(3, self.window))
+
+    def _of_each_step(self, gradient: Tensor) -> Tensor:
+        """(samples, elements) as (samples, steps down, steps across, channels)."""
+        return gradient.unflatten(1, (*self.windows.output_size, self.image[2]))
+
+
+@dataclass(frozen=True)
+class MaxPooling(Pooling):
+    type: ClassVar[str] = "max_pooling"
+    uses_memo: ClassVar[bool] = True
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
+        # v_lij = max of the window (1.139); margins never win; of equal elements the first does
+        windows = self.windows.view(self.windows.padded(inputs[0], float("-inf"))).flatten(3, 4)
+        largest, where = windows.max(3)
+        output.copy_(largest.flatten(1))
+        return where
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # [dX]_(l, i_m, j_n) += [dV]_lij where (m, n) is the largest of its window (1.140, index of dV corrected)
+        steps = self._of_each_step(gradient)
+        num_places = self.window[0] * self.window[1]
+        per_window = steps.new_zeros((*steps.shape[:3], num_places, steps.shape[3]))
+        per_window.scatter_(3, memo[:, :, :, None], steps[:, :, :, None])
+        put(dx, self._add_back(per_window), accumulate)
+
+
+@dataclass(frozen=True)
+class AveragePooling(Pooling):
+    type: ClassVar[str] = "average_pooling"
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # v_lij = 1 / (K_r K_c) times the sum of the window, margins being zeros that count (1.141)
+        windows = self.windows.view(self.windows.padded(inputs[0])).flatten(3, 4)
+        output.copy_(windows.mean(3).flatten(1))
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # [dX]_(l, i_m, j_n) += [dV]_lij / (K_r K_c) for all (m, n) of the window (1.142, index of dX corrected)
+        num_places = self.window[0] * self.window[1]
+        steps = self._of_each_step(gradient)[:, :, :, None] / num_places
+        put(dx, self._add_back(steps.expand(-1, -1, -1, num_places, -1)), accumulate)
+
+
+def max_pooling(
+    images: Node,
+    *,
+    image: tuple[int, int, int] | tuple[int, int],
+    window: tuple[int, int] | int,
+    stride: tuple[int, int] | int = 1,
+    pad: bool = False,
+    name: str = "",
+) -> Node:
+    """The largest element of each window, for each channel. Images and options as in `convolution`."""
+    options = as_windows("max_pooling", image, window, stride, pad)
+    return Node(MaxPooling(options.image, options.window, options.stride, options.pad), (images,), name)
+
+
+def average_pooling(
+    images: Node,
+    *,
+    image: tuple[int, int, int] | tuple[int, int],
+    window: tuple[int, int] | int,
+    stride: tuple[int, int] | int = 1,
+    pad: bool = False,
+    name: str = "",
+) -> Node:
+    """The mean of each window, for each channel; zeros of the margin count. Images and options as in `convolution`."""
+    options = as_windows("average_pooling", image, window, stride, pad)
+    return Node(AveragePooling(options.image, options.window, options.stride, options.pad), (images,), name)

@@ -1,0 +1,145 @@
+"""Plus, minus and the element-wise product (1.64 to 1.78), with the chapter's expansion by repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node
+from nnet3.cn.operation import Operation, put, put_product
+from nnet3.cn.shape import Shape
+from nnet3.errors import ShapeError
+
+Matrices = Sequence[Tensor]
+
+
+class Expanding(Operation):
+    """Base of operations of two operands that are repeated to a common shape.
+
+    Rows: equal, or one operand has one row. Columns: equal, or the one number is a multiple of the other; over samples
+    only a single column is repeated.
+    """
+
+    num_operands: ClassVar[int] = 2
+    evaluates_in_place: ClassVar[bool] = True
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        x, y = operands
+        if x.rows != y.rows and 1 not in (x.rows, y.rows):
+            raise ShapeError(f"{self.type} needs operands with as many rows as each other, or one row")
+        rows = max(x.rows, y.rows)
+        if x.cols == y.cols:
+            return Shape(rows, x.cols)
+        if x.cols is None or y.cols is None:
+            if 1 not in (x.cols, y.cols):
+                raise ShapeError(f"{self.type} can repeat over samples only an operand with one column")
+            return Shape(rows)
+        more, less = max(x.cols, y.cols), min(x.cols, y.cols)
+        if more % less:
+            raise ShapeError(f"{self.type} needs columns equal in number, or one number a multiple of the other")
+        return Shape(rows, more)
+
+
+@dataclass(frozen=True)
+class Plus(Expanding):
+    type: ClassVar[str] = "plus"
+    num_operands: ClassVar[int] = 2
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
+    gradient_in_place: ClassVar[bool] = True
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = X + Y (1.69)
+        apply(torch.add, inputs, output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV, summed over where X was repeated (1.70, 1.71)
+        put(dx, fold(gradient, dx), accumulate)
+
+
+@dataclass(frozen=True)
+class Minus(Expanding):
+    type: ClassVar[str] = "minus"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
+    gradient_in_place: ClassVar[bool] = True
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # V = X - Y (1.76)
+        apply(torch.sub, inputs, output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV (1.77) and dY -= dV (1.78), summed over where they were repeated
+        folded = fold(gradient, dx)
+        if child == 0:
+            put(dx, folded, accumulate)
+        elif accumulate:
+            dx.sub_(folded)
+        else:
+            torch.neg(folded, out=dx)
+
+
+@dataclass(frozen=True)
+class ElementTimes(Expanding):
+    type: ClassVar[str] = "element_times"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
+    evaluates_in_place: ClassVar[bool] = False
+    gradient_in_place: ClassVar[bool] = True
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # v_ij = x_ij y_ij (1.64)
+        apply(torch.mul, inputs, output)
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dV * Y (1.65), dY += dV * X (1.66), summed over where the operand was repeated
+        other = inputs[1 - child]
+        if dx.shape == gradient.shape and len(other) in (1, len(gradient)):
+            put_product(dx, gradient, other, accumulate)
+            return
+        product = torch.empty_like(gradient)
+        apply(torch.mul, (gradient, other), product)
+        put(dx, fold(product, dx), accumulate)
+
+
+def apply(function: Callable[..., Tensor], inputs: Matrices, output: Tensor) -> None:
+    """output = function(x, y), the operands repeated to the size of the output: rows in blocks, one column to all."""
+    x, y = inputs
+    num_rows = len(output)
+    if len(x) in (1, num_rows) and len(y) in (1, num_rows):
+        function(x, y, out=output)
+        return
+    small = min(len(x), len(y))
+    blocks = [matrix.unflatten(0, (-1, small)) for matrix in (x, y, output)]  # (repetitions, rows, columns)
+    function(blocks[0], blocks[1], out=blocks[2])
+
+
+def fold(value: Tensor, like: Tensor) -> Tensor:
+    """The sum of `value` over what was repeated, in the size of `like`."""
+    if len(value) != len(like):
+        value = value.unflatten(0, (-1, len(like))).sum(0)
+    if value.shape[1] != like.shape[1]:
+        value = value.sum(1, keepdim=True)
+    return value
+
+
+def plus(x: Node, y: Node, *, name: str = "") -> Node:
+    """X + Y. Rows are equal, or 1; columns equal, or one number a multiple of the other: the smaller is repeated."""
+    return Node(Plus(), (x, y), name)
+
+
+def minus(x: Node, y: Node, *, name: str = "") -> Node:
+    """X - Y, expanded as `plus` does."""
+    return Node(Minus(), (x, y), name)
+
+
+def element_times(x: Node, y: Node, *, name: str = "") -> Node:
+    """The product of X and Y element by element, expanded as `plus` does."""
+    return Node(ElementTimes(), (x, y), name)

@@ -1,0 +1,179 @@
+"""Operation: what one type of computation node is and does (Sections 1.4 to 1.6 of the chapter).
+
+An operation is a frozen dataclass whose fields are the options of the node, and at the same time the kernel that
+computes it. Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of
+the chapter is a row here; one without samples, R x C, lies as C rows of R columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.shape import Shape
+from nnet3.computation.kernel import InputPromises, Kernel, KernelInfo
+from nnet3.errors import GradientError, ShapeError
+
+OWN_VALUE = -1
+"""Stands for the node's own value in `gradient_needs`."""
+
+
+@dataclass
+class RunState:
+    """What kernels share besides parameters: where random numbers come from, and whether this is training."""
+
+    generator: torch.Generator
+    training: bool = False
+
+
+class Operation:
+    """Base of all operations. `type` is the name in printouts and in the text form."""
+
+    type: ClassVar[str]
+    num_operands: ClassVar[int] = 1
+    #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
+    #: Whether the value may be written over an operand's of equal shape, and the gradient of the only (or the first)
+    #: operand over that of the node.
+    evaluates_in_place: ClassVar[bool] = False
+    gradient_in_place: ClassVar[bool] = False
+    has_gradient: ClassVar[bool] = True
+    uses_memo: ClassVar[bool] = False
+
+    # ---- when the graph is built ----
+
+    def infer(self, operands: Sequence[Shape]) -> Shape:
+        """The shape of the value; raises ShapeError, whose message says what was expected."""
+        raise NotImplementedError
+
+    def check_gradient(self, operand: int) -> None:
+        """Raise GradientError if the gradient with respect to this operand does not exist."""
+        if not self.has_gradient:
+            raise GradientError(f"{self.type} has no gradient: it cannot be part of a criterion that is trained")
+
+    def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
+        """The promises of the kernel. `wanted` says for each operand whether its gradient is asked for."""
+        needed: set[int] = set()
+        for number, is_wanted in enumerate(wanted):
+            if is_wanted:
+                needed |= self.needs_of_gradient(number)
+        inputs = []
+        for number, shape in enumerate(operands):
+            fits = shape == value
+            inputs.append(
+                InputPromises(
+                    backprop_needs_value=number in needed,
+                    propagate_in_place=self.evaluates_in_place and fits,
+                    backprop_in_place=self.gradient_in_place and fits and number == 0,
+                    accumulates_deriv=True,
+                )
+            )
+        return KernelInfo(
+            name,
+            tuple(inputs),
+            row_by_row=value.has_samples,
+            backprop_needs_output=OWN_VALUE in needed,
+            uses_memo=self.uses_memo and any(wanted),
+        )
+
+    def needs_of_gradient(self, operand: int) -> frozenset[int]:
+        return self.gradient_needs[operand]
+
+    def kernel(self, state: RunState) -> Kernel:
+        """What computes the node: the operation itself unless it needs more than its options."""
+        return self
+
+    # ---- the two functions of the chapter ----
+
+    def evaluate(self, inputs: Sequence[Tensor], output: Tensor) -> Any:
+        """Overwrite `output`; the result is the memo that `compute_partial_gradient` is given."""
+        raise NotImplementedError
+
+    def compute_partial_gradient(
+        self,
+        child: int,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        gradient: Tensor,
+        memo: Any,
+        child_gradient: Tensor,
+        accumulate: bool,
+    ) -> None:
+        """Give `child_gradient`, or add to it, the gradient with respect to operand `child`.
+
+        `gradient` is that of the node; values that `gradient_needs` does not name are (0, 0).
+        """
+        raise GradientError(f"{self.type} has no gradient")
+
+    # ---- the kernel protocol ----
+
+    def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
+        return self.evaluate(inputs, output)
+
+    def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
+        """Operations keep no statistics."""
+
+    def run_backward(
+        self,
+        inputs: Sequence[Tensor],
+        output: Tensor,
+        output_deriv: Tensor,
+        memo: Any,
+        to_update: Any,
+        input_derivs: Sequence[Tensor | None],
+        accumulate: Sequence[bool],
+        indexes: Any,
+    ) -> None:
+        # The first operand comes last: its gradient may lie where that of the node lies.
+        for child in range(len(input_derivs) - 1, -1, -1):
+            deriv = input_derivs[child]
+            if deriv is not None and deriv.numel():
+                self.compute_partial_gradient(child, inputs, output, output_deriv, memo, deriv, accumulate[child])
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
+        return None
+
+
+def put(dest: Tensor, value: Tensor, accumulate: bool) -> None:
+    """dest = value, or dest += value."""
+    if accumulate:
+        dest.add_(value)
+    else:
+        dest.copy_(value)
+
+
+def put_product(dest: Tensor, left: Tensor, right: Tensor, accumulate: bool) -> None:
+    """dest = left * right, or dest += left * right, element by element."""
+    if accumulate:
+        dest.addcmul_(left, right)
+    else:
+        torch.mul(left, right, out=dest)
+
+
+def put_scaled(dest: Tensor, value: Tensor, factor: float | Tensor, accumulate: bool) -> None:
+    """dest = factor * value, or dest += factor * value; a tensor factor has one element or broadcasts."""
+    if isinstance(factor, Tensor):
+        put_product(dest, value, factor, accumulate)
+    elif accumulate:
+        dest.add_(value, alpha=factor)
+    else:
+        torch.mul(value, factor, out=dest)
+
+
+def equal_columns(type: str, x: Shape, y: Shape) -> int | None:
+    """The number of columns that both operands have; raises ShapeError if they differ."""
+    if x.cols != y.cols:
+        raise ShapeError(f"{type} needs operands with as many columns as each other")
+    return x.cols
+
+
+def equal_shapes(type: str, x: Shape, y: Shape) -> Shape:
+    """The shape of both operands; raises ShapeError if they differ."""
+    if x != y:
+        raise ShapeError(f"{type} needs operands of equal shape")
+    return x

@@ -1,0 +1,167 @@
+"""Orders of computation and needGradient flags: Algorithms 1.2, 1.4, 1.5 and 1.6 as functions on nodes.
+
+Where the chapter recurses these keep their own stack: a deep network would exceed Python's recursion limit.
+docs/computational_networks.md lists what the printed algorithms get wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.errors import NetworkError
+from nnet3.schedule.directed_graph import DirectedGraph
+from nnet3.schedule.strong_components import strongly_connected_components
+
+Vertex = TypeVar("Vertex", bound=Hashable)
+
+
+@dataclass(frozen=True, eq=False)
+class Composite:
+    """A vertex of the graph without loops: one node, or all nodes of a loop in their order within one frame."""
+
+    nodes: tuple[Node, ...]
+    is_loop: bool
+
+    @property
+    def name(self) -> str:
+        return self.nodes[0].name
+
+
+def operands_of(node: Node) -> Sequence[Node]:
+    return node.operands
+
+
+def forward_order(
+    roots: Iterable[Vertex],
+    children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
+) -> list[Vertex]:
+    """Algorithm 1.2: the roots and all that they need, children before their parents, in depth-first order.
+
+    Raises NetworkError if the graph has a loop; see `forward_order_with_loops`.
+    """
+    order: list[Vertex] = []
+    done: set[Vertex] = set()
+    on_path: set[Vertex] = set()
+    for root in roots:
+        stack = [(root, 0)]
+        while stack:
+            vertex, position = stack.pop()
+            if position == 0:
+                if vertex in done:
+                    continue
+                if vertex in on_path:
+                    raise NetworkError("the graph has a loop: its nodes have no order")
+                on_path.add(vertex)
+            below = children(vertex)
+            if position < len(below):
+                stack.append((vertex, position + 1))
+                stack.append((below[position], 0))
+            else:
+                on_path.discard(vertex)
+                done.add(vertex)
+                order.append(vertex)
+    return order
+
+
+def all_nodes(roots: Iterable[Node]) -> list[Node]:
+    """The roots and all nodes that they need, in depth-first order; loops are allowed."""
+    seen: dict[Node, None] = {}
+    stack = list(roots)[::-1]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen[node] = None
+            stack.extend(node.operands[::-1])
+    return list(seen)
+
+
+def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """Those that use each node, once for each operand that it is."""
+    nodes = list(nodes)
+    parents: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for operand in node.operands:
+            parents[operand].append(node)
+    return parents
+
+
+def forward_order_with_loops(roots: Iterable[Node]) -> list[Composite]:
+    """Algorithm 1.6: strongly connected components in forward order; within a loop, delays are leaves."""
+    roots = list(roots)
+    nodes = all_nodes(roots)
+    number = {node: i for i, node in enumerate(nodes)}
+    arcs = [(number[operand], number[node]) for node in nodes for operand in node.operands]
+    sources, targets = zip(*arcs, strict=True) if arcs else ((), ())
+    component, _ = strongly_connected_components(DirectedGraph.from_edges(len(nodes), sources, targets))
+    members: dict[int, list[Node]] = {}
+    for node in nodes:
+        members.setdefault(int(component[number[node]]), []).append(node)
+    below: dict[int, list[int]] = {}
+    for label, inside in members.items():
+        outside = [int(component[number[operand]]) for node in inside for operand in node.operands]
+        below[label] = [other for other in dict.fromkeys(outside) if other != label]
+    order = forward_order([int(component[number[root]]) for root in roots], lambda label: below[label])
+    return [_composite(members[label]) for label in order]
+
+
+def _composite(nodes: list[Node]) -> Composite:
+    """The nodes of a component in their order within a frame (GetLoopForwardOrder)."""
+    inside = set(nodes)
+    is_loop = len(nodes) > 1 or nodes[0] in nodes[0].operands
+    if not is_loop:
+        return Composite((nodes[0],), False)
+
+    def children(node: Node) -> Sequence[Node]:
+        if isinstance(node, DelayNode):
+            return ()
+        return [operand for operand in node.operands if operand in inside]
+
+    return Composite(tuple(forward_order(nodes, children)), True)
+
+
+def gradient_order(
+    criterion: Vertex,
+    children: Callable[[Vertex], Sequence[Vertex]] = operands_of,  # type: ignore[assignment]
+) -> list[Vertex]:
+    """Algorithm 1.4: the nodes whose ComputePartialGradient is called, each after all its parents. Leaves have none.
+
+    The criterion has no parents and comes first, so it must be let in without counting one down.
+    """
+    descendants = forward_order([criterion], children)
+    parents_left = dict.fromkeys(descendants, 0)
+    for vertex in descendants:
+        for child in children(vertex):
+            parents_left[child] += 1
+    order: list[Vertex] = []
+    stack = [criterion]
+    while stack:
+        vertex = stack.pop()
+        if not children(vertex):
+            continue
+        order.append(vertex)
+        for child in reversed(children(vertex)):
+            parents_left[child] -= 1
+            if parents_left[child] == 0:
+                stack.append(child)
+    return order
+
+
+def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | None = None) -> dict[Node, bool]:
+    """Algorithm 1.5: whether the gradient of each node is needed: of leaves and of nodes that are `wanted`, as stated
+    (a parameter's default is `trainable`, an input's False); of others, if that of any child is. Loops are allowed.
+    """
+    wanted = wanted or {}
+    flags: dict[Node, bool] = {}
+    order = forward_order_with_loops(roots)
+    for composite in order:
+        needed = False
+        for node in composite.nodes:
+            own = wanted.get(node, isinstance(node, ParameterNode) and node.trainable)
+            needed |= own or any(flags.get(operand, False) for operand in node.operands)
+        flags.update(dict.fromkeys(composite.nodes, needed))
+    return flags

@@ -1,0 +1,38 @@
+"""The shape of a node's value, in the orientation of the chapter: a column is a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnet3.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`rows` x `cols`; `cols` is None where there is a column for each sample (printed as S)."""
+
+    rows: int
+    cols: int | None = None
+
+    @property
+    def has_samples(self) -> bool:
+        return self.cols is None
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.rows == 1 and self.cols == 1
+
+    def __str__(self) -> str:
+        return f"{self.rows} x {'S' if self.cols is None else self.cols}"
+
+
+def as_shape(shape: object, what: str) -> Shape:
+    """The shape that a user wrote: a number of rows (a column a sample), or (rows, columns).
+
+    Raises ShapeError for anything else; `what` begins the message.
+    """
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    fits = len(sizes) in (1, 2) and all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+    if not fits or min(sizes) < 1:
+        raise ShapeError(f"{what}: expected a number of rows, or (rows, columns), all at least 1; got {shape!r}")
+    return Shape(*sizes)

@@ -1,0 +1,38 @@
+"""Dropout: the part that is zero, the expectation, the gradient through the same mask."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from check_node import check_node, random, state
+
+from nnet3 import cn
+from nnet3.errors import NetworkError
+
+y = cn.input("y", 40)
+
+
+def test_rate_and_expectation() -> None:
+    kernel = cn.dropout(0.3, y).operation.kernel(state())
+    output = torch.empty(1000, 40)
+    kernel.run_forward([torch.ones(1000, 40)], output, None)
+    assert float((output == 0).float().mean()) == pytest.approx(0.3, abs=0.01)
+    assert float(output.mean()) == pytest.approx(1, abs=0.02)
+
+
+def test_gradient_uses_the_mask_of_the_value() -> None:
+    mask = torch.empty(40, 5, dtype=torch.float64)
+    cn.dropout(0.4, y).operation.kernel(state()).run_forward([torch.ones(5, 40, dtype=torch.float64)], mask.T, None)
+    check_node(cn.dropout(0.4, y), [random(40, 5)], lambda v: v * mask, differences=False)
+
+
+def test_outside_training_it_is_the_operand() -> None:
+    value, output = torch.randn(5, 40), torch.empty(5, 40)
+    assert cn.dropout(0.4, y).operation.kernel(state(training=False)).run_forward([value], output, None) is None
+    assert torch.equal(value, output)
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 2])
+def test_rates_that_cannot_be(rate) -> None:
+    with pytest.raises(NetworkError, match="rate"):
+        cn.dropout(rate, y)

@@ -1,0 +1,78 @@
+"""Products: times, Khatri-Rao, scale, diag_times, and what rows do: slice and stack."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from check_node import check_node, random
+
+from nnet3 import cn
+from nnet3.errors import ShapeError
+
+x = cn.input("x", 4)
+y = cn.input("y", 3)
+
+
+@pytest.mark.parametrize("right", [x, cn.parameter("R", (4, 5))])
+def test_times(right) -> None:
+    node = cn.parameter("W", (3, 4)) @ right
+    check_node(node, [random(3, 4), random(4, 5)], lambda a, b: torch.einsum("ij,jk->ik", a, b))
+
+
+def test_khatri_rao_product() -> None:
+    def formula(a, b):
+        return torch.stack([torch.kron(a[:, j], b[:, j]) for j in range(a.shape[1])], 1)
+
+    check_node(cn.khatri_rao_product(x, y), [random(4, 5), random(3, 5)], formula)
+
+
+@pytest.mark.parametrize("right", [x, cn.parameter("R", (4, 5))])
+def test_scale(right) -> None:
+    check_node(cn.scale(cn.parameter("l", (1, 1)), right), [random(1, 1), random(4, 5)], lambda a, b: a[0, 0] * b)
+
+
+def test_diag_times() -> None:
+    node = cn.diag_times(cn.parameter("d", (4, 1)), x)
+    check_node(node, [random(4, 1), random(4, 5)], lambda d, b: torch.diag(d[:, 0]) @ b)
+
+
+@pytest.mark.parametrize("operands", [(x, y, cn.parameter("c", (2, 1))), (cn.input("z", 1), x)])
+def test_row_stack(operands) -> None:
+    node = cn.row_stack(*operands)
+    matrices = [random(o.shape.rows, o.shape.cols or 5, seed=i) for i, o in enumerate(operands)]
+    check_node(node, matrices, lambda *parts: torch.cat([p.expand(-1, 5) for p in parts]))
+
+
+def test_row_slice_is_a_view() -> None:
+    node = cn.row_slice(x, 1, 2)
+    assert str(node.shape) == "2 x S"
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: x @ x, "without samples"),
+        (lambda: cn.parameter("W", (3, 5)) @ x, "as many columns in the first"),
+        (lambda: cn.diag_times(cn.parameter("d", (3, 1)), x), "as many rows"),
+        (lambda: cn.scale(cn.parameter("d", (3, 1)), x), "1 x 1"),
+        (lambda: cn.khatri_rao_product(x, cn.parameter("d", (3, 1))), "as many columns"),
+        (lambda: cn.row_slice(x, 3, 2), "more rows"),
+        (lambda: cn.row_stack(cn.parameter("a", (1, 2)), cn.parameter("b", (1, 3))), "as many columns"),
+        (cn.row_stack, "row_stack needs"),
+    ],
+)
+def test_shapes_that_do_not_fit(make, says) -> None:
+    with pytest.raises(ShapeError, match=says):
+        make()
+
+
+def test_operators() -> None:
+    W = cn.parameter("W", (3, 4))
+    assert (W @ x).type == "times"
+    assert (x + 1).type == "plus"
+    assert (1 - x).operands[1] is x
+    assert (x * x).type == "element_times"
+    assert (2 * x).type == "scale"
+    assert (x * 2).formula == "scale(2, x)"
+    assert (-x).type == "negate"
+    assert (random(3, 4).numpy() @ x).shape == cn.Shape(3)
