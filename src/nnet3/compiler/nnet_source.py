@@ -1,0 +1,128 @@
+"""NnetSource: an nnet3 network as lowering sees it.
+
+Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel whose only operand is
+its hidden input, a dim-range a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnet3.compiler.request import ComputationRequest, IoSpecification
+from nnet3.components import Component, Properties
+from nnet3.computation.kernel import InputPromises, KernelInfo
+from nnet3.index import IndexTable
+from nnet3.lowering.source import GatherPart, LoweringRequest, NodeKind, Operand, RequestedRows, SourceNode, Use
+from nnet3.nnet.node_rules import NodeRules
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+
+if TYPE_CHECKING:
+    from nnet3.nnet import Nnet
+
+
+class NnetSource:
+    """A GraphSource for a network as it is now."""
+
+    def __init__(self, nnet: Nnet):
+        self.rules = NodeRules(nnet.parts)
+        self.nodes: Sequence[SourceNode] = [self._source_node(number) for number in range(len(nnet.nodes))]
+
+    def may_use(self, node: int) -> Sequence[int]:
+        return self.rules.may_use(node)
+
+    def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
+        return self.rules.wanted(node, indexes)
+
+    def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.rules.computable(node, indexes, available)
+
+    def kernel(self, node: int) -> KernelInfo:
+        source_node = self.rules.parts.nodes[node]
+        assert isinstance(source_node, ComponentNode)
+        return kernel_info(source_node.component, self.rules.component(node), len(self.nodes[node].operands))
+
+    def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
+        component = self.rules.component(node)
+        if component.properties & Properties.REORDERS_INDEXES:
+            return component.reorder_indexes(inputs, outputs)
+        return inputs, outputs
+
+    def precompute(
+        self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
+    ) -> dict[str, np.ndarray] | None:
+        component = self.rules.component(node)
+        if not component.needs_indexes:
+            return None
+        return component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
+
+    def _source_node(self, number: int) -> SourceNode:
+        parts = self.rules.parts
+        node = parts.nodes[number]
+        num_cols = parts.dim(node.name)
+        if isinstance(node, InputNode):
+            return SourceNode(node.name, NodeKind.PROVIDED, num_cols)
+        if isinstance(node, DimRangeNode):
+            operand = Operand(parts.node_number[node.source])
+            return SourceNode(node.name, NodeKind.VIEW, num_cols, (operand,), col_offset=node.dim_offset)
+        if isinstance(node, ComponentNode):
+            use = Use.ROW if parts.component(node).identity_indexes else Use.INDEXED
+            operands = tuple(Operand(source, use) for source in self.rules.may_use(number))
+            return SourceNode(node.name, NodeKind.KERNEL, num_cols, operands)
+        assert isinstance(node, DescriptorNode)
+        return SourceNode(node.name, NodeKind.GATHERED, num_cols, parts=self._gather_parts(node))
+
+    def _gather_parts(self, node: DescriptorNode) -> tuple[GatherPart, ...]:
+        network, descriptor = self.rules.parts, node.descriptor
+        return tuple(
+            GatherPart(
+                num_cols=dim,
+                first_slot=slots.start,
+                num_slots=slots.stop - slots.start,
+                constant=part.constant,
+                scale_of_source={
+                    network.node_number[reference.node]: reference.scale
+                    for forward in part.forwards()
+                    for reference in forward.nodes()
+                },
+            )
+            for part, slots, dim in zip(
+                descriptor.parts, descriptor.part_slots(), descriptor.part_dims(network.dim), strict=True
+            )
+        )
+
+
+def kernel_info(name: str, component: Component, num_inputs: int) -> KernelInfo:
+    """What lowering and passes may know of a component that has this many inputs, one or none."""
+    has = component.properties.__contains__
+    promises = InputPromises(
+        backprop_needs_value=has(Properties.BACKPROP_NEEDS_INPUT),
+        propagate_in_place=has(Properties.PROPAGATE_IN_PLACE),
+        backprop_in_place=has(Properties.BACKPROP_IN_PLACE),
+    )
+    return KernelInfo(
+        name=name,
+        inputs=(promises,) * num_inputs,
+        updatable=has(Properties.UPDATABLE),
+        row_by_row=has(Properties.SIMPLE),
+        merges_updates=has(Properties.UPDATABLE) and has(Properties.SIMPLE) and not has(Properties.USES_MEMO),
+        backprop_needs_output=has(Properties.BACKPROP_NEEDS_OUTPUT),
+        uses_memo=has(Properties.USES_MEMO),
+        stores_stats=has(Properties.STORES_STATS),
+    )
+
+
+def lowering_request(nnet: Nnet, request: ComputationRequest) -> LoweringRequest:
+    """The request in terms of node numbers."""
+
+    def rows(io: IoSpecification) -> RequestedRows:
+        return RequestedRows(nnet.node_number[io.name], io.name, io.indexes, io.has_deriv)
+
+    return LoweringRequest(
+        [rows(io) for io in request.inputs],
+        [rows(io) for io in request.outputs],
+        request.need_model_derivative,
+        request.store_component_stats,
+    )

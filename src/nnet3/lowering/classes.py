@@ -1,0 +1,94 @@
+"""Classes of equal sequences: those with the same (t, x) in everything that a request gives and asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.index import IndexTable, N, T, sort_order
+
+Numbers = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class SequenceClasses:
+    """Which sequences are alike. Classes are numbered in order of their smallest n.
+
+    `members` (representatives, multiplicity): if all classes have equally many sequences, a row for each class; else
+    each sequence represents itself. `class_of_representative` (representatives,) says whose they are.
+    """
+
+    smallest: Numbers  # (classes,) the smallest n of each
+    members: Numbers
+    class_of_representative: npt.NDArray[np.intp]
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.smallest)
+
+    def class_of(self, n: Numbers) -> npt.NDArray[np.intp]:
+        """The class of each of these sequences, which must be in one."""
+        if self.num_classes == 1:
+            return np.zeros(len(n), np.intp)
+        members = self.members.reshape(-1)
+        order = np.argsort(members)
+        found = order[np.searchsorted(members, n, sorter=order)]
+        return np.repeat(self.class_of_representative, self.members.shape[1])[found]
+
+
+def equal_sequences(tables: Sequence[IndexTable]) -> SequenceClasses:
+    """Sort the sequences of these index tables into classes."""
+    patterns = [_patterns(table) for table in tables if len(table)]
+    all_n = np.unique(np.concatenate([np.empty(0, np.int32), *(n for n, _ in patterns)]))
+    labels = np.full((len(all_n), len(patterns)), -1)
+    for column, (n, label) in enumerate(patterns):
+        labels[np.searchsorted(all_n, n), column] = label
+    if len(all_n) == 0 or (labels == labels[0]).all():
+        classes, first, sizes = np.zeros(len(all_n), np.intp), np.zeros(min(len(all_n), 1), np.intp), [len(all_n)]
+    else:
+        _, first, inverse = np.unique(labels, axis=0, return_index=True, return_inverse=True)
+        rank = np.argsort(np.argsort(first))
+        classes, first = rank[inverse.reshape(-1)], np.sort(first)
+        sizes = np.bincount(classes).tolist()
+    if len(set(sizes)) == 1:
+        members = all_n[np.argsort(classes, kind="stable")].reshape(len(first), -1)
+        return SequenceClasses(all_n[first], members if len(all_n) else members.reshape(0, 1), np.arange(len(first)))
+    return SequenceClasses(all_n[first], all_n[:, np.newaxis], classes)
+
+
+def _patterns(table: IndexTable) -> tuple[Numbers, npt.NDArray[np.intp]]:
+    """The values of n, ascending, and a label for each: equal where the sets of (t, x) are."""
+    regular = _all_alike(table)
+    if regular is not None:
+        return np.sort(regular), np.zeros(len(regular), np.intp)
+    ordered = table[sort_order(table, "ntx")]
+    starts = np.flatnonzero(np.append(True, ordered[1:, N] != ordered[:-1, N]))
+    number_of: dict[bytes, int] = {}
+    blocks = np.split(ordered[:, T:], starts[1:])
+    labels = [number_of.setdefault(block.tobytes(), len(number_of)) for block in blocks]
+    return ordered[starts, N], np.array(labels)
+
+
+def _all_alike(table: IndexTable) -> Numbers | None:
+    """The values of n, where it can be seen at once that all sequences have the same times in the same order."""
+    n, times = table[:, N], table[:, T:]
+    first = np.flatnonzero(n != n[0])
+    if len(first) == 0:
+        return n[:1]
+    run = int(first[0])
+    if run == 1:  # perhaps all sequences at the first time, then all at the next
+        again = np.flatnonzero(n[1:] == n[0])
+        run = int(again[0]) + 1 if len(again) else len(n)
+        if len(n) % run:
+            return None
+        values, table_of_n, times = n[:run], n.reshape(-1, run), times.reshape(-1, run, 2)
+        alike = (table_of_n == values).all() and (times == times[:, :1]).all()
+    else:  # perhaps one sequence after the other
+        if len(n) % run:
+            return None
+        values, table_of_n, times = n[::run], n.reshape(-1, run), times.reshape(-1, run, 2)
+        alike = (table_of_n == values[:, np.newaxis]).all() and (times == times[:1]).all()
+    return values if alike and len(np.unique(values)) == len(values) else None

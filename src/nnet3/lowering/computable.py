@@ -1,0 +1,153 @@
+"""Which rows are computable: the sweep from the inputs up (a least fixed point)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from nnet3.lowering.domain import Domain
+from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.source import NodeKind
+
+
+class Computability:
+    """What can be computed within a domain from what is given.
+
+    `known[node]` (times, xs, classes); `used[node]` (times, xs, classes, slots) says which slots a computable row
+    uses, None where it uses all. Both are None for nodes outside the domain. What a recurrence looks at beyond its
+    domain counts as missing, or if `optimistic` as available: the truth is between the two.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        tables: Sequence[SlotTable | None],
+        given: Mapping[int, Mask],
+        samples: Mapping[int, Mask],
+        num_classes: int,
+        *,
+        optimistic: bool = False,
+    ):
+        self.domain, self.tables, self.given, self.samples = domain, tables, given, samples
+        self.num_classes, self.optimistic = num_classes, optimistic
+        structure = domain.structure
+        self._source = structure.source
+        self.known: list[Mask | None] = [None for _ in structure.nodes]
+        self.used: list[Mask | None] = [None for _ in structure.nodes]
+        for number, nodes in enumerate(structure.components):
+            if tables[nodes[0]] is None:
+                continue
+            if structure.is_recurrent[number]:
+                self._settle(nodes)
+            else:
+                self.known[nodes[0]], self.used[nodes[0]] = self._evaluate(nodes[0])
+
+    def copies(self, node: int) -> int:
+        """How many rows of the state of a node belong to each row of its grid."""
+        return self.num_classes if self.domain.structure.has_samples[node] else 1
+
+    def depends_on_edge(self, node: int) -> bool:
+        """Whether a row of the node would be computed otherwise if what it looks at outside were available."""
+        table = self.tables[node]
+        if table is None or table.outside is None:
+            return False
+        rows = np.flatnonzero(table.outside.any(axis=1))
+        available = self._available(node, table)
+        assert available is not None
+        shape = (table.grid.num_rows, self.copies(node), table.num_slots)
+        some = available.reshape(shape)[rows] | table.outside[rows][:, np.newaxis]
+        known, used = self.known[node], self.used[node]
+        assert known is not None
+        was_known = known.reshape(shape[:2])[rows]
+        was_used = available.reshape(shape)[rows] if used is None else used.reshape(shape)[rows]
+        computable, uses = self._rule(node, table, some.reshape(-1, table.num_slots), rows)
+        computable = computable.reshape(was_known.shape)
+        changed = (uses.reshape(was_used.shape) != was_used).any(axis=2)
+        differs = (computable & ~was_known) | (was_known & changed)
+        if node in self.given:
+            differs &= ~self.given[node].reshape(shape[:2])[rows]
+        return bool(differs.any())
+
+    # ---- recurrences ----
+
+    def _settle(self, nodes: Sequence[int]) -> None:
+        """Evaluate the nodes of a recurrence until nothing changes."""
+        users = self.domain.structure.users_inside
+        for node in nodes:
+            table = self.tables[node]
+            assert table is not None
+            self.known[node] = self.given.get(node, np.zeros((*table.grid.shape, self.copies(node)), bool))
+        waiting = set(nodes)
+        while waiting:
+            for node in nodes:
+                if node not in waiting:
+                    continue
+                waiting.discard(node)
+                known, self.used[node] = self._evaluate(node)
+                if not np.array_equal(known, self.known[node]):
+                    self.known[node] = known
+                    waiting.update(users[node])
+
+    # ---- one node ----
+
+    def _evaluate(self, node: int) -> tuple[Mask, Mask | None]:
+        table = self.tables[node]
+        assert table is not None
+        given = self.given.get(node)
+        if self.domain.structure.nodes[node].kind == NodeKind.PROVIDED:
+            shape = (*table.grid.shape, self.copies(node))
+            absent = np.zeros(shape, bool) if self.domain.structure.has_samples[node] else np.ones(shape, bool)
+            return (absent if given is None else given), None
+        block = table.passes_on
+        if block is not None and len(table.asked) == 0:
+            known, used = self._known(block.source)[block.other], None
+        else:
+            available = self._available(node, table)
+            shape = (*table.grid.shape, self.copies(node))
+            if len(table.asked) == 0:
+                known, used = available.all(axis=-1), None
+            else:
+                computable, uses = self._rule(node, table, available.reshape(-1, table.num_slots))
+                known, used = computable.reshape(shape), uses.reshape(*shape, -1)
+        for source in table.all_samples:
+            known = known & (self._known(source) >= self.samples[source]).all()
+        return (known if given is None else known | given), used
+
+    def _known(self, node: int) -> Mask:
+        known = self.known[node]
+        assert known is not None
+        return known
+
+    def _available(self, node: int, table: SlotTable) -> Mask:
+        """Which slots are available: (times, xs, classes, slots)."""
+        available = np.zeros((*table.grid.shape, self.copies(node), table.num_slots), bool)
+        if self.optimistic and table.outside is not None:
+            available |= table.outside.reshape(*table.grid.shape, 1, -1)
+        for block in table.blocks:
+            available[(*block.own, slice(None), block.slot)] = self._known(block.source)[block.other]
+        rows = available.reshape(table.grid.num_rows, -1, table.num_slots)
+        for gather in table.gathers:
+            found = self._known(gather.source).reshape(-1, self.copies(gather.source))[gather.position]
+            found &= (gather.position >= 0)[:, :, np.newaxis]  # (rows, slots, classes)
+            rows[:, :, gather.slots] |= found.transpose(0, 2, 1)
+        for slot, source in table.singles:
+            available[..., slot] = self._known(source)[0, 0, 0]
+        return available
+
+    def _rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
+        """Which rows are computable from these slots, and which slots they use. `rows` of the grid, else all."""
+        if len(table.asked) == 0:
+            return available.all(axis=1), available
+        copies = self.copies(node)
+        indexes = table.grid.table(copies)
+        if rows is not None:
+            indexes = indexes.reshape(-1, copies, 3)[rows].reshape(-1, 3)
+        if len(table.asked) == table.num_slots:
+            return self._source.computable(node, indexes, available)
+        computable, uses = self._source.computable(node, indexes, available[:, table.asked])
+        used = available.copy()
+        used[:, table.asked] = uses
+        fixed = np.ones(table.num_slots, bool)
+        fixed[table.asked] = False
+        return computable & available[:, fixed].all(axis=1), used

@@ -1,0 +1,215 @@
+"""Domain: the part of (node, t, x) that the sweeps look at, from the outputs down.
+
+Outside recurrences it is all that the users of a node may look at. A recurrence might look on for ever; there it is a
+window round what is asked of it, with a margin that the caller widens when the sweeps turn out to depend on its edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.errors import RequestError
+from nnet3.index import IndexTable, T, X
+from nnet3.lowering.grids import FARTHEST, Grid, Interval, SingleGrid, intervals_of, merged
+from nnet3.lowering.slot_shapes import SlotShape
+from nnet3.lowering.structure import Structure
+
+_MAX_TIMES = 2**22  # of one node
+
+SINGLE = SingleGrid()
+
+
+@dataclass(frozen=True)
+class Margin:
+    """How far beyond what is asked of a recurrence to look, in t and in x."""
+
+    t: int
+    x: int
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """The grid of each node, None if nothing looks at it, and where its slots look."""
+
+    structure: Structure
+    grids: Sequence[Grid | None]
+    shapes: Sequence[SlotShape | None]
+
+
+class _Asked:
+    """What is looked at of one node."""
+
+    def __init__(self) -> None:
+        self.intervals: set[Interval] = set()
+        self.xs: set[int] = set()
+
+    def add(self, intervals: Sequence[Interval], xs: Sequence[int]) -> None:
+        self.intervals.update(intervals)
+        self.xs.update(xs)
+
+
+def find_domain(
+    structure: Structure,
+    given: Mapping[int, Sequence[IndexTable]],
+    wanted: Mapping[int, Sequence[IndexTable]],
+    margins: Mapping[int, Margin],
+    samples: IndexTable | None = None,
+    hint: Interval | None = None,
+) -> Domain:
+    """The domain for index tables given and wanted, by node; `margins` of recurrences by number of the epoch.
+
+    `samples` is what operands that run over all samples look at.
+
+    A window that is not much larger for it also covers the times `hint`. Raises RequestError where it would get near
+    the limits of int32.
+    """
+    return _Finder(structure, given, margins, samples, hint).find(wanted)
+
+
+class _Finder:
+    def __init__(
+        self,
+        structure: Structure,
+        given: Mapping[int, Sequence[IndexTable]],
+        margins: Mapping[int, Margin],
+        samples: IndexTable | None,
+        hint: Interval | None,
+    ):
+        self.structure, self.given, self.margins = structure, given, margins
+        self.samples, self.hint = samples, hint
+        self.asked: list[_Asked | None] = [None for _ in structure.nodes]
+        self.grids: list[Grid | None] = [None for _ in structure.nodes]
+        self.shapes: list[SlotShape | None] = [None for _ in structure.nodes]
+        self._interned: dict[tuple[tuple[Interval, ...], tuple[int, ...]], Grid] = {}
+
+    def find(self, wanted: Mapping[int, Sequence[IndexTable]]) -> Domain:
+        for node, tables in wanted.items():
+            for table in tables:
+                self._ask_rows(node, table)
+        components = self.structure.components
+        for number in range(len(components) - 1, -1, -1):
+            if self.structure.is_recurrent[number]:
+                self._look_at_recurrence(number)
+            else:
+                self._look_at(components[number][0])
+        return Domain(self.structure, self.grids, self.shapes)
+
+    def _ask_rows(self, node: int, table: IndexTable) -> None:
+        self._ask(node, intervals_of(table[:, T]), np.unique(table[:, X]).tolist())
+
+    def _ask(self, node: int, intervals: Sequence[Interval], xs: Sequence[int]) -> None:
+        asked = self.asked[node]
+        if asked is None:
+            asked = self.asked[node] = _Asked()
+        asked.add(intervals, xs)
+
+    def _ask_given(self, node: int) -> None:
+        for table in self.given.get(node, ()):
+            self._ask_rows(node, table)
+
+    def _look_at(self, node: int) -> None:
+        """All that is asked of a node outside recurrences."""
+        self._ask_given(node)
+        if self.asked[node] is not None:
+            self._settle(node)
+            self._ask_sources(node, ())
+
+    def _settle(self, node: int) -> None:
+        """Fix the grid and the slots of a node."""
+        if not self.structure.has_samples[node]:
+            self.grids[node] = SINGLE
+        else:
+            asked = self.asked[node]
+            assert asked is not None
+            self.grids[node] = self._grid(merged(asked.intervals), tuple(sorted(asked.xs)))
+        grid = self.grids[node]
+        assert grid is not None
+        self.shapes[node] = self.structure.shape(node, grid)
+
+    def _grid(self, intervals: tuple[Interval, ...], xs: tuple[int, ...]) -> Grid:
+        key = intervals, xs
+        if key not in self._interned:
+            if sum(high - low + 1 for low, high in intervals) > _MAX_TIMES:
+                raise RequestError(
+                    f"times {intervals[0][0]} to {intervals[-1][1]} of one node would be needed: more than {_MAX_TIMES}"
+                )
+            if xs and max(-xs[0], xs[-1]) > FARTHEST:
+                raise RequestError(f"x = {xs[0]} to {xs[-1]} would be needed: too near the limits of int32")
+            self._interned[key] = Grid(intervals, xs)
+        return self._interned[key]
+
+    def _ask_sources(self, node: int, inside: Sequence[int]) -> None:
+        """Ask what the slots of a node may look at of its sources, except those `inside` its recurrence."""
+        grid, shape = self.grids[node], self.shapes[node]
+        assert grid is not None
+        assert shape is not None
+        for shift in shape.shifts:
+            if shift.source in inside:
+                continue
+            if shift.dt == 0 and shift.dx == 0:
+                self._ask(shift.source, grid.intervals, grid.x_values)
+                continue
+            moved = [(low + shift.dt, high + shift.dt) for low, high in grid.intervals]
+            self._ask(shift.source, moved, [x + shift.dx for x in grid.x_values] if shift.dx else grid.x_values)
+        for some in shape.scattered:
+            if some.source not in inside:
+                self._ask(some.source, intervals_of(some.times[some.valid]), np.unique(some.xs[some.valid]).tolist())
+        for _, source in shape.singles:
+            if source not in inside:
+                self._ask(source, (), ())
+        for _, source in self.structure.slots[node].all_samples:
+            if self.samples is None:
+                name = self.structure.names[node]
+                raise RequestError(f"'{name}' runs over all samples, but the request does not say which they are")
+            if source not in inside:
+                self._ask_rows(source, self.samples)
+
+    def _look_at_recurrence(self, number: int) -> None:
+        """One window for all nodes of a recurrence."""
+        nodes = self.structure.components[number]
+        for node in nodes:
+            self._ask_given(node)
+        everything = [asked for asked in (self.asked[node] for node in nodes) if asked is not None]
+        if not everything:
+            return
+        margin = self.margins[number]
+        intervals = {interval for asked in everything for interval in asked.intervals}
+        window = self._with_hint(merged((low - margin.t, high + margin.t) for low, high in merged(intervals)), number)
+        xs = {x for asked in everything for x in asked.xs}
+        if margin.x:
+            xs = {x + move for x in xs for move in range(-margin.x, margin.x + 1)}
+        for node in nodes:
+            self._ask(node, window, tuple(xs))
+            self._settle(node)
+        if self._ask_fixed_times(nodes, margin):
+            for node in nodes:
+                self._settle(node)
+        for node in nodes:
+            self._ask_sources(node, nodes)
+
+    def _with_hint(self, window: tuple[Interval, ...], number: int) -> tuple[Interval, ...]:
+        if self.hint is None or len(window) != 1:
+            return window
+        (low, high), (first, last) = window[0], self.hint
+        reach = self.structure.reach(number).longest_t
+        wide = min(low, first - reach), max(high, last + reach)
+        return (wide,) if wide[1] - wide[0] <= max(4 * (high - low), 2048) else window
+
+    def _ask_fixed_times(self, nodes: Sequence[int], margin: Margin) -> bool:
+        """Where a recurrence looks at one time of itself whatever the index, look round that too."""
+        found = False
+        for node in nodes:
+            shape = self.shapes[node]
+            assert shape is not None
+            for some in shape.scattered:
+                if some.source not in nodes or not some.valid.any():
+                    continue
+                times = np.where(some.valid, some.times, some.times[some.valid][0])
+                fixed = np.unique(times[0, (times == times[0]).all(axis=0)]).tolist()
+                for each in nodes:
+                    self._ask(each, [(t - margin.t, t + margin.t) for t in fixed], ())
+                found = found or bool(fixed)
+        return found

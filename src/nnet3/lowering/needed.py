@@ -1,0 +1,107 @@
+"""Which rows are needed: the sweep from the outputs down, along the slots that computable rows use."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from nnet3.lowering.domain import Domain
+from nnet3.lowering.slot_table import Mask, SlotTable
+
+
+def needed_rows(
+    domain: Domain,
+    tables: Sequence[SlotTable | None],
+    used: Sequence[Mask | None],
+    given: Mapping[int, Mask],
+    samples: Mapping[int, Mask],
+    wanted: Mapping[int, Mask],
+    num_classes: int,
+) -> list[Mask | None]:
+    """All that is `wanted` and what it uses, node by node (times, xs, classes); None outside the domain.
+
+    `used` as in Computability, of any rows; what is given uses nothing.
+    """
+    return _NeedSweep(domain, tables, used, given, samples, num_classes).run(wanted)
+
+
+class _NeedSweep:
+    def __init__(
+        self,
+        domain: Domain,
+        tables: Sequence[SlotTable | None],
+        used: Sequence[Mask | None],
+        given: Mapping[int, Mask],
+        samples: Mapping[int, Mask],
+        num_classes: int,
+    ):
+        self.domain, self.tables, self.used = domain, tables, used
+        self.given, self.samples = given, samples
+        has_samples = domain.structure.has_samples
+        self.need: list[Mask | None] = [
+            None if table is None else np.zeros((*table.grid.shape, num_classes if has_samples[node] else 1), bool)
+            for node, table in enumerate(tables)
+        ]
+
+    def run(self, wanted: Mapping[int, Mask]) -> list[Mask | None]:
+        for node, rows in wanted.items():
+            self._need(node)[:] |= rows
+        structure = self.domain.structure
+        for number in range(len(structure.components) - 1, -1, -1):
+            nodes = structure.components[number]
+            if self.tables[nodes[0]] is None:
+                continue
+            if structure.is_recurrent[number]:
+                self._settle(nodes)
+            elif self._need(nodes[0]).any():
+                self._push(nodes[0], ())
+        return self.need
+
+    def _need(self, node: int) -> Mask:
+        need = self.need[node]
+        assert need is not None
+        return need
+
+    def _settle(self, nodes: Sequence[int]) -> None:
+        """Push what is needed round a recurrence until nothing changes, then out of it."""
+        outside = set(range(len(self.need))) - set(nodes)
+        pushed = {node: np.zeros_like(self._need(node)) for node in nodes}
+        changed = True
+        while changed:
+            changed = False
+            for node in reversed(nodes):
+                need = self._need(node)
+                if not np.array_equal(need, pushed[node]):
+                    pushed[node] = need.copy()
+                    self._push(node, outside)
+                    changed = True
+        for node in nodes:
+            if pushed[node].any():
+                self._push(node, nodes)
+
+    def _push(self, node: int, but: Collection[int]) -> None:
+        """Mark what the needed rows of a node use, except of the nodes `but`."""
+        table, rows, used = self.tables[node], self._need(node), self.used[node]
+        assert table is not None
+        if node in self.given:
+            rows = rows & ~self.given[node]
+        marks = None if used is None else used & rows[..., np.newaxis]
+        for block in table.blocks:
+            if block.source not in but:
+                mark = rows[block.own] if marks is None else marks[(*block.own, slice(None), block.slot)]
+                self._need(block.source)[block.other] |= mark
+        for gather in table.gathers:
+            if gather.source not in but:
+                mark = np.repeat(rows[..., np.newaxis], len(gather.slots), -1) if marks is None else marks
+                slots = mark.reshape(table.grid.num_rows, -1, mark.shape[-1])
+                slots = slots if marks is None else slots[:, :, gather.slots]
+                row, copy, slot = np.nonzero(slots & (gather.position >= 0)[:, np.newaxis])
+                need = self._need(gather.source)
+                need.reshape(-1, need.shape[-1])[gather.position[row, slot], copy % need.shape[-1]] = True
+        for slot, source in table.singles:
+            if source not in but and (rows if marks is None else marks[..., slot]).any():
+                self._need(source)[:] = True
+        for source in table.all_samples:
+            if source not in but and rows.any():
+                self._need(source)[:] |= self.samples[source]

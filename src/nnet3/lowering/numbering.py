@@ -1,0 +1,161 @@
+"""From the sweeps to the graph: cindexes are numbered, slots refer to the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.index import N
+from nnet3.lowering.classes import SequenceClasses
+from nnet3.lowering.domain import Domain
+from nnet3.lowering.graph import ComputationGraph, Ids
+from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.source import NodeKind
+
+
+def number_cindexes(
+    domain: Domain,
+    tables: Sequence[SlotTable | None],
+    need: Sequence[Mask | None],
+    used: Sequence[Mask | None],
+    given: Mapping[int, Mask],
+    samples: Mapping[int, Mask],
+    classes: SequenceClasses,
+) -> ComputationGraph:
+    """The graph of the rows that are needed and of all that are given."""
+    return _Numbering(domain, tables, need, used, given, samples, classes).graph()
+
+
+class _Numbering:
+    """All rows of all nodes one after another: node, time, x, representative."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        tables: Sequence[SlotTable | None],
+        need: Sequence[Mask | None],
+        used: Sequence[Mask | None],
+        given: Mapping[int, Mask],
+        samples: Mapping[int, Mask],
+        classes: SequenceClasses,
+    ):
+        self.domain, self.tables, self.need, self.used = domain, tables, need, used
+        self.given, self.samples, self.classes = given, samples, classes
+        self.structure = domain.structure
+        self.num_representatives = len(classes.members)
+        self.is_plain = self.num_representatives == classes.num_classes  # a representative for each class
+        sizes = [0 if table is None else table.grid.num_rows * self.copies(n) for n, table in enumerate(tables)]
+        self.offset = np.concatenate([[0], np.cumsum(sizes)])
+        flat = np.zeros(int(self.offset[-1]), bool)
+        self.is_given = np.zeros_like(flat)
+        for node, rows in enumerate(need):
+            if rows is not None:
+                flat[self._range(node)] = self._by_representative(node, rows).reshape(-1)
+        for node, rows in given.items():
+            self.is_given[self._range(node)] = self._by_representative(node, rows).reshape(-1)
+        flat |= self.is_given
+        counts = np.cumsum(flat, dtype=np.int32)
+        self.ids: Ids = np.where(flat, counts - 1, -1)
+        self.rows = np.flatnonzero(flat)
+        self.first: Ids = np.concatenate([np.zeros(1, np.int32), counts])[self.offset]
+
+    def copies(self, node: int) -> int:
+        return self.num_representatives if self.structure.has_samples[node] else 1
+
+    def graph(self) -> ComputationGraph:
+        structure = self.structure
+        first = self.first.tolist()
+        node = np.repeat(np.arange(len(first) - 1, dtype=np.int32), np.diff(self.first))
+        is_input = self.is_given[self.rows]
+        slots = []
+        for number in range(len(first) - 1):
+            rows = self.rows[first[number] : first[number + 1]]
+            slots.append(self._slots(number, rows))
+            single = structure.nodes[number].kind == NodeKind.PROVIDED and not structure.has_samples[number]
+            if single:
+                is_input[first[number] : first[number + 1]] = True
+        all_samples = {}
+        for number, name in enumerate(structure.slots):
+            if first[number + 1] > first[number]:
+                for position, source in name.all_samples:
+                    rows = self._by_representative(source, self.samples[source]).reshape(-1)
+                    all_samples[number, position] = self.ids[self._range(source)][rows]
+        return ComputationGraph(
+            structure.names,
+            node,
+            self._indexes(),
+            is_input,
+            self.first,
+            slots,
+            [each.operand for each in structure.slots],
+            self.classes.members.shape[1],
+            self.classes.members,
+            all_samples,
+        )
+
+    def _range(self, node: int) -> slice:
+        return slice(int(self.offset[node]), int(self.offset[node + 1]))
+
+    def _by_representative(self, node: int, array: Mask) -> Mask:
+        """An array (times, xs, classes...) with the classes' axis replaced by that of representatives."""
+        if self.is_plain or not self.structure.has_samples[node]:
+            return array
+        return array[:, :, self.classes.class_of_representative]
+
+    def _indexes(self) -> npt.NDArray[np.int32]:
+        pieces = [np.empty((0, 3), np.int32)]
+        pieces += [table.grid.table(self.copies(node)) for node, table in enumerate(self.tables) if table is not None]
+        indexes = np.concatenate(pieces)[self.rows]
+        if self.num_representatives:
+            n = self.classes.members[:, 0]
+            has_samples = [
+                np.broadcast_to(n, (table.grid.num_rows, len(n))).reshape(-1)
+                if self.structure.has_samples[node]
+                else np.zeros(1, np.int32)
+                for node, table in enumerate(self.tables)
+                if table is not None
+            ]
+            indexes[:, N] = np.concatenate([np.empty(0, np.int32), *has_samples])[self.rows]
+        return indexes
+
+    # ---- slots ----
+
+    def _slots(self, node: int, rows: npt.NDArray[np.intp]) -> Ids:
+        """The cindexes (rows, slots) that these rows, numbers in the whole array, use."""
+        num_slots = self.structure.slots[node].num_slots
+        table, used = self.tables[node], self.used[node]
+        result = np.full((len(rows), num_slots), -1, np.int32)
+        if num_slots == 0 or len(rows) == 0:
+            return result
+        assert table is not None
+        copies = self.copies(node)
+        own = rows - self.offset[node]
+        row, copy = np.divmod(own, copies)
+        time, x = np.divmod(row, table.grid.shape[1])
+        for block in table.blocks:
+            source_grid = self._grid(block.source)
+            t = time + (block.other[0].start - block.own[0].start)
+            at = x + (block.other[1].start - block.own[1].start)
+            position = (t * source_grid.shape[1] + at) * copies + copy + self.offset[block.source]
+            result[:, block.slot] = self.ids.take(position, mode="clip")
+        for gather in table.gathers:
+            position = gather.position[row] + self.offset[gather.source]
+            if self.structure.has_samples[gather.source]:
+                position = gather.position[row] * copies + copy[:, np.newaxis] + self.offset[gather.source]
+            found = np.where(gather.position[row] >= 0, self.ids.take(position, mode="clip"), -1)
+            result[:, gather.slots] = np.maximum(result[:, gather.slots], found)
+        for slot, source in table.singles:
+            result[:, slot] = self.ids[self.offset[source]]
+        if used is not None:
+            uses = self._by_representative(node, used).reshape(-1, num_slots)[own]
+            result[~uses] = -1
+        if node in self.given:
+            result[self.is_given[rows]] = -1
+        return result
+
+    def _grid(self, node: int):
+        table = self.tables[node]
+        assert table is not None
+        return table.grid

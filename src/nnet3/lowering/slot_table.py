@@ -1,0 +1,141 @@
+"""SlotTable: where the slots of one node lie in the arrays of their sources, so that sweeps are slices and gathers.
+
+The state of a node is a Boolean array (times, xs, classes) over its grid, that of its slots has one more axis for the
+slots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.lowering.domain import Domain
+from nnet3.lowering.grids import Grid
+from nnet3.lowering.slot_shapes import Scattered, Shift
+
+Mask = npt.NDArray[np.bool_]
+Part = tuple[slice, slice]  # of times and of xs
+
+
+@dataclass(frozen=True)
+class Block:
+    """A slot for which part `own` of the user's grid lies on part `other` of the source's."""
+
+    slot: int
+    source: int
+    own: Part
+    other: Part
+    is_all: bool  # `own` is the whole of the user's grid
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """Slots for which row i of the user looks at row `position[i]` of the source, nowhere where that is -1."""
+
+    source: int
+    slots: npt.NDArray[np.intp]  # (slots,)
+    position: npt.NDArray[np.int64]  # (rows, slots)
+
+
+class SlotTable:
+    """`blocks` and `gathers` of sources with samples; `singles` are (slot, source) for sources without.
+
+    `all_samples`: sources that are read as a whole. `outside` (rows, slots): slots that look beyond the domain at their
+    own recurrence, None if there are none.
+    """
+
+    def __init__(self, domain: Domain, node: int):
+        structure, grid, shape = domain.structure, domain.grids[node], domain.shapes[node]
+        assert grid is not None
+        assert shape is not None
+        self.grid: Grid = grid
+        slots = structure.slots[node]
+        self.num_slots, self.asked = slots.num_slots, slots.asked
+        self.singles = shape.singles
+        self.all_samples = [source for _, source in slots.all_samples]
+        self.blocks: list[Block] = []
+        self.gathers: list[Gather] = []
+        self._recurrent = structure.components[structure.component_of_node[node]]
+        self._outside: Mask | None = None
+        for shift in shape.shifts:
+            self._add_shift(shift, domain)
+        for some in shape.scattered:
+            self._add_scattered(some, domain)
+        self.outside = self._outside if self._outside is not None and self._outside.any() else None
+
+    @property
+    def passes_on(self) -> Block | None:
+        """The only slot, if it is one that looks at the source for the whole grid."""
+        alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all
+        return self.blocks[0] if alone and not self.all_samples else None
+
+    def _add_shift(self, shift: Shift, domain: Domain) -> None:
+        source_grid = domain.grids[shift.source]
+        assert source_grid is not None
+        block = _block(shift, self.grid, source_grid)
+        if block is None:
+            self._add_scattered(_scattered(shift, self.grid), domain)
+            return
+        if block.own[0].stop > block.own[0].start and block.own[1].stop > block.own[1].start:
+            self.blocks.append(block)
+        if not block.is_all and shift.source in self._recurrent:
+            outside = self._outside_mask().reshape(*self.grid.shape, -1)[..., shift.slot]
+            outside[:] = True
+            outside[block.own] = False
+
+    def _add_scattered(self, some: Scattered, domain: Domain) -> None:
+        source_grid = domain.grids[some.source]
+        assert source_grid is not None
+        position = np.where(some.valid, source_grid.find(some.times, some.xs), -1)
+        if (position >= 0).any():
+            self.gathers.append(Gather(some.source, some.slots, position))
+        if some.source in self._recurrent:
+            self._outside_mask()[:, some.slots] |= some.valid & (position < 0)
+
+    def _outside_mask(self) -> Mask:
+        if self._outside is None:
+            self._outside = np.zeros((self.grid.num_rows, self.num_slots), bool)
+        return self._outside
+
+
+def _block(shift: Shift, grid: Grid, source: Grid) -> Block | None:
+    """The slot as a block; None if it is not one piece."""
+    times = _aligned_times(shift.dt, grid, source)
+    xs = _aligned_xs(shift.dx, grid, source)
+    if times is None or xs is None:
+        return None
+    is_all = times[0] == slice(0, grid.shape[0]) and xs[0] == slice(0, grid.shape[1])
+    return Block(shift.slot, shift.source, (times[0], xs[0]), (times[1], xs[1]), is_all)
+
+
+def _aligned_times(move: int, grid: Grid, source: Grid) -> Part | None:
+    if move == 0 and grid.intervals == source.intervals:
+        return slice(0, grid.shape[0]), slice(0, grid.shape[0])
+    if not (grid.is_contiguous and source.is_contiguous):
+        return None
+    (own_first, own_last), (first, last) = grid.intervals[0], source.intervals[0]
+    low, high = max(own_first + move, first), min(own_last + move, last) + 1
+    if high <= low:
+        return slice(0, 0), slice(0, 0)
+    return slice(low - move - own_first, high - move - own_first), slice(low - first, high - first)
+
+
+def _aligned_xs(move: int, grid: Grid, source: Grid) -> Part | None:
+    if move == 0 and grid.x_values == source.x_values:
+        return slice(0, grid.shape[1]), slice(0, grid.shape[1])
+    position = source.find_xs(grid.xs + move)
+    found = np.flatnonzero(position >= 0)
+    if len(found) == 0:
+        return slice(0, 0), slice(0, 0)
+    own = slice(int(found[0]), int(found[-1]) + 1)
+    other = slice(int(position[found[0]]), int(position[found[-1]]) + 1)
+    one_piece = own.stop - own.start == other.stop - other.start == len(found)
+    return (own, other) if one_piece else None
+
+
+def _scattered(shift: Shift, grid: Grid) -> Scattered:
+    table = grid.table().astype(np.int64)
+    times, xs = table[:, 1:2] + shift.dt, table[:, 2:3] + shift.dx
+    return Scattered(shift.source, np.array([shift.slot]), times, xs, np.ones(times.shape, bool))

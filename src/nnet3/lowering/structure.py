@@ -1,0 +1,116 @@
+"""Structure: what follows from a GraphSource alone, found once and kept for all requests to it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nnet3.lowering.grids import Grid
+from nnet3.lowering.slot_shapes import NodeSlots, SlotShape, node_slots, slot_shape
+from nnet3.lowering.source import GraphSource
+from nnet3.schedule import DirectedGraph, epochs
+
+_PROBE_STEP = 128  # slots are asked for on times rounded outwards to multiples of this, to serve later requests too
+_MAX_PROBED = 2**16  # rows times slots
+_PROBE = Grid(((0, 255),), (0, 1, 2, 3))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """How far one turn of a recurrence may look, summed over all its slots, and its longest single step."""
+
+    total_t: int
+    longest_t: int
+    total_x: int
+
+
+class Structure:
+    """`components[k]` are the nodes of one epoch, in order; they need only each other and those of earlier ones."""
+
+    def __init__(self, source: GraphSource):
+        self._source = weakref.ref(source)
+        self.nodes = list(source.nodes)
+        self.names = [node.name for node in self.nodes]
+        self.has_samples = [node.num_rows is None for node in self.nodes]
+        sources = [list(source.may_use(number)) for number in range(len(self.nodes))]
+        arcs = np.array([(used, number) for number, all_used in enumerate(sources) for used in all_used], int)
+        graph = DirectedGraph.from_edges(len(self.nodes), *arcs.reshape(-1, 2).T)
+        component_of_node, is_recurrent = epochs(graph)
+        self.component_of_node: list[int] = component_of_node.tolist()
+        self.is_recurrent: list[bool] = is_recurrent.tolist()
+        self.components: list[list[int]] = [[] for _ in self.is_recurrent]
+        self.users_inside: list[list[int]] = [[] for _ in self.nodes]  # of each node, those of its own epoch
+        for number, component in enumerate(self.component_of_node):
+            self.components[component].append(number)
+            for used in sources[number]:
+                if self.component_of_node[used] == component:
+                    self.users_inside[used].append(number)
+        self._shapes: dict[int, tuple[SlotShape, Grid | None]] = {}
+        self._irregular: set[int] = set()
+        self._reach: dict[int, Reach] = {}
+
+    @property
+    def source(self) -> GraphSource:
+        source = self._source()
+        assert source is not None
+        return source
+
+    @cached_property
+    def slots(self) -> list[NodeSlots]:
+        return [node_slots(self.source, number, node) for number, node in enumerate(self.nodes)]
+
+    def shape(self, node: int, grid: Grid) -> SlotShape:
+        """Where the slots of a node look, for the rows of a grid."""
+        known = self._shapes.get(node)
+        if known is not None and (known[1] is None or known[1].covers(grid)):
+            return known[0]
+        slots = self.slots[node]
+        if len(slots.asked) == 0:
+            shape = slot_shape(self.source, node, slots, grid, self.has_samples)
+            self._shapes[node] = shape, None
+            return shape
+        wide = grid.widened(_PROBE_STEP) if self.has_samples[node] else grid
+        if node not in self._irregular and wide.num_rows * slots.num_slots <= _MAX_PROBED:
+            shape = slot_shape(self.source, node, slots, wide, self.has_samples)
+            if not shape.scattered:
+                self._shapes[node] = shape, wide
+                return shape
+            self._irregular.add(node)
+        return slot_shape(self.source, node, slots, grid, self.has_samples)
+
+    def reach(self, component: int) -> Reach:
+        """How far the slots of a recurrence look within it."""
+        if component not in self._reach:
+            moves = [self._moves(node, component) for node in self.components[component]]
+            ts, xs = [t for pairs in moves for t, _ in pairs], [x for pairs in moves for _, x in pairs]
+            self._reach[component] = Reach(sum(ts), max(ts, default=0), sum(xs))
+        return self._reach[component]
+
+    def _moves(self, node: int, component: int) -> list[tuple[int, int]]:
+        """The greatest distance in t and x to which each slot of the node looks within the recurrence."""
+        shape = self.shape(node, _PROBE)
+        found = [(abs(s.dt), abs(s.dx)) for s in shape.shifts if self.component_of_node[s.source] == component]
+        own = _PROBE.table().astype(np.int64)
+        for some in shape.scattered:
+            if self.component_of_node[some.source] != component:
+                continue
+            dt = np.where(some.valid, abs(some.times - own[:, 1:2]), 0).max(axis=0)
+            dx = np.where(some.valid, abs(some.xs - own[:, 2:3]), 0).max(axis=0)
+            found += zip(dt.tolist(), dx.tolist(), strict=True)
+        return found
+
+
+_structures: weakref.WeakKeyDictionary[GraphSource, Structure] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def structure_of(source: GraphSource) -> Structure:
+    """The structure of a source, which must not change; sources are told apart by identity."""
+    with _lock:
+        if source not in _structures:
+            _structures[source] = Structure(source)
+        return _structures[source]

@@ -1,0 +1,206 @@
+"""The two sweeps for one request, on a domain that grows until they do not depend on its edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.errors import RequestError
+from nnet3.index import IndexTable, N, T, X
+from nnet3.lowering.classes import equal_sequences
+from nnet3.lowering.computable import Computability
+from nnet3.lowering.domain import Domain, Margin, find_domain
+from nnet3.lowering.grids import FARTHEST, Interval
+from nnet3.lowering.needed import needed_rows
+from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
+from nnet3.lowering.structure import structure_of
+
+_FIRST_MARGIN = 32
+_TURNS, _MORE_BEYOND = 4, 1000
+_FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
+
+
+class Sweeps:
+    """Computability and need for a request; after `run` they are exact.
+
+    `domain`, `tables`, `given`, `samples`, `wanted`: what the sweeps look at, by node. `wanted` are the requested rows
+    that are computable, `need` they and all they use.
+    """
+
+    domain: Domain
+    tables: list[SlotTable | None]
+    given: dict[int, Mask]
+    samples: dict[int, Mask]
+    wanted: dict[int, Mask]
+    computability: Computability
+    need: list[Mask | None]
+
+    def __init__(self, source: GraphSource, request: LoweringRequest):
+        self.structure, self.request = structure_of(source), request
+        tables = [rows.indexes for rows in (*request.inputs, *request.outputs)]
+        if request.samples is not None:
+            tables.append(request.samples)
+        for table in tables:
+            _check_limits(table)
+        self.classes = equal_sequences(tables)
+        self._hint = _span([rows.indexes[:, T] for rows in request.inputs])
+        span, x_span = (_span([table[:, column] for table in tables]) or (0, 0) for column in (T, X))
+        self._margins: dict[int, Margin] = {}
+        self._last_margins: dict[int, Margin] = {}
+        for number, is_recurrent in enumerate(self.structure.is_recurrent):
+            if is_recurrent:
+                reach = self.structure.reach(number)
+                moves_in_x = min(reach.total_x, 1)
+                self._margins[number] = Margin(max(_FIRST_MARGIN, 2 * reach.longest_t), _FIRST_X_MARGIN * moves_in_x)
+                self._last_margins[number] = Margin(
+                    _TURNS * reach.total_t + _MORE_BEYOND + span[1] - span[0],
+                    (_TURNS * reach.total_x + _MORE_X_BEYOND + x_span[1] - x_span[0]) * moves_in_x,
+                )
+
+    def run(self) -> None:
+        """Sweep. Raises RequestError for a recurrence that goes on past all inputs, whatever the domain."""
+        while True:
+            self._sweep()
+            at_edge = [
+                number
+                for number in self._margins
+                if any(self.computability.depends_on_edge(node) for node in self.structure.components[number])
+            ]
+            if not at_edge or not self._matters():
+                return
+            growing = [number for number in at_edge if self._margins[number] != self._last_margins[number]]
+            if not growing:
+                self._complain_endless(at_edge)
+            for number in growing:
+                margin, last = self._margins[number], self._last_margins[number]
+                self._margins[number] = Margin(min(4 * margin.t, last.t), min(2 * margin.x, last.x))
+
+    def outputs_computable(self) -> list[npt.NDArray[np.bool_]]:
+        """For each requested output, which of its rows (rows,) are computable; one without samples has one row."""
+        result = []
+        for rows in self.request.outputs:
+            known = self.computability.known[rows.node]
+            grid = self.domain.grids[rows.node]
+            assert known is not None
+            assert grid is not None
+            if self.structure.has_samples[rows.node]:
+                at = grid.find(rows.indexes[:, T].astype(np.int64), rows.indexes[:, X].astype(np.int64))
+                result.append(known.reshape(grid.num_rows, -1)[at, self.classes.class_of(rows.indexes[:, N])])
+            else:
+                result.append(known.reshape(-1))
+        return result
+
+    def _sweep(self) -> None:
+        structure, request = self.structure, self.request
+        self.domain = find_domain(
+            structure,
+            _tables_by_node(request.inputs),
+            _tables_by_node(request.outputs),
+            self._margins,
+            request.samples,
+            self._hint,
+        )
+        self.tables = [
+            None if grid is None else SlotTable(self.domain, node) for node, grid in enumerate(self.domain.grids)
+        ]
+        self.given = self._masks(request.inputs)
+        summed = {source for slots in structure.slots for _, source in slots.all_samples}
+        samples = [] if request.samples is None else [RequestedRows(node, "", request.samples) for node in summed]
+        self.samples = self._masks([rows for rows in samples if self.tables[rows.node] is not None])
+        self.computability = self._computability(optimistic=False)
+        self._asked = self._masks(request.outputs)
+        self.wanted = {node: rows & self._known(node) for node, rows in self._asked.items()}
+        self.need = needed_rows(
+            self.domain,
+            self.tables,
+            self.computability.used,
+            self.given,
+            self.samples,
+            self.wanted,
+            self.classes.num_classes,
+        )
+
+    def _computability(self, *, optimistic: bool) -> Computability:
+        return Computability(
+            self.domain, self.tables, self.given, self.samples, self.classes.num_classes, optimistic=optimistic
+        )
+
+    def _known(self, node: int) -> Mask:
+        known = self.computability.known[node]
+        assert known is not None
+        return known
+
+    def _masks(self, requested: Sequence[RequestedRows]) -> dict[int, Mask]:
+        """For each node that is named, which rows of its grid are (times, xs, classes)."""
+        masks: dict[int, Mask] = {}
+        for rows in requested:
+            grid = self.domain.grids[rows.node]
+            assert grid is not None
+            has_samples = self.structure.has_samples[rows.node]
+            copies = self.classes.num_classes if has_samples else 1
+            mask = masks.setdefault(rows.node, np.zeros((*grid.shape, copies), bool))
+            if not has_samples:
+                mask[:] = True
+                continue
+            position = np.minimum(np.searchsorted(self.classes.smallest, rows.indexes[:, N]), copies - 1)
+            chosen = self.classes.smallest[position] == rows.indexes[:, N]
+            indexes = rows.indexes[chosen].astype(np.int64)
+            mask.reshape(-1, copies)[grid.find(indexes[:, T], indexes[:, X]), position[chosen]] = True
+        return masks
+
+    # ---- the edge ----
+
+    def _matters(self) -> bool:
+        """Whether a needed row or a requested output would be another if what is beyond the edge were available."""
+        best = self._computability(optimistic=True)
+        for node, asked in self._asked.items():
+            known = best.known[node]
+            assert known is not None
+            if (asked & known & ~self._known(node)).any():
+                return True
+        for node, need in enumerate(self.need):
+            used, could_use = self.computability.used[node], best.used[node]
+            if need is None or used is None or could_use is None:
+                continue
+            rows = need & ~self.given[node] if node in self.given else need
+            if ((used != could_use).any(axis=-1) & rows).any():
+                return True
+        return False
+
+    def _complain_endless(self, components: Sequence[int]) -> None:
+        nodes = [node for number in components for node in self.structure.components[number]]
+        kernels = [node for node in nodes if self.structure.nodes[node].kind == NodeKind.KERNEL]
+        names = [f"'{self.structure.names[node]}'" for node in kernels or nodes]
+        listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
+        raise RequestError(
+            f"the recurrence through {listed} never ends: it goes on past all inputs, however far one looks "
+            "(a recurrent node must also need an input)"
+        )
+
+
+def _tables_by_node(requested: Sequence[RequestedRows]) -> dict[int, list[IndexTable]]:
+    tables: dict[int, list[IndexTable]] = {}
+    for rows in requested:
+        tables.setdefault(rows.node, []).append(rows.indexes)
+    return tables
+
+
+def _span(columns: Sequence[npt.NDArray[np.int32]]) -> Interval | None:
+    values = np.concatenate([np.empty(0, np.int32), *columns])
+    return (int(values.min()), int(values.max())) if len(values) else None
+
+
+def _check_limits(table: IndexTable) -> None:
+    """Raise RequestError for t or x near the limits of int32."""
+    if len(table) == 0:
+        return
+    low, high = int(table[:, T:].min()), int(table[:, T:].max())
+    if low < -FARTHEST or high > FARTHEST:
+        row = int(np.flatnonzero((np.abs(table[:, T:].astype(np.int64)) > FARTHEST).any(axis=1))[0])
+        index = tuple(table[row].tolist())
+        raise RequestError(
+            f"index (n, t, x) = {index}: t and x must be from {-FARTHEST} to {FARTHEST}, so that offsets can be added"
+        )
