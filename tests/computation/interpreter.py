@@ -27,11 +27,19 @@ class ToyKernel(Protocol):
 
 
 class Interpreter:
-    """Runs a computation segment by segment. `given` says what AcceptInput finds, by name."""
+    """Runs a computation segment by segment. `given` is what AcceptInput finds, `outside` what lies there, by name."""
 
-    def __init__(self, computation: NnetComputation, kernels: Mapping[str, ToyKernel], given: Mapping[str, Array]):
+    def __init__(
+        self,
+        computation: NnetComputation,
+        kernels: Mapping[str, ToyKernel],
+        given: Mapping[str, Array],
+        outside: Mapping[str, Array],
+    ):
         self.computation, self.kernels, self.given = computation, kernels, given
         self.matrices: dict[int, Array] = {}
+        for bound in computation.outside:
+            self.matrices[self.number(bound.submatrix)] = outside[bound.name]
         self.compressed: dict[int, Array] = {}
         self.memos: dict[int, Any] = {}
         self.outputs: list[tuple[str, Array]] = []
@@ -114,9 +122,11 @@ class Interpreter:
         derivs = kernel.backward(
             inputs, self.maybe(c.output), self.view(c.output_deriv).copy(), self.memos.get(c.memo), c.update
         )
-        for number, deriv in zip(c.input_derivs, derivs, strict=True):
+        for number, added, deriv in zip(c.input_derivs, c.added_derivs, derivs, strict=True):
             if number:
                 self.view(number)[:] = deriv
+            if added:
+                self.view(added)[:] += deriv
 
     # ---- copying and adding ----
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from computation.interpreter import Array, Interpreter
 from computation.toy_kernels import AFFINE, DIM, KERNELS, SIGMOID, new_kernels
-from nnet3.computation import commands as cmd
 from nnet3.computation.commands import (
     AcceptInput,
     AddRows,
@@ -26,12 +25,13 @@ from nnet3.computation.commands import (
     SwapMatrix,
 )
 from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation
+from nnet3.computation.declarations import COMMAND_CLASSES
 from nnet3.computation.printer import format_command
 
 
 def command_types() -> set[type[Command]]:
     """Every kind of command there is."""
-    return {c for c in vars(cmd).values() if isinstance(c, type) and issubclass(c, Command)} - {Command}
+    return {c for c in COMMAND_CLASSES.values() if c.__module__.startswith("nnet3.")}
 
 
 def lines(computation: NnetComputation) -> list[str]:
@@ -76,15 +76,15 @@ def training_step(rows: int = 4) -> NnetComputation:
         *(AllocMatrix(m, zeroed=True) for m in owned),
         AcceptInput(x, "input"),
         AddRows(spliced, x, later),
-        Propagate(AFFINE, (spliced,), hidden),
-        Propagate(SIGMOID, (hidden,), y),
+        Propagate(AFFINE, "affine", (spliced,), hidden),
+        Propagate(SIGMOID, "sigmoid", (hidden,), y),
         MatrixAdd(out, y),
         ProvideOutput(out, "output"),
         SegmentMarker(),
         AcceptInput(out_d, "output"),
         MatrixAdd(y_d, out_d),
-        Backprop(SIGMOID, "sigmoid", (0,), y, y_d, (hidden_d,), update=True),
-        Backprop(AFFINE, "affine", (spliced,), 0, hidden_d, (spliced_d,), update=True),
+        Backprop(SIGMOID, "sigmoid", (0,), y, y_d, (hidden_d,), (0,), update=True),
+        Backprop(AFFINE, "affine", (spliced,), 0, hidden_d, (spliced_d,), (0,), update=True),
         AddRows(x_deriv, spliced_d, back),
         ProvideOutput(x_deriv, "input"),
         *(DeallocMatrix(m) for m in owned),
@@ -109,13 +109,13 @@ def recurrence(steps: int, rows: int = 2) -> NnetComputation:
     backward: list[Command] = []
     for t in range(steps):
         if t > 0:
-            forward += [Propagate(AFFINE, (at(h, t - 1),), at(r, t)), MatrixAdd(at(s, t), at(r, t))]
-        forward += [MatrixAdd(at(s, t), at(x, t)), Propagate(SIGMOID, (at(s, t),), at(h, t))]
-        step: list[Command] = [Backprop(SIGMOID, "h", (0,), at(h, t), at(h_d, t), (at(s_d, t),), update=True)]
+            forward += [Propagate(AFFINE, "affine", (at(h, t - 1),), at(r, t)), MatrixAdd(at(s, t), at(r, t))]
+        forward += [MatrixAdd(at(s, t), at(x, t)), Propagate(SIGMOID, "sigmoid", (at(s, t),), at(h, t))]
+        step: list[Command] = [Backprop(SIGMOID, "h", (0,), at(h, t), at(h_d, t), (at(s_d, t),), (0,), update=True)]
         step += [MatrixAdd(at(x_d, t), at(s_d, t))]
         if t > 0:
             scratch = c.new_matrix(rows, DIM)
-            piece = Backprop(AFFINE, "recurrent", (at(h, t - 1),), 0, at(r_d, t), (scratch,), update=True)
+            piece = Backprop(AFFINE, "recurrent", (at(h, t - 1),), 0, at(r_d, t), (scratch,), (0,), update=True)
             step += [MatrixAdd(at(r_d, t), at(s_d, t)), AllocMatrix(scratch, zeroed=True), piece]
             step += [MatrixAdd(at(h_d, t - 1), scratch), DeallocMatrix(scratch)]
         backward = step + backward
@@ -151,7 +151,7 @@ def loop() -> NnetComputation:
         AcceptInput(x, "input"),
         CopyRows(total, state, first_row),
         MatrixAdd(total, x),
-        Propagate(SIGMOID, (total,), new_state),
+        Propagate(SIGMOID, "sigmoid", (total,), new_state),
         MatrixAdd(out, new_state),
         ProvideOutput(out, "output"),
         SegmentMarker(),
@@ -167,9 +167,10 @@ def loop() -> NnetComputation:
 class Result:
     """What came out of a run: outputs in order, gradients, statistics, and how often each kernel was updated."""
 
-    def __init__(self, computation: NnetComputation, given: Mapping[str, Array]):
+    def __init__(self, computation: NnetComputation, given: Mapping[str, Array], outside: Mapping[str, Array]):
         kernels = new_kernels()
-        interpreter = Interpreter(computation, kernels, given)
+        self.outside = {name: array.copy() for name, array in outside.items()}
+        interpreter = Interpreter(computation, kernels, given, self.outside)
         self.outputs = interpreter.run()
         self.stats = interpreter.stats
         self.peak_elements = interpreter.peak_elements
@@ -184,6 +185,8 @@ class Result:
             np.testing.assert_allclose(mine, its, rtol=1e-12, atol=1e-12, err_msg=name)
         for (name, mine), (_, its) in zip(self.stats, other.stats, strict=True):
             np.testing.assert_allclose(mine, its, rtol=1e-12, atol=1e-12, err_msg=f"statistics of {name}")
+        for name, array in self.outside.items():
+            np.testing.assert_allclose(array, other.outside[name], rtol=1e-11, atol=1e-11, err_msg=name)
         for name, gradient in self.gradients.items():
             np.testing.assert_allclose(
                 gradient, other.gradients[name], rtol=1e-11, atol=1e-11, err_msg=f"gradient of {name}"
@@ -198,4 +201,6 @@ def run(computation: NnetComputation, seed: int = 0) -> Result:
         if isinstance(command, AcceptInput) and command.name not in given:
             s = computation.submatrices[command.dest]
             given[command.name] = rng.standard_normal((s.num_rows, s.num_cols))
-    return Result(computation, given)
+    sizes = {bound.name: computation.submatrices[bound.submatrix] for bound in computation.outside}
+    outside = {name: rng.standard_normal((s.num_rows, s.num_cols)) for name, s in sizes.items()}
+    return Result(computation, given, outside)

@@ -194,42 +194,47 @@ class ProgramWriter:
         source = self._block()
         kernel = self.random.choice([AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE])
         if kernel == SIGMOID and self.random.random() < 0.4 and self._is_defined(source):
-            self.c.commands.append(cmd.Propagate(SIGMOID, (source,), source))
+            self.c.commands.append(cmd.Propagate(SIGMOID, "sigmoid", (source,), source))
             return
         output = self._block(self._rows(source))
         inputs = (source, self._block(self._rows(source))) if kernel == PRODUCT else (source,)
         memo = -1
         if kernel == CENTRE:
             memo, self.c.num_memos = self.c.num_memos, self.c.num_memos + 1
-        self._emit(cmd.Propagate(kernel, inputs, output, 0, memo, kernel == PRODUCT), inputs, [output], [])
+        self._emit(cmd.Propagate(kernel, "node", inputs, output, 0, memo, kernel == PRODUCT), inputs, [output], [])
 
     def _backprop(self, rows: int = 0) -> None:
         kernel = self.random.choice([AFFINE, AFFINE, OTHER_AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE])
         deriv = self._block(rows)
         rows, info = self._rows(deriv), KERNELS[kernel]
-        num_inputs = 2 if kernel == PRODUCT else 1
-        inputs = tuple(self._block(rows) if info.backprop_needs_input else 0 for _ in range(num_inputs))
+        inputs = tuple(self._block(rows) if promises.backprop_needs_value else 0 for promises in info.inputs)
         output = self._block(rows) if info.backprop_needs_output else 0
-        input_derivs = tuple(self._block(rows) if self.random.random() < 0.7 else 0 for _ in range(num_inputs))
-        in_place = info.backprop_in_place and self.random.random() < 0.4
+        derivs = [self._block(rows) if self.random.random() < 0.7 else 0 for _ in info.inputs]
+        adds = [promises.accumulates_deriv and self.random.random() < 0.5 for promises in info.inputs]
+        input_derivs = tuple(0 if add else deriv for deriv, add in zip(derivs, adds, strict=True))
+        added_derivs = tuple(deriv if add else 0 for deriv, add in zip(derivs, adds, strict=True))
+        in_place = info.inputs[0].backprop_in_place and self.random.random() < 0.4
         if in_place:
-            input_derivs = (deriv,)
+            input_derivs, added_derivs = (deriv,), (0,)
         memo = -1
         if kernel == CENTRE:
             made = [c.memo for c in self.c.commands if isinstance(c, cmd.Propagate) and c.memo >= 0]
             if not made:
                 return
             memo = self.random.choice(made)
-        command = cmd.Backprop(kernel, "node", inputs, output, deriv, input_derivs, update=True, memo=memo)
+        command = cmd.Backprop(
+            kernel, "node", inputs, output, deriv, input_derivs, added_derivs, update=True, memo=memo
+        )
         values = [block for block in (*inputs, output) if block]
         writes = [block for block in input_derivs if block]
-        if not self._apart(*writes):
+        updates = [block for block in added_derivs if block]
+        if not self._apart(*writes, *updates):
             return
         if in_place:
             if self._is_defined(deriv):
                 self._emit(command, values, writes, [])
             return
-        self._emit(command, [*values, deriv], writes, [])
+        self._emit(command, [*values, deriv], writes, updates)
 
     def _pieces(self) -> None:
         """Backward of one kernel on neighbouring blocks of the same matrices, in any order, as a recurrence has it."""
@@ -243,5 +248,5 @@ class ProgramWriter:
             deriv, here = (self.c.new_submatrix(b, start, end - start) for b in (whole, value))
             inputs, output = ((here,), 0) if kernel == AFFINE else ((0,), here)
             input_deriv = self._block(end - start) if self.random.random() < 0.5 else 0
-            command = cmd.Backprop(kernel, "node", inputs, output, deriv, (input_deriv,), update=True)
+            command = cmd.Backprop(kernel, "node", inputs, output, deriv, (input_deriv,), (0,), update=True)
             self._emit(command, [here, deriv], [input_deriv] if input_deriv else [], [])

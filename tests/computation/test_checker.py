@@ -107,9 +107,12 @@ CONTENTS = {
         with_table("multi_tables", [(INPUT, 0), (Y, 0), (-1, -1), (Y, 0)], cmd.AddRowsMulti(Y, 9)),
         "it reads m5 and fills m5, which overlap",
     ),
-    "kernel not in place": (put(ADD_OUT, cmd.Propagate(0, (Y,), Y)), "it reads m5 and fills m5, which overlap"),
+    "kernel not in place": (
+        put(ADD_OUT, cmd.Propagate(0, "affine", (Y,), Y)),
+        "it reads m5 and fills m5, which overlap",
+    ),
     "in place beside itself": (
-        then(with_blocks(UPPER, MIDDLE), put(ADD_OUT, cmd.Propagate(1, (11,), 12))),
+        then(with_blocks(UPPER, MIDDLE), put(ADD_OUT, cmd.Propagate(1, "sigmoid", (11,), 12))),
         "it reads m5(0:1, :) and fills m5(1:2, :), which overlap",
     ),
     "backprop over its output": (
@@ -148,10 +151,11 @@ def test_broken(change: Change, message: str) -> None:
 ALLOWED = {
     "written and never read": put(ADD_OUT, cmd.SetConst(HIDDEN, 1.0)),
     "output stays": then(drop(LAST - 4), drop(LAST - 8)),
-    "written in place": put(ADD_OUT, cmd.Propagate(1, (Y,), Y)),
+    "written in place": put(ADD_OUT, cmd.Propagate(1, "sigmoid", (Y,), Y)),
     "back in place": with_fields(19, input_derivs=(Y_DERIV,)),
     "neighbours": then(
-        with_blocks(UPPER, SubMatrix(Y, 2, 2, 0, 3)), put(ADD_OUT, cmd.MatrixCopy(12, 11), cmd.Propagate(0, (11,), 12))
+        with_blocks(UPPER, SubMatrix(Y, 2, 2, 0, 3)),
+        put(ADD_OUT, cmd.MatrixCopy(12, 11), cmd.Propagate(0, "affine", (11,), 12)),
     ),
     "compressed for a while": then(put(19, cmd.DecompressMatrix(Y)), put(MARKER, cmd.CompressMatrix(Y, "bfloat16"))),
     "scatter to two columns of one row": then(
@@ -159,7 +163,6 @@ ALLOWED = {
         with_table("multi_tables", [(11, 3), (12, 3), (12, 4), (11, 4)], cmd.AddToRowsMulti(13, 9)),
     ),
     "empty tables": with_table("multi_tables", [(-1, -1)] * 4, cmd.AddToRowsMulti(HIDDEN, 9)),
-    "a command without a rule": put(ADD_OUT, type("Nothing", (cmd.Command,), {})()),
 }
 
 
@@ -168,6 +171,51 @@ def test_allowed(change: Change) -> None:
     computation = training_step()
     change(computation)
     check_computation(computation)
+
+
+def with_outside(writable: bool, *commands: cmd.Command) -> Change:
+    """Sub-matrix 11, all of m11, lies outside; the commands stand before ADD_OUT."""
+    return then(lambda c: c.new_outside("W", 4, 3, writable), put(ADD_OUT, *commands))
+
+
+OUTSIDE = {
+    "read only": (
+        with_outside(False, cmd.MatrixAdd(11, Y)),
+        "c14: m11 += m5\n  it changes m11, outside memory 'W', which is read only",
+    ),
+    "allocated": (
+        with_outside(True, cmd.AllocMatrix(11, zeroed=True)),
+        "its matrix lies in outside memory 'W', which is there before and after a computation",
+    ),
+    "deallocated": (with_outside(True, cmd.DeallocMatrix(11)), "its matrix lies in outside memory 'W'"),
+    "swapped": (with_outside(True, cmd.SwapMatrix(Y, 11)), "its second lies in outside memory 'W'"),
+}
+
+
+@pytest.mark.parametrize(("change", "message"), OUTSIDE.values(), ids=OUTSIDE.keys())
+def test_outside_matrices(change: Change, message: str) -> None:
+    computation = training_step()
+    change(computation)
+    with pytest.raises(ComputationCheckError, match=re.escape(message)):
+        check_computation(computation)
+
+
+def test_what_outside_matrices_are_for() -> None:
+    computation = training_step()
+    with_outside(False, cmd.MatrixAdd(Y, 11, 0.5))(computation)
+    gradient = computation.new_outside("gradient of W", 4, 3, writable=True)
+    put(20, cmd.MatrixAdd(gradient, Y_DERIV))(computation)
+    check_computation(computation)
+
+
+def test_a_command_without_a_rule() -> None:
+    class Mystery(cmd.Command):
+        pass
+
+    computation = training_step()
+    computation.commands.insert(ADD_OUT, Mystery())
+    with pytest.raises(ComputationCheckError, match="class Mystery has no shape rule: it must define problems"):
+        check_computation(computation)
 
 
 LOOPS = {

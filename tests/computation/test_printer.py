@@ -10,7 +10,8 @@ import pytest
 from computation.programs import command_types, index_table, multi_table, range_table, recurrence, training_step
 from computation.toy_kernels import AFFINE, CENTRE, KERNELS, PRODUCT
 from nnet3.computation import commands as cmd
-from nnet3.computation.computation import NnetComputation
+from nnet3.computation.computation import MatrixInfo, NnetComputation
+from nnet3.computation.declarations import Writes
 from nnet3.computation.printer import format_command, numbered_command, print_computation
 
 TRAINING_STEP = """\
@@ -31,7 +32,7 @@ c1: m2 = zeros(6, 3)
 
 
 def _computation() -> NnetComputation:
-    c = NnetComputation(kernels=list(KERNELS), num_memos=4, precomputed=[None, "plan"])
+    c = NnetComputation(kernels=list(KERNELS), num_memos=4, precomputed=[None, {}])
     for _ in range(4):
         c.new_matrix(10, 40)  # sub-matrices 1 to 4, each all of m1 to m4
     c.new_submatrix(1, 0, 10, 20, 20)  # 5
@@ -53,21 +54,29 @@ COMMANDS = [
     (cmd.SetConst(6, 0.5), "m1(2:6, :).set(0.5)"),
     (cmd.CompressMatrix(3, "sign"), "m3.compress(sign)"),
     (cmd.DecompressMatrix(3), "m3.decompress()"),
-    (cmd.Propagate(AFFINE, (1,), 2), "affine.Propagate(m1, &m2)"),
-    (cmd.Propagate(AFFINE, (), 2, 1), "affine.Propagate((), &m2) [precomputed 1]"),
+    (cmd.Propagate(AFFINE, "affine", (1,), 2), "affine.Propagate(m1, &m2)"),
+    (cmd.Propagate(AFFINE, "affine", (), 2, 1), "affine.Propagate((), &m2) [precomputed 1]"),
     (
-        cmd.Propagate(PRODUCT, (1, 2), 3, memo=2, store_stats=True),
-        "product.Propagate((m1, m2), &m3) [memo 2, store stats]",
+        cmd.Propagate(PRODUCT, "gate", (1, 2), 3, memo=2, store_stats=True),
+        "product.Propagate((m1, m2), &m3) [node gate, memo 2, store stats]",
     ),
     (
-        cmd.Backprop(AFFINE, "affine", (1,), 0, 2, (3,), update=True),
+        cmd.Backprop(AFFINE, "affine", (1,), 0, 2, (3,), (0,), update=True),
         "affine.Backprop(m1, [], m2, &m3) [update]",
     ),
     (
-        cmd.Backprop(PRODUCT, "gate", (1, 2), 3, 4, (5, 0), update=False, precomputed=1, memo=0),
+        cmd.Backprop(PRODUCT, "gate", (1, 2), 3, 4, (5, 0), (0, 0), update=False, precomputed=1, memo=0),
         "product.Backprop((m1, m2), m3, m4, (&m1(:, 20:39), [])) [node gate, precomputed 1, memo 0]",
     ),
-    (cmd.Backprop(CENTRE, "centre", (0,), 0, 1, (0,), update=False), "centre.Backprop([], [], m1, [])"),
+    (
+        cmd.Backprop(PRODUCT, "product", (1, 2), 0, 4, (5, 0), (0, 3), update=False),
+        "product.Backprop((m1, m2), [], m4, (&m1(:, 20:39), += m3))",
+    ),
+    (
+        cmd.Backprop(AFFINE, "affine", (1,), 0, 2, (0,), (3,), update=True),
+        "affine.Backprop(m1, [], m2, += m3) [update]",
+    ),
+    (cmd.Backprop(CENTRE, "centre", (0,), 0, 1, (0,), (0,), update=False), "centre.Backprop([], [], m1, [])"),
     (cmd.MatrixCopy(2, 1), "m2 = m1"),
     (cmd.MatrixCopy(6, 1, -2.0), "m1(2:6, :) = -2 * m1"),
     (cmd.MatrixAdd(2, 5, 0.5), "m2 += 0.5 * m1(:, 20:39)"),
@@ -106,7 +115,7 @@ BROKEN = [
     (cmd.AddRowsMulti(2, 1), "m2.AddRowsMulti(1, [<no sub-matrix 40>])"),
     (cmd.AddRowRanges(2, 1, -1), "m2.AddRowRanges(1, m1, [<no table -1>])"),
     (cmd.CopyRows(2, 1, 1), "m2.CopyRows(1, m1[<table of shape (1, 2)>])"),
-    (cmd.Propagate(12, (1,), 2), "<no kernel 12>.Propagate(m1, &m2)"),
+    (cmd.Propagate(12, "x", (1,), 2), "<no kernel 12>.Propagate(m1, &m2) [node x]"),
 ]
 
 
@@ -128,6 +137,16 @@ def test_whole_computation() -> None:
 
 def test_repr_is_one_line() -> None:
     assert repr(training_step()) == "<NnetComputation: 10 matrices, 33 commands, 2 segments>"
+
+
+def test_outside_matrices_and_dtypes() -> None:
+    computation = training_step()
+    computation.new_outside("W", 5, 40, False, MatrixInfo("W", False, None), dtype="bfloat16")
+    computation.new_outside("gradient of W", 5, 40, True)
+    assert str(computation).splitlines()[11:13] == [
+        "m11(5, 40, bfloat16) == value: W without samples in outside memory 'W' (read only)",
+        "m12(5, 40) in outside memory 'gradient of W'",
+    ]
 
 
 def test_matrix_without_information() -> None:
@@ -157,6 +176,6 @@ def test_exactly_as_many_items_as_fit() -> None:
 def test_command_without_a_line_prints_its_fields() -> None:
     @dataclass(frozen=True)
     class Transpose(cmd.Command):
-        dest: int
+        dest: Writes
 
     assert format_command(_computation(), Transpose(3)).endswith("Transpose(dest=3)")

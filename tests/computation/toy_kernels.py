@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from computation.interpreter import Array, ToyKernel
-from nnet3.computation.kernel import KernelInfo
+from nnet3.computation.kernel import InputPromises, KernelInfo
 
 
 class Affine:
@@ -93,13 +93,17 @@ class Centre:
 
 DIM = 3
 AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE = range(6)
+_NEEDS_VALUE = InputPromises(backprop_needs_value=True)
+_ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
+_IN_PLACE = InputPromises(propagate_in_place=True, backprop_in_place=True)
+_BACK_IN_PLACE = InputPromises(backprop_in_place=True)
 KERNELS = [
-    KernelInfo("affine", updatable=True, rows_can_be_merged=True, backprop_needs_input=True),
-    KernelInfo("sigmoid", backprop_needs_output=True, propagate_in_place=True, backprop_in_place=True),
-    KernelInfo("scaled", updatable=True, rows_can_be_merged=True, backprop_needs_output=True, backprop_in_place=True),
-    KernelInfo("product", backprop_needs_input=True, stores_stats=True),
+    KernelInfo("affine", (_ADDS,), updatable=True, row_by_row=True),
+    KernelInfo("sigmoid", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True),
+    KernelInfo("scaled", (_BACK_IN_PLACE,), updatable=True, row_by_row=True, backprop_needs_output=True),
+    KernelInfo("product", (_ADDS, _ADDS), row_by_row=True, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
-    KernelInfo("other_affine", updatable=True, backprop_needs_input=True),
+    KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
 ]
 
 

@@ -2,26 +2,33 @@
 
 Everything is arrays over all accesses of the computation, so that a recurrent net with ten thousand commands
 on matrices that are cut into a thousand blocks is analysed with a fixed number of array operations.
+
+A loop (from a label to the goto at the end) is read twice, so that what one round leaves is seen by the next: accesses
+have a *place*. The place of a command is its number, and that of command c in the second reading of a loop is
+num_commands + c - (number of the label). Without a loop places and commands are the same.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.computation.commands import AccessKind, AllocMatrix, DeallocMatrix, SegmentMarker
-from nnet3.computation.variables import Integers, Variables
+from nnet3.computation.commands_control import Goto, Label, SegmentMarker
+from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
+from nnet3.computation.variables import Integers, Variables, submatrix_table
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
 
-READ, WRITE, UPDATE = 1, 2, 3
+READ, WRITE, UPDATE = int(AccessKind.READ), int(AccessKind.WRITE), int(AccessKind.UPDATE)
 """Kinds of access in arrays; UPDATE is a READ and a WRITE, also when one command does both to one variable."""
-
-_KIND = {READ: AccessKind.READ, WRITE: AccessKind.WRITE, UPDATE: AccessKind.UPDATE}
 
 
 class Accesses:
@@ -32,26 +39,61 @@ class Accesses:
     """
 
     def __init__(self, computation: NnetComputation) -> None:
-        numbers: list[int] = []
-        submatrices: list[int] = []
-        kinds: list[AccessKind] = []
+        self._computation = computation
         self.allocations: list[tuple[int, int]] = []
         self.deallocations: list[tuple[int, int]] = []
+        self._parts: list[tuple[Integers, Integers, int]] = []
+        numbers_of_class: dict[type[Command], list[int]] = defaultdict(list)
         for number, command in enumerate(computation.commands):
-            if isinstance(command, AllocMatrix):
-                self.allocations.append((number, computation.submatrices[command.matrix].matrix))
-            elif isinstance(command, DeallocMatrix):
-                self.deallocations.append((number, computation.submatrices[command.matrix].matrix))
-            else:
-                for submatrix, kind in command.accesses(computation):
-                    numbers.append(number)
-                    submatrices.append(submatrix)
-                    kinds.append(kind)
-        self.command = np.array(numbers, dtype=np.int64)
-        self.submatrix = np.array(submatrices, dtype=np.int64)
-        # Comparing is several times faster than looking a member of an enum up in a dict.
-        read, write = AccessKind.READ, AccessKind.WRITE
-        self.kind = np.array([READ if k is read else WRITE if k is write else UPDATE for k in kinds], dtype=np.uint8)
+            numbers_of_class[type(command)].append(number)
+        for command_class, numbers in numbers_of_class.items():
+            self._add_class(command_class, numbers)
+        self.command = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in self._parts)])
+        self.submatrix = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self._parts)])
+        kinds, counts = [part[2] for part in self._parts], [len(part[0]) for part in self._parts]
+        self.kind = np.repeat(np.array(kinds, dtype=np.uint8), counts)
+        order = np.argsort(self.command, kind="stable")
+        order = order[self.submatrix[order] != 0]
+        self.command, self.submatrix, self.kind = self.command[order], self.submatrix[order], self.kind[order]
+
+    def _add_class(self, command_class: type[Command], numbers: list[int]) -> None:
+        form, all_commands = command_class.form, self._computation.commands
+        if not form.operand_fields and not form.table_fields:
+            return
+        commands = [all_commands[number] for number in numbers]
+        at = np.array(numbers, dtype=np.int64)
+        for name, declared, several in (*form.operand_fields, *form.table_fields):
+            values = list(map(attrgetter(name), commands))
+            if isinstance(declared, Operand) and declared.access is None:
+                self._add_lives(declared.life, numbers, values)
+            elif isinstance(declared, Table) and declared.access is not None:
+                submatrices = {table: submatrices_of(self._computation, table) for table in set(values)}
+                self._add(at, [submatrices[table] for table in values], declared.access)
+            elif isinstance(declared, Operand) and several and declared.access is not None:
+                self._add(at, values, declared.access)
+            elif isinstance(declared, Operand) and declared.access is not None:
+                self._parts.append((at, np.array(values, dtype=np.int64), declared.access))
+
+    def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], kind: int) -> None:
+        """Several sub-matrices for each command."""
+        counts = list(map(len, values))
+        flat = np.fromiter(chain.from_iterable(values), np.int64, sum(counts))
+        self._parts.append((np.repeat(at, counts), flat, kind))
+
+    def _add_lives(self, life: Life | None, numbers: list[int], values: list[int]) -> None:
+        blocks = self._computation.submatrices
+        pairs = [(number, blocks[s].matrix) for number, s in zip(numbers, values, strict=True)]
+        (self.allocations if life is Life.BEGINS else self.deallocations).extend(pairs)
+
+
+def find_loop(computation: NnetComputation) -> tuple[int, int] | None:
+    """The label and the goto of the loop of a computation, if it has one."""
+    for number in range(len(computation.commands) - 1, -1, -1):
+        command = computation.commands[number]
+        if isinstance(command, Goto):
+            label = Label(command.label)
+            return (computation.commands.index(label), number) if label in computation.commands else None
+    return None
 
 
 class Analysis:
@@ -64,10 +106,18 @@ class Analysis:
     def __init__(self, computation: NnetComputation) -> None:
         self.computation = computation
         self.num_commands = len(computation.commands)
+        self.loop = find_loop(computation)
+        self.num_places = self.num_commands + (self.loop[1] - self.loop[0] + 1 if self.loop else 0)
         self.accesses = Accesses(computation)
         self.alloc_command = self._by_matrix(self.accesses.allocations)
         self.dealloc_command = self._by_matrix(self.accesses.deallocations)
         self._event_keys: dict[int, tuple[Integers, Integers]] = {}
+
+    def place_to_command(self, places: Integers) -> Integers:
+        """The commands that stand at these places."""
+        if self.loop is None:
+            return places
+        return np.where(places < self.num_commands, places, places - self.num_commands + self.loop[0])
 
     def _by_matrix(self, pairs: list[tuple[int, int]]) -> Integers:
         result = np.full(len(self.computation.matrices), -1)
@@ -80,8 +130,7 @@ class Analysis:
     @cached_property
     def matrix_of_access(self) -> Integers:
         """The matrix of each access, (accesses,)."""
-        matrix_of_submatrix = np.array([s.matrix for s in self.computation.submatrices], dtype=np.int64)
-        return matrix_of_submatrix[self.accesses.submatrix]
+        return submatrix_table(self.computation)[self.accesses.submatrix, 0]
 
     @cached_property
     def first_access(self) -> Integers:
@@ -105,18 +154,24 @@ class Analysis:
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-        """Variable, command and kind of each event, sorted by variable and then by command."""
-        variable = self.variables.of_submatrices(self.accesses.submatrix)
-        counts = self.variables.counts(self.accesses.submatrix)
-        command, kind = np.repeat(self.accesses.command, counts), np.repeat(self.accesses.kind, counts)
-        order = np.argsort(variable, kind="stable")  # the accesses are ordered by command already
-        variable, command, kind = variable[order], command[order], kind[order]
-        is_new = np.ones(len(variable), dtype=bool)
-        is_new[1:] = (variable[1:] != variable[:-1]) | (command[1:] != command[:-1])
+        """Variable, place and kind of each event, sorted by variable and then by place."""
+        submatrix, kind, place = self.accesses.submatrix, self.accesses.kind, self.accesses.command
+        if self.loop is not None:
+            again = np.flatnonzero(place >= self.loop[0])
+            submatrix, kind = np.append(submatrix, submatrix[again]), np.append(kind, kind[again])
+            place = np.append(place, place[again] + self.num_commands - self.loop[0])
+        variable = self.variables.of_submatrices(submatrix)
+        counts = self.variables.counts(submatrix)
+        key = variable * self._key_base + np.repeat(place, counts)
+        order = np.argsort(key, kind="stable")
+        key, kind = key[order], np.repeat(kind, counts)[order]
+        is_new = np.ones(len(key), dtype=bool)
+        is_new[1:] = key[1:] != key[:-1]
         starts = np.flatnonzero(is_new)
         if len(starts):
             kind = np.bitwise_or.reduceat(kind, starts)
-        return variable[starts], command[starts], kind
+        variable, place = np.divmod(key[starts], self._key_base)
+        return variable, place, kind
 
     @property
     def event_variable(self) -> Integers:
@@ -124,9 +179,14 @@ class Analysis:
         return self._events[0]
 
     @property
-    def event_command(self) -> Integers:
-        """The command of each event, ascending within a variable."""
+    def event_place(self) -> Integers:
+        """The place of each event, ascending within a variable."""
         return self._events[1]
+
+    @cached_property
+    def event_command(self) -> Integers:
+        """The command of each event."""
+        return self.place_to_command(self.event_place)
 
     @property
     def event_kind(self) -> npt.NDArray[np.uint8]:
@@ -136,8 +196,8 @@ class Analysis:
     def accesses_of_variable(self, variable: int) -> list[tuple[int, AccessKind]]:
         """The commands that access this variable, in order, and what they do to it."""
         start, end = np.searchsorted(self.event_variable, [variable, variable + 1])
-        commands, kinds = self.event_command[start:end].tolist(), self.event_kind[start:end].tolist()
-        return [(command, _KIND[kind]) for command, kind in zip(commands, kinds, strict=True)]
+        places, kinds = self.event_place[start:end].tolist(), self.event_kind[start:end].tolist()
+        return [(p, AccessKind(kind)) for p, kind in zip(places, kinds, strict=True) if p < self.num_commands]
 
     def variables_of(self, submatrix: int) -> Integers:
         """The variables of one sub-matrix."""
@@ -150,12 +210,30 @@ class Analysis:
         is_first[1:] = self.event_variable[1:] != self.event_variable[:-1]
         return np.flatnonzero(is_first)
 
+    @cached_property
+    def source_of_event(self) -> Integers:
+        """For each event that of the latest write before it, whose value it finds; -1 if it finds none, (events,).
+
+        In the second reading of a loop that may be a write of the round before. A matrix that is allocated in between
+        holds nothing of it.
+        """
+        variable, place = self.event_variable, self.event_place
+        latest = np.where((self.event_kind & WRITE) != 0, np.arange(len(variable)), -1)
+        latest = np.append(-1, np.maximum.accumulate(latest)[:-1]) if len(latest) else latest
+        found = (latest >= 0) & (variable[latest] == variable)
+        if self.loop is not None:
+            label = self.loop[0]
+            allocated = self.alloc_command[self.variables.matrix_of(variable)]
+            allocated = np.where(allocated > label, allocated + self.num_commands - label, -1)
+            found &= ~((place[latest] < allocated) & (allocated < place))
+        return np.where(found, latest, -1)
+
     # ---- questions about the future of a sub-matrix ----
 
     def next_read(self, submatrices: Integers, at: Integers) -> Integers:
-        """For each sub-matrix the first command, from command `at` on, that reads any part of it.
+        """For each sub-matrix the place of the first command, from place `at` on, that reads any part of it.
 
-        Shapes (queries,); num_commands where no command does. An update reads and writes.
+        Shapes (queries,); num_places where no command does. An update reads and writes.
         """
         return self._next(submatrices, at, READ)
 
@@ -166,26 +244,26 @@ class Analysis:
     def _next(self, submatrices: Integers, at: Integers, kind: int) -> Integers:
         if len(submatrices) == 0:
             return np.zeros(0, dtype=np.int64)
-        keys, command_of_key = self._keys_of_kind(kind)
+        keys, place_of_key = self._keys_of_kind(kind)
         counts = self.variables.counts(submatrices)
         assert (counts > 0).all(), "an empty sub-matrix has no accesses"
         variable = self.variables.of_submatrices(submatrices)
         place = np.searchsorted(keys, variable * self._key_base + np.repeat(at, counts))
         last_key = (variable + 1) * self._key_base
-        found = np.where(keys[place] < last_key, command_of_key[place], self.num_commands)
+        found = np.where(keys[place] < last_key, place_of_key[place], self.num_places)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
 
     @property
     def _key_base(self) -> int:
-        return self.num_commands + 1
+        return self.num_places + 1
 
     def _keys_of_kind(self, kind: int) -> tuple[Integers, Integers]:
-        """Sorted keys (variable, command) of the events of a kind, and their commands; both with an end mark."""
+        """Sorted keys (variable, place) of the events of a kind, and their places; both with an end mark."""
         if kind not in self._event_keys:
             chosen = (self.event_kind & kind) != 0
-            keys = self.event_variable[chosen] * self._key_base + self.event_command[chosen]
+            keys = self.event_variable[chosen] * self._key_base + self.event_place[chosen]
             end = np.iinfo(np.int64).max
-            self._event_keys[kind] = np.append(keys, end), np.append(self.event_command[chosen], self.num_commands)
+            self._event_keys[kind] = np.append(keys, end), np.append(self.event_place[chosen], self.num_places)
         return self._event_keys[kind]
 
 

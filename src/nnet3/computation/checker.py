@@ -1,22 +1,24 @@
 """Checks that a computation is well formed, before and after it is optimized.
 
-The rules: operands exist and agree in size (`command_rules`); a matrix is allocated once, used only while it is
-allocated, and deallocated unless it was handed to the user; nothing undefined is read; sources and destinations
-do not overlap; memos, compression and labels come in pairs; input comes first and output last in a segment.
+The rules: what commands refer to exists (`references`), and its sizes agree (the rule beside each command); a matrix
+is allocated once, used only while it is allocated, and deallocated unless it was handed to the user, while one outside
+is never allocated and is changed only if it is writable; nothing undefined is read; sources and destinations do not
+overlap; memos, compression and labels come in pairs; input comes first and output last in a segment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NoReturn
 
 import numpy as np
 
 from nnet3.computation import commands as cmd
 from nnet3.computation.analysis import READ, WRITE, Analysis
-from nnet3.computation.command_rules import command_problems
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.printer import format_submatrix, numbered_command
+from nnet3.computation.references import reference_problems, table_problems
 from nnet3.computation.variables import concatenate_ranges, submatrix_table
 from nnet3.errors import ComputationCheckError
 
@@ -27,9 +29,10 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
     With `allow_rewrite=False` no variable may change after it has been read, which holds for what a compiler
     makes of a network but not after optimization.
     """
-    _check_tables(computation)
+    for problem in table_problems(computation):
+        raise ComputationCheckError(problem)
     for number, command in enumerate(computation.commands):
-        for problem in command_problems(computation, command):
+        for problem in chain(reference_problems(computation, command), command.problems(computation)):
             _fail(computation, number, problem)
     _check_control(computation)
     _check_memos(computation)
@@ -48,30 +51,7 @@ def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
     raise ComputationCheckError(f"{numbered_command(computation, number)}\n  {problem}")
 
 
-# ---- tables and control ----
-
-
-def _check_tables(computation: NnetComputation) -> None:
-    for number, size in enumerate(computation.matrices[1:], start=1):
-        if size.num_rows <= 0 or size.num_cols <= 0:
-            raise ComputationCheckError(f"matrix m{number} is {size.num_rows} x {size.num_cols}: it has no elements")
-    for number, block in enumerate(computation.submatrices[1:], start=1):
-        if not 0 < block.matrix < len(computation.matrices):
-            raise ComputationCheckError(f"sub-matrix {number} is in matrix {block.matrix}, which does not exist")
-        size = computation.matrices[block.matrix]
-        rows_fit = 0 <= block.row_offset < block.row_offset + block.num_rows <= size.num_rows
-        if not rows_fit or not 0 <= block.col_offset < block.col_offset + block.num_cols <= size.num_cols:
-            text = format_submatrix(computation, number)
-            raise ComputationCheckError(f"sub-matrix {number}, {text}, is not inside its {size}")
-    for number, info in computation.matrix_info.items():
-        if info.indexes.shape != (computation.matrices[number].num_rows, 3):
-            rows = computation.matrices[number].num_rows
-            raise ComputationCheckError(
-                f"matrix m{number} has {rows} rows, but its indexes have shape {info.indexes.shape}"
-            )
-    for io in (*computation.inputs, *computation.outputs):
-        if not (0 < io.value < len(computation.submatrices) and 0 <= io.deriv < len(computation.submatrices)):
-            raise ComputationCheckError(f"input or output '{io.name}' is in a sub-matrix that does not exist: {io}")
+# ---- control ----
 
 
 def _check_control(computation: NnetComputation) -> None:
@@ -184,8 +164,18 @@ def _check_lifetimes(analysis: Analysis) -> None:
             done[matrix] = number
     matrix_of_access, command = analysis.matrix_of_access, analysis.accesses.command
     alloc, dealloc = analysis.alloc_command[matrix_of_access], analysis.dealloc_command[matrix_of_access]
-    for i in np.flatnonzero(alloc == -1)[:1]:
+    outside = computation.outside_by_matrix()
+    is_outside = np.isin(matrix_of_access, list(outside))
+    for i in np.flatnonzero((alloc == -1) & ~is_outside)[:1]:
         _fail(computation, command[i], f"m{matrix_of_access[i]} is never allocated")
+    read_only = [matrix for matrix, bound in outside.items() if not bound.writable]
+    for i in np.flatnonzero((analysis.accesses.kind != READ) & np.isin(matrix_of_access, read_only))[:1]:
+        matrix = matrix_of_access[i]
+        _fail(
+            computation,
+            command[i],
+            f"it changes m{matrix}, outside memory '{outside[matrix].name}', which is read only",
+        )
     for i in np.flatnonzero(command < alloc)[:1]:
         _fail(computation, command[i], f"m{matrix_of_access[i]} is allocated later, by c{alloc[i]}")
     for i in np.flatnonzero((dealloc != -1) & (command > dealloc))[:1]:
@@ -219,10 +209,11 @@ def _check_end_of_life(analysis: Analysis) -> None:
 
 
 def _check_defined(analysis: Analysis) -> None:
-    """The first that happens to a variable is that it is written, unless its matrix begins as zeros."""
+    """The first that happens to a variable is that it is written, unless its matrix begins as zeros or is outside."""
     computation = analysis.computation
     first = analysis.first_event
     zeroed = np.zeros(len(computation.matrices), dtype=bool)
+    zeroed[list(computation.outside_by_matrix())] = True
     for number, matrix in analysis.accesses.allocations:
         command = computation.commands[number]
         zeroed[matrix] = isinstance(command, cmd.AllocMatrix) and command.zeroed
@@ -264,10 +255,14 @@ def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source:
     if computation.submatrices[source] != computation.submatrices[dest]:
         return False
     if isinstance(command, cmd.Propagate):
-        return computation.kernels[command.kernel].propagate_in_place
+        promises = computation.kernels[command.kernel].inputs
+        here = [promise for promise, number in zip(promises, command.inputs, strict=True) if number == source]
+        return all(promise.propagate_in_place for promise in here)
     if isinstance(command, cmd.Backprop):
-        in_place = computation.kernels[command.kernel].backprop_in_place
-        return in_place and source == command.output_deriv and source not in (*command.inputs, command.output)
+        promises = computation.kernels[command.kernel].inputs
+        here = [promise for promise, number in zip(promises, command.input_derivs, strict=True) if number == dest]
+        is_derivative = source == command.output_deriv and source not in (*command.inputs, command.output)
+        return is_derivative and bool(here) and all(promise.backprop_in_place for promise in here)
     return False
 
 
@@ -291,7 +286,7 @@ def _check_rewrite(analysis: Analysis) -> None:
     computation = analysis.computation
     moves = (cmd.SwapMatrix, cmd.CompressMatrix, cmd.DecompressMatrix)
     is_move = np.array([isinstance(c, moves) for c in computation.commands])
-    kept = ~is_move[analysis.event_command]
+    kept = ~is_move[analysis.event_command] & (analysis.event_place < analysis.num_commands)  # one round of a loop
     variable, kind = analysis.event_variable[kept], analysis.event_kind[kept]
     command = analysis.event_command[kept]
     # Events are ordered by variable and command: a change right after a pure read is the first of its kind.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,19 +12,18 @@ from nnet3.computation.kernel import KernelInfo
 from nnet3.computation.printer import print_computation, summary
 
 if TYPE_CHECKING:
-    from nnet3.computation.commands import Command
+    from nnet3.computation.declarations import Command
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """The size of a matrix; number 0 of a computation is the empty one."""
 
     num_rows: int
     num_cols: int
+    dtype: str = ""  # "" is that in which the computation is run, else the name of a torch dtype such as "bfloat16"
 
 
-@dataclass(frozen=True)
-class SubMatrix:
+class SubMatrix(NamedTuple):
     """A block of a matrix: rows [row_offset, row_offset + num_rows), columns likewise."""
 
     matrix: int
@@ -39,7 +39,15 @@ class MatrixInfo:
 
     node: str
     is_deriv: bool
-    indexes: np.ndarray  # (rows, 3) int32: n, t, x
+    indexes: np.ndarray | None  # (rows, 3) int32: n, t, x; None if the rows are no samples
+
+
+class OutsideMatrix(NamedTuple):
+    """A matrix that lies in memory that is bound by name: never allocated, defined from the beginning."""
+
+    name: str
+    submatrix: int
+    writable: bool
 
 
 @dataclass(frozen=True)
@@ -55,19 +63,22 @@ class IoInfo:
 class NnetComputation:
     """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
 
+    Matrices, sub-matrices and tables are appended and never changed in place.
+
     Side tables, to which commands refer by position:
     `index_tables`: row numbers (rows,), -1 for none; `multi_tables`: (rows, 2) pairs of sub-matrix and row in
     it, (-1, -1) for none; `range_tables`: (rows, 2) pairs [first, end) of rows; `precomputed`: what kernels
-    asked to know of their rows (entry 0 is None).
+    asked to know of their rows, named arrays (entry 0 is None).
     """
 
     matrices: list[Matrix] = field(default_factory=lambda: [Matrix(0, 0)])
     submatrices: list[SubMatrix] = field(default_factory=lambda: [SubMatrix(0, 0, 0, 0, 0)])
     matrix_info: dict[int, MatrixInfo] = field(default_factory=dict)
+    outside: list[OutsideMatrix] = field(default_factory=list)
     index_tables: list[np.ndarray] = field(default_factory=list)
     multi_tables: list[np.ndarray] = field(default_factory=list)
     range_tables: list[np.ndarray] = field(default_factory=list)
-    precomputed: list[Any] = field(default_factory=lambda: [None])
+    precomputed: list[Mapping[str, np.ndarray] | None] = field(default_factory=lambda: [None])
     kernels: list[KernelInfo] = field(default_factory=list)
     inputs: list[IoInfo] = field(default_factory=list)
     outputs: list[IoInfo] = field(default_factory=list)
@@ -86,14 +97,30 @@ class NnetComputation:
         lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
         return replace(self, matrix_info=dict(self.matrix_info), **lists)
 
-    def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None) -> int:
+    # ---- declaring ----
+
+    def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None, dtype: str = "") -> int:
         """Declare a matrix; returns the sub-matrix that is all of it."""
-        self.matrices.append(Matrix(num_rows, num_cols))
+        self.matrices.append(Matrix(num_rows, num_cols, dtype))
         matrix = len(self.matrices) - 1
         if info is not None:
             self.matrix_info[matrix] = info
         self.submatrices.append(SubMatrix(matrix, 0, num_rows, 0, num_cols))
         return len(self.submatrices) - 1
+
+    def new_outside(
+        self,
+        name: str,
+        num_rows: int,
+        num_cols: int,
+        writable: bool,
+        info: MatrixInfo | None = None,
+        dtype: str = "",
+    ) -> int:
+        """Declare a matrix in memory that is bound under this name; returns the sub-matrix that is all of it."""
+        submatrix = self.new_matrix(num_rows, num_cols, info, dtype)
+        self.outside.append(OutsideMatrix(name, submatrix, writable))
+        return submatrix
 
     def new_submatrix(
         self,
@@ -121,6 +148,15 @@ class NnetComputation:
             known[block] = len(self.submatrices) - 1
         return known[block]
 
+    def add_submatrices(self, blocks: np.ndarray) -> int:
+        """Declare many blocks at once, (blocks, 5) with the columns of SubMatrix; returns the number of the first.
+
+        The others follow it. Equal blocks may stand in the list twice; `find_or_add` finds the first of them.
+        """
+        first = len(self.submatrices)
+        self.submatrices.extend(map(SubMatrix._make, blocks.tolist()))
+        return first
+
     def _known_submatrices(self) -> dict[SubMatrix, int]:
         """Position by sub-matrix, kept up to date lazily."""
         cache = self.__dict__.setdefault("_submatrix_cache", {})
@@ -130,7 +166,20 @@ class NnetComputation:
         self.__dict__["_submatrix_cached"] = len(self.submatrices)
         return cache
 
+    # ---- asking ----
+
     def is_whole_matrix(self, submatrix: int) -> bool:
         block = self.submatrices[submatrix]
         matrix = self.matrices[block.matrix]
         return (block.num_rows, block.num_cols) == (matrix.num_rows, matrix.num_cols)
+
+    def outside_by_matrix(self) -> dict[int, OutsideMatrix]:
+        """The matrices that lie outside, by number."""
+        return {self.submatrices[bound.submatrix].matrix: bound for bound in self.outside}
+
+    def has_samples(self, matrix: int) -> bool:
+        """Whether the rows of a matrix are samples. Those of a matrix without information are, unless it is outside."""
+        info = self.matrix_info.get(matrix)
+        if info is not None:
+            return info.indexes is not None
+        return all(self.submatrices[bound.submatrix].matrix != matrix for bound in self.outside)

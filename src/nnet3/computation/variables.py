@@ -6,6 +6,7 @@ get in each other's way exactly if they have a variable in common.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,10 +28,8 @@ def concatenate_ranges(starts: Integers, counts: Integers) -> Integers:
 
 def submatrix_table(computation: NnetComputation) -> Integers:
     """All sub-matrices as rows (matrix, first row, end row, first column, end column): (sub-matrices, 5)."""
-    table = np.array(
-        [(s.matrix, s.row_offset, s.num_rows, s.col_offset, s.num_cols) for s in computation.submatrices],
-        dtype=np.int64,
-    )
+    blocks = computation.submatrices
+    table = np.fromiter(chain.from_iterable(blocks), np.int64, 5 * len(blocks)).reshape(-1, 5)
     table[:, 2] += table[:, 1]
     table[:, 4] += table[:, 3]
     return table
@@ -45,7 +44,7 @@ class Variables:
 
     def __init__(self, computation: NnetComputation, used: Integers) -> None:
         table = submatrix_table(computation)
-        sizes = np.array([(m.num_rows, m.num_cols) for m in computation.matrices], dtype=np.int64)
+        sizes = np.array([m[:2] for m in computation.matrices], dtype=np.int64)
         row_cuts = _Cuts(table[used][:, [0, 1, 2]], sizes[:, 0])
         column_cuts = _Cuts(table[used][:, [0, 3, 4]], sizes[:, 1])
         num_row_blocks, self._num_column_blocks = row_cuts.num_blocks, column_cuts.num_blocks

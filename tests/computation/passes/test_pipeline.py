@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from call_count import count_calls
 from computation.programs import lines, loop, recurrence, run, training_step
 from computation.random_programs import programs
-from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes import pipeline
@@ -46,14 +45,11 @@ def test_hand_built_programs(make: type) -> None:
     computation = make()
     result = optimize(computation, check_between=True)
     run(result).check_equals(run(computation))
-    assert not any(isinstance(c, cmd.AllocMatrix) and c.zeroed for c in result.commands[1:])
     assert optimize(result) is result
 
 
 def test_the_order() -> None:
     assert [p.name for p in PIPELINE] == [
-        "consolidate_updates",
-        "first_add_to_copy",
         "share_copies",
         "remove_unneeded_zeroing",
         "move_sizing",
@@ -64,15 +60,12 @@ def test_the_order() -> None:
 def test_disabled() -> None:
     computation = recurrence(3)
     assert optimize(computation, disabled={p.name for p in PIPELINE}) is computation
-    result = optimize(computation, disabled=frozenset({"consolidate_updates"}))
-    assert len(run(result).update_rows["affine"]) == 2
-    assert len(run(optimize(computation)).update_rows["affine"]) == 1
 
 
 def test_unknown_name() -> None:
     with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
         optimize(training_step(), disabled=["move_sizes"])
-    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are consolidate_updates, first"):
+    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are share_copies, remove"):
         optimize(training_step(), disabled=["x"])
 
 
@@ -82,11 +75,9 @@ def test_dump() -> None:
     optimize(computation, disabled=["move_sizing"], dump=lambda name, c: seen.append((name, lines(c).count("m6 = m5"))))
     assert seen == [
         ("", 0),
-        ("consolidate_updates", 0),
-        ("first_add_to_copy", 1),
-        ("share_copies", 1),
-        ("remove_unneeded_zeroing", 1),
-        ("remove_noops", 1),
+        ("share_copies", 0),
+        ("remove_unneeded_zeroing", 0),
+        ("remove_noops", 0),
     ]
 
 

@@ -40,7 +40,7 @@ def test_one_part_that_is_seen_keeps_the_zeros() -> None:
 
 def test_reading_and_writing_at_once_sees_the_zeros() -> None:
     c = training_step()
-    c.commands.insert(10, cmd.Propagate(1, (4,), 4))  # in place
+    c.commands.insert(10, cmd.Propagate(1, "sigmoid", (4,), 4))  # in place
     assert 4 in _zeroed(remove_unneeded_zeroing(c))
 
 

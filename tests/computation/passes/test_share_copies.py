@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from computation.programs import lines, loop, node_matrix, run, training_step
+from computation.programs import lines, loop, node_matrix, run
 from computation.toy_kernels import KERNELS
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.commands import Command
 from nnet3.computation.computation import IoInfo, NnetComputation
-from nnet3.computation.passes.first_add_to_copy import first_add_to_copy
 from nnet3.computation.passes.share_copies import share_copies
 
 X, COPY, OUT = 1, 2, 3  # an input, a matrix that copies it, an output; all have four rows
@@ -94,11 +93,3 @@ def test_a_small_part_of_a_large_matrix_is_copied() -> None:
 def test_loops_are_left_alone() -> None:
     computation = loop()
     assert share_copies(computation) is computation
-
-
-def test_a_training_step_reads_originals() -> None:
-    before = first_add_to_copy(training_step())
-    after = share_copies(before)
-    check_computation(after)
-    run(after).check_equals(run(before))
-    assert len(after.commands) < len(before.commands)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes.consolidate_updates import consolidate_updates
-from nnet3.computation.passes.first_add_to_copy import first_add_to_copy
 from nnet3.computation.passes.move_sizing import move_sizing
 from nnet3.computation.passes.remove_noops import remove_noops
 from nnet3.computation.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
@@ -26,9 +24,7 @@ class Pass:
 
 
 PIPELINE = (
-    Pass("consolidate_updates", consolidate_updates),  # changes what natural gradient sees: part of the semantics
-    Pass("first_add_to_copy", first_add_to_copy),  # before the zeroing that it makes unneeded is removed
-    Pass("share_copies", share_copies),  # after additions have become copies
+    Pass("share_copies", share_copies),
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
     Pass("remove_noops", remove_noops),

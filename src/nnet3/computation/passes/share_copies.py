@@ -8,8 +8,7 @@ are written again.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,10 +26,7 @@ from nnet3.computation.commands import (
     SwapMatrix,
 )
 from nnet3.computation.computation import NnetComputation, SubMatrix
-
-_SUBMATRIX_FIELDS = frozenset(
-    {"matrix", "first", "second", "dest", "source", "inputs", "output", "output_deriv", "input_derivs"}
-)
+from nnet3.computation.declarations import substitute, substitute_in_table
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ def _share_once(computation: NnetComputation) -> NnetComputation:
 def _matrices_that_are_copies(computation: NnetComputation) -> list[_Copies]:
     """Matrices that are written by unscaled copies of another matrix only, completely, each row once."""
     writers: dict[int, list[int]] = defaultdict(list)
-    excluded = {0}
+    excluded = {0, *computation.outside_by_matrix()}
     for number, command in enumerate(computation.commands):
         if isinstance(command, ProvideOutput):
             excluded.add(computation.submatrices[command.source].matrix)
@@ -129,15 +125,12 @@ def _redirect(computation: NnetComputation, shared: dict[int, _Copies]) -> NnetC
     removed = {number for copies in shared.values() for number in copies.commands}
     target = [_target(result, number, shared) for number in range(len(computation.submatrices))]
     kept = [
-        _renumbered(command, target)
+        substitute(command, target)
         for number, command in enumerate(computation.commands)
         if number not in removed and not _sizes_shared_matrix(computation, command, shared)
     ]
     result.commands = kept
-    result.multi_tables = [
-        np.stack([np.where(table[:, 0] >= 0, np.array(target)[table[:, 0]], -1), table[:, 1]], axis=1).astype(np.int32)
-        for table in computation.multi_tables
-    ]
+    result.multi_tables = [substitute_in_table(table, np.array(target)) for table in computation.multi_tables]
     return result
 
 
@@ -157,15 +150,3 @@ def _sizes_shared_matrix(computation: NnetComputation, command: Command, shared:
     if not isinstance(command, AllocMatrix | DeallocMatrix):
         return False
     return computation.submatrices[command.matrix].matrix in shared
-
-
-def _renumbered(command: Command, target: list[int]) -> Command:
-    changes: dict[str, Any] = {}
-    for field in fields(command):
-        if field.name not in _SUBMATRIX_FIELDS:
-            continue
-        value = getattr(command, field.name)
-        new = tuple(target[s] for s in value) if isinstance(value, tuple) else target[value]
-        if new != value:
-            changes[field.name] = new
-    return replace(command, **changes) if changes else command

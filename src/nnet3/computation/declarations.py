@@ -1,0 +1,255 @@
+"""What commands declare of their fields, and all that follows from it.
+
+A field of a command is annotated with one of the names below, which say what it is: a sub-matrix that is read,
+written or updated, a side table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs:
+tuple[Reads, ...]` any number of them. Nothing else in the package names the fields of commands it does not know:
+accesses, substitution, existence checks, serialization, side effects and dead code come from here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from nnet3.computation.computation import NnetComputation
+
+
+class AccessKind(enum.IntEnum):
+    """What a command does to a sub-matrix; the numbers are bits, as analysis uses them in arrays."""
+
+    READ = 1
+    WRITE = 2  # every element gets a new value; the old ones do not matter
+    UPDATE = 3  # read and written in place, added to, or written in part
+
+
+class Access(NamedTuple):
+    submatrix: int
+    kind: AccessKind
+
+
+class Life(enum.Enum):
+    """What a command does to the life of a matrix."""
+
+    BEGINS = "begins"
+    ENDS = "ends"
+    MOVES = "moves"  # its contents leave their place as a whole: swap, compress
+
+
+@dataclass(frozen=True)
+class Operand:
+    """The number of a sub-matrix. 0, the empty one, is accessed by nobody and allowed only where `optional`."""
+
+    access: AccessKind | None
+    optional: bool = False
+    life: Life | None = None  # such an operand must be a whole matrix
+
+
+@dataclass(frozen=True)
+class Table:
+    """The number of a side table of the computation, in the list of this name; entries have so many `columns`."""
+
+    tables: str
+    columns: int  # 0: a plain list
+    access: AccessKind | None = None  # what happens to the sub-matrices that a multi table names
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The number of an entry of another list of the computation; memos are `num_memos` numbers from 0, -1 is none."""
+
+    to: str
+    access: AccessKind | None = None  # of a memo: who makes it and who uses it
+
+
+@dataclass(frozen=True)
+class Value:
+    """A plain value. A flag with `side_effect` makes its command one that must be kept."""
+
+    kind: type
+    side_effect: bool = False
+
+
+Declaration = Operand | Table | Reference | Value
+
+Reads = Annotated[int, Operand(AccessKind.READ)]
+Writes = Annotated[int, Operand(AccessKind.WRITE)]
+Updates = Annotated[int, Operand(AccessKind.UPDATE)]
+MaybeReads = Annotated[int, Operand(AccessKind.READ, optional=True)]
+MaybeWrites = Annotated[int, Operand(AccessKind.WRITE, optional=True)]
+MaybeUpdates = Annotated[int, Operand(AccessKind.UPDATE, optional=True)]
+Allocates = Annotated[int, Operand(None, life=Life.BEGINS)]
+Deallocates = Annotated[int, Operand(None, life=Life.ENDS)]
+Moves = Annotated[int, Operand(AccessKind.UPDATE, life=Life.MOVES)]
+
+IndexList = Annotated[int, Table("index_tables", 0)]
+RangeList = Annotated[int, Table("range_tables", 2)]
+ReadsRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.READ)]
+UpdatesRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.UPDATE)]
+
+KernelNumber = Annotated[int, Reference("kernels")]
+Precomputed = Annotated[int, Reference("precomputed")]
+MakesMemo = Annotated[int, Reference("memos", AccessKind.WRITE)]
+UsesMemo = Annotated[int, Reference("memos", AccessKind.READ)]
+
+Number = Annotated[int, Value(int)]
+Real = Annotated[float, Value(float)]
+Flag = Annotated[bool, Value(bool)]
+SideEffect = Annotated[bool, Value(bool, side_effect=True)]
+Text = Annotated[str, Value(str)]
+
+
+class FieldForm(NamedTuple):
+    name: str
+    declared: Declaration
+    several: bool  # a tuple of them
+
+
+class Form:
+    """The declarations of one class of commands, and functions made from them that are fast on many commands."""
+
+    def __init__(self, command: type[Command]) -> None:
+        hints = get_type_hints(command, include_extras=True)
+        fields = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+        self.fields = tuple(_field_form(command, name, hint) for name, hint in fields.items())
+        self.names = tuple(field.name for field in self.fields)
+        self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, Operand))
+        self.table_fields = tuple(f for f in self.fields if isinstance(f.declared, Table))
+        self.reference_fields = tuple(f for f in self.fields if isinstance(f.declared, Reference))
+        self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
+        self.operand_names = tuple(f.name for f in self.operand_fields)
+        self.fixed_operands = not any(f.several for f in self.operand_fields)
+        #: The sub-matrix numbers of a command, in the order of its fields; tuples are joined.
+        self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
+
+    def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
+        names = self.operand_names
+        if not names:
+            return lambda command: ()
+        get: Callable[[Any], Any] = attrgetter(*names)
+        if self.fixed_operands:
+            return get if len(names) > 1 else lambda command: (get(command),)
+        several = [f.several for f in self.operand_fields]
+
+        def joined(command: Any) -> tuple[int, ...]:
+            values = get(command) if len(names) > 1 else (get(command),)
+            return tuple(chain.from_iterable(v if s else (v,) for v, s in zip(values, several, strict=True)))
+
+        return joined
+
+    def values_of_operands(self, command: Command, numbers: Sequence[int]) -> Iterator[tuple[str, Any]]:
+        """The fields that hold operands and what they become with `numbers` in the place of `operands(command)`."""
+        if self.fixed_operands:
+            return zip(self.operand_names, numbers, strict=True)
+        values: list[tuple[str, Any]] = []
+        start = 0
+        for name, _, several in self.operand_fields:
+            end = start + (len(getattr(command, name)) if several else 1)
+            values.append((name, tuple(numbers[start:end]) if several else numbers[start]))
+            start = end
+        return iter(values)
+
+
+def _field_form(command: type, name: str, hint: Any) -> FieldForm:
+    several = get_origin(hint) is tuple
+    inner = get_args(hint)[0] if several else hint
+    for declared in getattr(inner, "__metadata__", ()):
+        if isinstance(declared, Declaration):
+            return FieldForm(name, declared, several)
+    raise TypeError(
+        f"field '{name}' of command {command.__name__} is not declared: annotate it with a name of "
+        "nnet3.computation.declarations such as Reads, Writes, IndexList, Real or Text"
+    )
+
+
+#: Every class of commands by its name.
+COMMAND_CLASSES: dict[str, type[Command]] = {}
+
+
+@dataclass(frozen=True)
+class Command:
+    """Base of all commands."""
+
+    form: ClassVar[Form]
+    #: Whether it does something beyond its accesses, whatever its fields say, so that it must be kept.
+    always_acts: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.form = Form(cls)
+        if not cls.__name__.startswith("_"):
+            COMMAND_CLASSES[cls.__name__] = cls
+
+    def problems(self, computation: NnetComputation) -> Iterator[str]:
+        """What is wrong with the sizes of the operands, all of which exist. A class must say this itself."""
+        yield f"class {type(self).__name__} has no shape rule: it must define problems()"
+
+    def text(self, computation: NnetComputation) -> str:
+        """The printed form; operands may be such as do not exist."""
+        return repr(self)
+
+    @property
+    def side_effects(self) -> bool:
+        """Whether it does something beyond its accesses and memos, so that it must be kept."""
+        return self.always_acts or any(getattr(self, flag) for flag in self.form.effect_flags)
+
+    def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
+        """What the command reads, writes and updates in place."""
+        found: list[Access] = []
+        for name, declared, several in self.form.operand_fields:
+            assert isinstance(declared, Operand)
+            if declared.access is not None:
+                value = getattr(self, name)
+                found += [Access(s, declared.access) for s in (value if several else (value,)) if s != 0]
+        for name, declared, _ in self.form.table_fields:
+            assert isinstance(declared, Table)
+            if declared.access is not None:
+                found += [Access(s, declared.access) for s in submatrices_of(computation, getattr(self, name)).tolist()]
+        return tuple(found)
+
+
+def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
+    """The sub-matrices that a multi table names, ascending, each once."""
+    numbers = np.unique(computation.multi_tables[multi_table][:, 0])
+    return numbers[numbers >= 0]
+
+
+def with_operands(command: Command, numbers: Sequence[int]) -> Command:
+    """The command with other sub-matrices: `numbers` in the order of `command.form.operands(command)`."""
+    changed = object.__new__(type(command))
+    values = changed.__dict__
+    values.update(command.__dict__)
+    values.update(command.form.values_of_operands(command, numbers))
+    return changed
+
+
+def with_values(command: Command, **values: Any) -> Command:
+    """As `dataclasses.replace`, several times faster, for fields that exist."""
+    changed = object.__new__(type(command))
+    changed.__dict__.update(command.__dict__)
+    changed.__dict__.update(values)
+    return changed
+
+
+def substitute(command: Command, target: Sequence[int]) -> Command:
+    """The command with sub-matrix `target[s]` for each s; the same object if that changes nothing.
+
+    Sub-matrices in side tables are not looked at: see `substitute_in_table`.
+    """
+    old = command.form.operands(command)
+    new = tuple([target[number] for number in old])
+    return command if new == old else with_operands(command, new)
+
+
+def substitute_in_table(table: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """A multi table with sub-matrix target[s] for each s; the same object if that changes nothing."""
+    numbers = np.where(table[:, 0] >= 0, target[table[:, 0]], -1)
+    if (numbers == table[:, 0]).all():
+        return table
+    return np.stack([numbers, table[:, 1]], axis=1).astype(table.dtype)

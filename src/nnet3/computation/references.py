@@ -1,0 +1,117 @@
+"""Whether everything exists that commands and tables refer to, as their fields are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnet3.computation.declarations import Command, Declaration, Operand, Reference, Table
+from nnet3.computation.formatting import format_submatrix
+from nnet3.computation.variables import submatrix_table
+
+if TYPE_CHECKING:
+    from nnet3.computation.computation import NnetComputation
+
+
+def out_of_range(computation: NnetComputation, declared: Declaration, numbers: np.ndarray) -> str | None:
+    """`is 7, expected 0 to 3`: what is wrong with the first of many values of a field that does not exist."""
+    if isinstance(declared, Operand):
+        first, end, what = (0 if declared.optional else 1), len(computation.submatrices), "sub-matrix "
+    elif isinstance(declared, Table):
+        first, end, what = 0, len(getattr(computation, declared.tables)), ""
+    elif isinstance(declared, Reference) and declared.to == "memos":
+        first, end, what = -1, computation.num_memos, ""
+    elif isinstance(declared, Reference):
+        first, end, what = 0, len(getattr(computation, declared.to)), ""
+    else:
+        return None
+    wrong = numbers[(numbers < first) | (numbers >= end)]
+    return f"is {what}{wrong[0]}, expected {first} to {end - 1}" if len(wrong) else None
+
+
+def reference_problems(computation: NnetComputation, command: Command) -> Iterator[str]:
+    """What a command refers to that is not there, or not of the declared form."""
+    for name, declared, several in command.form.fields:
+        value = getattr(command, name)
+        names = [f"{name}[{i}]" for i in range(len(value))] if several else [name]
+        for role, one in zip(names, value if several else (value,), strict=True):
+            problem = None if isinstance(one, str) else out_of_range(computation, declared, np.array([one]))
+            if problem is not None:
+                yield f"its {role} {problem}"
+            if isinstance(declared, Operand) and declared.life is not None:
+                yield from _whole_matrix(computation, role, one)
+            if isinstance(declared, Table):
+                yield from _table(computation, role, declared, one)
+
+
+def _whole_matrix(computation: NnetComputation, role: str, number: int) -> Iterator[str]:
+    """An operand whose life the command changes."""
+    if not computation.is_whole_matrix(number):
+        yield f"its {role} must be a whole matrix, got {format_submatrix(computation, number)}"
+    bound = computation.outside_by_matrix().get(computation.submatrices[number].matrix)
+    if bound is not None:
+        yield f"its {role} lies in outside memory '{bound.name}', which is there before and after a computation"
+
+
+def _table(computation: NnetComputation, role: str, declared: Table, number: int) -> Iterator[str]:
+    table = getattr(computation, declared.tables)[number]
+    if table.ndim != (2 if declared.columns else 1) or (declared.columns and table.shape[1] != declared.columns):
+        wanted = f"(rows, {declared.columns})" if declared.columns else "(rows,)"
+        yield f"its {role}, table {number}, has shape {table.shape}, expected {wanted}"
+    if table.dtype.kind not in "iu":
+        yield f"its {role}, table {number}, must hold integers, got {table.dtype}"
+
+
+def table_problems(computation: NnetComputation) -> Iterator[str]:
+    """What is wrong with the matrices, sub-matrices, inputs and outputs and outside matrices of a computation.
+
+    As everywhere, the first problem counts: what follows relies on it.
+    """
+    for number, size in enumerate(computation.matrices[1:], start=1):
+        if size.num_rows <= 0 or size.num_cols <= 0:
+            yield f"matrix m{number} is {size.num_rows} x {size.num_cols}: it has no elements"
+    yield from _submatrix_problems(computation)
+    for number, info in computation.matrix_info.items():
+        if not 0 < number < len(computation.matrices):
+            yield f"there is information about matrix {number}, which does not exist"
+        rows = computation.matrices[number].num_rows
+        if info.indexes is not None and info.indexes.shape != (rows, 3):
+            yield f"matrix m{number} has {rows} rows, but its indexes have shape {info.indexes.shape}"
+    count = len(computation.submatrices)
+    for io in (*computation.inputs, *computation.outputs):
+        if not (0 < io.value < count and 0 <= io.deriv < count):
+            yield f"input or output '{io.name}' is in a sub-matrix that does not exist: {io}"
+    yield from _outside_problems(computation)
+
+
+def _submatrix_problems(computation: NnetComputation) -> Iterator[str]:
+    blocks = submatrix_table(computation)[1:]
+    matrix, row, row_end, column, column_end = blocks.T
+    for i in np.flatnonzero((matrix <= 0) | (matrix >= len(computation.matrices)))[:1]:
+        yield f"sub-matrix {i + 1} is in matrix {matrix[i]}, which does not exist"
+    sizes = np.array([m[:2] for m in computation.matrices], dtype=np.int64)[matrix]
+    inside = (row >= 0) & (row < row_end) & (row_end <= sizes[:, 0])
+    inside &= (column >= 0) & (column < column_end) & (column_end <= sizes[:, 1])
+    for i in np.flatnonzero(~inside)[:1]:
+        block, size = format_submatrix(computation, i + 1), computation.matrices[matrix[i]]
+        yield f"sub-matrix {i + 1}, {block}, is not inside its matrix of {size.num_rows} x {size.num_cols}"
+
+
+def _outside_problems(computation: NnetComputation) -> Iterator[str]:
+    names: set[str] = set()
+    matrices: set[int] = set()
+    for bound in computation.outside:
+        if not 0 < bound.submatrix < len(computation.submatrices):
+            yield f"outside memory '{bound.name}' is sub-matrix {bound.submatrix}, which does not exist"
+        matrix = computation.submatrices[bound.submatrix].matrix
+        if not computation.is_whole_matrix(bound.submatrix):
+            block = format_submatrix(computation, bound.submatrix)
+            yield f"outside memory '{bound.name}' must be a whole matrix, got {block}"
+        if bound.name in names:
+            yield f"two matrices lie in outside memory '{bound.name}'"
+        if matrix in matrices:
+            yield f"matrix m{matrix} lies in two places, one of which is outside memory '{bound.name}'"
+        names.add(bound.name)
+        matrices.add(matrix)
