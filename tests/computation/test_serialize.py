@@ -99,7 +99,7 @@ DAMAGE = {
     "sub-matrices elsewhere": ("submatrices", np.full((11, 5), 7), "damaged .sub-matrix 1"),
     "no sub-matrices": ("submatrices", np.zeros((1, 5), int), "expected 1 to 0"),
     "float sub-matrices": ("submatrices", np.zeros((11, 5)), "expected integers"),
-    "huge matrices": ("matrices", np.full((11, 2), -5), "it has no elements"),
+    "matrices of no size": ("matrices", np.append([[0, 0]], np.full((10, 2), -5), axis=0), "it has no elements"),
     "kernels": ("kernels", [{"name": "x"}], "a kernel with the fields"),
     "no kernels": ("kernels", [], "kernel is 0, expected 0 to -1"),
     "io": ("inputs", [["input", "1", 0]], "expected int, got '1'"),

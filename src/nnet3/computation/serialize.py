@@ -141,6 +141,8 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
         num_memos=_typed(header["num_memos"], int),
         need_model_derivative=_typed(header["need_model_derivative"], bool),
     )
+    if computation.precomputed[:1] != [None] or computation.matrices[:1] != [Matrix(0, 0)]:
+        raise ValueError("its entries 0 are not empty")
     computation.commands = _CommandReader(header, arrays, computation).commands()
     return computation
 
