@@ -1,9 +1,8 @@
-"""Phases: sets of items such that everything an item needs is in an earlier phase.
+"""Levels of items that need each other: how long the longest chain of needs below each one is.
 
-An item is whatever is computed as one: a cindex, that is one row of the output of one node. Phases follow
-the epochs of the nodes; inside an epoch, the phase is how long the longest chain of needs within the epoch is.
-A feedforward layer is one phase. A recurrence has a phase for each round of its nodes: with a delay of 3
-frames, three time steps of all sequences share one.
+An item is whatever is computed as one: a cindex, that is one row of the output of one node. Everything that an item
+needs has a lower level, so items of one level can be computed together. A recurrence has a level for each round of its
+nodes: with a delay of 3 frames, three time steps of all sequences share one.
 """
 
 from __future__ import annotations
@@ -27,29 +26,19 @@ class CycleError(RequestError):
         super().__init__(f"a computation cannot be ordered: item {' needs '.join([*shown, str(items[0])])}")
 
 
-def phases(dependency_indptr: Integers, dependency_ids: Integers, epoch_of_item: Integers) -> npt.NDArray[np.int32]:
-    """The phase of each item, int32 (num_items,): 0, 1, 2... with none left out.
+def exact_levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:
+    """The level of each item, int32 (num_items,): the length of the longest chain of needs below it.
 
-    Item i needs `dependency_ids[dependency_indptr[i] : dependency_indptr[i + 1]]`, all of them in epochs not
-    later than its own. The items of all epochs are followed at once in waves; each wave costs a fixed number of array
-    operations over its own items and arcs only, so the work is O(items + dependencies) and the number of calls
-    depends on the number of waves (the longest chain within an epoch), not on the number of items.
+    Item `needing[i]` needs item `needed[i]`. Items are followed in waves; each wave costs a fixed number of array
+    operations over its own items and arcs only, so the work is O(items + needs) and the number of calls depends on the
+    number of waves (the longest chain), not on the number of items.
 
     Raises CycleError if items need each other in a circle.
     """
-    num_items = len(epoch_of_item)
-    needing = np.repeat(np.arange(num_items), np.diff(dependency_indptr))
-    assert (epoch_of_item[dependency_ids] <= epoch_of_item[needing]).all(), "an item needs one of a later epoch"
-    within = epoch_of_item[dependency_ids] == epoch_of_item[needing]
-    needing, needed = needing[within], dependency_ids[within]
     level = _levels(num_items, needing, needed)
     if num_items and level.min() < 0:
         raise CycleError(_find_cycle(level, needing, needed))
-    # In an epoch of items the levels 0, 1... up to its last one all occur, so that each of them is a phase.
-    num_phases = np.zeros(int(epoch_of_item.max(initial=-1)) + 1, dtype=np.int32)
-    np.maximum.at(num_phases, epoch_of_item, level + 1)
-    first_phase = np.cumsum(num_phases, dtype=np.int32) - num_phases
-    return first_phase[epoch_of_item] + level
+    return level
 
 
 def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:

@@ -1,0 +1,73 @@
+"""The rows that a step of a kernel with an indexed operand reads, in the order in which the kernel wants them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.index import NO_TIME, IndexTable, N, T, find_rows
+from nnet3.lowering.graph import ComputationGraph
+from nnet3.lowering.source import GraphSource
+
+NO_ITEM = -1
+
+
+class Arranged(NamedTuple):
+    """Cindexes of the operand's rows and of the step's own rows; NO_ITEM for padding."""
+
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
+class NotInBlocks(Exception):
+    """A kernel does not keep the members of a class together; they must be told apart."""
+
+
+def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items: np.ndarray) -> Arranged:
+    """What the step of these cindexes of a kernel node reads, and its own rows, as `GraphSource.arrange` orders them.
+
+    The kernel is asked with two members of each class (one if there is one), and must keep those of one index side by
+    side; then any number of members can stand in the place of the two. Raises NotInBlocks if it does not.
+    """
+    used = graph.slots[node][items - graph.first[node]]
+    used = np.unique(used[used >= 0])
+    tables = graph.indexes[used], graph.indexes[items]
+    two = graph.multiplicity > 1
+    if two:
+        tables = _doubled(graph, tables[0]), _doubled(graph, tables[1])
+    inputs, outputs = source.arrange(node, *tables)
+    if inputs is tables[0] and outputs is tables[1]:
+        return Arranged(used, items)
+    if two:
+        return Arranged(_follow(used, tables[0], inputs, graph), _follow(items, tables[1], outputs, graph))
+    return Arranged(_followed(used, tables[0], inputs), _followed(items, tables[1], outputs))
+
+
+def _doubled(graph: ComputationGraph, table: IndexTable) -> IndexTable:
+    """The first two members of each row's class."""
+    rows = np.repeat(table, 2, axis=0)
+    representative = np.searchsorted(graph.members[:, 0], table[:, N])
+    rows[:, N] = graph.members[representative, :2].reshape(-1)
+    return rows
+
+
+def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable, graph: ComputationGraph) -> np.ndarray:
+    first, second = ordered[0::2], ordered[1::2]
+    if len(ordered) % 2 or (first[:, T] != second[:, T]).any():
+        raise NotInBlocks
+    place = find_rows(table, ordered)
+    real = place[0::2] >= 0
+    if (place[1::2][real] != place[0::2][real] + 1).any() or (place[0::2][real] % 2).any():
+        raise NotInBlocks
+    return np.where(real, items[place[0::2] // 2], NO_ITEM).astype(np.int32)
+
+
+def _followed(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
+    """The items in the order of `ordered`, whose rows are those of `table` and padding."""
+    rows = find_rows(table, ordered)
+    return np.where(rows >= 0, items[rows], NO_ITEM).astype(np.int32)
+
+
+def is_padding(table: IndexTable) -> np.ndarray:
+    return np.asarray(table[:, T] == NO_TIME)

@@ -1,0 +1,204 @@
+"""Gathering rows that follow no simple pattern: by tables of row numbers, members of each class included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nnet3.computation.commands import (
+    AddRowRanges,
+    AddRows,
+    AddRowsMulti,
+    AddToRowsMulti,
+    AllocMatrix,
+    Command,
+    CopyRows,
+    CopyRowsMulti,
+    DeallocMatrix,
+    MatrixAdd,
+    MatrixCopy,
+    SetConst,
+)
+from nnet3.computation.computation import NnetComputation
+from nnet3.lowering.locations import LocationList, as_block, pack_locations, runs_of, split_locations
+from nnet3.lowering.patterns import GatheredNode, SlotPattern
+from nnet3.lowering.places import Storage
+from nnet3.lowering.source import GatherPart
+
+
+class IrregularGather:
+    """Writes the commands of single parts and steps of a gathered node."""
+
+    def __init__(self, computation: NnetComputation, gathered: GatheredNode) -> None:
+        self.computation, self.gathered = computation, gathered
+
+    def forward(
+        self,
+        part: GatherPart,
+        column: int,
+        slots: list[SlotPattern],
+        target: int,
+        values: Storage,
+        first: int,
+        count: int,
+    ) -> Iterator[Command]:
+        """Fill the part's columns (sub-matrix `target`) of rows [first, first + count)."""
+        lists = self._locations(slots, values, first, count)
+        scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
+        filled = part.constant != 0.0 or not lists
+        if filled:
+            yield SetConst(target, part.constant)
+        packed = pack_locations(lists) if len(set(scales.values())) == 1 else None
+        if packed is None:
+            for each in lists:
+                yield self._gather(target, each, scales[each.node], values, add=filled)
+                filled = True
+        else:
+            scale = next(iter(scales.values()))
+            for nodes, rows in packed:
+                yield self._gather_multi(target, nodes, rows, scale, values, add=filled)
+                filled = True
+        if part.default != 0.0:
+            yield from self._set_default(part, slots, target, values, first, count)
+
+    def backward(
+        self,
+        part: GatherPart,
+        slots: list[SlotPattern],
+        origin: int,
+        derivs: Storage,
+        first: int,
+        count: int,
+        needed: np.ndarray,
+    ) -> Iterator[Command]:
+        """Add the derivative of these rows, the sub-matrix `origin`, to the derivatives of their sources."""
+        lists = [each for each in self._locations(slots, derivs, first, count) if needed[each.node]]
+        scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
+        packed = pack_locations(lists) if len(set(scales.values())) == 1 else None
+        if packed is not None and all(_unique_pairs(nodes, rows) for nodes, rows in packed):
+            scale = next(iter(scales.values()))
+            for nodes, rows in packed:
+                yield AddToRowsMulti(origin, self._multi_table(derivs, nodes, rows), scale)
+            return
+        for each in lists:
+            yield from self._scatter(origin, each, scales[each.node], derivs)
+
+    def _locations(self, slots: list[SlotPattern], storage: Storage, first: int, count: int) -> list[LocationList]:
+        """Rows in the matrices of the sources' roots, for each row of the step and each of its members."""
+        if not slots:
+            return []
+        m = storage.schedule.multiplicity(self.gathered.number)
+        nodes = np.empty((count * m, len(slots)), np.int64)
+        rows = np.empty((count * m, len(slots)), np.int64)
+        for number, slot in enumerate(slots):
+            source, row = slot.source_node[first : first + count], slot.source_row[first : first + count]
+            nodes[:, number] = np.repeat(np.where(row >= 0, source, -1), m)
+            rows[:, number] = -1
+            for each in np.unique(source[row >= 0]).tolist():
+                here = np.repeat(source == each, m)
+                rows[here, number] = storage.rows(each, np.where(source == each, row, -1))[here]
+        return split_locations(nodes, rows)
+
+    def _set_default(
+        self, part: GatherPart, slots: list[SlotPattern], target: int, values: Storage, first: int, count: int
+    ) -> Iterator[Command]:
+        """Rows that take nothing have a value of their own."""
+        unused = np.ones(count, bool)
+        for slot in slots:
+            unused &= slot.source_row[first : first + count] < 0
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], unused.astype(np.int8), [0]])))
+        m = values.schedule.multiplicity(self.gathered.number)
+        for begin, end in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
+            rows = self.computation.new_submatrix(target, begin * m, (end - begin) * m)
+            yield SetConst(rows, part.default + part.constant)
+
+    # ---- forward ----
+
+    def _gather(self, target: int, each: LocationList, scale: float, values: Storage, *, add: bool) -> Command:
+        """Copy (rows that take nothing become zero) or add the rows of one source."""
+        computation, source = self.computation, values.columns(each.node)
+        block = as_block(each.rows)
+        if block is not None and (add or block.count == len(each.rows)):
+            dest = computation.new_submatrix(target, block.dest, block.count)
+            rows = computation.new_submatrix(source, block.source, block.count)
+            return MatrixAdd(dest, rows, scale) if add else MatrixCopy(dest, rows, scale)
+        taken = each.rows[each.valid]
+        low, high = int(taken.min()), int(taken.max())
+        rows = computation.new_submatrix(source, low, high - low + 1)
+        table = self._index_table(np.where(each.valid, each.rows - low, -1))
+        return AddRows(target, rows, table, scale) if add else CopyRows(target, rows, table, scale)
+
+    def _gather_multi(
+        self, target: int, nodes: np.ndarray, rows: np.ndarray, scale: float, values: Storage, *, add: bool
+    ) -> Command:
+        sources = np.unique(nodes[nodes >= 0])
+        if len(sources) == 1:
+            return self._gather(target, LocationList(int(sources[0]), rows), scale, values, add=add)
+        table = self._multi_table(values, nodes, rows)
+        return AddRowsMulti(target, table, scale) if add else CopyRowsMulti(target, table, scale)
+
+    # ---- backward ----
+
+    def _scatter(self, origin: int, each: LocationList, scale: float, derivs: Storage) -> Iterator[Command]:
+        """Add rows of `origin` to the rows of one node's derivative that they came from."""
+        computation, deriv = self.computation, derivs.columns(each.node)
+        block = as_block(each.rows)
+        if block is not None:
+            rows = computation.new_submatrix(origin, block.dest, block.count)
+            yield MatrixAdd(computation.new_submatrix(deriv, block.source, block.count), rows, scale)
+            return
+        taken = each.rows[each.valid]
+        low, high = int(taken.min()), int(taken.max())
+        dest = computation.new_submatrix(deriv, low, high - low + 1)
+        if len(np.unique(taken)) == len(taken):
+            inverse = np.full(high - low + 1, -1, np.int32)
+            inverse[taken - low] = np.flatnonzero(each.valid)
+            yield AddRows(dest, origin, self._index_table(inverse), scale)
+            return
+        ranges = runs_of(each.rows)
+        if ranges is None:
+            yield from self._scatter_sorted(origin, each, dest, scale)
+        else:
+            yield AddRowRanges(dest, origin, self._range_table(ranges), scale)
+
+    def _scatter_sorted(self, origin: int, each: LocationList, dest: int, scale: float) -> Iterator[Command]:
+        """Rows that go to the same place do not stand together: bring them together in a matrix of their own first."""
+        computation = self.computation
+        valid = np.flatnonzero(each.valid)
+        order = valid[np.argsort(each.rows[valid], kind="stable")]
+        ranges = runs_of(each.rows[order])
+        assert ranges is not None, "sorted rows stand together"
+        gathered = computation.new_matrix(len(order), computation.submatrices[origin].num_cols)
+        yield AllocMatrix(gathered, zeroed=False)
+        yield CopyRows(gathered, origin, self._index_table(order))
+        yield AddRowRanges(dest, gathered, self._range_table(ranges), scale)
+        yield DeallocMatrix(gathered)
+
+    # ---- side tables ----
+
+    def _index_table(self, rows: np.ndarray) -> int:
+        self.computation.index_tables.append(rows.astype(np.int32))
+        return len(self.computation.index_tables) - 1
+
+    def _range_table(self, ranges: np.ndarray) -> int:
+        self.computation.range_tables.append(ranges)
+        return len(self.computation.range_tables) - 1
+
+    def _multi_table(self, storage: Storage, nodes: np.ndarray, rows: np.ndarray) -> int:
+        """A table of (sub-matrix, row), each sub-matrix being just the rows of a node that are named."""
+        table = np.full((len(rows), 2), -1, np.int32)
+        for node in np.unique(nodes[nodes >= 0]).tolist():
+            here = nodes == node
+            low, high = int(rows[here].min()), int(rows[here].max())
+            table[here, 0] = self.computation.new_submatrix(storage.columns(node), low, high - low + 1)
+            table[here, 1] = rows[here] - low
+        self.computation.multi_tables.append(table)
+        return len(self.computation.multi_tables) - 1
+
+
+def _unique_pairs(nodes: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether no (node, row) is named twice."""
+    valid = nodes >= 0
+    keys = nodes[valid].astype(np.int64) << 32 | rows[valid]
+    return len(np.unique(keys)) == len(keys)

@@ -1,0 +1,83 @@
+"""Levels: inside a recurrent epoch, the length of the longest chain of needs below each item.
+
+Levels of a recurrence grow with time by a fixed amount a period. So they are followed for a few periods only, then
+continued by arithmetic, and the result is checked: on items that do not need themselves, levels are the one solution of
+level = 1 + max(levels needed), so whatever satisfies it is right. What is not regular is followed to its end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.schedule import exact_levels
+
+Levels = npt.NDArray[np.int64]
+
+_FIRST_ROUNDS, _LAST_ROUNDS = 32, 256
+_CHECKS = 12
+_MAX_PERIOD = 48  # rows of one place after which the pattern of levels repeats
+
+
+def levels_of(needs: np.ndarray, places: list[np.ndarray]) -> Levels:
+    """The level of each item, (items,).
+
+    `needs` (items, slots) are the items that each one needs, `items` (one past the last) where there is none. `places`
+    are groups of items, each in the order of time, along which levels may be regular. Raises CycleError.
+    """
+    num_items = len(needs)
+    level = np.zeros(num_items + 1, dtype=np.int64)
+    level[-1] = -1
+    columns = np.ascontiguousarray(needs.T)
+    rounds, done = _FIRST_ROUNDS, 0
+    while rounds <= _LAST_ROUNDS:
+        if _iterate(level, columns, rounds - done):
+            return level[:-1]
+        guess = level.copy()
+        for items in places:
+            guess[items] = _continued(level[items], rounds)
+        if _iterate(guess, columns, _CHECKS):
+            return guess[:-1]
+        done, rounds = rounds, 2 * rounds
+    user, slot = np.nonzero(needs < num_items)
+    return exact_levels(num_items, user, needs[user, slot]).astype(np.int64)
+
+
+def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
+    """level = 1 + max(levels needed), again and again; whether it came to rest."""
+    for _ in range(rounds):
+        highest = level[columns[0]]
+        for column in columns[1:]:
+            np.maximum(highest, level[column], out=highest)
+        highest += 1
+        if np.array_equal(highest, level[:-1]):
+            return True
+        level[:-1] = highest
+    return False
+
+
+def _continued(level: Levels, rounds: int) -> Levels:
+    """Levels below `rounds` are right; the others continue their pattern, forward or backward in time."""
+    settled = level < rounds
+    count = int(settled.sum())
+    if count == len(level) or count < 3:
+        return level
+    if settled[:count].all():
+        return _extended(level, count)
+    if settled[-count:].all():
+        return _extended(level[::-1], count)[::-1]
+    return level
+
+
+def _extended(level: Levels, count: int) -> Levels:
+    """The first `count` levels continued: after each period the same again, higher by a constant."""
+    known = level[:count]
+    for period in range(1, min(count // 3, _MAX_PERIOD) + 1):
+        rise = known[count - 2 * period :] - known[count - 3 * period : count - period]
+        if (rise == rise[0]).all():
+            beyond = np.arange(len(level) - count)
+            times, place = np.divmod(beyond, period)
+            result = level.copy()
+            result[count:] = known[count - period + place] + rise[0] * (times + 1)
+            return result
+    return level

@@ -1,0 +1,134 @@
+"""Where the rows of gathered nodes come from, slot by slot; what is regular is told by a few numbers a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.source import GatherPart, NodeKind
+
+_NONE = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, eq=False)
+class SlotPattern:
+    """One slot of a gathered node. Rows are rows of the node's matrix, `source_row` rows of the source's matrix.
+
+    Over rows: `source_node`, `source_row` (-1: none). Over the node's steps: how many rows use the slot, and where that
+    is `regular` the first of them, which source it takes and the first row there; the others follow one by one.
+    """
+
+    source_node: np.ndarray
+    source_row: np.ndarray
+    count: np.ndarray
+    first: np.ndarray
+    source: np.ndarray
+    source_first: np.ndarray
+    regular: np.ndarray
+
+    @cached_property
+    def used(self) -> np.ndarray:
+        return self.source_row >= 0
+
+    @cached_property
+    def sources(self) -> list[int]:
+        """The nodes it takes rows of."""
+        nodes = np.unique(self.source_node[self.used])
+        return [int(node) for node in nodes]
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredNode:
+    """The slots of a gathered node by part, and its steps: `step_first`, `step_count` (steps,)."""
+
+    number: int
+    parts: tuple[tuple[GatherPart, int, list[SlotPattern]], ...]  # the part, its first column, its slots in use
+    step_first: np.ndarray
+    step_count: np.ndarray
+
+    @property
+    def slots(self) -> list[SlotPattern]:
+        return [slot for _, _, slots in self.parts for slot in slots]
+
+
+def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
+    """All gathered nodes that have rows, by number."""
+    graph = schedule.graph
+    result: dict[int, GatheredNode] = {}
+    node_of_item = np.append(graph.node, -1)
+    row_of_item = np.append(schedule.row_of_item, -1)
+    for number, node in enumerate(schedule.nodes):
+        if node.kind is not NodeKind.GATHERED or schedule.num_rows(number) == 0:
+            continue
+        steps = [schedule.steps[position] for position in schedule.steps_of_node[number]]
+        first = np.array([step.first for step in steps], np.int64)
+        count = np.array([step.count for step in steps], np.int64)
+        items = schedule.slots_of_rows(number)
+        parts, column = [], 0
+        for part in node.parts:
+            slots = []
+            for slot in range(part.first_slot, part.first_slot + part.num_slots):
+                used = items[:, slot]
+                pattern = _pattern(node_of_item[used], row_of_item[used], first, count)
+                if pattern is not None:
+                    slots.append(pattern)
+            parts.append((part, column, slots))
+            column += part.num_cols
+        result[number] = GatheredNode(number, tuple(parts), first, count)
+    return result
+
+
+def _pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: np.ndarray) -> SlotPattern | None:
+    """None if no row uses the slot."""
+    own = np.arange(len(rows))
+    if len(first) == 1 and rows[0] >= 0:
+        start = int(rows[0])
+        if rows[-1] - start == len(rows) - 1 and (rows == own + start).all() and (nodes == nodes[0]).all():
+            return SlotPattern(nodes, rows, count, first, nodes[:1], np.array([start]), np.ones(1, bool))
+    used = rows >= 0
+    if not used.any():
+        return None
+    if len(first) == 0:
+        return None
+    shift = rows - own
+    used_count = np.add.reduceat(used, first, dtype=np.int64)
+    lowest = np.minimum.reduceat(np.where(used, own, _NONE), first)
+    highest = np.maximum.reduceat(np.where(used, own, -1), first)
+    least_shift = np.minimum.reduceat(np.where(used, shift, _NONE), first)
+    most_shift = np.maximum.reduceat(np.where(used, shift, -_NONE), first)
+    least_node = np.minimum.reduceat(np.where(used, nodes, _NONE), first)
+    most_node = np.maximum.reduceat(np.where(used, nodes, -1), first)
+    regular = (highest - lowest + 1 == used_count) & (least_shift == most_shift) & (least_node == most_node)
+    regular |= used_count == 0
+    some = used_count > 0
+    return SlotPattern(
+        nodes,
+        rows,
+        used_count,
+        np.where(some, lowest, 0),
+        np.where(some, least_node, -1),
+        np.where(some, lowest + least_shift, 0),
+        regular,
+    )
+
+
+def identity_shift(gathered: GatheredNode) -> tuple[int, int] | None:
+    """The one source and the shift of rows, if the node is nothing but rows of another one, in order and unscaled."""
+    if len(gathered.parts) != 1:
+        return None
+    part, _, slots = gathered.parts[0]
+    if len(slots) != 1 or part.constant != 0.0:
+        return None
+    slot = slots[0]
+    source = int(slot.source[0])
+    if part.scale_of_source.get(source, 1.0) != 1.0:
+        return None
+    if not (slot.regular & (slot.count == gathered.step_count) & (slot.source == source)).all():
+        return None
+    shifts = slot.source_first - slot.first
+    if (shifts != shifts[0]).any():
+        return None
+    return source, int(shifts[0])

@@ -1,0 +1,123 @@
+"""Where values and derivatives lie: which matrix, which rows, which columns.
+
+A node has a matrix of its own unless it is a view, or a gathered node that is nothing but rows of another one in order.
+In a recurrent epoch, rows that nobody needs once the next step of their node begins share their place with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nnet3.computation.computation import MatrixInfo, NnetComputation
+from nnet3.lowering.patterns import GatheredNode
+from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.source import NodeKind
+
+
+@dataclass(frozen=True)
+class Place:
+    """Row r of a node is row r + row_shift of the node `root`, from column `col_offset` on."""
+
+    root: int
+    row_shift: int = 0
+    col_offset: int = 0
+
+
+def find_places(schedule: Schedule, aliases: dict[int, tuple[int, int]]) -> list[Place]:
+    """The place of each node; `aliases`: gathered nodes that are rows of another node, with the shift of rows."""
+    places: dict[int, Place] = {}
+
+    def place(node: int) -> Place:
+        if node not in places:
+            places[node] = Place(node)  # stands if nodes see nothing but each other
+            places[node] = found(node)
+        return places[node]
+
+    def found(node: int) -> Place:
+        if schedule.nodes[node].kind is NodeKind.VIEW:
+            seen = place(schedule.nodes[node].operands[0].node)
+            return Place(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
+        if node in aliases:
+            source, shift = aliases[node]
+            seen = place(source)
+            return Place(seen.root, seen.row_shift + shift, seen.col_offset)
+        return Place(node)
+
+    return [place(node) for node in range(len(schedule.nodes))]
+
+
+@dataclass(eq=False)
+class Storage:
+    """The matrices of values, or of derivatives. `matrix[root]` is a whole matrix (0: none).
+
+    `physical_row[root]`: where the rows lie that share their place with those of other steps.
+    """
+
+    schedule: Schedule
+    computation: NnetComputation
+    is_deriv: bool
+    places: list[Place]
+    matrix: dict[int, int] = field(default_factory=dict)
+    physical_row: dict[int, np.ndarray] = field(default_factory=dict)
+    _blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def declare(self, root: int) -> None:
+        """A matrix for this node, with a row for each of its rows, or for those of its largest step."""
+        schedule, node = self.schedule, self.schedule.nodes[root]
+        rows, table = schedule.num_rows(root), None
+        if root in self.physical_row:
+            rows = int(self.physical_row[root].max()) + 1
+        elif node.num_rows is None:
+            table = schedule.index_table(root)
+        info = MatrixInfo(node.name, self.is_deriv, table)
+        self.matrix[root] = self.computation.new_matrix(rows * schedule.multiplicity(root), node.num_cols, info)
+
+    def share_steps(self, root: int) -> None:
+        """Let all steps of the node use the same rows."""
+        physical = np.arange(self.schedule.num_rows(root))
+        for position in self.schedule.steps_of_node[root]:
+            step = self.schedule.steps[position]
+            physical[step.first : step.first + step.count] -= step.first
+        self.physical_row[root] = physical
+
+    def block(self, node: int, first: int, count: int) -> int:
+        """The sub-matrix of rows [first, first + count) of a node; the rows must lie one after another."""
+        key = (node, first, count)
+        if key not in self._blocks:
+            place = self.places[node]
+            start = first + place.row_shift
+            if place.root in self.physical_row:
+                start = int(self.physical_row[place.root][start])
+            m = self.schedule.multiplicity(place.root)
+            cols = self.schedule.nodes[node].num_cols
+            whole = self.matrix[place.root]
+            self._blocks[key] = self.computation.new_submatrix(whole, start * m, count * m, place.col_offset, cols)
+        return self._blocks[key]
+
+    def whole(self, node: int) -> int:
+        """All rows of a node."""
+        return self.block(node, 0, self.schedule.num_rows(node))
+
+    def rows(self, node: int, rows: np.ndarray) -> np.ndarray:
+        """Rows of the root's matrix, members included, for rows of a node (-1 stays -1): (rows * multiplicity,)."""
+        place = self.places[node]
+        shifted = rows + place.row_shift
+        if place.root in self.physical_row:
+            shifted = self.physical_row[place.root][shifted]
+        m = self.schedule.multiplicity(place.root)
+        expanded = (shifted[:, np.newaxis] * m + np.arange(m)).reshape(-1)
+        return np.where(np.repeat(rows >= 0, m), expanded, -1)
+
+    def columns(self, node: int) -> int:
+        """All rows of the root's matrix, in the columns of this node."""
+        place = self.places[node]
+        return self.computation.new_submatrix(
+            self.matrix[place.root], col_offset=place.col_offset, num_cols=self.schedule.nodes[node].num_cols
+        )
+
+
+def identity_aliases(gathered: dict[int, GatheredNode], shifts: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """Those of the gathered nodes that are rows of another node; `shifts` as `patterns.identity_shift` finds them."""
+    return {node: shifts[node] for node in gathered if node in shifts}

@@ -1,0 +1,282 @@
+"""Schedule: the order of work. A step is a range of rows of one node's matrix that are computed at once.
+
+All steps of a node share one matrix, in whose rows they follow each other. Outside recurrences a node is one step; in
+a recurrent epoch it has a step for each level (see `levels`), rows of one step ordered by t, x, n. Rows stand for
+representatives of sequences; each becomes as many rows as there are members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.errors import RequestError
+from nnet3.index import NO_TIME, IndexTable, N, T, X, format_indexes
+from nnet3.lowering.arrange import Arranged, arrange_step
+from nnet3.lowering.graph import ComputationGraph
+from nnet3.lowering.levels import levels_of
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, SourceNode, Use
+from nnet3.schedule import CycleError, DirectedGraph, epochs
+
+NO_ITEM = -1
+"""In the place of a cindex: a row of padding."""
+
+
+class Step(NamedTuple):
+    """Rows [first, first + count) of a node's matrix."""
+
+    node: int
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """`items[node]` (rows,) is the cindex of each row of the node's matrix (NO_ITEM: padding; views have no rows).
+
+    `num_given[node]`: that many rows, the first ones, are provided. `row_of_item` (cindexes,): where each is in its
+    node's matrix, for a view in that of the node it looks at. `epoch_steps`: first step, end, whether recurrent.
+    """
+
+    graph: ComputationGraph
+    nodes: Sequence[SourceNode]
+    items: list[np.ndarray]
+    num_given: list[int]
+    steps: list[Step]
+    row_of_item: np.ndarray
+    epoch_steps: list[tuple[int, int, bool]]
+
+    def num_rows(self, node: int) -> int:
+        """Rows of the node's matrix, one for each representative."""
+        return len(self.items[node])
+
+    def multiplicity(self, node: int) -> int:
+        """How many rows of the matrix each row here stands for."""
+        return self.nodes[node].num_rows or self.graph.multiplicity
+
+    def slots_of_rows(self, node: int) -> np.ndarray:
+        """The cindexes that each row uses, (rows, slots); -1 for none and in rows of padding."""
+        items = self.items[node]
+        slots = self.graph.slots[node]
+        if self.graph.first[node + 1] - self.graph.first[node] == len(items) and _counts_up(items):
+            return slots
+        result = np.full((len(items), slots.shape[1]), NO_ITEM, np.int32)
+        real = items != NO_ITEM
+        result[real] = slots[items[real] - self.graph.first[node]]
+        return result
+
+    def index_table(self, node: int) -> IndexTable:
+        """The indexes of the matrix's rows, members included; padding rows have t = NO_TIME."""
+        return expanded_indexes(self.graph, self.items[node])
+
+    @cached_property
+    def steps_of_node(self) -> list[list[int]]:
+        """The positions of each node's steps."""
+        result: list[list[int]] = [[] for _ in self.nodes]
+        for position, step in enumerate(self.steps):
+            result[step.node].append(position)
+        return result
+
+    def __str__(self) -> str:
+        """A line for each step: its node, its rows, and what is done for them."""
+        recurrent = sum(is_recurrent for _, _, is_recurrent in self.epoch_steps)
+        lines = [f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"]
+        for position, step in enumerate(self.steps):
+            node = self.nodes[step.node]
+            items = self.items[step.node][step.first : step.first + step.count]
+            table = expanded_indexes(self.graph, items)
+            rows = "no samples" if node.num_rows is not None else format_indexes(table, max_items=6)
+            lines.append(f"step {position}: {node.name} {rows} {node.kind.value}{self._sources(node)}")
+        return "\n".join(lines)
+
+    def _sources(self, node: SourceNode) -> str:
+        names = [self.nodes[operand.node].name for operand in node.operands]
+        return f" from {', '.join(names)}" if names else ""
+
+
+def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
+    """The index table of these cindexes, each as many rows as it has members; NO_ITEM is a row with t = NO_TIME."""
+    table = graph.indexes[items]
+    table[items == NO_ITEM] = (0, NO_TIME, 0)
+    return expand_members(graph, table)
+
+
+def expand_members(graph: ComputationGraph, table: IndexTable) -> IndexTable:
+    """Each row for each member of the class that its n stands for."""
+    if graph.multiplicity == 1:
+        return table
+    rows = np.repeat(table, graph.multiplicity, axis=0)
+    representative = np.searchsorted(graph.members[:, 0], table[:, N])
+    rows[:, N] = graph.members[np.minimum(representative, len(graph.members) - 1)].reshape(-1)
+    return rows
+
+
+def schedule(source: GraphSource, request: LoweringRequest, graph: ComputationGraph) -> Schedule:
+    """Order the cindexes of the graph into steps. Raises RequestError where values depend on themselves."""
+    return _Scheduler(source, graph).schedule()
+
+
+class _Scheduler:
+    def __init__(self, source: GraphSource, graph: ComputationGraph) -> None:
+        self.source, self.graph, self.nodes = source, graph, source.nodes
+        self.items: list[np.ndarray] = [np.empty(0, np.int32) for _ in self.nodes]
+        self.num_given = [0] * len(self.nodes)
+        self.row_of_item = np.full(graph.num_cindexes, NO_ITEM, np.int32)
+        self.private = {
+            operand.node for node in self.nodes for operand in node.operands if operand.use is Use.INDEXED
+        }
+
+    def schedule(self) -> Schedule:
+        epoch_of_node, is_recurrent = epochs(self._directed_graph())
+        members: list[list[int]] = [[] for _ in range(len(is_recurrent))]
+        for node, epoch in enumerate(epoch_of_node.tolist()):
+            members[epoch].append(node)
+        steps: list[Step] = []
+        epoch_steps = []
+        for nodes, recurrent in zip(members, is_recurrent.tolist(), strict=True):
+            start = len(steps)
+            steps += self._recurrent_steps(nodes) if recurrent else self._plain_steps(nodes[0])
+            if len(steps) > start:
+                epoch_steps.append((start, len(steps), recurrent))
+        self._locate_views()
+        return Schedule(self.graph, self.nodes, self.items, self.num_given, steps, self.row_of_item, epoch_steps)
+
+    def _directed_graph(self) -> DirectedGraph:
+        used = [list(self.source.may_use(node)) for node in range(len(self.nodes))]
+        users = np.repeat(np.arange(len(used)), [len(each) for each in used])
+        return DirectedGraph.from_edges(len(used), np.array([s for each in used for s in each], int), users)
+
+    # ---- steps of an epoch ----
+
+    def _plain_steps(self, node: int) -> list[Step]:
+        if node in self.private or self.nodes[node].kind is NodeKind.VIEW:
+            return []
+        first, end = self.graph.first[node : node + 2].tolist()
+        if first == end:
+            return []
+        ids = np.arange(first, end, dtype=np.int32)
+        given = self.graph.is_input[first:end]
+        if not given.any():
+            return self._place(node, ids[:0], [ids])
+        return self._place(node, ids[given], [ids[~given]] if not given.all() else [])
+
+    def _recurrent_steps(self, nodes: list[int]) -> list[Step]:
+        graph = self.graph
+        ranges = [np.arange(graph.first[node], graph.first[node + 1]) for node in nodes]
+        ids = np.concatenate(ranges)
+        if len(ids) == 0:
+            return []
+        level = self._levels(nodes, ids)
+        begin = 0
+        keyed: list[tuple[int, int, Step]] = []
+        for node, own in zip(nodes, ranges, strict=True):
+            levels = level[begin : begin + len(own)]
+            begin += len(own)
+            if len(own) == 0 or node in self.private or self.nodes[node].kind is NodeKind.VIEW:
+                continue
+            given = graph.is_input[own]
+            computed, computed_level = own[~given], levels[~given]
+            order = np.argsort(computed_level, kind="stable")
+            computed, computed_level = computed[order].astype(np.int32), computed_level[order]
+            cuts = np.flatnonzero(np.diff(computed_level)) + 1
+            pieces = np.split(computed, cuts) if len(computed) else []
+            heights = computed_level[np.concatenate([[0], cuts])].tolist() if pieces else []
+            placed = self._place(node, own[given].astype(np.int32), pieces)
+            extra = len(placed) // len(pieces) if pieces else 1
+            for number, step in enumerate(placed):
+                keyed.append((heights[number // extra], node, step))
+        keyed.sort(key=lambda entry: entry[:2])
+        return [step for _, _, step in keyed]
+
+    def _levels(self, nodes: list[int], ids: np.ndarray) -> np.ndarray:
+        graph = self.graph
+        local = np.full(graph.num_cindexes + 1, len(ids), np.int32)
+        local[ids] = np.arange(len(ids))
+        width = max(1, *(graph.slots[node].shape[1] for node in nodes))
+        needs = np.full((len(ids), width), len(ids), np.int32)
+        places: list[np.ndarray] = []
+        begin = 0
+        for node in nodes:
+            slots = graph.slots[node]
+            if len(slots) == 0:
+                continue
+            needs[begin : begin + len(slots), : slots.shape[1]] = local[slots]  # -1 finds the last entry: none
+            places += self._places(node, begin)
+            begin += len(slots)
+        try:
+            return levels_of(needs, places)
+        except CycleError as error:
+            raise self._cycle_error(ids[np.array(error.items)]) from None
+
+    def _places(self, node: int, begin: int) -> list[np.ndarray]:
+        """The rows of a node by x and n, each group in the order of time."""
+        table = self.graph.indexes[self.graph.first[node] : self.graph.first[node + 1]]
+        if len(self.graph.members) == 1 and (table[:, X] == table[0, X]).all():
+            return [begin + np.arange(len(table))]
+        keys = table[:, X].astype(np.int64) << 32 | table[:, N].astype(np.int64)
+        order = np.argsort(keys, kind="stable")
+        return [begin + group for group in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)]
+
+    def _cycle_error(self, items: np.ndarray) -> RequestError:
+        graph, shown = self.graph, []
+        for item in items[:12].tolist():
+            if self.nodes[graph.node[item]].kind is not NodeKind.GATHERED:
+                shown.append(f"{self.nodes[graph.node[item]].name} at t={graph.indexes[item, T]}")
+        return RequestError(
+            f"a value depends on itself: {' <- '.join(shown)}{' <- ...' if len(items) > 12 else ''}; "
+            "a recurrence must move in time for every t it is used at"
+        )
+
+    # ---- rows ----
+
+    def _place(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
+        """Lay the rows of a node one after another: those provided, then a step a piece; what it must gather first."""
+        indexed = next((o.node for o in self.nodes[node].operands if o.use is Use.INDEXED), None)
+        steps: list[Step] = []
+        own: list[np.ndarray] = [given]
+        gathered: list[np.ndarray] = []
+        first, first_gathered = len(given), 0
+        for piece in pieces:
+            if indexed is not None:
+                arranged: Arranged = arrange_step(self.source, self.graph, node, piece)
+                piece = arranged.outputs
+                if len(arranged.inputs):
+                    steps.append(Step(indexed, first_gathered, len(arranged.inputs)))
+                    gathered.append(arranged.inputs)
+                    first_gathered += len(arranged.inputs)
+            steps.append(Step(node, first, len(piece)))
+            own.append(piece)
+            first += len(piece)
+        self._set_items(node, np.concatenate(own))
+        self.num_given[node] = len(given)
+        if indexed is not None and gathered:
+            self.items[indexed] = np.concatenate(gathered)
+        return steps
+
+    def _set_items(self, node: int, items: np.ndarray) -> None:
+        self.items[node] = items
+        real = items != NO_ITEM
+        self.row_of_item[items[real]] = np.flatnonzero(real)
+
+    def _locate_views(self) -> None:
+        """Views have the rows of what they look at; a view of a view waits for the other."""
+        waiting = [node for node in range(len(self.nodes)) if self.nodes[node].kind is NodeKind.VIEW]
+        for _ in range(len(waiting)):
+            left = []
+            for node in waiting:
+                if self.nodes[node].operands[0].node in waiting:
+                    left.append(node)
+                    continue
+                own = slice(self.graph.first[node], self.graph.first[node + 1])
+                self.row_of_item[own] = self.row_of_item[self.graph.slots[node][:, 0]]
+            waiting = left
+            if not waiting:
+                return
+
+
+def _counts_up(items: np.ndarray) -> bool:
+    return len(items) == 0 or (items[0] != NO_ITEM and bool((np.diff(items) == 1).all()))

@@ -1,0 +1,130 @@
+"""One update a kernel and minibatch: part of the meaning of a computation, for natural gradient looks at rows together.
+
+A kernel runs backward in pieces if several nodes share it or if it lies in a recurrence. The pieces send derivatives
+on; what the kernel learns, and the derivatives of its operands without samples, come from one Backprop on the rows of
+all pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from nnet3.computation.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
+from nnet3.computation.computation import MatrixInfo
+from nnet3.lowering.kernel_code import KernelCode
+from nnet3.lowering.places import Storage
+from nnet3.lowering.schedule import Schedule, Step, operand_rows
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, Use
+
+
+def merged_updates(
+    source: GraphSource, request: LoweringRequest, schedule: Schedule, needed: np.ndarray
+) -> dict[str, list[int]]:
+    """Kernels that learn from several steps together: by name, their nodes."""
+    nodes: dict[str, list[int]] = defaultdict(list)
+    for number, node in enumerate(schedule.nodes):
+        if node.kind is not NodeKind.KERNEL or not needed[number] or not schedule.steps_of_node[number]:
+            continue
+        info = source.kernel(number)
+        whole = any(o.use is Use.WHOLE and needed[o.node] for o in node.operands)
+        rows_only = all(o.use in (Use.ROW, Use.WHOLE) for o in node.operands)
+        if info.merges_updates and rows_only and ((info.updatable and request.need_model_derivative) or whole):
+            nodes[info.name].append(number)
+    return {
+        name: numbers
+        for name, numbers in nodes.items()
+        if sum(len(schedule.steps_of_node[number]) for number in numbers) > 1
+    }
+
+
+def last_pieces(schedule: Schedule, groups: dict[str, list[int]]) -> dict[int, list[str]]:
+    """After which step of the backward pass (the first going forward) each kernel's update comes."""
+    result: dict[int, list[str]] = defaultdict(list)
+    for name, nodes in groups.items():
+        result[min(schedule.steps_of_node[node][0] for node in nodes)].append(name)
+    return result
+
+
+class UpdateCode:
+    """Writes the update of one kernel from all steps of its nodes."""
+
+    def __init__(self, code: KernelCode, nodes: list[int]) -> None:
+        self.code, self.nodes = code, nodes
+        self.schedule, self.computation = code.schedule, code.computation
+
+    def update(self) -> Iterator[Command]:
+        code, node = self.code, self.schedule.nodes[self.nodes[0]]
+        info = code.info(self.nodes[0])
+        self._collected: list[int] = []
+        copies: list[Command] = []
+        deriv = self._together(code.derivs, [self._own(n) for n in self.nodes], copies)
+        output = self._together(code.values, [self._own(n) for n in self.nodes], copies) if (
+            info.backprop_needs_output
+        ) else 0
+        inputs, added = [], []
+        for number, operand in enumerate(node.operands):
+            if operand.use is Use.WHOLE:
+                whole = Step(operand.node, 0, self.schedule.num_rows(operand.node))
+                inputs.append(code.values.block(*whole) if info.inputs[number].backprop_needs_value else 0)
+                added.append(code.derivs.block(*whole) if code.needed[operand.node] else 0)
+                continue
+            pieces = [piece for n in self.nodes for piece in self._operand_pieces(n, number)]
+            needs_value = info.inputs[number].backprop_needs_value
+            inputs.append(self._together(code.values, pieces, copies) if needs_value else 0)
+            added.append(0)
+        yield from copies
+        names = {self.schedule.nodes[n].name for n in self.nodes}
+        written = self._overwritten(added)
+        yield Backprop(
+            code.kernel_number(info),
+            names.pop() if len(names) == 1 else info.name,
+            tuple(inputs),
+            output,
+            deriv,
+            tuple(written),
+            tuple(0 if w else a for a, w in zip(added, written, strict=True)),
+            info.updatable and code.request.need_model_derivative,
+        )
+        yield from (DeallocMatrix(matrix) for matrix in self._collected)
+
+    def _overwritten(self, added: list[int]) -> list[int]:
+        """Which of the derivatives without samples nobody has written before."""
+        node = self.nodes[0]
+        result = [0] * len(added)
+        for number, dest in enumerate(added):
+            if dest and self.code.overwrites[node, number].any():
+                result[number] = dest
+        return result
+
+    def _own(self, node: int) -> Step:
+        given = self.schedule.num_given[node]
+        return Step(node, given, self.schedule.num_rows(node) - given)
+
+    def _operand_pieces(self, node: int, number: int) -> list[Step]:
+        """The rows of an operand for all rows of a node, in runs."""
+        given = self.schedule.num_given[node]
+        rows = operand_rows(self.schedule, node, number)[given:]
+        cuts = np.flatnonzero(np.diff(rows) != 1) + 1
+        operand = self.schedule.nodes[node].operands[number].node
+        return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
+
+    def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:
+        """One sub-matrix of all the pieces: where they lie, or where they are copied to."""
+        if len(pieces) == 1:
+            return storage.block(*pieces[0])
+        blocks = [storage.block(*piece) for piece in pieces]
+        sizes = [self.computation.submatrices[block] for block in blocks]
+        names = dict.fromkeys(self.schedule.nodes[piece.node].name for piece in pieces)
+        tables = [self.schedule.step_indexes(piece) for piece in pieces]
+        info = MatrixInfo("+".join(names), storage.is_deriv, np.concatenate(tables))
+        whole = self.computation.new_matrix(sum(size.num_rows for size in sizes), sizes[0].num_cols, info)
+        self._collected.append(whole)
+        copies.append(AllocMatrix(whole, zeroed=False))
+        row = 0
+        for block, size in zip(blocks, sizes, strict=True):
+            copies.append(MatrixCopy(self.computation.new_submatrix(whole, row, size.num_rows), block))
+            row += size.num_rows
+        return whole
