@@ -68,3 +68,4 @@ class KernelInfo:
     backprop_needs_output: bool = False
     uses_memo: bool = False
     stores_stats: bool = False
+    needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from nnet3.lowering.source import GraphSource, LoweringRequest, Use
 
 @dataclass(eq=False)
 class KernelCode:
-    """Writes the commands of all kernel nodes. `overwrites[node, operand]` (rows,) as contributions found it."""
+    """Writes the commands of all kernel nodes. `overwrites[node, operand]` says it of each step."""
 
     source: GraphSource
     request: LoweringRequest
@@ -26,7 +26,8 @@ class KernelCode:
     values: Storage
     derivs: Storage
     needed: np.ndarray
-    overwrites: Mapping[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    step_number: Callable[[int], int]
+    overwrites: Mapping[tuple[int, int], list[bool]] = field(default_factory=dict)
     merged: frozenset[int] = frozenset()  # nodes whose updates are made together, after all their steps
     _kernels: dict[str, int] = field(default_factory=dict)
     _infos: dict[int, KernelInfo] = field(default_factory=dict)
@@ -83,11 +84,14 @@ class KernelCode:
 
     def _precompute(self, position: int) -> int:
         step = self.schedule.steps[position]
-        uses = [operand.use for operand in self.schedule.nodes[step.node].operands]
-        if Use.INDEXED not in uses and uses:
+        if not self.info(step.node).needs_indexes:
             return 0
-        outputs = self.schedule.step_indexes(step)
-        inputs = self.schedule.step_indexes(self.schedule.steps[position - 1]) if uses else outputs[:0]
+        operands = self.schedule.nodes[step.node].operands
+        outputs = inputs = self.schedule.step_indexes(step)
+        if not operands:
+            inputs = outputs[:0]
+        elif operands[0].use is Use.INDEXED:
+            inputs = self.schedule.step_indexes(self.schedule.steps[position - 1])
         arrays = self.source.precompute(step.node, inputs, outputs, need_backprop=bool(self.needed[step.node]))
         if arrays is None:
             return 0
@@ -102,14 +106,14 @@ class KernelCode:
         step = self.schedule.steps[position]
         node, info = self.schedule.nodes[step.node], self.info(step.node)
         is_merged = step.node in self.merged
-        update = (not info.updatable or self.request.need_model_derivative) and not (is_merged and info.updatable)
+        update = not is_merged and (not info.updatable or self.request.need_model_derivative)
         written, added = [0] * len(node.operands), [0] * len(node.operands)
         sums: list[tuple[int, int]] = []
         for number, operand in enumerate(node.operands):
             if not self.needed[operand.node] or (is_merged and operand.use is Use.WHOLE):
                 continue
             dest = self.derivs.block(*self._operand_step(position, number))
-            if self.overwrites[step.node, number][step.first]:
+            if self.overwrites[step.node, number][self.step_number(position)]:
                 written[number] = dest
             elif info.inputs[number].accumulates_deriv:
                 added[number] = dest
@@ -117,7 +121,7 @@ class KernelCode:
                 block = self.computation.submatrices[dest]
                 written[number] = self.computation.new_matrix(block.num_rows, block.num_cols)
                 sums.append((dest, written[number]))
-        if is_merged and not any(written) and not any(added) and (info.updatable or not update):
+        if not (update or any(written) or any(added)):
             return
         yield from (AllocMatrix(own, zeroed=False) for _, own in sums)
         yield self._backprop(position, tuple(written), tuple(added), update=update)

@@ -8,7 +8,7 @@ representatives of sequences; each becomes as many rows as there are members.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from nnet3.index import NO_TIME, IndexTable, N, T, X, format_indexes
 from nnet3.lowering.arrange import Arranged, arrange_step
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.levels import levels_of
-from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, SourceNode, Use
+from nnet3.lowering.source import GatherPart, GraphSource, NodeKind, Operand, SourceNode, Use
 from nnet3.schedule import CycleError, DirectedGraph, epochs
 
 NO_ITEM = -1
@@ -49,6 +49,8 @@ class Schedule:
     steps: list[Step]
     row_of_item: np.ndarray
     epoch_steps: list[tuple[int, int, bool]]
+    #: Slots (rows, 1) of gathered nodes that stand between a kernel and an operand whose rows lie in another order.
+    detour_slots: dict[int, np.ndarray] = field(default_factory=dict)
 
     def num_rows(self, node: int) -> int:
         """Rows of the node's matrix, one for each representative."""
@@ -60,6 +62,8 @@ class Schedule:
 
     def slots_of_rows(self, node: int) -> np.ndarray:
         """The cindexes that each row uses, (rows, slots); -1 for none and in rows of padding."""
+        if node in self.detour_slots:
+            return self.detour_slots[node]
         items = self.items[node]
         slots = self.graph.slots[node]
         if self.graph.first[node + 1] - self.graph.first[node] == len(items) and _counts_up(items):
@@ -72,6 +76,10 @@ class Schedule:
     def index_table(self, node: int) -> IndexTable:
         """The indexes of the matrix's rows, members included; padding rows have t = NO_TIME."""
         return expanded_indexes(self.graph, self.items[node])
+
+    def step_indexes(self, step: Step) -> IndexTable:
+        """The indexes of these rows of a node, members included."""
+        return expanded_indexes(self.graph, self.items[step.node][step.first : step.first + step.count])
 
     @cached_property
     def steps_of_node(self) -> list[list[int]]:
@@ -87,9 +95,7 @@ class Schedule:
         lines = [f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"]
         for position, step in enumerate(self.steps):
             node = self.nodes[step.node]
-            items = self.items[step.node][step.first : step.first + step.count]
-            table = expanded_indexes(self.graph, items)
-            rows = "no samples" if node.num_rows is not None else format_indexes(table, max_items=6)
+            rows = "once" if node.num_rows is not None else format_indexes(self.step_indexes(step), max_items=6)
             lines.append(f"step {position}: {node.name} {rows} {node.kind.value}{self._sources(node)}")
         return "\n".join(lines)
 
@@ -100,24 +106,81 @@ class Schedule:
 
 def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
     """The index table of these cindexes, each as many rows as it has members; NO_ITEM is a row with t = NO_TIME."""
-    table = graph.indexes[items]
-    table[items == NO_ITEM] = (0, NO_TIME, 0)
-    return expand_members(graph, table)
+    padding = items == NO_ITEM
+    if not padding.any():
+        return graph.expanded_indexes(items).reshape(-1, 3)
+    table = graph.expanded_indexes(np.where(padding, 0, items))
+    table[padding] = (0, NO_TIME, 0)
+    return table.reshape(-1, 3)
 
 
-def expand_members(graph: ComputationGraph, table: IndexTable) -> IndexTable:
-    """Each row for each member of the class that its n stands for."""
-    if graph.multiplicity == 1:
-        return table
-    rows = np.repeat(table, graph.multiplicity, axis=0)
-    representative = np.searchsorted(graph.members[:, 0], table[:, N])
-    rows[:, N] = graph.members[np.minimum(representative, len(graph.members) - 1)].reshape(-1)
-    return rows
+def operand_rows(schedule: Schedule, node: int, number: int) -> np.ndarray:
+    """For each row of a kernel node the row of its ROW operand `number` (rows,); -1 for provided rows."""
+    operand = schedule.nodes[node].operands[number].node
+    if operand in schedule.detour_slots:
+        return np.arange(schedule.num_rows(node))
+    slot = int(np.flatnonzero(schedule.graph.slot_operand[node] == number)[0])
+    items = schedule.slots_of_rows(node)[:, slot]
+    return np.where(items >= 0, schedule.row_of_item[items], -1)
 
 
-def schedule(source: GraphSource, request: LoweringRequest, graph: ComputationGraph) -> Schedule:
+def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
     """Order the cindexes of the graph into steps. Raises RequestError where values depend on themselves."""
-    return _Scheduler(source, graph).schedule()
+    return with_detours(_Scheduler(source, graph).schedule())
+
+
+def with_detours(schedule: Schedule) -> Schedule:
+    """The same with a gathered node before each operand whose rows do not lie as a kernel needs them.
+
+    A step hands its kernel one block of rows of each operand. If they are scattered they are copied first.
+    """
+    wanted = [
+        (node, number)
+        for node, spec in enumerate(schedule.nodes)
+        for number, operand in enumerate(spec.operands)
+        if spec.kind is NodeKind.KERNEL and operand.use is Use.ROW and not _in_blocks(schedule, node, number)
+    ]
+    if not wanted:
+        return schedule
+    nodes, items, given = list(schedule.nodes), list(schedule.items), list(schedule.num_given)
+    slots: dict[int, np.ndarray] = {}
+    before: dict[int, list[int]] = {}
+    for node, number in wanted:
+        operands = list(nodes[node].operands)
+        seen = nodes[operands[number].node]
+        slot = int(np.flatnonzero(schedule.graph.slot_operand[node] == number)[0])
+        slots[len(nodes)] = schedule.slots_of_rows(node)[:, slot : slot + 1]
+        operands[number] = Operand(len(nodes))
+        before.setdefault(node, []).append(len(nodes))
+        nodes[node] = replace(nodes[node], operands=tuple(operands))
+        name = f"{nodes[node].name}[{number}]"
+        nodes.append(SourceNode(name, NodeKind.GATHERED, seen.num_cols, parts=(GatherPart(seen.num_cols, 0, 1),)))
+        items.append(schedule.items[node])
+        given.append(schedule.num_given[node])
+    steps: list[Step] = []
+    epoch_steps = []
+    for start, end, recurrent in schedule.epoch_steps:
+        begin = len(steps)
+        for step in schedule.steps[start:end]:
+            steps += [Step(detour, step.first, step.count) for detour in before.get(step.node, [])]
+            steps.append(step)
+        epoch_steps.append((begin, len(steps), recurrent))
+    return replace(
+        schedule, nodes=nodes, items=items, num_given=given, steps=steps, epoch_steps=epoch_steps, detour_slots=slots
+    )
+
+
+def _in_blocks(schedule: Schedule, node: int, number: int) -> bool:
+    """Whether each step of a kernel reads consecutive rows of this operand."""
+    positions = schedule.steps_of_node[node]
+    if not positions or schedule.nodes[schedule.nodes[node].operands[number].node].num_rows is not None:
+        return True
+    rows = operand_rows(schedule, node, number)
+    follows = np.diff(rows) == 1
+    for position in positions[1:]:
+        follows[schedule.steps[position].first - 1] = True
+    given = schedule.num_given[node]
+    return bool(follows[given:].all())
 
 
 class _Scheduler:

@@ -114,7 +114,11 @@ class GraphSource(Protocol):
     def precompute(
         self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """What a kernel must know of its rows, as named arrays; None if nothing. Tables are those after `arrange`."""
+        """What a kernel that `needs_indexes` must know of its rows, as named arrays; None if nothing.
+
+        The tables are those after `arrange`. The inputs are those of the INDEXED operand, if there is one; of operands
+        by ROW they are the outputs.
+        """
 
 
 @dataclass(frozen=True, eq=False)

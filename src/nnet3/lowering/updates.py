@@ -30,7 +30,10 @@ def merged_updates(
             continue
         info = source.kernel(number)
         whole = any(o.use is Use.WHOLE and needed[o.node] for o in node.operands)
-        rows_only = all(o.use in (Use.ROW, Use.WHOLE) for o in node.operands)
+        rows_only = all(
+            o.use is Use.ROW or (o.use is Use.WHOLE and promises.accumulates_deriv)
+            for o, promises in zip(node.operands, info.inputs, strict=True)
+        )
         if info.merges_updates and rows_only and ((info.updatable and request.need_model_derivative) or whole):
             nodes[info.name].append(number)
     return {
@@ -95,7 +98,7 @@ class UpdateCode:
         node = self.nodes[0]
         result = [0] * len(added)
         for number, dest in enumerate(added):
-            if dest and self.code.overwrites[node, number].any():
+            if dest and self.code.overwrites[node, number][0]:
                 result[number] = dest
         return result
 

@@ -1,0 +1,218 @@
+"""From steps to commands: allocation, forward, marker, backward, deallocation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nnet3.computation.commands import (
+    AcceptInput,
+    AllocMatrix,
+    Command,
+    CopyRows,
+    DeallocMatrix,
+    ProvideOutput,
+    SegmentMarker,
+    SetConst,
+)
+from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation, SubMatrix
+from nnet3.lowering.gather import GatherCode
+from nnet3.lowering.kernel_code import KernelCode
+from nnet3.lowering.layout import Layout, lay_out
+from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
+from nnet3.lowering.updates import UpdateCode, last_pieces
+
+_MOST_RUNS = 6  # of rows to be cleared one by one, before a matrix is cleared as a whole
+
+
+def generate(source: GraphSource, request: LoweringRequest, schedule: Schedule) -> NnetComputation:
+    """The program for a schedule, not yet optimized: every matrix lives from the beginning to the end."""
+    computation = NnetComputation(need_model_derivative=request.need_model_derivative)
+    return _Generator(source, request, schedule, computation).generate()
+
+
+class _Generator:
+    def __init__(
+        self, source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation
+    ) -> None:
+        self.request, self.schedule, self.computation = request, schedule, computation
+        self.layout: Layout = lay_out(source, request, schedule, computation)
+        self.values, self.derivs = self.layout.values, self.layout.derivs
+        self.gathers = {
+            node: GatherCode(computation, gathered, self.values)
+            for node, gathered in self.layout.gathered.items()
+            if self.layout.is_copied(node)
+        }
+        layout = self.layout
+        self.kernels = KernelCode(
+            source,
+            request,
+            schedule,
+            computation,
+            self.values,
+            self.derivs,
+            layout.needed,
+            layout.step_number,
+            layout.operand_overwrites,
+            frozenset(node for nodes in layout.updates.values() for node in nodes),
+        )
+        self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
+        self._zeroed: set[int] = set()  # matrices that must begin as zeros
+
+    def generate(self) -> NnetComputation:
+        computation, request = self.computation, self.request
+        accepts, provides = self._inputs(), self._outputs()
+        forward = [command for position in range(len(self.schedule.steps)) for command in self._forward(position)]
+        forward = [*accepts, *forward, *provides]
+        backward = [*self._output_derivs(), *self._backward_all()] if request.needs_backward else []
+        handed_out = {c.source for c in (backward or forward) if isinstance(c, ProvideOutput)}
+        kept = {computation.submatrices[number].matrix for number in handed_out}
+        owned = self._owned(forward, backward)
+        computation.commands += [AllocMatrix(whole, zeroed=whole in self._zeroed) for whole in owned]
+        computation.commands += forward
+        if request.needs_backward:
+            computation.commands += [SegmentMarker(), *backward]
+        matrix_of = computation.submatrices
+        computation.commands += [DeallocMatrix(whole) for whole in owned if matrix_of[whole].matrix not in kept]
+        return computation
+
+    def _owned(self, forward: list[Command], backward: list[Command]) -> list[int]:
+        """All matrices that nobody allocates on the way, as sub-matrices that are whole."""
+        matrix_of = self.computation.submatrices
+        excluded = {matrix_of[each.submatrix].matrix for each in self.computation.outside}
+        excluded |= {matrix_of[c.matrix].matrix for c in (*forward, *backward) if isinstance(c, AllocMatrix)}
+        return [
+            self.computation.find_or_add(SubMatrix(number, 0, matrix.num_rows, 0, matrix.num_cols))
+            for number, matrix in enumerate(self.computation.matrices)
+            if number and number not in excluded
+        ]
+
+    # ---- the outside world ----
+
+    def _inputs(self) -> list[Command]:
+        """Accept what the user provides, in the user's order of rows."""
+        accepts: list[Command] = []
+        copies: list[Command] = []
+        for io in self.request.inputs:
+            value = self.values.block(io.node, 0, self.schedule.num_given[io.node])
+            rows = self.layout.user_rows(io)
+            number = value if rows is None else self._user_matrix(io, value, is_deriv=False)
+            accepts.append(AcceptInput(number, io.name))
+            if rows is not None:
+                copies.append(CopyRows(value, number, self._index_table(np.argsort(rows))))
+            self.computation.inputs.append(IoInfo(io.name, number, 0))
+        return accepts + copies
+
+    def _outputs(self) -> list[Command]:
+        copies: list[Command] = []
+        provides: list[Command] = []
+        for io in self.request.outputs:
+            value = self.values.block(io.node, *self.layout.output_block(io))
+            rows = self.layout.user_rows(io)
+            number = value if rows is None else self._user_matrix(io, value, is_deriv=False)
+            if rows is not None:
+                copies.append(CopyRows(number, value, self._index_table(rows)))
+            provides.append(ProvideOutput(number, io.name))
+            self.computation.outputs.append(IoInfo(io.name, number, 0))
+        return copies + provides
+
+    def _output_derivs(self) -> list[Command]:
+        accepts: list[Command] = []
+        copies: list[Command] = []
+        for position, io in enumerate(self.request.outputs):
+            if not io.has_deriv or not self.layout.needed[io.node]:
+                if io.has_deriv:
+                    accepts.append(self._unused_deriv(position, io))
+                continue
+            deriv = self.derivs.block(io.node, *self.layout.output_block(io))
+            rows = self.layout.user_rows(io)
+            number = deriv if rows is None else self._user_matrix(io, deriv, is_deriv=True)
+            accepts.append(AcceptInput(number, io.name))
+            if rows is not None:
+                taken = np.full(self.computation.submatrices[deriv].num_rows, -1)
+                taken[rows] = np.arange(len(rows))
+                copies.append(CopyRows(deriv, number, self._index_table(taken)))
+            self.computation.outputs[position] = IoInfo(io.name, self.computation.outputs[position].value, number)
+        return accepts + copies
+
+    def _unused_deriv(self, position: int, io: RequestedRows) -> Command:
+        """A derivative that is given but that nobody learns from."""
+        value = self.computation.outputs[position].value
+        number = self._user_matrix(io, value, is_deriv=True)
+        self.computation.outputs[position] = IoInfo(io.name, value, number)
+        return AcceptInput(number, io.name)
+
+    def _input_derivs(self) -> list[Command]:
+        copies: list[Command] = []
+        provides: list[Command] = []
+        for position, io in enumerate(self.request.inputs):
+            if not io.has_deriv:
+                continue
+            copies += self._clear(io.node)
+            deriv = self.derivs.block(io.node, 0, self.schedule.num_given[io.node])
+            rows = self.layout.user_rows(io)
+            number = deriv if rows is None else self._user_matrix(io, deriv, is_deriv=True)
+            if rows is not None:
+                copies.append(CopyRows(number, deriv, self._index_table(rows)))
+            provides.append(ProvideOutput(number, io.name))
+            self.computation.inputs[position] = IoInfo(io.name, self.computation.inputs[position].value, number)
+        return copies + provides
+
+    def _user_matrix(self, io: RequestedRows, like: int, *, is_deriv: bool) -> int:
+        block = self.computation.submatrices[like]
+        info = MatrixInfo(io.name, is_deriv, io.indexes if len(io.indexes) else None)
+        rows = len(io.indexes) or block.num_rows
+        return self.computation.new_matrix(rows, block.num_cols, info)
+
+    def _index_table(self, rows: np.ndarray) -> int:
+        self.computation.index_tables.append(rows.astype(np.int32))
+        return len(self.computation.index_tables) - 1
+
+    # ---- steps ----
+
+    def _forward(self, position: int) -> Iterator[Command]:
+        step = self.schedule.steps[position]
+        if step.node in self.gathers:
+            yield from self.gathers[step.node].forward(self.layout.step_number(position))
+        elif self.schedule.nodes[step.node].kind is NodeKind.KERNEL:
+            yield from self.kernels.forward(position)
+
+    def _backward_all(self) -> Iterator[Command]:
+        updates = last_pieces(self.schedule, self.layout.updates)
+        for position in reversed(range(len(self.schedule.steps))):
+            node = self.schedule.steps[position].node
+            if not self.layout.needed[node]:
+                continue
+            yield from self._clear(node)
+            for target in self.layout.receivers(node):
+                yield from self._clear(target)
+            if node in self.layout.gathered:
+                if node not in self.layout.deriv_aliases:
+                    gather = self.gathers.get(node) or GatherCode(
+                        self.computation, self.layout.gathered[node], self.values
+                    )
+                    overwrites = self.layout.slot_overwrites[node]
+                    number = self.layout.step_number(position)
+                    yield from gather.backward(number, self.derivs, overwrites, self.layout.needed)
+            else:
+                yield from self.kernels.backward(position)
+            for name in updates.get(position, ()):
+                yield from UpdateCode(self.kernels, self.layout.updates[name]).update()
+        yield from self._input_derivs()
+
+    def _clear(self, node: int) -> Iterator[Command]:
+        """Before a derivative is touched for the first time: set to zero what nobody overwrites."""
+        root = self.derivs.places[node].root
+        if root in self._cleared:
+            return
+        self._cleared.add(root)
+        runs = self.layout.rows_to_clear(root)
+        if runs is None or len(runs) > _MOST_RUNS:
+            self._zeroed.add(self.derivs.matrix[root])
+            return
+        m = self.schedule.multiplicity(root)
+        for first, count, column, num_cols in runs:
+            block = self.computation.new_submatrix(self.derivs.matrix[root], first * m, count * m, column, num_cols)
+            yield SetConst(block, 0.0)

@@ -1,0 +1,306 @@
+"""Layout: which matrices there are, who lies where, who writes first; decided before a command is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nnet3.computation.computation import NnetComputation
+from nnet3.index import N
+from nnet3.lowering.contributions import Derivatives
+from nnet3.lowering.needs import deriv_needed
+from nnet3.lowering.patterns import GatheredNode, gathered_nodes, identity_shift
+from nnet3.lowering.places import Place, Storage, find_places
+from nnet3.lowering.schedule import Schedule, operand_rows
+from nnet3.lowering.sharing import share_values, shared_derivs
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
+from nnet3.lowering.updates import merged_updates
+
+
+_AFTER_OPERANDS = 1000  # the term of an update for several steps: it comes after what the last step sends
+
+
+@dataclass(eq=False)
+class Layout:
+    """Decisions about a schedule. `needed` (nodes,): whether a derivative is; `updates`: see `merged_updates`.
+
+    `slot_overwrites[gathered node][slot]` says of each row, `operand_overwrites[kernel node, operand]` of each step,
+    whether it is the first that writes to the derivative there; what is not in them sends nothing.
+    """
+
+    source: GraphSource
+    request: LoweringRequest
+    schedule: Schedule
+    computation: NnetComputation
+    gathered: dict[int, GatheredNode]
+    needed: np.ndarray
+    updates: dict[str, list[int]]
+    values: Storage
+    derivs: Storage
+    value_aliases: dict[int, tuple[int, int]]
+    deriv_aliases: dict[int, tuple[int, int]] = field(default_factory=dict)
+    slot_overwrites: dict[int, dict[int, np.ndarray]] = field(default_factory=dict)
+    operand_overwrites: dict[tuple[int, int], list[bool]] = field(default_factory=dict)
+    derivatives: Derivatives | None = None
+
+    def is_copied(self, node: int) -> bool:
+        """Whether a gathered node has rows of its own."""
+        return node not in self.value_aliases
+
+    def step_number(self, position: int) -> int:
+        """Which of its node's steps this one is."""
+        return self._step_numbers[position]
+
+    def __post_init__(self) -> None:
+        count = [0] * len(self.schedule.nodes)
+        self._step_numbers = []
+        for step in self.schedule.steps:
+            self._step_numbers.append(count[step.node])
+            count[step.node] += 1
+
+    # ---- rows of requests ----
+
+    def output_block(self, io: RequestedRows) -> tuple[int, int]:
+        """First row and number of rows, in the node's matrix, of the stretch that holds what is asked for."""
+        if self.schedule.nodes[io.node].num_rows is not None:
+            return 0, 1
+        rows = np.unique(self._rows(io) // self.schedule.graph.multiplicity)
+        return int(rows[0]), int(rows[-1] - rows[0]) + 1
+
+    def user_rows(self, io: RequestedRows) -> np.ndarray | None:
+        """For each of the user's rows the row of the stretch (of `output_block`, or of all provided rows); None if
+        they are the same."""
+        if self.schedule.nodes[io.node].num_rows is not None:
+            return None
+        m = self.schedule.graph.multiplicity
+        rows = self._rows(io)
+        is_input = any(io is each for each in self.request.inputs)
+        first, count = (0, self.schedule.num_given[io.node]) if is_input else self.output_block(io)
+        rows = rows - first * m
+        return None if len(rows) == count * m and (rows == np.arange(len(rows))).all() else rows
+
+    def _rows(self, io: RequestedRows) -> np.ndarray:
+        """The row of each of the user's rows in the node's matrix."""
+        graph = self.schedule.graph
+        if graph.multiplicity == 1:
+            return self.schedule.row_of_item[graph.cindex_ids(io.node, io.indexes)].astype(np.int64)
+        ns = graph.members.reshape(-1)
+        order = np.argsort(ns)
+        place = order[np.searchsorted(ns, io.indexes[:, N], sorter=order)]
+        representative, member = np.divmod(place, graph.multiplicity)
+        table = io.indexes.copy()
+        table[:, N] = graph.members[representative, 0]
+        first_member = member == 0
+        ids = np.empty(len(table), np.int64)
+        if first_member.sum() * graph.multiplicity == len(table):
+            found = graph.cindex_ids(io.node, table[first_member])
+            ids = self._spread(table, first_member, found, io.node)
+        else:
+            ids = graph.cindex_ids(io.node, table).astype(np.int64)
+        return self.schedule.row_of_item[ids] * graph.multiplicity + member
+
+    def _spread(self, table: np.ndarray, first: np.ndarray, found: np.ndarray, node: int) -> np.ndarray:
+        m = self.schedule.graph.multiplicity
+        if (table[0::m] == table[first]).all() and first[0::m].all():
+            return np.repeat(found, m).astype(np.int64)  # members side by side
+        if len(self.schedule.graph.members) == 1 and (np.tile(table[first], (m, 1)) == table).all():
+            return np.tile(found, m).astype(np.int64)  # sequence by sequence
+        return self.schedule.graph.cindex_ids(node, table).astype(np.int64)
+
+    # ---- derivatives ----
+
+    def receivers(self, node: int) -> list[int]:
+        """The nodes to whose derivatives this one writes."""
+        if node in self.deriv_aliases:
+            return []
+        if node in self.gathered:
+            sources = {source for slot in self.gathered[node].slots for source in slot.sources}
+        else:
+            sources = {operand.node for operand in self.schedule.nodes[node].operands}
+        return [each for each in sorted(sources) if self.needed[each]]
+
+    def rows_to_clear(self, root: int) -> list[tuple[int, int, int, int]] | None:
+        """Blocks (first row, rows, first column, columns) that nobody overwrites; None if it is everything."""
+        if root in self._bound_gradients():
+            return []
+        assert self.derivatives is not None
+        uncovered = self.derivatives.uncovered.get(root)
+        if uncovered is None:
+            return None
+        if not uncovered.any():
+            return []
+        cuts = self.derivatives.segments[root].tolist()
+        blocks = []
+        for segment in range(uncovered.shape[1]):
+            edges = np.flatnonzero(np.diff(np.concatenate([[0], uncovered[:, segment].astype(np.int8), [0]])))
+            for begin, end in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
+                blocks.append((begin, end - begin, cuts[segment], cuts[segment + 1] - cuts[segment]))
+        return blocks
+
+    def _bound_gradients(self) -> set[int]:
+        return {number for number, node in enumerate(self.schedule.nodes) if node.gradient}
+
+
+def lay_out(
+    source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation
+) -> Layout:
+    """Decide where everything lies, and declare the matrices in the computation."""
+    gathered = gathered_nodes(schedule)
+    shifts = {number: shift for number, each in gathered.items() if (shift := identity_shift(each)) is not None}
+    value_aliases = {
+        number: shift
+        for number, shift in shifts.items()
+        if schedule.multiplicity(number) == schedule.multiplicity(shift[0])
+    }
+    needed = deriv_needed(source, request, schedule, gathered)
+    updates = merged_updates(source, request, schedule, needed)
+    values = Storage(schedule, computation, False, find_places(schedule, value_aliases))
+    derivs = Storage(schedule, computation, True, find_places(schedule, {}))
+    layout = Layout(
+        source, request, schedule, computation, gathered, needed, updates, values, derivs, value_aliases
+    )
+    if request.needs_backward:
+        _settle_derivatives(layout, value_aliases)
+    for root in share_values(layout):
+        values.share_steps(root)
+    for root in shared_derivs(layout):
+        derivs.share_steps(root)
+    _declare(layout)
+    return layout
+
+
+def _settle_derivatives(layout: Layout, shifts: dict[int, tuple[int, int]]) -> None:
+    """Find who writes first; gathered nodes that are rows of another and the first to write there share its place."""
+    _collect(layout, {})
+    aliases = {
+        node: shift
+        for node, shift in shifts.items()
+        if layout.needed[node]
+        and layout.needed[shift[0]]
+        and not layout.schedule.nodes[layout.derivs.places[shift[0]].root].gradient
+        and layout.slot_overwrites[node][0].all()
+    }
+    if aliases:
+        _collect(layout, aliases)
+
+
+def _collect(layout: Layout, aliases: dict[int, tuple[int, int]]) -> None:
+    schedule, needed = layout.schedule, layout.needed
+    places = find_places(schedule, aliases)
+    derivatives = Derivatives(schedule, places)
+    slots: list[tuple[int, int, np.ndarray, int]] = []
+    operands: list[tuple[tuple[int, int], int, np.ndarray]] = []
+    for io in layout.request.outputs:
+        if io.has_deriv and needed[io.node]:
+            first, count = layout.output_block(io)
+            derivatives.add(io.node, np.arange(first, first + count), np.array(len(schedule.steps)), 0)
+    for number, node in enumerate(schedule.nodes):
+        positions = np.array(schedule.steps_of_node[number], np.int64)
+        if not needed[number] or len(positions) == 0 or number in aliases:
+            continue
+        if number in layout.gathered:
+            slots += _slot_contributions(layout, derivatives, number, positions)
+        elif node.kind is NodeKind.KERNEL:
+            operands += _operand_contributions(layout, derivatives, number, positions)
+    derivatives.settle()
+    layout.derivatives, layout.deriv_aliases, layout.derivs.places = derivatives, aliases, places
+    layout.slot_overwrites, layout.operand_overwrites = {}, {}
+    for number, slot, rows, contribution in slots:
+        by_slot = layout.slot_overwrites.setdefault(number, {})
+        known = by_slot.setdefault(slot, np.zeros(schedule.num_rows(number), bool))
+        known[rows] = derivatives.overwrites(contribution)
+    for key, contribution, step_first in operands:
+        layout.operand_overwrites[key] = derivatives.overwrites(contribution)[step_first].tolist()
+
+
+def _slot_contributions(
+    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
+) -> list[tuple[int, int, np.ndarray, int]]:
+    gathered, needed = layout.gathered[number], layout.needed
+    found = []
+    slot_number = 0
+    for _, _, slots in gathered.parts:
+        regular = np.ones(len(positions), bool)
+        for slot in slots:
+            if needed[slot.sources].any():
+                regular &= slot.regular
+        for slot in slots:
+            for source in slot.sources:
+                if not needed[source]:
+                    continue
+                bound = bool(layout.schedule.nodes[derivatives.places[source].root].gradient)
+                used = slot.used & (slot.source_node == source)
+                rows = np.flatnonzero(used & np.repeat(regular, gathered.step_count))
+                where = np.repeat(positions, gathered.step_count)[rows]
+                contribution = derivatives.add(source, slot.source_row[rows], where, slot_number, not bound)
+                found.append((number, slot_number, rows, contribution))
+                for step in np.flatnonzero(~regular).tolist():
+                    begin = gathered.step_first[step]
+                    taken = slot.source_row[begin : begin + gathered.step_count[step]]
+                    taken = taken[used[begin : begin + gathered.step_count[step]]]
+                    if len(taken):  # commands with tables touch all rows from the first to the last one
+                        stretch = np.arange(taken.min(), taken.max() + 1)
+                        derivatives.add(source, stretch, positions[step], slot_number, can_overwrite=False)
+            slot_number += 1
+    return found
+
+
+def _operand_contributions(
+    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
+) -> list[tuple[tuple[int, int], int, np.ndarray]]:
+    """Node and operand, its contribution, and where in that the rows of each step begin."""
+    schedule = layout.schedule
+    counts = [schedule.steps[position].count for position in positions.tolist()]
+    is_merged = any(number in nodes for nodes in layout.updates.values())
+    found = []
+    for place, operand in enumerate(schedule.nodes[number].operands):
+        if not layout.needed[operand.node]:
+            continue
+        where, term = positions, place
+        if operand.use is Use.ROW:
+            rows = operand_rows(schedule, number, place)[schedule.num_given[number] :]
+        elif operand.use is Use.INDEXED:
+            reads = [schedule.steps[position - 1] for position in positions.tolist()]
+            rows = np.concatenate([np.arange(step.first, step.first + step.count) for step in reads])
+            counts = [step.count for step in reads]
+        elif operand.use is Use.ALL_SAMPLES:
+            rows = np.arange(schedule.num_rows(operand.node))
+            counts = [len(rows)]
+        elif is_merged:
+            rows, counts, where, term = np.zeros(1, int), [1], positions[:1], _AFTER_OPERANDS + place
+        else:
+            rows, counts = np.zeros(len(positions), int), [1] * len(positions)
+        first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+        bound = bool(schedule.nodes[derivatives.places[operand.node].root].gradient)
+        contribution = derivatives.add(
+            operand.node, rows, np.repeat(where, counts), term, not bound, step_first=first
+        )
+        found.append(((number, place), contribution, first))
+    return found
+
+
+def _declare(layout: Layout) -> None:
+    """A matrix for each root that has rows, and for its derivative where one is needed."""
+    schedule = layout.schedule
+    for number, node in enumerate(schedule.nodes):
+        if node.kind is NodeKind.PROVIDED and node.num_rows is not None:
+            _declare_bound(layout, number)
+            continue
+        if schedule.num_rows(number) == 0:
+            continue
+        if layout.values.places[number] == Place(number):
+            layout.values.declare(number)
+        if layout.needed[number] and layout.derivs.places[number] == Place(number):
+            layout.derivs.declare(number)
+
+
+def _declare_bound(layout: Layout, number: int) -> None:
+    node = layout.schedule.nodes[number]
+    assert node.num_rows is not None
+    if layout.schedule.num_rows(number) == 0:
+        return
+    bind = layout.computation.new_outside
+    layout.values.matrix[number] = bind(node.memory, node.num_rows, node.num_cols, writable=False)
+    if layout.needed[number]:
+        layout.derivs.matrix[number] = bind(node.gradient, node.num_rows, node.num_cols, writable=True)
