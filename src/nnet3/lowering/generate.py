@@ -20,6 +20,7 @@ from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation, S
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.layout import Layout, lay_out
+from nnet3.lowering.repeat import Repeater, find_repeat
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.updates import UpdateCode, last_pieces
@@ -43,7 +44,6 @@ class _Generator:
         self.gathers = {
             node: GatherCode(computation, gathered, self.values)
             for node, gathered in self.layout.gathered.items()
-            if self.layout.is_copied(node)
         }
         layout = self.layout
         self.kernels = KernelCode(
@@ -58,14 +58,18 @@ class _Generator:
             layout.operand_overwrites,
             frozenset(node for nodes in layout.updates.values() for node in nodes),
         )
+        self.repeats = [
+            find_repeat(layout, start, end) if recurrent else None
+            for start, end, recurrent in schedule.epoch_steps
+        ]
+        self._updates_after = last_pieces(schedule, layout.updates)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
         self._zeroed: set[int] = set()  # matrices that must begin as zeros
 
     def generate(self) -> NnetComputation:
         computation, request = self.computation, self.request
         accepts, provides = self._inputs(), self._outputs()
-        forward = [command for position in range(len(self.schedule.steps)) for command in self._forward(position)]
-        forward = [*accepts, *forward, *provides]
+        forward = [*accepts, *self._forward_all(), *provides]
         backward = [*self._output_derivs(), *self._backward_all()] if request.needs_backward else []
         handed_out = {c.source for c in (backward or forward) if isinstance(c, ProvideOutput)}
         kept = {computation.submatrices[number].matrix for number in handed_out}
@@ -172,35 +176,52 @@ class _Generator:
 
     # ---- steps ----
 
+    def _forward_all(self) -> Iterator[Command]:
+        write = Repeater(self.computation, self._forward, self.kernels.references)
+        for (start, end, _), repeat in zip(self.schedule.epoch_steps, self.repeats, strict=True):
+            head, tail = (end, end) if repeat is None else (repeat.first, repeat.end)
+            yield from (command for position in range(start, head) for command in self._forward(position))
+            if repeat is not None:
+                yield from write.commands([repeat.positions(number) for number in range(repeat.count)])
+            yield from (command for position in range(tail, end) for command in self._forward(position))
+
     def _forward(self, position: int) -> Iterator[Command]:
         step = self.schedule.steps[position]
         if step.node in self.gathers:
+            if not self.layout.is_copied(step.node):
+                return
             yield from self.gathers[step.node].forward(self.layout.step_number(position))
         elif self.schedule.nodes[step.node].kind is NodeKind.KERNEL:
             yield from self.kernels.forward(position)
 
     def _backward_all(self) -> Iterator[Command]:
-        updates = last_pieces(self.schedule, self.layout.updates)
-        for position in reversed(range(len(self.schedule.steps))):
-            node = self.schedule.steps[position].node
-            if not self.layout.needed[node]:
-                continue
-            yield from self._clear(node)
-            for target in self.layout.receivers(node):
-                yield from self._clear(target)
-            if node in self.layout.gathered:
-                if node not in self.layout.deriv_aliases:
-                    gather = self.gathers.get(node) or GatherCode(
-                        self.computation, self.layout.gathered[node], self.values
-                    )
-                    overwrites = self.layout.slot_overwrites[node]
-                    number = self.layout.step_number(position)
-                    yield from gather.backward(number, self.derivs, overwrites, self.layout.needed)
-            else:
-                yield from self.kernels.backward(position)
-            for name in updates.get(position, ()):
-                yield from UpdateCode(self.kernels, self.layout.updates[name]).update()
+        write = Repeater(self.computation, self._backward, self.kernels.references)
+        for (start, end, _), repeat in zip(
+            reversed(self.schedule.epoch_steps), reversed(self.repeats), strict=True
+        ):
+            # The first period is left to the head: there the updates are made.
+            head, tail = (end, end) if repeat is None else (repeat.first + repeat.period, repeat.end)
+            yield from (command for position in range(end - 1, tail - 1, -1) for command in self._backward(position))
+            if repeat is not None:
+                yield from write.commands([repeat.positions(n)[::-1] for n in range(repeat.count - 1, 0, -1)])
+            yield from (command for position in range(head - 1, start - 1, -1) for command in self._backward(position))
         yield from self._input_derivs()
+
+    def _backward(self, position: int) -> Iterator[Command]:
+        node = self.schedule.steps[position].node
+        if not self.layout.needed[node]:
+            return
+        yield from self._clear(node)
+        for target in self.layout.receivers(node):
+            yield from self._clear(target)
+        if node not in self.layout.gathered:
+            yield from self.kernels.backward(position)
+        elif node not in self.layout.deriv_aliases:
+            overwrites = self.layout.slot_overwrites.get(node, {})
+            number = self.layout.step_number(position)
+            yield from self.gathers[node].backward(number, self.derivs, overwrites, self.layout.needed)
+        for name in self._updates_after.get(position, ()):
+            yield from UpdateCode(self.kernels, self.layout.updates[name]).update()
 
     def _clear(self, node: int) -> Iterator[Command]:
         """Before a derivative is touched for the first time: set to zero what nobody overwrites."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnet3.computation.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixAdd, Propagate
+from nnet3.computation.commands import Backprop, Command, MatrixAdd, Propagate
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.kernel import KernelInfo
 from nnet3.lowering.places import Storage
@@ -32,8 +32,8 @@ class KernelCode:
     _kernels: dict[str, int] = field(default_factory=dict)
     _infos: dict[int, KernelInfo] = field(default_factory=dict)
     _operand_rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    _precomputed: dict[int, int] = field(default_factory=dict)  # of each step
-    _memo: dict[int, int] = field(default_factory=dict)
+    _references: dict[int, dict[str, int]] = field(default_factory=dict)  # of each step
+    _temporary: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def info(self, node: int) -> KernelInfo:
         if node not in self._infos:
@@ -45,19 +45,26 @@ class KernelCode:
     def forward(self, position: int) -> Iterator[Command]:
         step = self.schedule.steps[position]
         info = self.info(step.node)
-        inputs = self._inputs(position)
-        if info.uses_memo and self.needed[step.node]:
-            self._memo[position] = self.computation.num_memos
-            self.computation.num_memos += 1
         yield Propagate(
             self.kernel_number(info),
             self.schedule.nodes[step.node].name,
-            inputs,
+            self._inputs(position),
             self.values.block(*step),
-            self._precompute(position),
-            self._memo.get(position, -1),
-            self.request.store_component_stats and info.stores_stats,
+            store_stats=self.request.store_component_stats and info.stores_stats,
+            **self.references(position),
         )
+
+    def references(self, position: int) -> dict[str, int]:
+        """The memo of a kernel's step and its precomputed entry, the same for its Propagate and its Backprop."""
+        if position not in self._references:
+            node = self.schedule.steps[position].node
+            info, memo = self.info(node), -1
+            if info.uses_memo and self.needed[node]:
+                memo = self.computation.num_memos
+                self.computation.num_memos += 1
+            precomputed = self._precompute(position) if info.needs_indexes else 0
+            self._references[position] = {"precomputed": precomputed, "memo": memo}
+        return self._references[position]
 
     def _inputs(self, position: int) -> tuple[int, ...]:
         operands = self.schedule.nodes[self.schedule.steps[position].node].operands
@@ -84,8 +91,6 @@ class KernelCode:
 
     def _precompute(self, position: int) -> int:
         step = self.schedule.steps[position]
-        if not self.info(step.node).needs_indexes:
-            return 0
         operands = self.schedule.nodes[step.node].operands
         outputs = inputs = self.schedule.step_indexes(step)
         if not operands:
@@ -96,8 +101,7 @@ class KernelCode:
         if arrays is None:
             return 0
         self.computation.precomputed.append(arrays)
-        self._precomputed[position] = len(self.computation.precomputed) - 1
-        return self._precomputed[position]
+        return len(self.computation.precomputed) - 1
 
     # ---- backward ----
 
@@ -118,16 +122,20 @@ class KernelCode:
             elif info.inputs[number].accumulates_deriv:
                 added[number] = dest
             else:
-                block = self.computation.submatrices[dest]
-                written[number] = self.computation.new_matrix(block.num_rows, block.num_cols)
+                written[number] = self._temporary_like(dest, step.node, number)
                 sums.append((dest, written[number]))
         if not (update or any(written) or any(added)):
             return
-        yield from (AllocMatrix(own, zeroed=False) for _, own in sums)
         yield self._backprop(position, tuple(written), tuple(added), update=update)
-        for dest, own in sums:
-            yield MatrixAdd(dest, own)
-            yield DeallocMatrix(own)
+        yield from (MatrixAdd(dest, own) for dest, own in sums)
+
+    def _temporary_like(self, dest: int, node: int, number: int) -> int:
+        """A matrix, one for all steps of a size, for a derivative that its kernel cannot add where it belongs."""
+        block = self.computation.submatrices[dest]
+        key = node, number, block.num_rows
+        if key not in self._temporary:
+            self._temporary[key] = self.computation.new_matrix(block.num_rows, block.num_cols)
+        return self._temporary[key]
 
     def _backprop(
         self, position: int, written: tuple[int, ...], added: tuple[int, ...], *, update: bool
@@ -145,6 +153,5 @@ class KernelCode:
             written,
             added,
             update,
-            self._precomputed.get(position, 0),
-            self._memo.get(position, -1),
+            **self.references(position),
         )
