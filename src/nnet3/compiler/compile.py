@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from nnet3.compiler.explain import check_outputs_computable
-from nnet3.compiler.generate import generate
-from nnet3.compiler.graph import ComputationGraph
-from nnet3.compiler.graph_builder import GraphBuilder
-from nnet3.compiler.organize import schedule
+from nnet3 import lowering
+from nnet3.compiler.nnet_source import NnetSource, lowering_request
 from nnet3.compiler.request import ComputationRequest
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import optimize
-
-if TYPE_CHECKING:
-    from nnet3.nnet import Nnet
+from nnet3.lowering import ComputationGraph, Schedule
+from nnet3.nnet import Nnet
 
 
 @dataclass(frozen=True)
@@ -34,10 +29,17 @@ def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
     request.check(nnet)
-    builder = GraphBuilder(nnet, request)
-    builder.compute()
-    check_outputs_computable(builder)
-    return builder.prune()
+    return lowering.build_graph(NnetSource(nnet), lowering_request(nnet, request))
+
+
+def schedule(nnet: Nnet, graph: ComputationGraph) -> Schedule:
+    """The cindexes of a graph in steps, the order of work. Raises RequestError where values depend on themselves."""
+    return lowering.schedule(NnetSource(nnet), graph)
+
+
+def generate(nnet: Nnet, request: ComputationRequest, steps: Schedule) -> NnetComputation:
+    """The program for a schedule, not yet optimized."""
+    return lowering.generate(NnetSource(nnet), lowering_request(nnet, request), steps)
 
 
 def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> NnetComputation:
@@ -47,8 +49,8 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     again. Raises RequestError or NotComputableError.
     """
     options = options or CompileOptions()
-    graph = build_graph(nnet, request)
-    computation = generate(nnet, request, schedule(nnet, request, graph))
+    request.check(nnet)
+    computation = lowering.lower(NnetSource(nnet), lowering_request(nnet, request))
     if options.check:
         check_computation(computation)
     if options.optimize:

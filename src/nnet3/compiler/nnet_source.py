@@ -40,6 +40,7 @@ class NnetSource:
         return self.rules.computable(node, indexes, available)
 
     def kernel(self, node: int) -> KernelInfo:
+        """As the component is now: test mode changes what it promises."""
         source_node = self.rules.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
         return kernel_info(source_node.component, self.rules.component(node), len(self.nodes[node].operands))
@@ -111,6 +112,7 @@ def kernel_info(name: str, component: Component, num_inputs: int) -> KernelInfo:
         backprop_needs_output=has(Properties.BACKPROP_NEEDS_OUTPUT),
         uses_memo=has(Properties.USES_MEMO),
         stores_stats=has(Properties.STORES_STATS),
+        needs_indexes=component.needs_indexes,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nnet3.computation.computation import NnetComputation
-from nnet3.lowering.build import build_graph
+from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.generate import generate
 from nnet3.lowering.schedule import schedule
 from nnet3.lowering.source import GraphSource, LoweringRequest
