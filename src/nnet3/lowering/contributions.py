@@ -32,7 +32,7 @@ class Contribution:
 class Derivatives:
     """All contributions, collected with `add`, and then what `settle` finds.
 
-    `overwrites(number)` (rows,) says it for each row of contribution `number`; `uncovered[root]` (rows, segments) are the
+    `overwrites(number)` (rows,) says it of each row of a contribution; `uncovered[root]` (rows, segments) are the
     cells that nobody overwrites; `first_write[root]` (rows,) the position of the first step that writes to a row.
     """
 

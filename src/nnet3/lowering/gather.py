@@ -16,10 +16,10 @@ from nnet3.lowering.source import GatherPart
 
 
 class _Term(NamedTuple):
-    """Rows [first, first + count) of a gathered node take scale times rows of a source from `source_first` on."""
+    """Rows [first, first + num_rows) of a gathered node take scale times rows of a source from `source_first` on."""
 
     first: int
-    count: int
+    num_rows: int
     source: int
     source_first: int
     scale: float
@@ -64,22 +64,22 @@ class GatherCode:
         if part.constant != 0.0 or not terms:
             yield SetConst(target, part.constant)
         else:
-            head = next((term for term in terms if term.count == count), terms[0])
+            head = next((term for term in terms if term.num_rows == count), terms[0])
             terms = [term for term in terms if term is not head]
-            begin, end = head.first - first, head.first - first + head.count
+            begin, end = head.first - first, head.first - first + head.num_rows
             for low, high in ((0, begin), (end, count)):
                 if low < high:
                     yield SetConst(self._rows(target, low, high - low), 0.0)
-            yield MatrixCopy(self._rows(target, begin, head.count), self._taken(head), head.scale)
+            yield MatrixCopy(self._rows(target, begin, head.num_rows), self._taken(head), head.scale)
         for term in terms:
-            yield MatrixAdd(self._rows(target, term.first - first, term.count), self._taken(term), term.scale)
+            yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
 
     def _rows(self, target: int, first: int, count: int) -> int:
         m = self.values.schedule.multiplicity(self.gathered.number)
         return self.computation.new_submatrix(target, first * m, count * m)
 
     def _taken(self, term: _Term) -> int:
-        return self.values.block(term.source, term.source_first, term.count)
+        return self.values.block(term.source, term.source_first, term.num_rows)
 
     # ---- backward ----
 
@@ -103,13 +103,11 @@ class GatherCode:
             else:
                 yield from self.irregular.backward(part, slots_of(sent), origin, derivs, first, count, needed)
 
-    def _send(
-        self, term: _Term, origin: int, first: int, derivs: Storage, overwrites: np.ndarray
-    ) -> Iterator[Command]:
-        fresh = overwrites[term.first : term.first + term.count]
-        cuts = np.flatnonzero(fresh[1:] != fresh[:-1]) + 1 if term.count > 1 else ()
+    def _send(self, term: _Term, origin: int, first: int, derivs: Storage, overwrites: np.ndarray) -> Iterator[Command]:
+        fresh = overwrites[term.first : term.first + term.num_rows]
+        cuts = np.flatnonzero(fresh[1:] != fresh[:-1]) + 1 if term.num_rows > 1 else ()
         begin = 0
-        for end in (*cuts, term.count):
+        for end in (*cuts, term.num_rows):
             dest = derivs.block(term.source, term.source_first + begin, int(end) - begin)
             rows = self._rows(origin, term.first - first + begin, int(end) - begin)
             yield MatrixCopy(dest, rows, term.scale) if fresh[begin] else MatrixAdd(dest, rows, term.scale)
@@ -130,9 +128,7 @@ class _SlotSteps:
     def term(self, step: int) -> _Term:
         source = self._source[step]
         scale = self._scales.get(source, 1.0)
-        return _Term(
-            self._first[step], self.count[step], source, self._source_first[step], scale, self.number
-        )
+        return _Term(self._first[step], self.count[step], source, self._source_first[step], scale, self.number)
 
 
 def slots_of(slots: list[_SlotSteps]) -> list[SlotPattern]:

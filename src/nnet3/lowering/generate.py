@@ -42,8 +42,7 @@ class _Generator:
         self.layout: Layout = lay_out(source, request, schedule, computation)
         self.values, self.derivs = self.layout.values, self.layout.derivs
         self.gathers = {
-            node: GatherCode(computation, gathered, self.values)
-            for node, gathered in self.layout.gathered.items()
+            node: GatherCode(computation, gathered, self.values) for node, gathered in self.layout.gathered.items()
         }
         layout = self.layout
         self.kernels = KernelCode(
@@ -59,8 +58,7 @@ class _Generator:
             frozenset(node for nodes in layout.updates.values() for node in nodes),
         )
         self.repeats = [
-            find_repeat(layout, start, end) if recurrent else None
-            for start, end, recurrent in schedule.epoch_steps
+            find_repeat(layout, start, end) if recurrent else None for start, end, recurrent in schedule.epoch_steps
         ]
         self._updates_after = last_pieces(schedule, layout.updates)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
@@ -182,7 +180,7 @@ class _Generator:
             head, tail = (end, end) if repeat is None else (repeat.first, repeat.end)
             yield from (command for position in range(start, head) for command in self._forward(position))
             if repeat is not None:
-                yield from write.commands([repeat.positions(number) for number in range(repeat.count)])
+                yield from write.commands([repeat.positions(number) for number in range(repeat.num_periods)])
             yield from (command for position in range(tail, end) for command in self._forward(position))
 
     def _forward(self, position: int) -> Iterator[Command]:
@@ -196,14 +194,12 @@ class _Generator:
 
     def _backward_all(self) -> Iterator[Command]:
         write = Repeater(self.computation, self._backward, self.kernels.references)
-        for (start, end, _), repeat in zip(
-            reversed(self.schedule.epoch_steps), reversed(self.repeats), strict=True
-        ):
+        for (start, end, _), repeat in zip(reversed(self.schedule.epoch_steps), reversed(self.repeats), strict=True):
             # The first period is left to the head: there the updates are made.
             head, tail = (end, end) if repeat is None else (repeat.first + repeat.period, repeat.end)
             yield from (command for position in range(end - 1, tail - 1, -1) for command in self._backward(position))
             if repeat is not None:
-                yield from write.commands([repeat.positions(n)[::-1] for n in range(repeat.count - 1, 0, -1)])
+                yield from write.commands([repeat.positions(n)[::-1] for n in range(repeat.num_periods - 1, 0, -1)])
             yield from (command for position in range(head - 1, start - 1, -1) for command in self._backward(position))
         yield from self._input_derivs()
 

@@ -1,4 +1,4 @@
-"""The commands of kernel nodes: one Propagate a step, one Backprop a step, and one update for several steps together."""
+"""The commands of kernel nodes: a Propagate and a Backprop for each step, whose updates may be made apart."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class KernelCode:
         key = step.node, number
         if key not in self._operand_rows:
             self._operand_rows[key] = operand_rows(self.schedule, step.node, number).tolist()
-        return Step(operand.node, self._operand_rows[key][step.first], step.count)
+        return Step(operand.node, self._operand_rows[key][step.first], step.num_rows)
 
     def kernel_number(self, info: KernelInfo) -> int:
         if info.name not in self._kernels:
@@ -137,9 +137,7 @@ class KernelCode:
             self._temporary[key] = self.computation.new_matrix(block.num_rows, block.num_cols)
         return self._temporary[key]
 
-    def _backprop(
-        self, position: int, written: tuple[int, ...], added: tuple[int, ...], *, update: bool
-    ) -> Backprop:
+    def _backprop(self, position: int, written: tuple[int, ...], added: tuple[int, ...], *, update: bool) -> Backprop:
         step = self.schedule.steps[position]
         info = self.info(step.node)
         inputs = self._inputs(position)

@@ -17,7 +17,6 @@ from nnet3.lowering.sharing import share_values, shared_derivs
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
 from nnet3.lowering.updates import merged_updates
 
-
 _AFTER_OPERANDS = 1000  # the term of an update for several steps: it comes after what the last step sends
 
 
@@ -142,9 +141,7 @@ class Layout:
         return {number for number, node in enumerate(self.schedule.nodes) if node.gradient}
 
 
-def lay_out(
-    source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation
-) -> Layout:
+def lay_out(source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation) -> Layout:
     """Decide where everything lies, and declare the matrices in the computation."""
     gathered = gathered_nodes(schedule)
     shifts = {number: shift for number, each in gathered.items() if (shift := identity_shift(each)) is not None}
@@ -157,9 +154,7 @@ def lay_out(
     updates = merged_updates(source, request, schedule, needed)
     values = Storage(schedule, computation, False, find_places(schedule, value_aliases))
     derivs = Storage(schedule, computation, True, find_places(schedule, {}))
-    layout = Layout(
-        source, request, schedule, computation, gathered, needed, updates, values, derivs, value_aliases
-    )
+    layout = Layout(source, request, schedule, computation, gathered, needed, updates, values, derivs, value_aliases)
     if request.needs_backward:
         _settle_derivatives(layout, value_aliases)
     for root in share_values(layout):
@@ -251,7 +246,7 @@ def _operand_contributions(
 ) -> list[tuple[tuple[int, int], int, np.ndarray]]:
     """Node and operand, its contribution, and where in that the rows of each step begin."""
     schedule = layout.schedule
-    counts = [schedule.steps[position].count for position in positions.tolist()]
+    counts = [schedule.steps[position].num_rows for position in positions.tolist()]
     is_merged = any(number in nodes for nodes in layout.updates.values())
     found = []
     for place, operand in enumerate(schedule.nodes[number].operands):
@@ -262,8 +257,8 @@ def _operand_contributions(
             rows = operand_rows(schedule, number, place)[schedule.num_given[number] :]
         elif operand.use is Use.INDEXED:
             reads = [schedule.steps[position - 1] for position in positions.tolist()]
-            rows = np.concatenate([np.arange(step.first, step.first + step.count) for step in reads])
-            counts = [step.count for step in reads]
+            rows = np.concatenate([np.arange(step.first, step.first + step.num_rows) for step in reads])
+            counts = [step.num_rows for step in reads]
         elif operand.use is Use.ALL_SAMPLES:
             rows = np.arange(schedule.num_rows(operand.node))
             counts = [len(rows)]
@@ -273,9 +268,7 @@ def _operand_contributions(
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
         first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
         bound = bool(schedule.nodes[derivatives.places[operand.node].root].gradient)
-        contribution = derivatives.add(
-            operand.node, rows, np.repeat(where, counts), term, not bound, step_first=first
-        )
+        contribution = derivatives.add(operand.node, rows, np.repeat(where, counts), term, not bound, step_first=first)
         found.append(((number, place), contribution, first))
     return found
 

@@ -65,7 +65,7 @@ def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
             continue
         steps = [schedule.steps[position] for position in schedule.steps_of_node[number]]
         first = np.array([step.first for step in steps], np.int64)
-        count = np.array([step.count for step in steps], np.int64)
+        count = np.array([step.num_rows for step in steps], np.int64)
         items = schedule.slots_of_rows(number)
         parts, column = [], 0
         for part in node.parts:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.computation.computation import MatrixInfo, NnetComputation
-from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import NodeKind
 
@@ -79,7 +78,7 @@ class Storage:
         physical = np.arange(self.schedule.num_rows(root))
         for position in self.schedule.steps_of_node[root]:
             step = self.schedule.steps[position]
-            physical[step.first : step.first + step.count] -= step.first
+            physical[step.first : step.first + step.num_rows] -= step.first
         self.physical_row[root] = physical
 
     def block(self, node: int, first: int, count: int) -> int:
@@ -116,8 +115,3 @@ class Storage:
         return self.computation.new_submatrix(
             self.matrix[place.root], col_offset=place.col_offset, num_cols=self.schedule.nodes[node].num_cols
         )
-
-
-def identity_aliases(gathered: dict[int, GatheredNode], shifts: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """Those of the gathered nodes that are rows of another node; `shifts` as `patterns.identity_shift` finds them."""
-    return {node: shifts[node] for node in gathered if node in shifts}

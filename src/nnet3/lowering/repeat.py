@@ -1,8 +1,8 @@
 """Recurrences as head, period and tail: what repeats is written a few times and then continued by arithmetic.
 
 The steps of a recurrent epoch repeat after a period: the same nodes, with rows that move on by constant amounts.
-`find_repeat` finds the stretch for which everything that commands are made of says so; `Repeater` then lets the commands
-of some periods be written one by one, compares the last two of them, and makes the others by moving rows.
+`find_repeat` finds the stretch for which everything that commands are made of says so; `Repeater` then lets the
+commands of some periods be written one by one, compares the last two of them, and makes the others by moving rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from nnet3.computation.commands import Command
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.declarations import with_operands, with_values
+from nnet3.computation.declarations import FieldForm, Reference, with_operands, with_values
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.schedule import operand_rows
 from nnet3.lowering.source import NodeKind, Use
@@ -24,15 +24,15 @@ _WRITTEN = 3  # periods that are written one by one before the rest is made of t
 
 
 class Repeat(NamedTuple):
-    """Steps first, ..., first + count * period - 1 are the same `period` steps again and again."""
+    """Steps first, ..., first + num_periods * period - 1 are the same `period` steps again and again."""
 
     first: int
     period: int
-    count: int
+    num_periods: int
 
     @property
     def end(self) -> int:
-        return self.first + self.period * self.count
+        return self.first + self.period * self.num_periods
 
     def positions(self, number: int) -> range:
         """The steps of one period."""
@@ -43,7 +43,7 @@ def find_repeat(layout: Layout, start: int, end: int) -> Repeat | None:
     """The longest regular stretch in the middle of steps [start, end), None if it is not worth while."""
     schedule = layout.schedule
     node = np.array([step.node for step in schedule.steps[start:end]])
-    count = np.array([step.count for step in schedule.steps[start:end]])
+    count = np.array([step.num_rows for step in schedule.steps[start:end]])
     kind = node * (int(count.max()) + 1) + count
     middle = len(kind) // 2
     for period in np.flatnonzero(kind[middle + 1 :] == kind[middle])[:8] + 1:
@@ -53,11 +53,11 @@ def find_repeat(layout: Layout, start: int, end: int) -> Repeat | None:
         nodes = np.unique(node[repeat.first : repeat.first + repeat.period]).tolist()
         repeat = repeat._replace(first=repeat.first + start)
         for _ in range(3):  # the edges may differ in more than their nodes and sizes
-            if repeat.count < _FEWEST_PERIODS:
+            if repeat.num_periods < _FEWEST_PERIODS:
                 break
             if all(_is_regular(layout, each, repeat) for each in nodes):
                 return repeat
-            repeat = Repeat(repeat.first + repeat.period, repeat.period, repeat.count - 2)
+            repeat = Repeat(repeat.first + repeat.period, repeat.period, repeat.num_periods - 2)
     return None
 
 
@@ -77,20 +77,20 @@ def _stretch(kind: np.ndarray, middle: int, period: int) -> Repeat | None:
 def _is_regular(layout: Layout, node: int, repeat: Repeat) -> bool:
     schedule = layout.schedule
     positions = np.array(schedule.steps_of_node[node])
-    inside = np.flatnonzero((positions >= repeat.first) & (positions < repeat.first + repeat.period * repeat.count))
-    each = len(inside) // repeat.count
+    inside = np.flatnonzero(
+        (positions >= repeat.first) & (positions < repeat.first + repeat.period * repeat.num_periods)
+    )
+    each = len(inside) // repeat.num_periods
     first = np.array([schedule.steps[positions[i]].first for i in inside])
     end = first[-1] + schedule.steps[positions[inside[-1]]].count
     if not _moves_on(first, each):
         return False
     if node in layout.gathered:
-        return _gather_is_regular(layout, node, inside, each, slice(int(first[0]), int(end)), repeat.count)
+        return _gather_is_regular(layout, node, inside, each, slice(int(first[0]), int(end)), repeat.num_periods)
     return _kernel_is_regular(layout, node, inside, each, first)
 
 
-def _gather_is_regular(
-    layout: Layout, node: int, inside: np.ndarray, each: int, rows: slice, num_periods: int
-) -> bool:
+def _gather_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int, rows: slice, num_periods: int) -> bool:
     gathered = layout.gathered[node]
     offset = gathered.step_first[inside]
     for slot in gathered.slots:
@@ -155,7 +155,8 @@ class Repeater:
             rest = periods[number + 1 :]
             if number + 1 >= _WRITTEN and len(rest) > 1:
                 shifts = self._shifts(written[-2], written[-1])
-                if shifts is not None and np.array_equal(shifts, self._shifts(written[-3], written[-2])):
+                before = self._shifts(written[-3], written[-2])
+                if shifts is not None and before is not None and np.array_equal(shifts, before):
                     done = [command for period in written for _, command in period]
                     return done + self._moved(written[-1], shifts, rest)
         return [command for period in written for _, command in period]
@@ -204,20 +205,27 @@ class Repeater:
         return result
 
 
+_NONE = {"memos": -1, "precomputed": 0}  # what stands where there is none
+
+
+def _list_of(field: FieldForm) -> str:
+    assert isinstance(field.declared, Reference)
+    return field.declared.to
+
+
 def _numbered(command: Command) -> list[str]:
     """The fields of a command that name a memo or a precomputed entry, where they do."""
-    fields = {"memos": -1, "precomputed": 0}
     return [
         field.name
         for field in command.form.reference_fields
-        if field.declared.to in fields and getattr(command, field.name) != fields[field.declared.to]
+        if getattr(command, field.name) != _NONE.get(_list_of(field), getattr(command, field.name))
     ]
 
 
 def _alike(one: Command, other: Command) -> bool:
     """Whether two commands of a class differ in sub-matrices, memos and precomputed entries only."""
     form = one.form
-    changing = {*form.operand_names, *(field.name for field in form.reference_fields if field.declared.to != "kernels")}
+    changing = {*form.operand_names, *(field.name for field in form.reference_fields if _list_of(field) in _NONE)}
     return _numbered(one) == _numbered(other) and all(
         getattr(one, name) == getattr(other, name) for name in form.names if name not in changing
     )

@@ -27,11 +27,11 @@ NO_ITEM = -1
 
 
 class Step(NamedTuple):
-    """Rows [first, first + count) of a node's matrix."""
+    """Rows [first, first + num_rows) of a node's matrix."""
 
     node: int
     first: int
-    count: int
+    num_rows: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Schedule:
 
     def step_indexes(self, step: Step) -> IndexTable:
         """The indexes of these rows of a node, members included."""
-        return expanded_indexes(self.graph, self.items[step.node][step.first : step.first + step.count])
+        return expanded_indexes(self.graph, self.items[step.node][step.first : step.first + step.num_rows])
 
     @cached_property
     def steps_of_node(self) -> list[list[int]]:
@@ -162,7 +162,7 @@ def with_detours(schedule: Schedule) -> Schedule:
     for start, end, recurrent in schedule.epoch_steps:
         begin = len(steps)
         for step in schedule.steps[start:end]:
-            steps += [Step(detour, step.first, step.count) for detour in before.get(step.node, [])]
+            steps += [Step(detour, step.first, step.num_rows) for detour in before.get(step.node, [])]
             steps.append(step)
         epoch_steps.append((begin, len(steps), recurrent))
     return replace(
@@ -189,9 +189,7 @@ class _Scheduler:
         self.items: list[np.ndarray] = [np.empty(0, np.int32) for _ in self.nodes]
         self.num_given = [0] * len(self.nodes)
         self.row_of_item = np.full(graph.num_cindexes, NO_ITEM, np.int32)
-        self.private = {
-            operand.node for node in self.nodes for operand in node.operands if operand.use is Use.INDEXED
-        }
+        self.private = {operand.node for node in self.nodes for operand in node.operands if operand.use is Use.INDEXED}
 
     def schedule(self) -> Schedule:
         epoch_of_node, is_recurrent = epochs(self._directed_graph())

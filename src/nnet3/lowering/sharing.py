@@ -50,7 +50,7 @@ def shared_derivs(layout: Layout) -> list[int]:
             continue
         positions = layout.schedule.steps_of_node[root]
         steps = [layout.schedule.steps[position] for position in positions]
-        begins = [first_write[step.first : step.first + step.count].max() for step in steps]
+        begins = [first_write[step.first : step.first + step.num_rows].max() for step in steps]
         # Backward, the step after this one in the list comes before it, and reads its derivative at its own position.
         if all(begin < position for begin, position in zip(begins, positions[1:], strict=False)):
             result.append(root)
@@ -112,17 +112,17 @@ def _indexed_reads(layout: Layout, number: int, operand: int) -> Iterator[tuple[
     begin = 0
     for position in schedule.steps_of_node[number]:
         step, read = schedule.steps[position], schedule.steps[position - 1]
-        rows = np.full(read.count, begin)
-        yield number, operand, rows, np.arange(read.first, read.first + read.count)
-        begin += step.count
+        rows = np.full(read.num_rows, begin)
+        yield number, operand, rows, np.arange(read.first, read.first + read.num_rows)
+        begin += step.num_rows
 
 
 def _step_counts(layout: Layout, node: int) -> list[int]:
-    return [layout.schedule.steps[position].count for position in layout.schedule.steps_of_node[node]]
+    return [layout.schedule.steps[position].num_rows for position in layout.schedule.steps_of_node[node]]
 
 
 def _ends_before_next(layout: Layout, root: int, last_read: np.ndarray) -> bool:
     positions = layout.schedule.steps_of_node[root]
     steps = [layout.schedule.steps[position] for position in positions]
-    ends = [last_read[step.first : step.first + step.count].max() for step in steps]
+    ends = [last_read[step.first : step.first + step.num_rows].max() for step in steps]
     return all(end < following for end, following in zip(ends, positions[1:], strict=False))

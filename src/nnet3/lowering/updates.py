@@ -64,9 +64,11 @@ class UpdateCode:
         self._collected: list[int] = []
         copies: list[Command] = []
         deriv = self._together(code.derivs, [self._own(n) for n in self.nodes], copies)
-        output = self._together(code.values, [self._own(n) for n in self.nodes], copies) if (
-            info.backprop_needs_output
-        ) else 0
+        output = (
+            self._together(code.values, [self._own(n) for n in self.nodes], copies)
+            if (info.backprop_needs_output)
+            else 0
+        )
         inputs, added = [], []
         for number, operand in enumerate(node.operands):
             if operand.use is Use.WHOLE:
