@@ -82,7 +82,7 @@ def _is_regular(layout: Layout, node: int, repeat: Repeat) -> bool:
     )
     each = len(inside) // repeat.num_periods
     first = np.array([schedule.steps[positions[i]].first for i in inside])
-    end = first[-1] + schedule.steps[positions[inside[-1]]].count
+    end = first[-1] + schedule.steps[positions[inside[-1]]].num_rows
     if not _moves_on(first, each):
         return False
     if node in layout.gathered:
