@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from nnet3.computation import commands as cmd
 from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation
-from nnet3.computation.kernel import KernelInfo
+from nnet3.computation.kernel import InputPromises, KernelInfo
+
+PRODUCT = KernelInfo("product", inputs=(InputPromises(backprop_needs_value=True),) * 2, row_by_row=True)
 
 
 class Program:
@@ -20,10 +22,12 @@ class Program:
         self.computation.commands += commands
         return self
 
-    def matrix(self, rows: int, cols: int, node: str = "", *, zeroed: bool = False, is_deriv: bool = False) -> int:
+    def matrix(
+        self, rows: int, cols: int, node: str = "", *, zeroed: bool = False, is_deriv: bool = False, dtype: str = ""
+    ) -> int:
         """A matrix allocated now; with a node's name, rows are t = 0, 1, 2... of sequence 0."""
         indexes = np.array([(0, t, 0) for t in range(rows)], dtype=np.int32)
-        number = self.computation.new_matrix(rows, cols, MatrixInfo(node, is_deriv, indexes) if node else None)
+        number = self.computation.new_matrix(rows, cols, MatrixInfo(node, is_deriv, indexes) if node else None, dtype)
         self.add(cmd.AllocMatrix(number, zeroed=zeroed))
         return number
 
@@ -64,7 +68,7 @@ class RandomProgram:
         self.draw, self.program = draw, Program()
         self.computation = self.program.computation
         self.live: list[int] = []  # whole matrices that are defined
-        self.product = self.program.kernel(KernelInfo("product"))
+        self.product = self.program.kernel(PRODUCT)
 
     def build(self) -> NnetComputation:
         for number in range(self.draw(st.integers(1, 3))):
@@ -167,7 +171,7 @@ class RandomProgram:
         block = self.computation.submatrices[first]
         second = self.program.matrix(block.num_rows, block.num_cols)
         output = self.program.matrix(block.num_rows, block.num_cols)
-        self.program.add(cmd.SetConst(second, 0.5), cmd.Propagate(self.product, (first, second), output))
+        self.program.add(cmd.SetConst(second, 0.5), cmd.Propagate(self.product, "product", (first, second), output))
         self.program.add(cmd.DeallocMatrix(second))
         self.live.append(output)
 

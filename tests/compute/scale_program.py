@@ -26,13 +26,13 @@ def scale_program(
     computation.num_memos = memo + 1
     kernel = program.kernel(KernelInfo("scale", updatable=updatable, uses_memo=memo >= 0, stores_stats=store_stats))
     value, output = program.input("input", 2, 3), program.matrix(2, 3, "output")
-    program.add(cmd.Propagate(kernel, (value,), output, memo=memo, store_stats=store_stats))
+    program.add(cmd.Propagate(kernel, "output", (value,), output, memo=memo, store_stats=store_stats))
     program.output("output", output)
     program.add(cmd.SegmentMarker())
     output_deriv, deriv = program.matrix(2, 3, "output"), program.matrix(2, 3, "input", is_deriv=True)
     program.add(
         cmd.AcceptInput(output_deriv, "output"),
-        cmd.Backprop(kernel, "output", (value,), 0, output_deriv, (deriv,), update=True, memo=memo),
+        cmd.Backprop(kernel, "output", (value,), 0, output_deriv, (deriv,), (0,), update=True, memo=memo),
         cmd.ProvideOutput(deriv, "input"),
     )
     computation.inputs = [IoInfo("input", value, deriv)]

@@ -51,6 +51,26 @@ def test_outputs_stay_as_they_are() -> None:
     np.testing.assert_array_equal(first, 2 * FEATURES)
 
 
+def test_outputs_may_be_changed() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    with torch.inference_mode():
+        computer.accept_input("input", torch.from_numpy(FEATURES))
+        computer.run()
+        output = computer.get_output("output")
+    assert not output.is_inference()
+    output.add_(1.0)
+    computer.accept_input("output", torch.ones(2, 3))
+    computer.run()
+    np.testing.assert_array_equal(computer.get_output("input"), np.full((2, 3), 2.0))
+
+
+def test_inference_tensors() -> None:
+    with torch.inference_mode():
+        features = torch.ones(2, 3)
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    np.testing.assert_array_equal(forward(computer, features), np.full((2, 3), 2.0))
+
+
 def test_inputs_are_copied() -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
     features = torch.from_numpy(FEATURES).float()
@@ -77,11 +97,19 @@ def test_nothing_is_recorded_for_autograd() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_dtype_is_that_of_the_parameters_unless_given(dtype: torch.dtype) -> None:
+def test_dtype_is_that_of_the_parameters(dtype: torch.dtype) -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0, dtype)), net(scale=Scale()))
-    assert forward(computer).dtype == dtype
-    computer = NnetComputer(scale_program(), net(scale=Scale(2.0, torch.float32)), net(scale=Scale()), dtype=dtype)
     assert computer.dtype == dtype
+    assert forward(computer).dtype == dtype
+
+
+def test_a_dtype_that_the_network_does_not_have() -> None:
+    with pytest.raises(ExecutionError, match=r"float64 was asked for, .* are torch.float32: .*nnet\.to\(dtype=torch"):
+        NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()), dtype=torch.float64)
+    with pytest.raises(
+        ExecutionError, match=r"cannot run in torch.int32; dtypes are: float64, float32, bfloat16, float16"
+    ):
+        NnetComputer(Program().computation, net(), dtype=torch.int32)
 
 
 def test_dtype_of_constants_where_nothing_is_trained() -> None:
@@ -89,8 +117,29 @@ def test_dtype_of_constants_where_nothing_is_trained() -> None:
     assert NnetComputer(Program().computation, net(fixed=fixed)).dtype == torch.float64
 
 
-def test_dtype_without_any_parameters() -> None:
-    assert NnetComputer(Program().computation, net()).dtype == torch.float32
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (torch.float64, torch.float32, torch.float64),
+        (torch.bfloat16, torch.bfloat16, torch.bfloat16),
+        (torch.int64, torch.int32, torch.float32),
+        (torch.int64, torch.float64, torch.float64),
+    ],
+)
+def test_without_parameters_inputs_decide(first: torch.dtype, second: torch.dtype, expected: torch.dtype) -> None:
+    program = Program()
+    a, b = program.input("a", 1, 2), program.input("b", 1, 2)
+    program.add(cmd.MatrixAdd(a, b)).output("sum", a)
+    computer = NnetComputer(program.computation, net())
+    assert computer.dtype == torch.float32
+    for _ in range(2):
+        computer.accept_input("a", torch.tensor([[1, 2]], dtype=first))
+        computer.accept_input("b", torch.tensor([[10, 20]], dtype=second))
+        computer.run()
+        assert computer.get_output("sum").dtype == computer.dtype == expected
+        assert computer.get_output("sum").tolist() == [[11, 22]]
+    chosen = NnetComputer(program.computation, net(), dtype=torch.float64)
+    assert chosen.dtype == torch.float64
 
 
 @pytest.mark.parametrize(
@@ -104,10 +153,16 @@ def test_dtype_without_any_parameters() -> None:
         np.broadcast_to(FEATURES, (2, 3)),
         torch.from_numpy(FEATURES).half(),
         torch.from_numpy(FEATURES.T.copy()).t(),
+        torch.from_numpy(FEATURES).requires_grad_(),
+        torch.from_numpy(FEATURES).int(),
+        FEATURES.astype(np.uint8),
+        FEATURES.astype(np.uint64),
+        FEATURES.astype(int).tolist(),
+        torch.from_numpy(FEATURES).to_sparse(),
     ],
-    ids=["float64", "float16", "longdouble", "big endian", "by column", "read-only", "half", "transposed"],
+    ids=str,
 )
-def test_matrices_of_any_float(features: Any) -> None:
+def test_matrices_of_any_numbers(features: Any) -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale()))
     np.testing.assert_array_equal(forward(computer, features), 2 * FEATURES)
 
@@ -168,41 +223,35 @@ def test_statistics_of_an_updatable_component_in_training() -> None:
 def test_memos_are_dropped_after_their_last_use() -> None:
     computer = NnetComputer(scale_program(memo=0), net(scale=Scale()), net(scale=Scale()))
     forward(computer)
-    assert computer.linked.state.memos == [("memo", 2.0)]
+    assert computer._state.memos == [("memo", 2.0)]
     computer.accept_input("output", FEATURES)
     computer.run()
-    assert computer.linked.state.memos == [None]
+    assert computer._state.memos == [None]
 
 
 # ---- kernels with other numbers of inputs, precomputed indexes ----
 
 
-class Offsets:
-    """Precomputed indexes that remember where they were sent."""
-
-    def __init__(self) -> None:
-        self.devices: list[torch.device] = []
-
-    def to(self, device: torch.device) -> torch.Tensor:
-        self.devices.append(device)
-        return torch.tensor([[1.0], [2.0]], device=device)
-
-
-def test_precomputed_indexes_are_moved_once() -> None:
-    program, offsets = Program(), Offsets()
-    program.computation.precomputed.append(offsets)
+def test_precomputed_indexes_are_loaded_once() -> None:
+    program = Program()
+    program.computation.precomputed.append({"offsets": np.array([[1.0], [2.0]], dtype=np.float32)})
     kernel = program.kernel(KernelInfo("scale"))
     value, output = program.input("input", 2, 3), program.matrix(2, 3)
-    program.add(*[cmd.Propagate(kernel, (value,), output, precomputed=1)] * 2).output("output", output)
-    computer = NnetComputer(program.computation, net(scale=Scale(1.0)))
-    np.testing.assert_array_equal(forward(computer), FEATURES + np.array([[1], [2]]))
-    assert offsets.devices == [torch.device("cpu")]
+    propagate = cmd.Propagate(kernel, "scale", (value,), output, precomputed=1)
+    program.add(propagate, propagate).output("output", output)
+    scale = Scale(1.0)
+    computer = NnetComputer(program.computation, net(scale=scale))
+    for _ in range(2):
+        np.testing.assert_array_equal(forward(computer), FEATURES + np.array([[1], [2]]))
+    assert scale.loads == 1
 
 
 def test_a_kernel_without_inputs() -> None:
     program = Program()
     output = program.matrix(2, 3)
-    program.add(cmd.Propagate(program.kernel(KernelInfo("scale")), (), output)).output("output", output)
+    program.add(cmd.Propagate(program.kernel(KernelInfo("scale", inputs=())), "scale", (), output)).output(
+        "output", output
+    )
     computer = NnetComputer(program.computation, net(scale=Scale(5.0)))
     computer.run()
     np.testing.assert_array_equal(computer.get_output("output"), np.full((2, 3), 5.0))
@@ -214,15 +263,17 @@ def test_operands_that_a_kernel_does_not_need() -> None:
 
     class Witness(Scale):
         def run_backward(self, *args: Any) -> None:
-            seen["inputs"], seen["output"], _, _, _, seen["input_derivs"], _ = args
+            seen["inputs"], seen["output"], _, _, _, seen["input_derivs"], seen["accumulate"], _ = args
 
     program = Program()
-    deriv = program.matrix(2, 3, zeroed=True)
+    deriv, added = program.matrix(2, 3, zeroed=True), program.matrix(2, 3, zeroed=True)
     kernel = program.kernel(KernelInfo("scale"))
-    program.add(cmd.Backprop(kernel, "scale", (0, deriv), 0, deriv, (0,), update=False))
+    program.add(cmd.Backprop(kernel, "scale", (0, deriv), 0, deriv, (0, 0), (0, added), update=False))
     NnetComputer(program.computation, net(scale=Witness())).run()
     assert [tuple(x.shape) for x in (*seen["inputs"], seen["output"])] == [(0, 0), (2, 3), (0, 0)]
-    assert seen["input_derivs"] == [None]
+    assert seen["input_derivs"][0] is None
+    assert tuple(seen["input_derivs"][1].shape) == (2, 3)
+    assert seen["accumulate"] == [False, True]
 
 
 # ---- streaming ----
@@ -271,6 +322,21 @@ def test_derivatives_that_are_not_finite() -> None:
 def test_a_sum_that_overflows_is_not_an_error() -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale(1.0)), net(scale=Scale()))
     assert forward(computer, np.full((2, 3), 3e38)).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("cuda", "device 'cuda' was asked for, but PyTorch sees no CUDA device here: use 'cpu'"),
+        ("cuda:0", "device 'cuda:0' was asked for, but PyTorch sees no CUDA"),
+        ("meta", "device 'meta' is not supported: use 'cpu' or 'cuda'"),
+        ("gpu", "unknown device 'gpu': give for instance 'cpu'"),
+    ],
+)
+def test_devices_that_are_not_there(device: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ExecutionError, match=message):
+        NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()), device=device)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

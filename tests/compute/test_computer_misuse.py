@@ -23,8 +23,15 @@ BAD_CALLS: dict[str, tuple[Callable[[NnetComputer], Any], str]] = {
     ),
     "nothing": (lambda c: c.accept_input("input", None), r"\(2, 3\), got \(\)"),  # type: ignore[arg-type]
     "vector": (lambda c: c.accept_input("input", torch.zeros(6)), r"\(2, 3\), got \(6,\)"),
-    "integers": (lambda c: c.accept_input("input", np.zeros((2, 3), dtype=int)), "input 'input': expected floats, got"),
-    "integer tensor": (lambda c: c.accept_input("input", torch.zeros(2, 3).long()), "expected floats, got torch.int64"),
+    "booleans": (
+        lambda c: c.accept_input("input", np.zeros((2, 3), dtype=bool)),
+        "expected floats or integers, got bool",
+    ),
+    "complex": (
+        lambda c: c.accept_input("input", torch.zeros(2, 3).cfloat()),
+        "floats or integers, got torch.complex64",
+    ),
+    "text": (lambda c: c.accept_input("input", np.full((2, 3), "x")), "expected floats or integers, got <U1"),
     "derivative too early": (
         lambda c: c.accept_input("output", FEATURES),
         r"'output' is not for the next run, which takes 'input'; call run\(\) or reset\(\) first",

@@ -32,7 +32,7 @@ def test_each_command_is_printed_with_what_it_wrote() -> None:
         "c0: m1 = undefined(2, 3)",
         "c1: m1 = user input [for node: 'input']  |m1|=7.4162",
         "c2: m2 = undefined(2, 3)",
-        "c3: scale.Propagate(m1, &m2)  |m2|=14.8324",
+        "c3: scale.Propagate(m1, &m2) [node output]  |m2|=14.8324",
         "c4: output m2 to user [for node: 'output']",
         "c5: [end of segment]",
     ]
@@ -47,7 +47,7 @@ def test_stderr_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_command_that_wrote_it_is_named(value: float, kind: str) -> None:
     computer, _ = debugging(net(scale=Scale(value)), nnet_to_update=net(scale=Scale()))
     where = "written to node 'output' (value), t=0..1 of n=0, rows 0..1 (2 of them)"
-    message = f"{kind} in c3: scale.Propagate(m1, &m2): {where}"
+    message = f"{kind} in c3: scale.Propagate(m1, &m2) [node output]: {where}"
     with pytest.raises(NumericalError, match=re.escape(message)):
         forward(computer, FEATURES + 1)
 

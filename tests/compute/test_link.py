@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from call_count import count_calls
 from compute.programs import Program
 from compute.toy_kernels import Product, Scale
 from nnet3.computation import commands as cmd
+from nnet3.computation.computation import IoInfo
 from nnet3.computation.kernel import KernelInfo
-from nnet3.compute import link
-from nnet3.compute.link import LinkedComputation
+from nnet3.compute import LinkedComputation, link, plan
+from nnet3.compute.kernels import Kernels
+from nnet3.compute.memory import Arena
+from nnet3.compute.plan import SegmentPlan
 from nnet3.errors import ExecutionError
 
 
@@ -28,7 +35,7 @@ def busy_program() -> Program:
         cmd.SetConst(a, 1.0),
         cmd.MatrixCopy(b, a, 0.5),
         cmd.MatrixAdd(b, a),
-        cmd.Propagate(kernel, (a, b), c),
+        cmd.Propagate(kernel, "product", (a, b), c),
         cmd.CopyRows(b, c, shuffled),
         cmd.AddRows(a, c, shuffled, 0.5),
         cmd.CopyToRowsMulti(b, table),
@@ -43,14 +50,20 @@ def busy_program() -> Program:
     return program
 
 
+def linked_to(program: Program, kernels: dict[str, Any], **options: Any) -> tuple[LinkedComputation, Arena]:
+    made = plan(program.computation)
+    arena = Arena(made.num_bytes, torch.device("cpu"))
+    return link(made, Kernels(kernels), arena, **options), arena
+
+
 def run_calls(linked: LinkedComputation) -> None:
     with torch.no_grad():
-        for call in linked.segments[0].calls:
+        for call in linked.calls_of_segment[0]:
             call()
 
 
 def test_nothing_is_allocated_while_it_runs() -> None:
-    linked = link(busy_program().computation, {"product": Product()})
+    linked, _ = linked_to(busy_program(), {"product": Product()})
     run_calls(linked)
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         run_calls(linked)
@@ -60,24 +73,51 @@ def test_nothing_is_allocated_while_it_runs() -> None:
     assert allocated == {}
 
 
-def test_views_lie_in_the_arena_and_are_made_once() -> None:
+def test_views_lie_in_the_arena() -> None:
     program = busy_program()
-    linked = link(program.computation, {"product": Product()})
-    begin = linked.arena.storage.data_ptr()
-    linked.binder.command = 5
-    view = linked.binder.view(1)
-    assert begin <= view.data_ptr() < begin + linked.arena.num_bytes
-    assert linked.binder.view(1) is view
-    assert view.data_ptr() % 64 == 0
+    linked, arena = linked_to(program, {"product": Product()})
+    begin, end = arena.storage.data_ptr(), arena.storage.data_ptr() + arena.num_bytes
+    for view in linked.views:
+        assert begin <= view.data_ptr() < end
+    first = linked.view(program.computation, 1, 5)
+    assert first.shape == (40, 64)
+    assert first.data_ptr() % 64 == 0
+    assert any(view.data_ptr() == first.data_ptr() and view.shape == first.shape for view in linked.views)
+
+
+def test_one_view_serves_all_commands() -> None:
+    program = busy_program()
+    assert len(np.unique(plan(program.computation).views, axis=0)) == len(plan(program.computation).views)
 
 
 def test_undefined_matrices_can_be_filled_with_nan() -> None:
     for fill_undefined in (True, False):
         program = Program()
         matrix = program.matrix(2, 2)
-        linked = link(program.computation, {}, fill_undefined=fill_undefined)
+        linked, arena = linked_to(program, {}, fill_undefined=fill_undefined)
+        arena.storage.zero_()
         run_calls(linked)
-        assert bool(linked.binder.view(matrix).isnan().all()) == fill_undefined
+        assert bool(linked.view(program.computation, matrix, 0).isnan().all()) == fill_undefined
+
+
+def test_linking_is_a_few_calls_a_command() -> None:
+    """No array work when linking: what a command costs does not depend on its tables."""
+
+    def calls(rows: int) -> int:
+        program = Program()
+        source = program.matrix(rows, 2, zeroed=True)
+        order = np.random.default_rng(0).permutation(rows).tolist()
+        for _ in range(20):
+            program.add(cmd.CopyRows(program.matrix(rows, 2), source, program.index_table(order)))
+        made = plan(program.computation)
+        arena = Arena(made.num_bytes, torch.device("cpu"))
+        return count_calls(link, made, Kernels({}), arena)
+
+    assert calls(1000) == calls(30)
+
+
+def names(segment: SegmentPlan) -> tuple[list[str], list[str]]:
+    return [port.bound_name for port in segment.accepts], [port.bound_name for port in segment.provides]
 
 
 def test_segments_of_a_forward_and_backward_program() -> None:
@@ -85,20 +125,20 @@ def test_segments_of_a_forward_and_backward_program() -> None:
     value = program.input("input", 2, 3)
     program.output("output", value)
     program.add(cmd.SegmentMarker(), cmd.AcceptInput(value, "output"), cmd.ProvideOutput(value, "input"))
-    linked = link(program.computation, {})
-    assert list(linked.segments) == [0, 4]
-    assert (linked.segments[0].accepts, linked.segments[0].provides) == ({"input": value}, {"output": value})
-    assert (linked.segments[4].accepts, linked.segments[4].provides) == ({"output": value}, {"input": value})
-    assert linked.segment_at(linked.segments[4].next_start) is None
+    program.computation.inputs = [IoInfo("input", value, value)]
+    forward, backward = plan(program.computation).segments
+    assert (forward.start, backward.start) == (0, 4)
+    assert names(forward) == (["input"], ["output"])
+    assert names(backward) == (["output.deriv"], ["input.deriv"])
+    assert plan(program.computation).segment_at(backward.next_start) is None
 
 
 def test_a_last_segment_that_does_nothing_is_none() -> None:
     program = Program()
     value = program.input("input", 2, 3)
     program.add(cmd.SegmentMarker(), cmd.DeallocMatrix(value))
-    linked = link(program.computation, {})
-    assert list(linked.segments) == [0]
-    assert linked.segment_at(linked.segments[0].next_start) is None
+    (segment,) = plan(program.computation).segments
+    assert plan(program.computation).segment_at(segment.next_start) is None
 
 
 def test_a_loop_leads_back_into_itself() -> None:
@@ -106,11 +146,12 @@ def test_a_loop_leads_back_into_itself() -> None:
     value = program.matrix(2, 3)
     program.add(cmd.AcceptInput(value, "first"), cmd.Label("again"), cmd.SegmentMarker())
     program.add(cmd.AcceptInput(value, "next"), cmd.Goto("again"))
-    linked = link(program.computation, {})
-    loop = linked.segments[linked.segments[0].next_start]
-    assert linked.segments[0].accepts == {"first": value}
-    assert loop.accepts == {"next": value}
-    assert linked.segments[loop.next_start] is loop
+    made = plan(program.computation)
+    first, loop = made.segments
+    assert first.next_start == loop.start
+    assert names(first) == (["first"], [])
+    assert names(loop) == (["next"], [])
+    assert made.segment_at(loop.next_start) is loop
 
 
 @pytest.mark.parametrize(
@@ -119,14 +160,24 @@ def test_a_loop_leads_back_into_itself() -> None:
         ([cmd.Label("a"), cmd.NoOp(), cmd.Goto("a")], "command c2 closes a loop in which there is no segment marker"),
         ([cmd.Label("a"), cmd.Goto("b")], "a goto names label 'b', but the labels are: a"),
         ([cmd.Goto("b")], "the labels are: none"),
-        ([cmd.Propagate(0, (), 0)], r"the network has no component 'tdnn1.affine' \(did you mean 'tdnn2.affine'\?\)"),
-        ([cmd.Propagate(1, (), 0, store_stats=True)], "the network to update has no component 'extra'"),
     ],
 )
-def test_programs_that_cannot_be_linked(commands: list[cmd.Command], message: str) -> None:
-    program = Program().add(*commands)
-    program.kernel(KernelInfo("tdnn1.affine"))
-    program.kernel(KernelInfo("extra"))
-    kernels = {"tdnn2.affine": Scale(), "extra": Scale()}
+def test_programs_that_cannot_be_planned(commands: list[cmd.Command], message: str) -> None:
     with pytest.raises(ExecutionError, match=message):
-        link(program.computation, kernels, kernels_to_update={"tdnn2.affine": Scale()})
+        plan(Program().add(*commands).computation)
+
+
+@pytest.mark.parametrize(
+    ("name", "stats", "message"),
+    [
+        ("tdnn1.affine", False, r"the network has no component 'tdnn1.affine' \(did you mean 'tdnn2.affine'\?\)"),
+        ("extra", True, "the network to update has no component 'extra'"),
+    ],
+)
+def test_kernels_that_are_not_there(name: str, stats: bool, message: str) -> None:
+    program = Program()
+    kernel = program.kernel(KernelInfo(name, inputs=()))
+    program.add(cmd.Propagate(kernel, name, (), program.matrix(1, 1), store_stats=stats))
+    kernels = Kernels({"tdnn2.affine": Scale(), "extra": Scale()}, {"tdnn2.affine": Scale()})
+    with pytest.raises(ExecutionError, match=message):
+        kernels.check(plan(program.computation))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from compute.programs import Program, random_programs
 from compute.toy_kernels import Product, net
 from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation
-from nnet3.compute import NnetComputer
+from nnet3.compute import NnetComputer, plan
 from nnet3.compute.rules import RULES
 from nnet3.errors import ExecutionError
 
@@ -54,7 +53,7 @@ def test_every_command_has_a_rule() -> None:
     assert set(RULES) == classes - {cmd.Command}
 
 
-def test_unknown_command_is_an_error_when_linking() -> None:
+def test_unknown_command_is_an_error() -> None:
     class Dance:
         """Not a command."""
 
@@ -126,11 +125,10 @@ def test_row_commands(command: type[cmd.Command], pattern: np.ndarray, narrow: b
 @pytest.mark.parametrize("pattern", ["consecutive", "every third", "one row repeated", "transposed", "pieces"])
 def test_regular_patterns_take_one_call_and_no_index(pattern: str) -> None:
     computation = row_program(cmd.CopyRowsMulti, PATTERNS[pattern], narrow=False, scale=1.0)
-    computer = NnetComputer(computation, net())
+    made = plan(computation)
     command = next(n for n, c in enumerate(computation.commands) if isinstance(c, cmd.CopyRowsMulti))
-    (call,) = computer.linked.segments[0].calls_of_command[command]
-    assert isinstance(call, partial)
-    assert not any(isinstance(arg, torch.Tensor) and arg.dtype == torch.int64 for arg in call.args)
+    assert made.first_call[command + 1] - made.first_call[command] == 1
+    assert made.indexes == ()
 
 
 @pytest.mark.parametrize("scale", [1.0, 2.0])
@@ -205,7 +203,7 @@ def test_compressed_matrix_lends_its_memory() -> None:
         program.add(*[cmd.CompressMatrix(matrix, "sign")] * compress)
         other = program.matrix(100, 100, zeroed=True)
         program.add(cmd.DeallocMatrix(other), *[cmd.DecompressMatrix(matrix)] * compress).output("y", matrix)
-        return NnetComputer(program.computation, net()).linked.arena.num_bytes
+        return plan(program.computation).num_bytes
 
     assert arena_bytes(compress=False) == 2 * 40_000
     assert arena_bytes(compress=True) <= 40_000 + 10_000 + 64
@@ -227,7 +225,7 @@ def test_bad_compression(methods: list[str], message: str) -> None:
         NnetComputer(program.computation, net())
 
 
-def test_use_after_dealloc_is_an_error_when_linking() -> None:
+def test_use_after_dealloc_is_an_error() -> None:
     program = Program()
     matrix = program.matrix(1, 4, zeroed=True)
     program.add(cmd.DeallocMatrix(matrix), cmd.SetConst(matrix, 1.0))

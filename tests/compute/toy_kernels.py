@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,7 @@ class Scale:
 
     def __init__(self, factor: float = 2.0, dtype: torch.dtype = torch.float32) -> None:
         self.factor = torch.tensor([factor], dtype=dtype)
-        self.rows_seen = 0
+        self.rows_seen = self.loads = 0
         self.memos_seen: list[Any] = []
 
     def parameters(self) -> dict[str, Tensor]:
@@ -42,6 +43,7 @@ class Scale:
         memo: Any,
         to_update: Any,
         input_derivs: Sequence[Tensor | None],
+        accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
         if to_update is not None:
@@ -49,7 +51,11 @@ class Scale:
             if inputs[0].numel():
                 to_update.factor += (inputs[0] * output_deriv).sum()
         if input_derivs[0] is not None:
-            torch.mul(output_deriv, self.factor, out=input_derivs[0])
+            _fill(input_derivs[0], output_deriv * self.factor, accumulate[0])
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Tensor:
+        self.loads += 1
+        return torch.from_numpy(arrays["offsets"]).to(device)
 
 
 class Product:
@@ -69,11 +75,22 @@ class Product:
         memo: Any,
         to_update: Any,
         input_derivs: Sequence[Tensor | None],
+        accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
-        for deriv, other in zip(input_derivs, reversed(inputs), strict=True):
+        for deriv, other, added in zip(input_derivs, reversed(inputs), accumulate, strict=True):
             if deriv is not None:
-                torch.mul(output_deriv, other, out=deriv)
+                _fill(deriv, output_deriv * other, added)
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
+        raise AssertionError("it asks for no indexes")
+
+
+def _fill(dest: Tensor, value: Tensor, added: bool) -> None:
+    if added:
+        dest += value
+    else:
+        dest.copy_(value)
 
 
 def net(**kernels: Any) -> SimpleNamespace:

@@ -1,6 +1,9 @@
-"""Running a computation: a plan of its memory, commands bound to tensors and kernels once, NnetComputer."""
+"""Running a computation: a plan of its memory and calls, links of plans to memory and kernels, NnetComputer."""
 
 from nnet3.compute.computer import NnetComputer
 from nnet3.compute.link import LinkedComputation, link
+from nnet3.compute.memory import release_memory
+from nnet3.compute.plan import Plan
+from nnet3.compute.planner import plan, plan_of
 
-__all__ = ["LinkedComputation", "NnetComputer", "link"]
+__all__ = ["LinkedComputation", "NnetComputer", "Plan", "link", "plan", "plan_of", "release_memory"]

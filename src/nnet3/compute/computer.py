@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
 import numpy as np
@@ -11,9 +13,15 @@ import torch
 from torch import Tensor
 
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.kernel import Kernel
 from nnet3.compute.debug import Tracer, bad_rows, describe_rows
-from nnet3.compute.link import LinkedComputation, Segment, link
+from nnet3.compute.kernels import Kernels
+from nnet3.compute.lanes import LANES
+from nnet3.compute.link import Constants, LinkedComputation, RunState, link
+from nnet3.compute.memory import Lease, checked_device, pool_of
+from nnet3.compute.models import check_fingerprints, common_dtype, model_dtype
+from nnet3.compute.outside import accepted_matrix, check_outside, outside_dtype
+from nnet3.compute.plan import Plan, Port, SegmentPlan
+from nnet3.compute.planner import plan_of
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.text import did_you_mean
 
@@ -36,11 +44,16 @@ class NnetComputer:
         computer.run()                                   # the backward part
         input_derivative = computer.get_output("input")
 
-    Commands are bound to memory and components once, when the computer is made. After the last run the next
-    `accept_input` begins again with the first, for the next minibatch; `reset` begins again at any time. Parameters
-    that are changed in place are used by the next run. Streaming computations loop: each run takes one more chunk.
+    After the last run the next `accept_input` begins again with the first, for the next minibatch; `reset` begins
+    again at any time. Parameters that are changed in place are used by the next run. Streaming computations loop:
+    each run takes one more chunk.
 
-    Outputs are copies that stay as they are. Matrices are (rows, columns), rows in the order of the request.
+    Computers share memory: from its first run to its last (or to `reset`, or until it is forgotten) a computer has an
+    arena to itself, in which the values wait that the backward part needs; then the next one that runs may have it.
+    Several computers of one computation can run in several threads; one computer belongs to one thread at a time. A
+    copy (also by pickle) begins with the first run.
+
+    Outputs are copies that may be changed. Matrices are (rows, columns), rows in the order of the request.
     """
 
     def __init__(
@@ -55,153 +68,240 @@ class NnetComputer:
         check_finite: bool = True,
         debug: bool = False,
         debug_file: TextIO | None = None,
+        outside: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """Link the computation.
+        """Plan and link the computation.
 
         The backward part changes `nnet_to_update` in place. Statistics go to `nnet_to_store_stats`, by default to
-        `nnet_to_update`, or if there is none to `nnet`. `dtype` is by default that of the parameters of `nnet`.
-        With `check_finite` outputs are looked at after each run; with `debug` every command is printed to
-        `debug_file` (default: stderr), and the first NaN or infinity stops the run.
+        `nnet_to_update`, or if there is none to `nnet`. `dtype` is that of the parameters, of `nnet` or bound from
+        outside; a network without any computes in that of its inputs, unless it is given. With `check_finite` outputs
+        are looked at after each run; with `debug` every command is printed to `debug_file` (default: stderr), and the
+        first NaN or infinity stops the run.
 
-        Raises ExecutionError if there is nothing to update where the computation updates, or a component is missing.
+        `outside` binds memory by name: what the computation declares as outside matrices (parameters, gradients), and
+        if wanted inputs and outputs ("NAME"), derivatives ("NAME.deriv"), which are then read and written where they
+        lie: nothing has to be accepted for them, and `get_output` gives the bound tensor itself.
+
+        Raises ExecutionError if there is nothing to update where the computation updates, if a component is missing,
+        if the network is not the one that the computation was compiled for, for a dtype that it does not have, for
+        outside memory that does not fit, for a device that is not there.
         """
-        for model in (nnet, nnet_to_update, nnet_to_store_stats):
+        self._nnets = nnet, nnet_to_update, nnet_to_store_stats
+        for model in self._nnets:
             if model is not None and not hasattr(model, "components"):
                 hint = ": give its .nnet" if hasattr(model, "nnet") else ""
                 raise ExecutionError(f"expected a network, got {type(model).__name__}{hint}")
-        self.check_finite = check_finite
-        self.computation = computation
-        self.dtype = dtype or _parameter_dtype(nnet)
-        self.linked: LinkedComputation = link(
-            computation,
-            nnet.components,
-            device,
-            self.dtype,
-            kernels_to_update=None if nnet_to_update is None else nnet_to_update.components,
-            kernels_to_store_stats=None if nnet_to_store_stats is None else nnet_to_store_stats.components,
-            fill_undefined=debug,
-        )
-        self.device = self.linked.binder.device
-        self._tracer = Tracer(self.linked.binder, debug_file or sys.stderr) if debug else None
-        self._segment: Segment | None = self.linked.segment_at(0)
+        check_fingerprints(computation.fingerprint, self._nnets)
+        self.computation, self.check_finite = computation, check_finite
+        self.debug, self.debug_file = debug, debug_file
+        self.device, self.outside = checked_device(device), dict(outside or {})
+        self._given_dtype = model_dtype(nnet, dtype) or outside_dtype(computation, self.outside)
+        self._begin()
+
+    # ---- what a copy does not take along ----
+
+    def _begin(self) -> None:
+        self._lease: Lease | None = None
+        self._state, self._lock = RunState(), threading.Lock()
+        self._segment_start = 0
+        self._prepare(self._given_dtype or torch.float32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_nnets", "computation", "check_finite", "debug", "device", "outside", "_given_dtype")
+        return {name: getattr(self, name) for name in kept} | {"debug_file": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._begin()
+
+    # ---- plan and link ----
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """What it computes in; of a network without parameters float32 until inputs say something else."""
+        return LANES[self.plan.dtype]
+
+    def _prepare(self, dtype: torch.dtype) -> None:
+        self.plan: Plan = plan_of(self.computation, dtype)
+        check_outside(self.plan, self.outside, self.device)
+        self._constants = Constants(self.device)
+        self._kernels = self._look_up_kernels()
+
+    def _look_up_kernels(self) -> Kernels:
+        network, *others = self._nnets
+        to_update, to_store_stats = (model if model is None else model.components for model in others)
+        kernels = Kernels(network.components, to_update, to_store_stats)
+        kernels.check(self.plan)
+        return kernels
+
+    def _linked(self) -> LinkedComputation:
+        """The calls, bound to the arena that this computer has now."""
+        if self._lease is None:
+            self._lease = Lease(pool_of(self.device), self.plan.num_bytes, self)
+        if not self._kernels.are_the_same():
+            self._kernels = self._look_up_kernels()
+            self._constants.of_kernels.clear()
+        links = self._lease.arena.links
+        found: LinkedComputation | None = links.get(self)
+        if found is None or found.kernels is not self._kernels:
+            found = links[self] = link(
+                *(self.plan, self._kernels, self._lease.arena, self._state, self._constants),
+                outside=self.outside,
+                fill_undefined=self.debug,
+            )
+        return found
+
+    def _release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lock.acquire(blocking=False):
+            raise ExecutionError(
+                "two threads use one NnetComputer at the same time: make one for each thread, from the same computation"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    # ---- running ----
 
     def reset(self) -> None:
         """Begin again with the first run, whatever has been run so far; accepted inputs and outputs are dropped."""
-        self.linked.state.clear()
-        self._segment = self.linked.segment_at(0)
+        with self._alone():
+            self._reset()
+
+    def _reset(self) -> None:
+        self._release()
+        self._state.clear()
+        self._segment_start = 0
+
+    @property
+    def _segment(self) -> SegmentPlan | None:
+        return self.plan.segment_at(self._segment_start)
 
     def accept_input(self, name: str, matrix: Tensor | np.ndarray) -> None:
-        """Give a matrix to the next run: an input's value, or later the derivative of an output.
+        """Give a matrix of floats or integers to the next run: an input's value, or later the derivative of an output.
 
-        It is copied and converted. Raises ExecutionError for a name that the next run does not take (naming those
-        it does), for a wrong size, and for anything that is not a matrix of floats.
+        It is copied. Raises ExecutionError for a name that the next run does not take (naming those it does), for a
+        wrong size, and for anything that is not a matrix of numbers.
         """
-        if self._segment is None:
-            self.reset()
-        accepts = self._segment.accepts if self._segment is not None else {}
-        if name not in accepts:
-            raise ExecutionError(self._unwanted_input(name, accepts))
-        block = self.computation.submatrices[accepts[name]]
-        if not isinstance(matrix, Tensor):
-            matrix = np.asarray(matrix)
-        shape, expected = tuple(matrix.shape), (block.num_rows, block.num_cols)
-        what = f"derivative of output '{name}'" if self._is_output(name) else f"input '{name}'"
-        if shape != expected:
-            raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {expected}, got {shape}")
-        if isinstance(matrix, np.ndarray):
-            if matrix.dtype.kind != "f":
-                raise ExecutionError(f"{what}: expected floats, got {matrix.dtype}")
-            with np.errstate(over="ignore"):  # what becomes infinite is found in the outputs
-                matrix = torch.from_numpy(np.array(matrix, dtype=_numpy_dtype(self.dtype)))
-        if not matrix.is_floating_point():
-            raise ExecutionError(f"{what}: expected floats, got {matrix.dtype}")
-        self.linked.state.accepted[name] = matrix.detach().to(self.device, self.dtype, copy=True)
+        with self._alone():
+            if self._segment is None:
+                self._reset()
+            port = next((port for port in self._accepts() if port.name == name), None)
+            if port is None:
+                raise ExecutionError(self._unwanted_input(name))
+            shape = port.num_rows, port.num_cols
+            self._state.accepted[name] = accepted_matrix(matrix, shape, self._what(port, "input"), self.device)
 
     def run(self) -> None:
         """Run up to the next segment marker, or to the end.
 
-        Raises ExecutionError if an input is missing or the end was reached before, NumericalError if an output is
-        not finite. After an error in the middle of a run the computer is reset.
+        Raises ExecutionError if an input is missing, if the end was reached before, or if the network has changed so
+        that the computation does not hold for it any more; NumericalError if an output is not finite. After an error
+        in the middle of a run the computer is reset.
         """
-        segment, state = self._segment, self.linked.state
-        if segment is None:
-            raise ExecutionError("the computation has ended: accept the next inputs or call reset() to begin again")
-        missing = [f"'{name}'" for name in segment.accepts if name not in state.accepted]
-        if missing:
-            raise ExecutionError(f"missing before run(): {', '.join(missing)}; give them with accept_input()")
-        try:
-            with torch.no_grad():
-                if self._tracer is not None:
-                    self._tracer.run(segment)
-                else:
-                    for call in segment.calls:
-                        call()
-        except BaseException:
-            self.reset()
-            raise
-        state.accepted.clear()
-        self._segment = self.linked.segment_at(segment.next_start)
-        if self.check_finite:
-            self._check_outputs(segment)
+        with self._alone():
+            segment = self._segment
+            if segment is None:
+                raise ExecutionError("the computation has ended: accept the next inputs or call reset() to begin again")
+            missing = [f"'{port.name}'" for port in self._accepts() if port.name not in self._state.accepted]
+            if missing:
+                raise ExecutionError(f"missing before run(): {', '.join(missing)}; give them with accept_input()")
+            if segment.start == 0:
+                self._begin_first_run()
+            try:
+                with torch.inference_mode(False), torch.no_grad():
+                    self._run_segment(segment)
+            except BaseException:
+                self._reset()
+                raise
+            self._state.accepted.clear()
+            self._segment_start = segment.next_start
+            if self._segment is None:
+                self._release()
+            if self.check_finite:
+                self._check_outputs(segment)
+
+    def _begin_first_run(self) -> None:
+        check_fingerprints(self.computation.fingerprint, self._nnets)
+        self._state.provided.clear()
+        if self._given_dtype is None:
+            dtype = common_dtype([*self._state.accepted.values(), *self.outside.values()])
+            if dtype != self.dtype:
+                self._release()
+                self._prepare(dtype)
+
+    def _run_segment(self, segment: SegmentPlan) -> None:
+        linked = self._linked()
+        if self.debug:
+            Tracer(self.computation, linked, self.debug_file or sys.stderr).run(segment)
+            return
+        for call in linked.calls_of_segment[segment.start]:
+            call()
 
     def get_output(self, name: str) -> Tensor:
         """An output's value after the forward run, an input's derivative after the backward run: (rows, columns)."""
-        provided = self.linked.state.provided
-        if name in provided:
-            return provided[name]
-        names = {name for segment in self.linked.segments.values() for name in segment.provides}
-        if name in names:
-            raise ExecutionError(f"'{name}' has not been computed yet: call run() first")
-        if name in {io.name for io in self.computation.inputs}:
-            raise ExecutionError(f"no derivative of input '{name}' was requested when the computation was compiled")
-        raise ExecutionError(f"there is no output '{name}'; {_choice(name, names)}")
+        with self._alone():
+            provided = self._state.provided
+            if name in provided:
+                return provided[name]
+            names = [port.name for segment in self.plan.segments for port in segment.provides]
+            if name in names:
+                raise ExecutionError(f"'{name}' has not been computed yet: call run() first")
+            if name in {io.name for io in self.computation.inputs}:
+                raise ExecutionError(f"no derivative of input '{name}' was requested when the computation was compiled")
+            raise ExecutionError(f"there is no output '{name}'; {_choice(name, names)}")
 
-    def _is_output(self, name: str) -> bool:
-        return name in {io.name for io in self.computation.outputs}
+    # ---- messages ----
 
-    def _unwanted_input(self, name: str, accepts: Mapping[str, int]) -> str:
-        later = [n for segment in self.linked.segments.values() for n in segment.accepts]
-        if name in later:
+    def _accepts(self) -> list[Port]:
+        """What the next run takes from `accept_input`."""
+        segment = self._segment
+        return [] if segment is None else [p for p in segment.accepts if p.bound_name not in self.outside]
+
+    @staticmethod
+    def _what(port: Port, kind: str) -> str:
+        return (
+            f"derivative of {'output' if kind == 'input' else 'input'} '{port.name}'"
+            if port.is_deriv
+            else f"{kind} '{port.name}'"
+        )
+
+    def _unwanted_input(self, name: str) -> str:
+        accepts = [port.name for port in self._accepts()]
+        ports = [port for segment in self.plan.segments for port in segment.accepts if port.name == name]
+        if ports and all(port.bound_name in self.outside for port in ports):
+            return f"'{name}' is bound to outside memory: write it there"
+        if ports:
             return f"'{name}' is not for the next run, which takes {_quoted(accepts)}; call run() or reset() first"
-        if self._is_output(name):
+        if name in {io.name for io in self.computation.outputs}:
             return f"no derivative of output '{name}' was declared when the computation was compiled"
         return f"there is no input '{name}'; {_choice(name, accepts)}"
 
-    def _check_outputs(self, segment: Segment) -> None:
-        provided = self.linked.state.provided
+    def _check_outputs(self, segment: SegmentPlan) -> None:
+        provided = self._state.provided
         # Sums are a cheap first look (a NaN or infinity makes the sum one), and the device is waited for only once.
-        sums = [provided[name].sum().isfinite() for name in segment.provides]
+        sums = [provided[port.name].sum().isfinite() for port in segment.provides]
         if not sums or bool(torch.stack(sums).all()):
             return
-        for name, submatrix in segment.provides.items():
-            rows = bad_rows(provided[name])
+        for port in segment.provides:
+            rows = bad_rows(provided[port.name])
             if len(rows):
-                what = f"output '{name}'" if self._is_output(name) else f"derivative of input '{name}'"
-                where = describe_rows(self.computation, submatrix, rows[:1])
+                where = describe_rows(self.computation, port.submatrix, rows[:1])
                 raise NumericalError(
-                    f"the {what} is not finite in {len(rows)} of {len(provided[name])} rows, the first is {where}; "
-                    "run with debug=True to see which command began it, or check_finite=False to accept it"
+                    f"the {self._what(port, 'output')} is not finite in {len(rows)} of {port.num_rows} rows, the first "
+                    f"is {where}; run with debug=True to see which command began it, or check_finite=False to accept it"
                 )
 
 
-def _parameter_dtype(nnet: KernelSource) -> torch.dtype:
-    tensors = (tensor for component in nnet.components.values() for tensor in _parameters(component))
-    return next((tensor.dtype for tensor in tensors if tensor.is_floating_point()), torch.float32)
-
-
-def _parameters(component: Kernel) -> Iterator[Tensor]:
-    """The tensors of a kernel that has any: trained ones, then fixed ones."""
-    yield from getattr(component, "parameters", dict)().values()
-    yield from (getattr(component, name) for name in getattr(component, "constant_names", ()))
-
-
-def _numpy_dtype(dtype: torch.dtype) -> type[np.floating[Any]]:
-    return np.float64 if dtype == torch.float64 else np.float32
-
-
-def _quoted(names: Mapping[str, int] | set[str]) -> str:
+def _quoted(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "nothing"
 
 
-def _choice(name: str, names: Mapping[str, int] | set[str]) -> str:
+def _choice(name: str, names: Iterable[str]) -> str:
     return did_you_mean(name, names) or f"there is: {_quoted(names)}"

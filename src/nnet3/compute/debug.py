@@ -11,8 +11,8 @@ from torch import Tensor
 from nnet3.computation.commands import AccessKind, Backprop
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.printer import format_submatrix, numbered_command
-from nnet3.compute.binder import Binder
-from nnet3.compute.link import Segment
+from nnet3.compute.link import LinkedComputation
+from nnet3.compute.plan import SegmentPlan
 from nnet3.errors import NumericalError
 from nnet3.index import N, format_time_span
 
@@ -22,26 +22,27 @@ _MAX_SHOWN = 4  # norms on a line, sequences in a message
 class Tracer:
     """Runs segments one command at a time and looks at what each one wrote."""
 
-    def __init__(self, binder: Binder, stream: TextIO) -> None:
-        self.binder, self.computation, self.stream = binder, binder.computation, stream
+    def __init__(self, computation: NnetComputation, linked: LinkedComputation, stream: TextIO) -> None:
+        self.computation, self.linked, self.stream = computation, linked, stream
 
-    def run(self, segment: Segment) -> None:
+    def run(self, segment: SegmentPlan) -> None:
         """Raises NumericalError at the first command that wrote a NaN or an infinity."""
-        for number, calls in zip(segment.commands, segment.calls_of_command, strict=True):
-            for call in calls:
-                call()
-            self._look_at(number)
+        for first, end in segment.commands:
+            for number in range(first, end):
+                for call in self.linked.calls_of_command(number):
+                    call()
+                self._look_at(number)
 
     def _look_at(self, number: int) -> None:
-        self.binder.command = number
         text = numbered_command(self.computation, number)
-        written = self._written(number)
-        norms = [f"|{format_submatrix(self.computation, s)}|={float(self.binder.view(s).norm()):.6g}" for s in written]
+        written = [
+            (submatrix, self.linked.view(self.computation, submatrix, number)) for submatrix in self._written(number)
+        ]
+        norms = [f"|{format_submatrix(self.computation, s)}|={float(value.norm()):.6g}" for s, value in written]
         if len(norms) > _MAX_SHOWN:
             norms[_MAX_SHOWN:] = ["..."]
         print("  ".join([text, *norms]), file=self.stream)
-        for submatrix in written:
-            value = self.binder.view(submatrix)
+        for submatrix, value in written:
             if not torch.isfinite(value).all():
                 what = describe_rows(self.computation, submatrix, bad_rows(value))
                 raise NumericalError(f"{_kind(value)} in {text}: written to {what}")
@@ -58,7 +59,8 @@ class Tracer:
         if not isinstance(command, Backprop) or not command.update:
             return
         info = self.computation.kernels[command.kernel]
-        kernel = self.binder.kernels.for_update(info, self.computation.need_model_derivative)
+        planned = self.linked.plan.kernels[command.kernel]
+        kernel = self.linked.kernels.for_update(planned, self.computation.need_model_derivative)
         parameters: dict[str, Tensor] = getattr(kernel, "parameters", dict)()
         for name, value in parameters.items():
             if not torch.isfinite(value).all():
@@ -77,11 +79,13 @@ def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray
     info = computation.matrix_info.get(block.matrix)
     if info is None:
         return f"{format_submatrix(computation, submatrix)}, {row_text}"
+    kind = "derivative" if info.is_deriv else "value"
+    if info.indexes is None:
+        return f"node '{info.node}' ({kind}), {row_text}"
     indexes = info.indexes[block.row_offset + rows]
     sequences = [str(n) for n in np.unique(indexes[:, N])]
     if len(sequences) > _MAX_SHOWN:
         sequences[_MAX_SHOWN:] = ["..."]
-    kind = "derivative" if info.is_deriv else "value"
     return f"node '{info.node}' ({kind}), {format_time_span(indexes)} of n={', '.join(sequences)}, {row_text}"
 
 

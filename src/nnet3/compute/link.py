@@ -1,113 +1,206 @@
-"""From a computation to something that runs: bound calls, in segments that one `run()` each goes through."""
+"""Linking: a plan, memory and kernels become calls without arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import torch
+from torch import Tensor
 
-from nnet3.computation.commands import AcceptInput, Goto, Label, ProvideOutput, SegmentMarker
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.kernel import Kernel
-from nnet3.compute.arena import Arena
-from nnet3.compute.binder import Binder, BoundCall, Kernels, RunState
-from nnet3.compute.rules import bind
+from nnet3.compute.calls import CALLS, BoundCall
+from nnet3.compute.kernels import Kernels
+from nnet3.compute.lanes import LANES
+from nnet3.compute.memory import Arena
+from nnet3.compute.plan import Plan, SegmentPlan
 from nnet3.errors import ExecutionError
 
 
 @dataclass
-class Segment:
-    """What one run does: the calls, and the commands that they come from."""
+class RunState:
+    """What changes from run to run outside the arena."""
 
-    commands: list[int] = field(default_factory=list)
-    calls_of_command: list[list[BoundCall]] = field(default_factory=list)
-    calls: list[BoundCall] = field(default_factory=list)
-    accepts: dict[str, int] = field(default_factory=dict)  # name -> sub-matrix that is filled
-    provides: dict[str, int] = field(default_factory=dict)
-    next_start: int = 0  # where the next run begins
+    accepted: dict[str, Tensor] = field(default_factory=dict)
+    provided: dict[str, Tensor] = field(default_factory=dict)
+    memos: list[Any] = field(default_factory=list)
+
+    def clear(self) -> None:
+        self.accepted.clear()
+        self.provided.clear()
+        self.memos[:] = [None] * len(self.memos)
 
 
 @dataclass
+class Constants:
+    """Tables of a plan on a device, loaded when they are first asked for; they outlive a change of memory."""
+
+    device: torch.device
+    indexes: dict[int, Tensor] = field(default_factory=dict)
+    of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
 class LinkedComputation:
-    """A computation bound to memory and kernels. `segments` by the command at which they begin; the first is at 0."""
+    """A plan bound to memory and kernels: its calls, one after the other, and those of each segment."""
 
-    computation: NnetComputation
-    binder: Binder
-    segments: dict[int, Segment]
+    plan: Plan
+    kernels: Kernels
+    storage: Tensor
+    outside: Mapping[str, Tensor]
+    views: list[Tensor]
+    calls: list[BoundCall | None]
+    calls_of_segment: dict[int, list[BoundCall]]
 
-    @property
-    def state(self) -> RunState:
-        return self.binder.state
+    def view(self, computation: NnetComputation, submatrix: int, command: int) -> Tensor:
+        """A sub-matrix of the computation as it lies at a command, (rows, columns)."""
+        block = computation.submatrices[submatrix]
+        matrix = computation.matrices[block.matrix]
+        name = next(
+            (o.name for o in computation.outside if computation.submatrices[o.submatrix].matrix == block.matrix), None
+        )
+        if name is not None:
+            whole = self.outside[name]
+        else:
+            dtype = LANES[matrix.dtype or self.plan.dtype]
+            begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
+            whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
+        rows = whole[block.row_offset : block.row_offset + block.num_rows]
+        return rows[:, block.col_offset : block.col_offset + block.num_cols]
 
-    @property
-    def arena(self) -> Arena:
-        return self.binder.arena
+    def calls_of_command(self, command: int) -> list[BoundCall]:
+        first, end = self.plan.first_call[command : command + 2].tolist()
+        return [call for call in self.calls[first:end] if call is not None]
 
-    def segment_at(self, start: int) -> Segment | None:
-        """The segment that begins at command `start`; None if the program ends without doing anything more."""
-        return self.segments.get(start)
+
+class Linker:
+    """What the kinds of calls ask while they are bound."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernels: Kernels,
+        arena: Arena,
+        state: RunState,
+        constants: Constants,
+        outside: Mapping[str, Tensor],
+        fill_undefined: bool,
+    ) -> None:
+        self.plan, self.kernels, self.constants = plan, kernels, constants
+        self.outside, self.fill_undefined = outside, fill_undefined
+        self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
+        self.views = make_views(plan, arena, outside)
+        self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
+        self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
+
+    def index(self, number: int) -> Tensor:
+        """A table of row numbers on the device."""
+        found = self.constants.indexes.get(number)
+        if found is None:
+            # A copy: tables of a plan that was read from a file cannot be written to.
+            found = torch.tensor(self.plan.indexes[number], device=self.constants.device)
+            self.constants.indexes[number] = found
+        return found
+
+    def loaded(self, kernel: int, precomputed: int) -> Any:
+        """What a kernel asked to know of its rows, as it wants it on the device."""
+        arrays = self.plan.precomputed[precomputed]
+        if arrays is None:
+            return None
+        key = kernel, precomputed
+        if key not in self.constants.of_kernels:
+            found = self.kernels.find(self.plan.kernels[kernel])
+            self.constants.of_kernels[key] = found.load_indexes(arrays, self.constants.device)
+        return self.constants.of_kernels[key]
+
+    def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> BoundCall:
+        planned, result = self.plan.kernels[kernel], self.views[output]
+        values = [self.views[view] for view in inputs]
+        return partial(self.kernels.find(planned).run_forward, values, result, self.loaded(kernel, precomputed))
+
+    def accept(self, view: Tensor, name: str) -> BoundCall:
+        bound = self.outside.get(self._accepts[name])
+        if bound is not None:
+            return partial(view.copy_, bound)
+        accepted = self.accepted
+        return lambda: view.copy_(accepted[name])
+
+    def provide(self, view: Tensor, name: str) -> BoundCall:
+        bound, provided = self.outside.get(self._provides[name]), self.provided
+        if bound is None:
+            return lambda: provided.__setitem__(name, view.clone())
+
+        def provide() -> None:
+            provided[name] = bound.copy_(view)
+
+        return provide
 
 
 def link(
-    computation: NnetComputation,
-    kernels: Mapping[str, Kernel],
-    device: str | torch.device = "cpu",
-    dtype: torch.dtype = torch.float32,
+    plan: Plan,
+    kernels: Kernels,
+    arena: Arena,
+    state: RunState | None = None,
+    constants: Constants | None = None,
     *,
-    kernels_to_update: Mapping[str, Kernel] | None = None,
-    kernels_to_store_stats: Mapping[str, Kernel] | None = None,
+    outside: Mapping[str, Tensor] | None = None,
     fill_undefined: bool = False,
 ) -> LinkedComputation:
-    """Plan the memory of all matrices and bind every command once.
+    """Bind every call of a plan once.
 
-    `kernels` are looked up by name now: a kernel that is put in place of another later is not noticed, changes
-    of its parameters in place are. `kernels_to_update` is what backward steps update, `kernels_to_store_stats` takes
-    the statistics (by default whoever is updated, else `kernels`). With `fill_undefined` matrices that begin
-    undefined are filled with NaN, so that reading them shows.
-
-    Raises ExecutionError for a kernel that is not there, an update without kernels to update, a command class
-    without a rule, a goto to nowhere, a loop that never stops at a segment marker.
+    Kernels are looked up by name now; changes of their parameters in place need no new link. What is given must have
+    been checked (`Kernels.check`, `check_outside`). With `fill_undefined` matrices that begin undefined are filled with
+    NaN, so that reading them shows. Raises ExecutionError for a kind of call that is not known.
     """
-    where = Kernels(kernels, kernels_to_update, kernels_to_store_stats)
-    binder = Binder(computation, where, torch.device(device), dtype, fill_undefined)
-    segments: dict[int, Segment] = {}
-    start = 0
-    while start not in segments:
-        segment = _bind_segment(binder, start)
-        if start > 0 and not segment.calls:
-            break
-        segments[start] = segment
-        start = segment.next_start
-    return LinkedComputation(computation, binder, segments)
+    state, constants = state or RunState(), constants or Constants(arena.storage.device)
+    state.memos[:] = [None] * plan.num_memos
+    linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
+    kinds = [_kind(name) for name in plan.kinds]
+    args, starts = plan.call_args.tolist(), plan.call_start.tolist()
+    calls = [
+        kinds[kind](linker, args[start:end], number)
+        for kind, start, end, number in zip(
+            plan.call_kind.tolist(), starts, starts[1:], plan.call_number.tolist(), strict=False
+        )
+    ]
+    first_call = plan.first_call.tolist()
+    of_segment = {segment.start: _of_segment(segment, calls, first_call) for segment in plan.segments}
+    return LinkedComputation(plan, kernels, arena.storage, linker.outside, linker.views, calls, of_segment)
 
 
-def _bind_segment(binder: Binder, start: int) -> Segment:
-    """Follow the program from `start` to the next segment marker or the end."""
-    commands = binder.computation.commands
-    labels = {command.name: number for number, command in enumerate(commands) if isinstance(command, Label)}
-    segment, gotos, number = Segment(), set(), start
-    while number < len(commands):
-        command = commands[number]
-        binder.command = number
-        calls = bind(command, binder)
-        segment.commands.append(number)
-        segment.calls_of_command.append(calls)
-        segment.calls += calls
-        if isinstance(command, AcceptInput):
-            segment.accepts[command.name] = command.dest
-        elif isinstance(command, ProvideOutput):
-            segment.provides[command.name] = command.source
-        number += 1
-        if isinstance(command, SegmentMarker):
-            break
-        if isinstance(command, Goto):
-            if number in gotos:
-                raise ExecutionError(f"command c{number - 1} closes a loop in which there is no segment marker")
-            gotos.add(number)
-            if command.label not in labels:
-                known = ", ".join(labels) or "none"
-                raise ExecutionError(f"a goto names label '{command.label}', but the labels are: {known}")
-            number = labels[command.label]
-    segment.next_start = number
-    return segment
+def make_views(plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> list[Tensor]:
+    """The views of a plan in their order."""
+    lanes = [arena.lane(LANES[name]) for name in plan.lanes]
+    bound = [outside[memory.name].detach() for memory in plan.outside]
+    views = []
+    for lane, start, col, outer, inner, cols, outer_step, step in plan.views.tolist():
+        unit = 1
+        if lane < 0:
+            flat = bound[-1 - lane]
+            row_stride, unit = flat.stride()
+            start = flat.storage_offset() + start * row_stride + col * unit
+            outer_step, step = outer_step * row_stride, step * row_stride
+        else:
+            flat = lanes[lane]
+        if outer:
+            views.append(flat.as_strided((outer, inner, cols), (outer_step, step, unit), start))
+        else:
+            views.append(flat.as_strided((inner, cols), (step, unit), start))
+    return views
+
+
+def _kind(name: str) -> Any:
+    if name not in CALLS:
+        raise ExecutionError(f"the plan has a call of kind '{name}', which this version does not know: plan it again")
+    return CALLS[name]
+
+
+def _of_segment(segment: SegmentPlan, calls: Sequence[BoundCall | None], first_call: Sequence[int]) -> list[BoundCall]:
+    return [
+        call
+        for first, end in segment.commands
+        for call in calls[first_call[first] : first_call[end]]
+        if call is not None
+    ]

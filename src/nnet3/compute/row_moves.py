@@ -1,25 +1,47 @@
-"""Copying and adding rows, planned at link time: as strided views where the pattern is regular, by index elsewhere."""
+"""Copying and adding rows, looked at while planning: strided views where the pattern is regular, an index elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from nnet3.compute.binder import Binder, BoundCall
 from nnet3.compute.row_blocks import RowBlocks, find_blocks
+
+if TYPE_CHECKING:
+    from nnet3.compute.planner import Planner
 
 # When views beat an index, from timings on a CPU: one more view costs about as much as 16 more rows by index, one
 # group by index (three calls) as much as 8 views.
-_VIEWS_PER_GROUP = 8
+VIEWS_PER_GROUP = 8
 _ROWS_PER_VIEW = 16
+#: From so many blocks on one call for all of them is faster than one for each.
+_FOREACH_FROM = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
+class RowPattern:
+    """Which rows of one matrix go to which rows of another: dest_row[i] from source_row[i], no dest row twice.
+
+    `blocks` counts rows and is None where views would be too many; `is_slice`: the dest rows are consecutive.
+    """
+
+    dest_row: np.ndarray
+    source_row: np.ndarray
+    blocks: RowBlocks | None
+    is_slice: bool
+
+
+def row_pattern(dest_row: np.ndarray, source_row: np.ndarray) -> RowPattern:
+    """What is regular in pairs of rows."""
+    blocks = find_blocks(np.stack([dest_row, source_row], axis=1))
+    use_views = len(blocks) <= VIEWS_PER_GROUP + len(dest_row) // _ROWS_PER_VIEW
+    return RowPattern(dest_row, source_row, blocks if use_views else None, _goes_up_by_one(dest_row))
+
+
+@dataclass(frozen=True, eq=False)
 class RowMoves:
     """Pairs of rows: row dest_row[i] of sub-matrix dest[i] from row source_row[i] of source[i]; no dest row twice."""
 
@@ -31,141 +53,225 @@ class RowMoves:
     def __len__(self) -> int:
         return len(self.dest)
 
-    def groups(self) -> Iterator[RowMoves]:
-        """The moves between each pair of sub-matrices, in order of appearance within a group."""
-        _, group = np.unique(np.stack([self.dest, self.source]), axis=1, return_inverse=True)
-        group = group.reshape(-1)
-        order = np.argsort(group, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(group[order])) + 1):
-            yield RowMoves(self.dest[rows], self.dest_row[rows], self.source[rows], self.source_row[rows])
+    def where(self, rows: np.ndarray) -> RowMoves:
+        return RowMoves(self.dest[rows], self.dest_row[rows], self.source[rows], self.source_row[rows])
 
 
-def bind_copy(binder: Binder, moves: RowMoves, scale: float) -> list[BoundCall]:
+# ---- between two sub-matrices ----
+
+
+def plan_copy_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     """dest row = scale * source row."""
-    if len(moves) == 0:
-        return []
-    views = _views(binder, moves)
-    if views is None:
-        return [call for group in moves.groups() for call in _indexed_copy(binder, group, scale)]
-    dests, sources = views
-    if len(dests) == 1:
-        return [scaled_copy(dests[0], sources[0], scale)]
-    target = _slice(binder.view(int(moves.dest[0])), moves.dest_row) if (moves.dest == moves.dest[0]).all() else None
-    if target is not None and all(source.ndim == 2 for source in sources):
-        calls: list[BoundCall] = [partial(torch.cat, sources, out=target)]  # much faster than as many copies
-        return calls if scale == 1 else [*calls, partial(target.mul_, scale)]
-    calls = [partial(torch._foreach_copy_, dests, sources)]
-    return calls if scale == 1 else [*calls, partial(torch._foreach_mul_, dests, scale)]
+    if len(pattern.dest_row) == 0:
+        return
+    if pattern.blocks is None:
+        _indexed_copy(planner, dest, source, pattern, scale)
+        return
+    dests, sources = (_views(planner, s, pattern.blocks, column) for column, s in enumerate((dest, source)))
+    target = _slice(planner, dest, pattern.dest_row) if pattern.is_slice and _can_join(pattern.blocks) else None
+    _copy_views(planner, dests, sources, target, scale)
 
 
-def bind_add(binder: Binder, moves: RowMoves, scale: float) -> list[BoundCall]:
+def plan_add_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     """dest row += scale * source row."""
-    if len(moves) == 0:
-        return []
-    views = _views(binder, moves)
-    if views is None:
-        return [call for group in moves.groups() for call in _indexed_add(binder, group, scale)]
-    dests, sources = views
-    if len(dests) == 1:
-        return [partial(dests[0].add_, sources[0], alpha=scale)]
-    return [partial(torch._foreach_add_, dests, sources, alpha=scale)]
+    if len(pattern.dest_row) == 0:
+        return
+    if pattern.blocks is None:
+        _indexed_add(planner, dest, source, pattern, scale)
+        return
+    dests, sources = (_views(planner, s, pattern.blocks, column) for column, s in enumerate((dest, source)))
+    _add_views(planner, dests, sources, scale)
 
 
-def bind_zero(binder: Binder, dest: int, rows: np.ndarray) -> list[BoundCall]:
+def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
     """Set rows of a sub-matrix to zero."""
     if len(rows) == 0:
-        return []
-    blocks = find_blocks(binder.row_addresses(dest, rows)[:, np.newaxis])
-    if len(blocks) > _VIEWS_PER_GROUP:
-        return [partial(binder.view(dest).index_fill_, 0, binder.index(rows), 0.0)]
-    return [view.zero_ for view in _block_views(binder, blocks, 0, binder.view(dest).shape[1])]
+        return
+    blocks = find_blocks(rows.astype(np.int64)[:, np.newaxis])
+    if len(blocks) > VIEWS_PER_GROUP:
+        planner.call("zero rows", planner.view(dest), planner.index(rows))
+        return
+    for view in _views(planner, dest, blocks, 0):
+        planner.call("zero", view)
 
 
-def scaled_copy(dest: Tensor, source: Tensor, scale: float) -> BoundCall:
-    if scale == 1:
-        return partial(dest.copy_, source)
-    return partial(torch.mul, source, scale, out=dest)
+# ---- between several ----
+
+
+def plan_copy_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
+    """dest row = scale * source row."""
+    for alike in _by_space(planner, moves):
+        blocks, sides = _blocks_of_addresses(planner, alike)
+        if blocks is None:
+            for dest, source, pattern in _pairs(alike):
+                plan_copy_rows(planner, dest, source, pattern, scale)
+            continue
+        dests, sources = (planner.block_views(*side, blocks, column) for column, side in enumerate(sides))
+        one_dest = _can_join(blocks) and (alike.dest == alike.dest[0]).all() and _goes_up_by_one(alike.dest_row)
+        target = _slice(planner, int(alike.dest[0]), alike.dest_row) if one_dest else None
+        _copy_views(planner, dests, sources, target, scale)
+
+
+def plan_add_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
+    """dest row += scale * source row."""
+    for alike in _by_space(planner, moves):
+        blocks, sides = _blocks_of_addresses(planner, alike)
+        if blocks is None:
+            for dest, source, pattern in _pairs(alike):
+                plan_add_rows(planner, dest, source, pattern, scale)
+            continue
+        dests, sources = (planner.block_views(*side, blocks, column) for column, side in enumerate(sides))
+        _add_views(planner, dests, sources, scale)
 
 
 # ---- regular patterns ----
 
 
-def _views(binder: Binder, moves: RowMoves) -> tuple[list[Tensor], list[Tensor]] | None:
-    """Views of the dest and source rows, block by block in the order of the moves, or None if there are too many."""
-    dest, dest_count = _addresses(binder, moves.dest, moves.dest_row)
-    source, source_count = _addresses(binder, moves.source, moves.source_row)
-    blocks = find_blocks(np.stack([dest, source], axis=1))
-    if len(blocks) > _VIEWS_PER_GROUP * max(dest_count, source_count) + len(moves) // _ROWS_PER_VIEW:
-        return None
-    num_cols = binder.view(int(moves.dest[0])).shape[1]
-    return _block_views(binder, blocks, 0, num_cols), _block_views(binder, blocks, 1, num_cols)
+def _copy_views(
+    planner: Planner, dests: Sequence[int], sources: Sequence[int], target: int | None, scale: float
+) -> None:
+    """`target`: all dests as one view, if the sources may be joined."""
+    if target is not None and len(dests) > 1:
+        planner.call("cat", target, *sources)  # much faster than as many copies
+        if scale != 1:
+            planner.call("scale", target, number=scale)
+    elif scale == 1 and len(dests) >= _FOREACH_FROM:
+        planner.call("copy each", *dests, *sources)
+    else:
+        for dest, source in zip(dests, sources, strict=True):
+            planner.call("copy" if scale == 1 else "scaled copy", dest, source, number=scale)
 
 
-def _addresses(binder: Binder, submatrices: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, int]:
-    """Where each row begins, and how many different sub-matrices there are."""
-    numbers, which = np.unique(submatrices, return_inverse=True)
-    # Addresses are linear in the row: those of rows 0 and 1 tell all others.
-    two = np.stack([binder.row_addresses(int(number), np.arange(2)) for number in numbers])
-    start, stride = two[:, 0], two[:, 1] - two[:, 0]
-    return start[which] + rows * stride[which], len(numbers)
+def _add_views(planner: Planner, dests: Sequence[int], sources: Sequence[int], scale: float) -> None:
+    if len(dests) >= _FOREACH_FROM:
+        planner.call("add each", *dests, *sources, number=scale)
+        return
+    for dest, source in zip(dests, sources, strict=True):
+        planner.call("add" if scale == 1 else "scaled add", dest, source, number=scale)
 
 
-def _block_views(binder: Binder, blocks: RowBlocks, column: int, num_cols: int) -> list[Tensor]:
-    """The rows of each block in one address list: (inner, columns), or (outer, inner, columns)."""
-    return [
-        binder.flat.as_strided((inner, num_cols), (inner_step, 1), start)
-        if outer == 1
-        else binder.flat.as_strided((outer, inner, num_cols), (outer_step, inner_step, 1), start)
-        for start, outer, outer_step, inner, inner_step in zip(
-            blocks.start[:, column].tolist(),
-            blocks.outer.tolist(),
-            blocks.outer_step[:, column].tolist(),
-            blocks.inner.tolist(),
-            blocks.inner_step[:, column].tolist(),
-            strict=True,
-        )
-    ]
+def _can_join(blocks: RowBlocks) -> bool:
+    """Whether the blocks are plain matrices, which can stand one below the other."""
+    return len(blocks) > 1 and bool((blocks.outer == 1).all())
 
 
-def _slice(matrix: Tensor, rows: np.ndarray) -> Tensor | None:
-    """matrix[rows] as a view if the rows are consecutive and go up, else None."""
-    if not np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):
-        return None
-    return matrix[int(rows[0]) : int(rows[0]) + len(rows)]
+def _views(planner: Planner, submatrix: int, blocks: RowBlocks, column: int) -> list[int]:
+    """The blocks of rows of a sub-matrix."""
+    space, start, step = planner.place(submatrix)
+    return planner.block_views(space, start, step, planner.block(submatrix).num_cols, blocks, column)
 
 
-# ---- anything else: one pair of sub-matrices ----
+def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
+    """Consecutive rows of a sub-matrix as one view."""
+    space, start, step = planner.place(submatrix)
+    first = int(rows[0])
+    return planner.rows_view(space, start + first * step, len(rows), step, planner.block(submatrix).num_cols)
 
 
-def _indexed_copy(binder: Binder, moves: RowMoves, scale: float) -> list[BoundCall]:
-    dest, source = binder.view(int(moves.dest[0])), binder.view(int(moves.source[0]))
-    by_dest, by_source = np.argsort(moves.dest_row), np.argsort(moves.source_row, kind="stable")
-    target = _slice(dest, moves.dest_row[by_dest])
-    if target is not None:
-        rows = binder.index(moves.source_row[by_dest])
-        calls: list[BoundCall] = [partial(torch.index_select, source, 0, rows, out=target)]
-        return calls if scale == 1 else [*calls, partial(target.mul_, scale)]
-    origin = _slice(source, moves.source_row[by_source])
-    if origin is not None and scale == 1:
-        return [partial(dest.index_copy_, 0, binder.index(moves.dest_row[by_source]), origin)]
-    scratch = binder.scratch(len(moves), dest.shape[1])
-    calls = [partial(torch.index_select, source, 0, binder.index(moves.source_row), out=scratch)]
+def _goes_up_by_one(rows: np.ndarray) -> bool:
+    return len(rows) > 0 and bool((np.diff(rows) == 1).all())
+
+
+# ---- addresses in the arena, where several matrices make one pattern ----
+
+
+def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
+    """The moves apart by where their dest and source lie: lanes of the arena, outside memories."""
+    if len(moves) == 0:
+        return
+    spaces: dict[tuple[int, int], int] = {}
+
+    def space_of(submatrices: np.ndarray) -> np.ndarray:
+        numbers, which = np.unique(submatrices, return_inverse=True)
+        found = [spaces.setdefault(planner.place(number)[0], len(spaces)) for number in numbers.tolist()]
+        return np.array(found, dtype=np.int64)[which.reshape(-1)]
+
+    columns = np.stack([space_of(moves.dest), space_of(moves.source)])
+    if (columns == columns[:, :1]).all():
+        yield moves
+        return
+    for rows in _equal(columns):
+        yield moves.where(rows)
+
+
+def _blocks_of_addresses(
+    planner: Planner, moves: RowMoves
+) -> tuple[RowBlocks | None, list[tuple[tuple[int, int], int, int, int]]]:
+    """Blocks of addresses that are regular on both sides, None if there are too many; and the arguments for views."""
+    num_cols = planner.block(int(moves.dest[0])).num_cols
+    addresses, sides, most = [], [], 1
+    for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
+        numbers, which = np.unique(submatrices, return_inverse=True)
+        places = [planner.place(number) for number in numbers.tolist()]
+        starts, steps = np.array([place[1:] for place in places], dtype=np.int64).T
+        addresses.append(starts[which.reshape(-1)] + rows * steps[which.reshape(-1)])
+        sides.append((places[0][0], 0, 1, num_cols))
+        most = max(most, len(numbers))
+    blocks = find_blocks(np.stack(addresses, axis=1))
+    too_many = len(blocks) > VIEWS_PER_GROUP * most + len(moves) // _ROWS_PER_VIEW
+    return None if too_many else blocks, sides
+
+
+def _pairs(moves: RowMoves) -> Iterator[tuple[int, int, RowPattern]]:
+    """The moves between each pair of sub-matrices, in order of appearance within a pair."""
+    for rows in _equal(np.stack([moves.dest, moves.source])):
+        pattern = row_pattern(moves.dest_row[rows], moves.source_row[rows])
+        yield int(moves.dest[rows[0]]), int(moves.source[rows[0]]), pattern
+
+
+def _equal(columns: np.ndarray) -> Iterator[np.ndarray]:
+    """The positions of equal columns of (2, entries), each in order."""
+    _, group = np.unique(columns, axis=1, return_inverse=True)
+    group = group.reshape(-1)
+    order = np.argsort(group, kind="stable")
+    yield from np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
+
+
+# ---- anything else, by index ----
+
+
+def _indexed_copy(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
+    by_dest, by_source = np.argsort(pattern.dest_row), np.argsort(pattern.source_row, kind="stable")
+    same_type = planner.lane(dest) == planner.lane(source)
+    if same_type and _goes_up_by_one(pattern.dest_row[by_dest]):
+        target = _slice(planner, dest, pattern.dest_row[by_dest])
+        planner.call("select rows", target, planner.view(source), planner.index(pattern.source_row[by_dest]))
+        if scale != 1:
+            planner.call("scale", target, number=scale)
+    elif same_type and scale == 1 and _goes_up_by_one(pattern.source_row[by_source]):
+        origin, rows = _slice(planner, source, pattern.source_row[by_source]), pattern.dest_row[by_source]
+        planner.call("copy to rows", planner.view(dest), planner.index(rows), origin)
+    else:
+        selected = _selected(planner, source, pattern.source_row, scale, planner.lane(dest))
+        planner.call("copy to rows", planner.view(dest), planner.index(pattern.dest_row), selected)
+
+
+def _indexed_add(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
+    by_dest, by_source = np.argsort(pattern.dest_row), np.argsort(pattern.source_row, kind="stable")
+    same_type = planner.lane(dest) == planner.lane(source)
+    if same_type and _goes_up_by_one(pattern.source_row[by_source]) and _is_contiguous(planner, dest):
+        # adding by index is slow where rows are apart
+        origin, rows = _slice(planner, source, pattern.source_row[by_source]), pattern.dest_row[by_source]
+        planner.call("add to rows", planner.view(dest), planner.index(rows), origin, number=scale)
+    elif _goes_up_by_one(pattern.dest_row[by_dest]):
+        target = _slice(planner, dest, pattern.dest_row[by_dest])
+        selected = _selected(planner, source, pattern.source_row[by_dest], 1.0, planner.lane(source))
+        planner.call("add" if scale == 1 else "scaled add", target, selected, number=scale)
+    else:
+        selected = _selected(planner, source, pattern.source_row, 1.0, planner.lane(dest))
+        planner.call("add to rows", planner.view(dest), planner.index(pattern.dest_row), selected, number=scale)
+
+
+def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lane: int) -> int:
+    """scale * source[rows] in scratch memory of type `lane`."""
+    planner.release_scratch()
+    selected = planner.scratch(len(rows), planner.block(source).num_cols, planner.lane(source))
+    planner.call("select rows", selected, planner.view(source), planner.index(rows))
     if scale != 1:
-        calls.append(partial(scratch.mul_, scale))
-    return [*calls, partial(dest.index_copy_, 0, binder.index(moves.dest_row), scratch)]
+        planner.call("scale", selected, number=scale)
+    return planner.converted(selected, lane)
 
 
-def _indexed_add(binder: Binder, moves: RowMoves, scale: float) -> list[BoundCall]:
-    dest, source = binder.view(int(moves.dest[0])), binder.view(int(moves.source[0]))
-    by_dest, by_source = np.argsort(moves.dest_row), np.argsort(moves.source_row, kind="stable")
-    origin = _slice(source, moves.source_row[by_source])
-    if origin is not None and dest.is_contiguous():  # adding by index is slow where rows are apart
-        return [partial(dest.index_add_, 0, binder.index(moves.dest_row[by_source]), origin, alpha=scale)]
-    scratch = binder.scratch(len(moves), dest.shape[1])
-    target = _slice(dest, moves.dest_row[by_dest])
-    if target is not None:
-        rows = binder.index(moves.source_row[by_dest])
-        select = partial(torch.index_select, source, 0, rows, out=scratch)
-        return [select, partial(target.add_, scratch, alpha=scale)]
-    select = partial(torch.index_select, source, 0, binder.index(moves.source_row), out=scratch)
-    return [select, partial(dest.index_add_, 0, binder.index(moves.dest_row), scratch, alpha=scale)]
+def _is_contiguous(planner: Planner, submatrix: int) -> bool:
+    (lane, _), _, step = planner.place(submatrix)
+    return lane >= 0 and step == planner.block(submatrix).num_cols

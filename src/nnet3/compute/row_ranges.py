@@ -2,60 +2,62 @@
 
 from __future__ import annotations
 
-from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from nnet3.compute.binder import Binder, BoundCall
 from nnet3.compute.row_blocks import find_runs
+
+if TYPE_CHECKING:
+    from nnet3.compute.planner import Planner
 
 _MAX_VIEWS = 8
 _ROWS_PER_VIEW = 16
 
 
-def bind_add_ranges(binder: Binder, dest: int, source: int, ranges: np.ndarray, scale: float) -> list[BoundCall]:
+def plan_add_ranges(planner: Planner, dest: int, source: int, ranges: np.ndarray, scale: float) -> None:
     """dest[i] += scale * sum of source[first_i : end_i], for `ranges` (rows, 2) of first and end."""
     rows = np.flatnonzero(ranges[:, 1] > ranges[:, 0])
     first, length = ranges[rows, 0].astype(np.int64), np.diff(ranges[rows], axis=1).reshape(-1)
     if len(rows) == 0:
-        return []
-    columns = np.stack([binder.row_addresses(dest, rows), binder.row_addresses(source, first)], axis=1)
+        return
+    (space, start, step), (source_space, source_start, source_step) = planner.place(dest), planner.place(source)
+    columns = np.stack([start + rows * step, source_start + first * source_step], axis=1)
     runs = find_runs(columns, length[1:] == length[:-1])
     if len(runs) > _MAX_VIEWS + len(rows) // _ROWS_PER_VIEW:
-        return _by_length(binder, binder.view(dest), binder.view(source), rows, first, length, scale)
-    calls: list[BoundCall] = []
-    flat, (_, num_cols), (stride, _) = binder.flat, binder.view(dest).shape, binder.view(source).stride()
+        _by_length(planner, dest, source, rows, first, length, scale)
+        return
+    num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
     run_rows = np.cumsum(runs.inner) - runs.inner
-    for start, count, step, summed in zip(runs.start, runs.inner, runs.inner_step, length[run_rows], strict=True):
-        target = flat.as_strided((int(count), num_cols), (int(step[0]), 1), int(start[0]))
-        terms = flat.as_strided((int(count), int(summed), num_cols), (int(step[1]), stride, 1), int(start[1]))
-        scratch = binder.scratch(int(count), num_cols)
-        calls += [partial(torch.sum, terms, 1, out=scratch), partial(target.add_, scratch, alpha=scale)]
-    return calls
+    for begin, count, steps, summed in zip(
+        runs.start.tolist(), runs.inner.tolist(), runs.inner_step.tolist(), length[run_rows].tolist(), strict=True
+    ):
+        target = planner.rows_view(space, begin[0], count, steps[0], num_cols)
+        terms = planner.rows_view(source_space, begin[1], summed, source_step, num_cols, count, steps[1])
+        planner.release_scratch()
+        sums = planner.scratch(count, num_cols, lane)
+        planner.call("sum", sums, terms)
+        planner.call("scaled add", target, sums, number=scale)
 
 
 def _by_length(
-    binder: Binder,
-    dest: Tensor,
-    source: Tensor,
+    planner: Planner,
+    dest: int,
+    source: int,
     rows: np.ndarray,
     first: np.ndarray,
     length: np.ndarray,
     scale: float,
-) -> list[BoundCall]:
+) -> None:
     """All ranges of one length together: gather their rows, sum, add."""
-    calls: list[BoundCall] = []
-    num_cols = dest.shape[1]
+    num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
     for size in np.unique(length).tolist():
         chosen = np.flatnonzero(length == size)
-        scratch = binder.scratch(len(chosen) * (size + 1), num_cols)
-        terms, sums = scratch[: len(chosen) * size], scratch[len(chosen) * size :]
-        gathered = binder.index((first[chosen, np.newaxis] + np.arange(size)).reshape(-1))
-        calls += [
-            partial(torch.index_select, source, 0, gathered, out=terms),
-            partial(torch.sum, terms.view(len(chosen), size, num_cols), 1, out=sums),
-            partial(dest.index_add_, 0, binder.index(rows[chosen]), sums, alpha=scale),
-        ]
-    return calls
+        planner.release_scratch()
+        terms = planner.scratch(len(chosen) * size, num_cols, lane)
+        sums = planner.scratch(len(chosen), num_cols, lane)
+        gathered = planner.index((first[chosen, np.newaxis] + np.arange(size)).reshape(-1))
+        planner.call("select rows", terms, planner.view(source), gathered)
+        planner.call("sum", sums, planner.stacked(terms, len(chosen)))
+        sums = planner.converted(sums, planner.lane(dest))
+        planner.call("add to rows", planner.view(dest), planner.index(rows[chosen]), sums, number=scale)

@@ -1,25 +1,33 @@
-"""How each command runs: one small function a command, which binds it to tensors and kernels once.
+"""How each command runs: one small function a command, which plans the calls that carry it out.
 
-To add a command: a class in `nnet3.computation.commands`, a line in the printer, a rule here, and their tests.
+To add a command: its class in `nnet3.computation`, a rule here, and their tests; a call that no rule has used before
+also needs its kind in `nnet3.compute.calls`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from nnet3.computation import commands as cmd
-from nnet3.compute.binder import Binder, BoundCall
-from nnet3.compute.row_moves import RowMoves, bind_add, bind_copy, bind_zero, scaled_copy
-from nnet3.compute.row_ranges import bind_add_ranges
+from nnet3.compute.row_moves import (
+    RowMoves,
+    plan_add_multi,
+    plan_add_rows,
+    plan_copy_multi,
+    plan_copy_rows,
+    plan_zero_rows,
+)
+from nnet3.compute.row_ranges import plan_add_ranges
 from nnet3.errors import ExecutionError
 
-#: Binds a command: the calls that carry it out, in order; none if it does nothing at run time.
-Rule = Callable[[Any, Binder], list[BoundCall]]
+if TYPE_CHECKING:
+    from nnet3.compute.planner import Planner
+
+#: Plans a command: `planner.call(...)` for each call, in order; none if it does nothing at run time.
+Rule = Callable[[Any, "Planner"], None]
 
 RULES: dict[type[cmd.Command], Rule] = {}
 
@@ -34,203 +42,177 @@ def rule(command: type[cmd.Command]) -> Callable[[Rule], Rule]:
     return register
 
 
-def bind(command: cmd.Command, binder: Binder) -> list[BoundCall]:
-    """The calls that carry out a command. Raises ExecutionError for a command class without a rule."""
-    if type(command) not in RULES:
+def plan_command(command: cmd.Command, planner: Planner) -> None:
+    """Plan the calls of a command. Raises ExecutionError for a command class without a rule."""
+    found = RULES.get(type(command))
+    if found is None:
         known = ", ".join(sorted(known.__name__ for known in RULES))
         raise ExecutionError(
-            f"command c{binder.command} is a {type(command).__name__}, which has no rule in nnet3.compute.rules; "
+            f"command c{planner.command} is a {type(command).__name__}, which has no rule in nnet3.compute.rules; "
             f"there are rules for: {known}"
         )
-    return RULES[type(command)](command, binder)
+    found(command, planner)
 
 
 # ---- memory ----
 
 
 @rule(cmd.AllocMatrix)
-def _alloc_matrix(command: cmd.AllocMatrix, binder: Binder) -> list[BoundCall]:
-    if command.zeroed:
-        return [binder.view(command.matrix).zero_]
-    return [partial(binder.view(command.matrix).fill_, float("nan"))] if binder.fill_undefined else []
+def _alloc_matrix(command: cmd.AllocMatrix, planner: Planner) -> None:
+    planner.call("zero" if command.zeroed else "undefined", planner.view(command.matrix))
 
 
-def _nothing(command: cmd.Command, binder: Binder) -> list[BoundCall]:
-    return []
+def _nothing(command: cmd.Command, planner: Planner) -> None:
+    """The memory plan and the division into segments have dealt with it."""
 
 
-# The memory plan and the division into segments have dealt with these.
 for _command in (cmd.DeallocMatrix, cmd.NoOp, cmd.SegmentMarker, cmd.Label, cmd.Goto):
     RULES[_command] = _nothing
 
 
 @rule(cmd.SwapMatrix)
-def _swap_matrix(command: cmd.SwapMatrix, binder: Binder) -> list[BoundCall]:
+def _swap_matrix(command: cmd.SwapMatrix, planner: Planner) -> None:
     # Views are bound once, so contents have to move.
-    first, second = binder.view(command.first), binder.view(command.second)
-    scratch = binder.scratch(*first.shape)
-    return [partial(scratch.copy_, first), partial(first.copy_, second), partial(second.copy_, scratch)]
+    first, second = planner.view(command.first), planner.view(command.second)
+    block = planner.block(command.first)
+    scratch = planner.scratch(block.num_rows, block.num_cols, planner.lane(command.first))
+    planner.call("copy", scratch, first)
+    planner.call("copy", first, second)
+    planner.call("copy", second, scratch)
 
 
 @rule(cmd.SetConst)
-def _set_const(command: cmd.SetConst, binder: Binder) -> list[BoundCall]:
-    return [partial(binder.view(command.dest).fill_, command.value)]
+def _set_const(command: cmd.SetConst, planner: Planner) -> None:
+    planner.call("fill", planner.view(command.dest), number=command.value)
 
 
 @rule(cmd.CompressMatrix)
-def _compress_matrix(command: cmd.CompressMatrix, binder: Binder) -> list[BoundCall]:
-    matrix, compressed = binder.view(command.matrix), binder.compressed(command.matrix)
-    if compressed.dtype == torch.bool:
-        return [partial(torch.gt, matrix, 0.0, out=compressed)]
-    return [partial(compressed.copy_, matrix)]
+def _compress_matrix(command: cmd.CompressMatrix, planner: Planner) -> None:
+    kind = "positive" if command.method == "sign" else "copy"
+    planner.call(kind, planner.compressed(command.matrix), planner.view(command.matrix))
 
 
 @rule(cmd.DecompressMatrix)
-def _decompress_matrix(command: cmd.DecompressMatrix, binder: Binder) -> list[BoundCall]:
-    return [partial(binder.view(command.matrix).copy_, binder.compressed(command.matrix))]
+def _decompress_matrix(command: cmd.DecompressMatrix, planner: Planner) -> None:
+    planner.call("copy", planner.view(command.matrix), planner.compressed(command.matrix))
 
 
 # ---- kernels ----
 
 
 @rule(cmd.Propagate)
-def _propagate(command: cmd.Propagate, binder: Binder) -> list[BoundCall]:
-    info = binder.computation.kernels[command.kernel]
-    kernel, memos, number = binder.kernels.find(info), binder.state.memos, command.memo
-    inputs, output = [binder.view(s) for s in command.inputs], binder.view(command.output)
-    binder.kernels.check_width(info, "output", output.shape[1])
+def _propagate(command: cmd.Propagate, planner: Planner) -> None:
+    inputs, output = [planner.view(s) for s in command.inputs], planner.view(command.output)
+    planner.note_kernel(command.kernel, output_width=planner.block(command.output).num_cols)
     if len(inputs) == 1:
-        binder.kernels.check_width(info, "input", inputs[0].shape[1])
-    forward = partial(kernel.run_forward, inputs, output, binder.precomputed(command.precomputed))
-    store_stats = binder.kernels.for_statistics(info).run_stats if command.store_stats else None
-    if store_stats is None and number < 0:
-        return [forward]
-
-    def propagate() -> None:
-        memo = forward()
-        if store_stats is not None:
-            store_stats(inputs, output, memo)
-        if number >= 0:
-            memos[number] = memo
-
-    return [propagate]
+        planner.note_kernel(command.kernel, input_width=planner.block(command.inputs[0]).num_cols)
+    if command.store_stats:
+        planner.note_kernel(command.kernel, stores_stats=True)
+    if not command.store_stats and command.memo < 0:
+        planner.call("propagate", command.kernel, command.precomputed, output, *inputs)
+        return
+    more = command.memo, int(command.store_stats)
+    planner.call("propagate and keep", command.kernel, command.precomputed, output, *more, *inputs)
 
 
 @rule(cmd.Backprop)
-def _backprop(command: cmd.Backprop, binder: Binder) -> list[BoundCall]:
-    info = binder.computation.kernels[command.kernel]
-    kernel, memos, number = binder.kernels.find(info), binder.state.memos, command.memo
-    to_update = None
+def _backprop(command: cmd.Backprop, planner: Planner) -> None:
+    """Views of derivatives that are not computed are -1."""
     if command.update:
-        to_update = binder.kernels.for_update(info, binder.computation.need_model_derivative)
-    inputs, output = [binder.view(s) for s in command.inputs], binder.view(command.output)
-    output_deriv = binder.view(command.output_deriv)
-    input_derivs = [binder.view(s) if s != 0 else None for s in command.input_derivs]
-    indexes = binder.precomputed(command.precomputed)
-    if number < 0:
-        memo = None
-        return [partial(kernel.run_backward, inputs, output, output_deriv, memo, to_update, input_derivs, indexes)]
-    is_last_use = binder.last_memo_use.get(number) == binder.command
-
-    def backprop() -> None:
-        memo = memos[number]
-        if is_last_use:
-            memos[number] = None
-        kernel.run_backward(inputs, output, output_deriv, memo, to_update, input_derivs, indexes)
-
-    return [backprop]
+        planner.note_kernel(command.kernel, is_updated=True)
+    is_last_use = planner.last_memo_use.get(command.memo) == planner.command
+    fixed = [
+        *(command.kernel, command.precomputed, int(command.update), command.memo, int(is_last_use)),
+        *(planner.view(command.output), planner.view(command.output_deriv), len(command.inputs)),
+    ]
+    derivs = [written or added for written, added in zip(command.input_derivs, command.added_derivs, strict=True)]
+    views = [planner.view(s) if s else -1 for s in derivs]
+    inputs, added = [planner.view(s) for s in command.inputs], [int(s != 0) for s in command.added_derivs]
+    planner.call("backprop", *fixed, *inputs, *views, *added)
 
 
 # ---- copying and adding ----
 
 
 @rule(cmd.MatrixCopy)
-def _matrix_copy(command: cmd.MatrixCopy, binder: Binder) -> list[BoundCall]:
-    return [scaled_copy(binder.view(command.dest), binder.view(command.source), command.scale)]
+def _matrix_copy(command: cmd.MatrixCopy, planner: Planner) -> None:
+    kind = "copy" if command.scale == 1 else "scaled copy"
+    planner.call(kind, planner.view(command.dest), planner.view(command.source), number=command.scale)
 
 
 @rule(cmd.MatrixAdd)
-def _matrix_add(command: cmd.MatrixAdd, binder: Binder) -> list[BoundCall]:
-    return [partial(binder.view(command.dest).add_, binder.view(command.source), alpha=command.scale)]
-
-
-def _gather(dest: int, sources: np.ndarray, rows: np.ndarray) -> RowMoves:
-    """The moves into `dest` row by row; sources of -1 are left out."""
-    valid = np.flatnonzero(sources >= 0)
-    return RowMoves(np.full(len(valid), dest), valid, sources[valid], rows[valid])
-
-
-def _scatter(source: int, dests: np.ndarray, rows: np.ndarray) -> RowMoves:
-    valid = np.flatnonzero(dests >= 0)
-    return RowMoves(dests[valid], rows[valid], np.full(len(valid), source), valid)
-
-
-def _gather_rows(command: cmd.CopyRows | cmd.AddRows, binder: Binder) -> RowMoves:
-    rows = binder.computation.index_tables[command.indexes].astype(np.int64)
-    return _gather(command.dest, np.where(rows >= 0, command.source, -1), rows)
-
-
-def _table(command: Any, binder: Binder) -> tuple[np.ndarray, np.ndarray]:
-    sub, row = binder.computation.multi_tables[command.table].astype(np.int64).T
-    return sub, row
-
-
-def _copy_and_zero(binder: Binder, dest: int, moves: RowMoves, scale: float) -> list[BoundCall]:
-    all_rows = np.arange(binder.computation.submatrices[dest].num_rows)
-    missing = np.setdiff1d(all_rows, moves.dest_row, assume_unique=True)
-    return bind_zero(binder, dest, missing) + bind_copy(binder, moves, scale)
+def _matrix_add(command: cmd.MatrixAdd, planner: Planner) -> None:
+    kind = "add" if command.scale == 1 else "scaled add"
+    planner.call(kind, planner.view(command.dest), planner.view(command.source), number=command.scale)
 
 
 @rule(cmd.CopyRows)
-def _copy_rows(command: cmd.CopyRows, binder: Binder) -> list[BoundCall]:
-    return _copy_and_zero(binder, command.dest, _gather_rows(command, binder), command.scale)
+def _copy_rows(command: cmd.CopyRows, planner: Planner) -> None:
+    pattern, missing = planner.pattern(command.indexes)
+    plan_zero_rows(planner, command.dest, missing)
+    plan_copy_rows(planner, command.dest, command.source, pattern, command.scale)
 
 
 @rule(cmd.AddRows)
-def _add_rows(command: cmd.AddRows, binder: Binder) -> list[BoundCall]:
-    return bind_add(binder, _gather_rows(command, binder), command.scale)
+def _add_rows(command: cmd.AddRows, planner: Planner) -> None:
+    pattern, _ = planner.pattern(command.indexes)
+    plan_add_rows(planner, command.dest, command.source, pattern, command.scale)
+
+
+def _table(command: Any, planner: Planner) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The entries of a multi table that are there: their positions, sub-matrices and rows."""
+    sub, row = planner.computation.multi_tables[command.table].astype(np.int64).T
+    valid = np.flatnonzero(sub >= 0)
+    return valid, sub[valid], row[valid]
+
+
+def _gather(command: cmd.CopyRowsMulti | cmd.AddRowsMulti, planner: Planner) -> RowMoves:
+    valid, sub, row = _table(command, planner)
+    return RowMoves(np.full(len(valid), command.dest), valid, sub, row)
+
+
+def _scatter(command: cmd.CopyToRowsMulti | cmd.AddToRowsMulti, planner: Planner) -> RowMoves:
+    valid, sub, row = _table(command, planner)
+    return RowMoves(sub, row, np.full(len(valid), command.source), valid)
 
 
 @rule(cmd.CopyRowsMulti)
-def _copy_rows_multi(command: cmd.CopyRowsMulti, binder: Binder) -> list[BoundCall]:
-    return _copy_and_zero(binder, command.dest, _gather(command.dest, *_table(command, binder)), command.scale)
+def _copy_rows_multi(command: cmd.CopyRowsMulti, planner: Planner) -> None:
+    moves = _gather(command, planner)
+    missing = np.flatnonzero(planner.computation.multi_tables[command.table][:, 0] < 0)
+    plan_zero_rows(planner, command.dest, missing)
+    plan_copy_multi(planner, moves, command.scale)
 
 
 @rule(cmd.AddRowsMulti)
-def _add_rows_multi(command: cmd.AddRowsMulti, binder: Binder) -> list[BoundCall]:
-    return bind_add(binder, _gather(command.dest, *_table(command, binder)), command.scale)
+def _add_rows_multi(command: cmd.AddRowsMulti, planner: Planner) -> None:
+    plan_add_multi(planner, _gather(command, planner), command.scale)
 
 
 @rule(cmd.CopyToRowsMulti)
-def _copy_to_rows_multi(command: cmd.CopyToRowsMulti, binder: Binder) -> list[BoundCall]:
-    return bind_copy(binder, _scatter(command.source, *_table(command, binder)), command.scale)
+def _copy_to_rows_multi(command: cmd.CopyToRowsMulti, planner: Planner) -> None:
+    plan_copy_multi(planner, _scatter(command, planner), command.scale)
 
 
 @rule(cmd.AddToRowsMulti)
-def _add_to_rows_multi(command: cmd.AddToRowsMulti, binder: Binder) -> list[BoundCall]:
-    return bind_add(binder, _scatter(command.source, *_table(command, binder)), command.scale)
+def _add_to_rows_multi(command: cmd.AddToRowsMulti, planner: Planner) -> None:
+    plan_add_multi(planner, _scatter(command, planner), command.scale)
 
 
 @rule(cmd.AddRowRanges)
-def _add_row_ranges(command: cmd.AddRowRanges, binder: Binder) -> list[BoundCall]:
-    ranges = binder.computation.range_tables[command.ranges]
-    return bind_add_ranges(binder, command.dest, command.source, ranges, command.scale)
+def _add_row_ranges(command: cmd.AddRowRanges, planner: Planner) -> None:
+    ranges = planner.computation.range_tables[command.ranges]
+    plan_add_ranges(planner, command.dest, command.source, ranges, command.scale)
 
 
 # ---- the outside world ----
 
 
 @rule(cmd.AcceptInput)
-def _accept_input(command: cmd.AcceptInput, binder: Binder) -> list[BoundCall]:
-    dest, accepted = binder.view(command.dest), binder.state.accepted
-    return [lambda: dest.copy_(accepted[command.name])]
+def _accept_input(command: cmd.AcceptInput, planner: Planner) -> None:
+    planner.call("accept", planner.view(command.dest), planner.text(command.name))
 
 
 @rule(cmd.ProvideOutput)
-def _provide_output(command: cmd.ProvideOutput, binder: Binder) -> list[BoundCall]:
-    source, provided = binder.view(command.source), binder.state.provided
-
-    def provide_output() -> None:
-        provided[command.name] = source.clone()
-
-    return [provide_output]
+def _provide_output(command: cmd.ProvideOutput, planner: Planner) -> None:
+    planner.call("provide", planner.view(command.source), planner.text(command.name))

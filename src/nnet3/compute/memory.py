@@ -1,0 +1,131 @@
+"""The memory that computations run in: a few arenas per device, each used by one run at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+
+from nnet3.errors import ExecutionError
+
+
+class Arena:
+    """One piece of memory. `links`: what has been bound to it, by computer; this goes when the memory goes."""
+
+    def __init__(self, num_bytes: int, device: torch.device) -> None:
+        self.storage = torch.empty(num_bytes, dtype=torch.uint8, device=device)
+        self.links: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+
+    @property
+    def num_bytes(self) -> int:
+        return self.storage.numel()
+
+    def lane(self, dtype: torch.dtype) -> Tensor:
+        """All of it as one-dimensional numbers of this type."""
+        return self.storage[: self.num_bytes // dtype.itemsize * dtype.itemsize].view(dtype)
+
+
+class ArenaPool:
+    """The arenas of one device that nobody is using.
+
+    Computers that run one after the other share one arena, which grows to the largest plan. A run that begins while
+    another is between its first and last segment gets another arena.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._free: list[Arena] = []
+        self._lock = threading.Lock()
+
+    def acquire(self, num_bytes: int, user: object) -> Arena:
+        """An arena of at least this size: one that `user` is linked to, else the smallest that is large enough.
+
+        If there is none, a new one takes the place of the largest.
+        """
+        with self._lock:
+            fitting = [arena for arena in self._free if arena.num_bytes >= num_bytes]
+            chosen = next((arena for arena in fitting if user in arena.links), None)
+            chosen = chosen or min(fitting, key=lambda arena: arena.num_bytes, default=None)
+            if chosen is not None:
+                self._free.remove(chosen)
+                return chosen
+            if self._free:  # its links go with it
+                self._free.remove(max(self._free, key=lambda arena: arena.num_bytes))
+        with torch.inference_mode(False), torch.no_grad():
+            return Arena(num_bytes, self.device)
+
+    def release(self, arena: Arena) -> None:
+        with self._lock:
+            self._free.append(arena)
+
+    def free_bytes(self) -> int:
+        """The size of all arenas that nobody is using."""
+        with self._lock:
+            return sum(arena.num_bytes for arena in self._free)
+
+    def clear(self) -> None:
+        """Give back to the system what nobody is using."""
+        with self._lock:
+            self._free.clear()
+
+
+class Lease:
+    """An arena in use; given back when it is released or forgotten."""
+
+    def __init__(self, pool: ArenaPool, num_bytes: int, user: object) -> None:
+        self._pool, self._arena = pool, pool.acquire(num_bytes, user)
+        self.is_held = True
+
+    @property
+    def arena(self) -> Arena:
+        assert self.is_held, "this arena has been released"
+        return self._arena
+
+    def release(self) -> None:
+        if self.is_held:
+            self.is_held = False
+            self._pool.release(self._arena)
+
+    def __del__(self) -> None:
+        if getattr(self, "is_held", False):
+            self.release()
+
+
+_POOLS: dict[Hashable, ArenaPool] = {}
+_POOLS_LOCK = threading.Lock()
+
+
+def pool_of(device: torch.device) -> ArenaPool:
+    """The pool of a device; on CUDA that of the present stream, so that runs share memory only in their order."""
+    stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
+    with _POOLS_LOCK:
+        return _POOLS.setdefault((device, stream), ArenaPool(device))
+
+
+def release_memory() -> None:
+    """Give back to the system the memory of all arenas in which no computation is running."""
+    with _POOLS_LOCK:
+        for pool in _POOLS.values():
+            pool.clear()
+
+
+def checked_device(device: str | torch.device) -> torch.device:
+    """The device, with its number. Raises ExecutionError if it is not there."""
+    try:
+        checked = torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise ExecutionError(f"unknown device '{device}': give for instance 'cpu', 'cuda' or 'cuda:1'") from error
+    if checked.type == "cuda":
+        if not torch.cuda.is_available():
+            raise ExecutionError(f"device '{device}' was asked for, but PyTorch sees no CUDA device here: use 'cpu'")
+        number = torch.cuda.current_device() if checked.index is None else checked.index
+        if number >= torch.cuda.device_count():
+            raise ExecutionError(f"device '{device}' was asked for, but there are {torch.cuda.device_count()}")
+        return torch.device("cuda", number)
+    if checked.type != "cpu":
+        raise ExecutionError(f"device '{device}' is not supported: use 'cpu' or 'cuda'")
+    return torch.device("cpu")

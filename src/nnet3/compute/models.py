@@ -1,0 +1,76 @@
+"""What the executor asks of a whole network: its type of numbers, and whether it is the one that was compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nnet3.compute.lanes import LANES, lane_of
+from nnet3.errors import ExecutionError
+
+_MAX_SHOWN = 5  # aspects in a message
+
+
+def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
+    """The type that a network computes in: that of its first parameter; None if it has none and none is wanted.
+
+    Raises ExecutionError for a wanted type that the network does not have.
+    """
+    found = {tensor.dtype: None for tensor in _tensors(nnet) if tensor.is_floating_point()}
+    if wanted is None:
+        return next(iter(found), None)
+    lane_of(wanted)
+    if found and wanted not in found:
+        types = ", ".join(str(dtype) for dtype in found)
+        raise ExecutionError(
+            f"dtype={wanted} was asked for, but the parameters of the network are {types}: convert it with "
+            f"nnet.to(dtype={wanted})"
+        )
+    return wanted
+
+
+def _tensors(nnet: Any) -> Iterator[Tensor]:
+    """The tensors of the kernels that have any: trained ones, then fixed ones."""
+    for component in nnet.components.values():
+        yield from getattr(component, "parameters", dict)().values()
+        yield from (getattr(component, name) for name in getattr(component, "constant_names", ()))
+
+
+def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
+    """The type that holds the numbers of all these; float32 for integers."""
+    result: torch.dtype | None = None
+    for tensor in tensors:
+        dtype = tensor.dtype if tensor.dtype in LANES.values() else torch.float32
+        result = dtype if result is None else torch.promote_types(result, dtype)
+    return result or torch.float32
+
+
+def check_fingerprints(compiled: Mapping[str, str], nnets: Sequence[Any]) -> None:
+    """Raise ExecutionError if a network is not what the computation was compiled for, saying in which aspects.
+
+    Fingerprints are digests by aspect ("structure", "component tdnn1.affine", ...); computations and networks may be
+    without. `nnets`: the network that runs first, then those that are updated or take statistics, which may differ in
+    test mode.
+    """
+    for number, nnet in enumerate(nnets):
+        if (
+            not compiled
+            or nnet is None
+            or not hasattr(nnet, "fingerprint")
+            or any(nnet is other for other in nnets[:number])
+        ):
+            continue
+        now = nnet.fingerprint()
+        changed = [aspect for aspect in compiled | now if compiled.get(aspect) != now.get(aspect)]
+        if number > 0:
+            changed = [aspect for aspect in changed if "test mode" not in aspect]
+        if changed:
+            more = [f"and {len(changed) - _MAX_SHOWN} more"] if len(changed) > _MAX_SHOWN else []
+            which = ("the network", "the network to update", "the network to store statistics")[number]
+            raise ExecutionError(
+                f"{which} is not what the computation was compiled for, or has changed since: "
+                f"{', '.join([*changed[:_MAX_SHOWN], *more])}; compile again"
+            )

@@ -1,0 +1,98 @@
+"""Matrices from outside: memory that is bound by name, and matrices given for one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.computation.computation import NnetComputation
+from nnet3.compute.lanes import LANES
+from nnet3.compute.plan import OutsidePlan, Plan, Port
+from nnet3.errors import ExecutionError
+from nnet3.text import did_you_mean
+
+_NUMPY_FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}
+
+
+def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) -> None:
+    """Check what is bound: `outside` matrices of the program by name, all of them, and any inputs and outputs.
+
+    Inputs and outputs go by their names, derivatives by "NAME.deriv". Any strides are allowed, except that memory that
+    is written to must not hold an element twice. Raises ExecutionError for names that are missing or unknown, other
+    things than matrices, wrong shapes, types or devices.
+    """
+    needed = {memory.name: memory for memory in plan.outside}
+    ports = {port.bound_name: port for segment in plan.segments for port in segment.accepts}
+    results = {port.bound_name: port for segment in plan.segments for port in segment.provides}
+    for name in needed:
+        if name not in outside:
+            raise ExecutionError(
+                f"the program works on memory '{name}', which is not bound: give outside={{'{name}': ...}}"
+            )
+    known: dict[str, OutsidePlan | Port] = {**results, **ports, **needed}
+    for name, tensor in outside.items():
+        if name not in known:
+            hint = did_you_mean(name, known) or f"there is: {', '.join(known) or 'nothing'}"
+            raise ExecutionError(f"nothing of the name '{name}' can be bound to outside memory; {hint}")
+        if not isinstance(tensor, Tensor):
+            raise ExecutionError(f"outside memory '{name}' must be a tensor, got {type(tensor).__name__}")
+        expected = known[name]
+        shape = expected.num_rows, expected.num_cols
+        if tuple(tensor.shape) != shape:
+            raise ExecutionError(
+                f"outside memory '{name}': expected (rows, columns) {shape}, got {tuple(tensor.shape)}"
+            )
+        if name in needed and tensor.dtype != LANES[expected.dtype]:
+            raise ExecutionError(f"outside memory '{name}': expected {expected.dtype}, got {tensor.dtype}")
+        if tensor.device != device:
+            raise ExecutionError(f"outside memory '{name}' is on {tensor.device}, but the computation runs on {device}")
+        is_written = name in results or (name in needed and needed[name].writable)
+        if is_written and tensor.numel() and 0 in [s for s, n in zip(tensor.stride(), shape, strict=True) if n > 1]:
+            raise ExecutionError(f"outside memory '{name}' is written to, but is an expanded tensor: give a copy")
+        if is_written and tensor.is_inference():
+            raise ExecutionError(f"outside memory '{name}' is written to, but was made in inference mode: give a copy")
+
+
+def outside_dtype(computation: NnetComputation, outside: Mapping[str, Any]) -> torch.dtype | None:
+    """The type of what is bound to matrices that have the type in which the computation is run; None if nothing is."""
+    for memory in computation.outside:
+        tensor = outside.get(memory.name)
+        if not computation.matrices[computation.submatrices[memory.submatrix].matrix].dtype and isinstance(
+            tensor, Tensor
+        ):
+            return tensor.dtype
+    return None
+
+
+def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torch.device) -> Tensor:
+    """A copy of a matrix given by the user, on the device, of its own type (of NumPy's odd ones: the nearest).
+
+    Raises ExecutionError for other shapes, and for what does not hold floats or integers.
+    """
+    if not isinstance(matrix, Tensor):
+        matrix = np.asarray(matrix)
+    if tuple(matrix.shape) != shape:
+        raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {tuple(matrix.shape)}")
+    with torch.inference_mode(False), torch.no_grad():
+        if isinstance(matrix, np.ndarray):
+            return torch.from_numpy(_native(matrix, what)).to(device)
+        if matrix.dtype == torch.bool or matrix.is_complex() or matrix.is_quantized:
+            raise ExecutionError(f"{what}: expected floats or integers, got {matrix.dtype}")
+        own = matrix.detach() if matrix.layout == torch.strided else matrix.detach().to_dense()
+        return torch.empty(shape, dtype=own.dtype, device=device).copy_(own)
+
+
+def _native(matrix: np.ndarray, what: str) -> np.ndarray:
+    """A copy in a type that tensors have."""
+    if matrix.dtype.kind == "f":
+        dtype: Any = _NUMPY_FLOATS.get(matrix.dtype.itemsize, np.float64)
+    elif matrix.dtype.kind in "iu":
+        dtype = np.int64 if np.can_cast(matrix.dtype, np.int64) else np.float64
+    else:
+        raise ExecutionError(f"{what}: expected floats or integers, got {matrix.dtype}")
+    with np.errstate(over="ignore"):  # what becomes infinite is found in the outputs
+        return np.array(matrix, dtype=dtype, order="C")

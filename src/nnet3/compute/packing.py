@@ -1,0 +1,127 @@
+"""Where blocks of memory lie in one arena: those that never live at the same time may share a place."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+
+import numpy as np
+
+ALIGNMENT = 64  # bytes; a cache line, and what vector instructions like
+_GOOD_ENOUGH = 1.02  # times what is alive at once: no second attempt is made below this
+_MOST_TO_SEARCH = 400  # blocks for which a slower, tighter method is tried
+_SHIFT = 40  # a gap is one integer, size << _SHIFT | begin: they sort by size, then by place
+_MASK = (1 << _SHIFT) - 1
+
+
+def pack(sizes: Sequence[int], first: Sequence[int], last: Sequence[int]) -> tuple[list[int], int]:
+    """Byte offsets of blocks that live from command `first` to `last`, both included, and the total size.
+
+    Offsets are multiples of ALIGNMENT. Blocks of equal lifetimes are placed as one. An allocator that takes the
+    smallest sufficient gap is played forward and, unless that is good, backward in time (matrices that grow along
+    the program leave gaps too small for their successors in one direction only); then few blocks are placed largest
+    first. The best result wins.
+    """
+    units = -(-np.asarray(sizes, dtype=np.int64).reshape(-1) // ALIGNMENT)
+    spans = np.stack([np.asarray(first, dtype=np.int64), np.asarray(last, dtype=np.int64)], axis=-1).reshape(-1, 2)
+    filled = np.flatnonzero(units)
+    offsets = np.zeros(len(units), dtype=np.int64)
+    if len(filled) == 0:
+        return offsets.tolist(), 0
+    units, spans = units[filled], spans[filled]
+    keys, group = np.unique(spans[:, 0] << 32 | spans[:, 1], return_inverse=True)
+    order = np.argsort(group.reshape(-1), kind="stable")
+    group_size = np.bincount(group.reshape(-1), weights=units).astype(np.int64)
+    before = np.cumsum(units[order]) - units[order]
+    within = before - np.repeat(np.cumsum(group_size) - group_size, np.bincount(group.reshape(-1)))
+    placed, total = _pack_groups(group_size, keys >> 32, keys & 0xFFFFFFFF)
+    offsets[filled[order]] = (np.asarray(placed)[group.reshape(-1)[order]] + within) * ALIGNMENT
+    return offsets.tolist(), total * ALIGNMENT
+
+
+def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
+    """The largest sum of sizes alive at one command: no plan can do with less."""
+    times = np.concatenate([first, last + 1])
+    order = np.argsort(times, kind="stable")
+    changes = np.concatenate([sizes, -sizes])[order]
+    sums = np.cumsum(changes)
+    ends = np.append(np.diff(times[order]) > 0, True)  # all changes of one time have been made
+    return int(sums[ends].max(initial=0))
+
+
+def _pack_groups(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[Sequence[int], int]:
+    enough = most_alive(sizes, first, last) * _GOOD_ENOUGH
+    best = _play(sizes, first, last)
+    if best[1] > enough:
+        best = min(best, _play(sizes, -last, -first), key=lambda result: result[1])
+    if best[1] > enough and len(sizes) <= _MOST_TO_SEARCH:
+        best = min(best, _largest_first(sizes, first, last), key=lambda result: result[1])
+    return best
+
+
+def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[int], int]:
+    """An allocator that always takes the smallest sufficient gap; gaps that touch are joined."""
+    count = len(sizes)
+    times = np.concatenate([last + 1, first])  # at equal times: freed before taken
+    events = np.argsort(times, kind="stable")
+    size_of, offsets = sizes.tolist(), [0] * count
+    gaps: list[int] = []
+    end_of: dict[int, int] = {}
+    begin_of: dict[int, int] = {}
+    top = total = 0  # everything from `top` on is free
+    for event in events.tolist():
+        if event >= count:
+            size = size_of[event - count]
+            place = bisect_left(gaps, size << _SHIFT)
+            if place == len(gaps):
+                offsets[event - count] = top
+                top += size
+                total = max(total, top)
+                continue
+            gap = gaps.pop(place)
+            begin, left_over = gap & _MASK, (gap >> _SHIFT) - size
+            offsets[event - count] = begin
+            end = end_of.pop(begin)
+            if left_over:
+                end_of[begin + size] = end
+                begin_of[end] = begin + size
+                insort(gaps, left_over << _SHIFT | begin + size)
+            else:
+                del begin_of[end]
+            continue
+        begin = offsets[event]
+        end = begin + size_of[event]
+        if begin in begin_of:  # a gap ends where this block begins
+            before = begin_of.pop(begin)
+            del end_of[before]
+            del gaps[bisect_left(gaps, begin - before << _SHIFT | before)]
+            begin = before
+        if end == top:
+            top = begin
+            continue
+        if end in end_of:
+            after = end_of.pop(end)
+            del gaps[bisect_left(gaps, after - end << _SHIFT | end)]
+            end = after
+        end_of[begin], begin_of[end] = end, begin
+        insort(gaps, end - begin << _SHIFT | begin)
+    return offsets, total
+
+
+def _largest_first(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[int], int]:
+    """Each block at the lowest place that is free during its life, the largest (size times life) first."""
+    order = np.argsort(-sizes * (last - first + 1), kind="stable")
+    offsets = np.zeros(len(sizes), dtype=np.int64)
+    for count, number in enumerate(order.tolist()):
+        placed = order[:count]
+        met = placed[(first[placed] <= last[number]) & (last[placed] >= first[number])]
+        offsets[number] = lowest_gap(offsets[met], offsets[met] + sizes[met], int(sizes[number]))
+    return offsets.tolist(), int((offsets + sizes).max())
+
+
+def lowest_gap(begins: np.ndarray, ends: np.ndarray, size: int) -> int:
+    """Where `size` units fit between intervals that may overlap: the lowest place, at the latest behind all."""
+    by_begin = np.argsort(begins)
+    reached = np.maximum.accumulate(np.concatenate([[0], ends[by_begin]]))
+    fits = np.flatnonzero(begins[by_begin] - reached[:-1] >= size)
+    return int(reached[fits[0]] if len(fits) else reached[-1])

@@ -1,0 +1,169 @@
+"""Plan: where each matrix lies and which calls each command becomes, as plain data that can be saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from nnet3.errors import ExecutionError
+
+PLAN_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Port:
+    """A matrix that comes from outside or goes there in one segment."""
+
+    name: str
+    num_rows: int
+    num_cols: int
+    submatrix: int
+    dtype: str
+    is_deriv: bool
+
+    @property
+    def bound_name(self) -> str:
+        """The name under which it may be bound to outside memory."""
+        return f"{self.name}.deriv" if self.is_deriv else self.name
+
+
+@dataclass(frozen=True)
+class OutsidePlan:
+    """Memory from outside that the program reads, or with `writable` changes, where it lies."""
+
+    name: str
+    num_rows: int
+    num_cols: int
+    dtype: str
+    writable: bool
+
+
+@dataclass(frozen=True)
+class PlannedKernel:
+    """What the program does with a kernel. Widths are columns, -1 where it has no single input or does not run."""
+
+    name: str
+    updatable: bool
+    input_width: int = -1
+    output_width: int = -1
+    is_updated: bool = False
+    stores_stats: bool = False
+
+
+@dataclass(frozen=True)
+class SegmentPlan:
+    """What one run does. `commands`: ranges [first, end) of commands in the order in which they run."""
+
+    start: int
+    next_start: int
+    commands: tuple[tuple[int, int], ...]
+    accepts: tuple[Port, ...]
+    provides: tuple[Port, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """All that linking needs to know of a computation, for one dtype.
+
+    * The arena has `num_bytes`; `lanes` are the types in which it is looked at.
+    * `views` (views, 8): lane, start, column, outer, inner, columns, outer step, inner step. Row i * inner + j of a
+      view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of `inner` rows. In lane
+      l >= 0 these count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`, where they count rows.
+    * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
+      kernels, names in `texts`) and `call_number[c]`; command k becomes calls first_call[k] up to first_call[k + 1].
+    * `indexes`: row numbers, int64. `precomputed`: what kernels asked to know of their rows.
+    * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
+    """
+
+    dtype: str
+    num_bytes: int
+    lanes: tuple[str, ...]
+    outside: tuple[OutsidePlan, ...]
+    views: np.ndarray
+    kinds: tuple[str, ...]
+    texts: tuple[str, ...]
+    call_kind: np.ndarray
+    call_start: np.ndarray
+    call_args: np.ndarray
+    call_number: np.ndarray
+    first_call: np.ndarray
+    indexes: tuple[np.ndarray, ...]
+    precomputed: tuple[Mapping[str, np.ndarray] | None, ...]
+    kernels: tuple[PlannedKernel, ...]
+    num_memos: int
+    need_model_derivative: bool
+    segments: tuple[SegmentPlan, ...]
+    places: np.ndarray
+
+    @property
+    def num_calls(self) -> int:
+        return len(self.call_kind)
+
+    def segment_at(self, start: int) -> SegmentPlan | None:
+        """The segment that begins at command `start`; None if the program ends without doing anything more."""
+        return next((segment for segment in self.segments if segment.start == start), None)
+
+    def byte_offset(self, matrix: int, command: int) -> int:
+        """Where a matrix lies in the arena at a command. Raises ExecutionError if it is not in memory there."""
+        for offset in self.places[self._is_at(matrix, command), 3].tolist():
+            return int(offset)
+        form = "compressed" if matrix < 0 else "in memory"
+        raise ExecutionError(f"command c{command} uses matrix m{abs(matrix)}, which is not {form} there")
+
+    def _is_at(self, matrix: int, command: int) -> np.ndarray:
+        key, first, last, _ = self.places.T
+        return np.asarray((key == matrix) & (first <= command) & (command <= last))
+
+    def to_data(self) -> dict[str, Any]:
+        """Dictionaries, lists, strings, numbers and NumPy arrays."""
+        data = {field.name: getattr(self, field.name) for field in fields(self)}
+        data |= {name: list(data[name]) for name in ("lanes", "kinds", "texts", "indexes", "precomputed")}
+        data["kernels"] = [list(vars(kernel).values()) for kernel in self.kernels]
+        data["outside"] = [list(vars(memory).values()) for memory in self.outside]
+        data["segments"] = [
+            [
+                segment.start,
+                segment.next_start,
+                [list(commands) for commands in segment.commands],
+                [list(vars(port).values()) for port in segment.accepts],
+                [list(vars(port).values()) for port in segment.provides],
+            ]
+            for segment in self.segments
+        ]
+        return data | {"version": PLAN_VERSION}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Plan:
+        """The plan that `to_data` gave. Raises ExecutionError if it was of another version."""
+        if data.get("version") != PLAN_VERSION:
+            raise ExecutionError(f"a plan of version {data.get('version')} cannot be used, only {PLAN_VERSION}")
+        values = {field.name: data[field.name] for field in fields(cls)}
+        values |= {name: tuple(values[name]) for name in ("lanes", "kinds", "texts", "indexes", "precomputed")}
+        values["kernels"] = tuple([PlannedKernel(*kernel) for kernel in data["kernels"]])
+        values["outside"] = tuple([OutsidePlan(*memory) for memory in data["outside"]])
+        values["segments"] = tuple(
+            [
+                SegmentPlan(
+                    start,
+                    next_start,
+                    tuple([(first, end) for first, end in commands]),
+                    tuple([Port(*port) for port in accepts]),
+                    tuple([Port(*port) for port in provides]),
+                )
+                for start, next_start, commands, accepts, provides in data["segments"]
+            ]
+        )
+        return cls(**values)
+
+    def __str__(self) -> str:
+        """A line for the whole and one a call: its command, kind and operands."""
+        lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
+        command_of_call = np.repeat(np.arange(len(self.first_call) - 1), np.diff(self.first_call))
+        for call, command in enumerate(command_of_call.tolist()):
+            args = self.call_args[self.call_start[call] : self.call_start[call + 1]].tolist()
+            number = float(self.call_number[call])
+            lines.append(f"c{command}: {self.kinds[self.call_kind[call]]} {args}" + (f" {number:g}" if number else ""))
+        return "\n".join(lines)

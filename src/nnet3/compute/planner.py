@@ -1,0 +1,300 @@
+"""From a computation to a plan: memory laid out, every command turned into calls on views of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from nnet3.computation import commands as cmd
+from nnet3.computation.computation import NnetComputation, SubMatrix
+from nnet3.compute.lanes import LANES, lane_of
+from nnet3.compute.lifetimes import Span, matrix_spans
+from nnet3.compute.packing import ALIGNMENT, lowest_gap, pack
+from nnet3.compute.plan import OutsidePlan, Plan, PlannedKernel
+from nnet3.compute.row_blocks import RowBlocks
+from nnet3.compute.row_moves import RowPattern, row_pattern
+from nnet3.compute.rules import plan_command
+from nnet3.compute.segments import find_segments, segments_with_work
+from nnet3.errors import ExecutionError
+
+#: The lane in which a matrix is kept while it is compressed, by method.
+COMPRESSED = {"bfloat16": "bfloat16", "sign": "bool"}
+
+
+class ViewTable:
+    """The views of a plan, each once, as `Plan.views` describes them."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def add(self, view: tuple[int, ...]) -> int:
+        number = self._numbers.setdefault(view, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(view)
+        return number
+
+
+class Planner:
+    """What the rules ask while they plan: views, tables, scratch memory. `command` is the one that is being planned."""
+
+    def __init__(self, computation: NnetComputation, dtype: str) -> None:
+        self.computation, self.dtype, self.command = computation, dtype, 0
+        self.views, self.indexes = ViewTable(), list[np.ndarray]()
+        self.kinds: dict[str, int] = {}
+        self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
+        self.texts: dict[str, int] = {}
+        self.calls: list[tuple[int, Sequence[int], float]] = []
+        self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
+        self.last_memo_use = _last_memo_uses(computation)
+        self.lanes: list[str] = [dtype]
+        self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
+        self._compression = _compression_methods(computation)
+        self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
+        self._spans = matrix_spans(computation)
+        keys = [(key, span) for key, spans in self._spans.items() for span in spans]
+        sizes = [self._num_bytes(key) for key, _ in keys]
+        offsets, self.num_bytes = pack(sizes, [span[0] for _, span in keys], [span[1] for _, span in keys])
+        self.places = np.array(
+            [(key, *span, offset) for (key, span), offset in zip(keys, offsets, strict=True)], dtype=np.int64
+        ).reshape(-1, 4)
+        self._sizes = np.array(sizes, dtype=np.int64)
+        self._offsets: dict[int, list[tuple[Span, int]]] = defaultdict(list)
+        for (key, span), offset in zip(keys, offsets, strict=True):
+            self._offsets[key].append((span, offset))
+        self._view_numbers: dict[tuple[int, int], int] = {}
+        self._scratch_end = (-1, 0)
+
+    # ---- calls ----
+
+    def call(self, kind: str, *args: int, number: float = 0.0) -> None:
+        """One more call of the present command."""
+        self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
+
+    def index(self, rows: np.ndarray) -> int:
+        """A table of row numbers."""
+        self.indexes.append(rows.astype(np.int64))
+        return len(self.indexes) - 1
+
+    def note_kernel(self, number: int, **facts: Any) -> None:
+        """Note what the program does with a kernel, for the checks before it is linked."""
+        kernel = self.kernels[number]
+        if any(getattr(kernel, name) != value for name, value in facts.items()):
+            self.kernels[number] = replace(kernel, **facts)
+
+    def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
+        """What is regular in an index table, and the rows for which it has -1; equal tables are looked at once."""
+        rows = self.computation.index_tables[table]
+        key = rows.tobytes()
+        if key not in self._patterns:
+            valid = np.flatnonzero(rows >= 0)
+            self._patterns[key] = row_pattern(valid, rows[valid].astype(np.int64)), np.flatnonzero(rows < 0)
+        return self._patterns[key]
+
+    def text(self, text: str) -> int:
+        """The number of a name."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    # ---- views ----
+
+    def block(self, submatrix: int) -> SubMatrix:
+        return self.computation.submatrices[submatrix]
+
+    def view(self, submatrix: int) -> int:
+        """The sub-matrix as a view (rows, columns); (0, 0) for number 0."""
+        block = self.computation.submatrices[submatrix]
+        offset = 0 if block.matrix == 0 else self._offset_now(block.matrix)
+        key = submatrix, offset
+        if key not in self._view_numbers:
+            space, start, step = self.place(submatrix)
+            self._view_numbers[key] = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+        return self._view_numbers[key]
+
+    def place(self, submatrix: int) -> tuple[tuple[int, int], int, int]:
+        """Where a sub-matrix lies: its space (lane and column), address of its first row, distance of rows.
+
+        Addresses count elements of the lane, and rows in outside memory.
+        """
+        block = self.computation.submatrices[submatrix]
+        if block.matrix in self._outside:
+            return (-1 - self._outside[block.matrix], block.col_offset), block.row_offset, 1
+        lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
+        offset = 0 if block.matrix == 0 else self._offset_now(block.matrix)
+        start = offset // LANES[self.lanes[lane]].itemsize
+        return (lane, 0), start + block.row_offset * stride + block.col_offset, stride
+
+    def lane(self, submatrix: int) -> int:
+        """The type of number of a sub-matrix."""
+        return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
+
+    def rows_view(
+        self, space: tuple[int, int], start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
+    ) -> int:
+        """A view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
+        lane, col = space
+        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step))
+
+    def block_views(
+        self, space: tuple[int, int], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
+    ) -> list[int]:
+        """The rows of each block: (inner, columns), or (outer, inner, columns). Blocks count in `unit` from `start`."""
+        return [
+            self.rows_view(space, start + first * unit, inner, inner_step * unit, num_cols)
+            if outer == 1
+            else self.rows_view(
+                space, start + first * unit, inner, inner_step * unit, num_cols, outer, outer_step * unit
+            )
+            for first, outer, outer_step, inner, inner_step in zip(
+                blocks.start[:, column].tolist(),
+                blocks.outer.tolist(),
+                blocks.outer_step[:, column].tolist(),
+                blocks.inner.tolist(),
+                blocks.inner_step[:, column].tolist(),
+                strict=True,
+            )
+        ]
+
+    def compressed(self, submatrix: int) -> int:
+        """The memory for the compressed form of a whole matrix."""
+        block = self.computation.submatrices[submatrix]
+        lane = self._lane(COMPRESSED[self._compression[block.matrix]])
+        start = self._offset_now(-block.matrix) // LANES[self.lanes[lane]].itemsize
+        return self.rows_view((lane, 0), start, block.num_rows, block.num_cols, block.num_cols)
+
+    # ---- memory within a command ----
+
+    def scratch(self, rows: int, cols: int, lane: int) -> int:
+        """A matrix that holds its contents within this command, up to `release_scratch`: a gap between those alive."""
+        itemsize = LANES[self.lanes[lane]].itemsize
+        units = -(-rows * cols * itemsize // ALIGNMENT)
+        alive = (self.places[:, 1] <= self.command) & (self.command <= self.places[:, 2])
+        begins = self.places[alive, 3] // ALIGNMENT
+        ends = begins - -self._sizes[alive] // ALIGNMENT
+        if self._scratch_end[0] == self.command:  # behind what this command has taken before
+            begins, ends = np.append(begins, 0), np.append(ends, self._scratch_end[1])
+        start = lowest_gap(begins, ends, units)
+        self._scratch_end = self.command, start + units
+        self.num_bytes = max(self.num_bytes, (start + units) * ALIGNMENT)
+        return self.rows_view((lane, 0), start * ALIGNMENT // itemsize, rows, cols, cols)
+
+    def release_scratch(self) -> None:
+        """What was taken so far in this command is not needed any more."""
+        self._scratch_end = (-1, 0)
+
+    def converted(self, view: int, lane: int) -> int:
+        """The contents of a plain view of the arena in another type; the view itself if it has that type."""
+        old, _, _, _, rows, cols, _, _ = self.views.rows[view]
+        if old == lane:
+            return view
+        result = self.scratch(rows, cols, lane)
+        self.call("copy", result, view)
+        return result
+
+    def stacked(self, view: int, outer: int) -> int:
+        """A plain view with its rows divided into `outer` groups: (outer, rows / outer, columns)."""
+        lane, start, col, _, rows, cols, _, step = self.views.rows[view]
+        inner = rows // outer
+        return self.rows_view((lane, col), start, inner, step, cols, outer, inner * step)
+
+    # ---- memory ----
+
+    def _lane(self, name: str) -> int:
+        if name not in self.lanes:
+            self.lanes.append(name if name == "bool" else lane_of(name))
+        return self.lanes.index(name)
+
+    def _num_bytes(self, key: int) -> int:
+        matrix = self.computation.matrices[abs(key)]
+        name = self.lanes[self.lane_of_matrix[key]] if key > 0 else COMPRESSED[self._compression[-key]]
+        return matrix.num_rows * matrix.num_cols * LANES[name].itemsize
+
+    def _offset_now(self, key: int) -> int:
+        for (first, last), offset in self._offsets.get(key, ()):
+            if first <= self.command <= last:
+                return offset
+        if key in self._outside:
+            return 0
+        form = "compressed" if key < 0 else "in memory"
+        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
+
+
+def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Plan:
+    """Lay out the memory of all matrices and decide by which calls each command runs.
+
+    Matrices that name no dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
+    for one that uses a matrix that is not in memory, for a goto to nowhere, a loop that never stops at a segment
+    marker, and for unknown dtypes and compression methods.
+    """
+    planner = Planner(computation, lane_of(dtype))
+    segments = find_segments(computation, [planner.lanes[lane] for lane in planner.lane_of_matrix])
+    first_call = np.zeros(len(computation.commands) + 1, dtype=np.int64)
+    for number, command in enumerate(computation.commands):
+        planner.command = number
+        plan_command(command, planner)
+        first_call[number + 1] = len(planner.calls)
+    starts = np.cumsum([0, *[len(args) for _, args, _ in planner.calls]])
+    return Plan(
+        dtype=planner.dtype,
+        num_bytes=planner.num_bytes,
+        lanes=tuple(planner.lanes),
+        outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
+        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 8),
+        kinds=tuple(planner.kinds),
+        texts=tuple(planner.texts),
+        call_kind=np.array([kind for kind, _, _ in planner.calls], dtype=np.int32),
+        call_start=starts,
+        call_args=np.array([arg for _, args, _ in planner.calls for arg in args], dtype=np.int32),
+        call_number=np.array([number for _, _, number in planner.calls], dtype=np.float64),
+        first_call=first_call,
+        indexes=tuple(planner.indexes),
+        precomputed=tuple(computation.precomputed),
+        kernels=tuple(planner.kernels),
+        num_memos=computation.num_memos,
+        need_model_derivative=computation.need_model_derivative,
+        segments=segments_with_work(segments, first_call),
+        places=planner.places,
+    )
+
+
+def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
+    """The plan that is kept with a computation, or a new one, which is kept if the computation keeps anything."""
+    kept, name = computation.attachments, f"plan {lane_of(dtype)}"
+    if kept is None:
+        return plan(computation, dtype)
+    if name not in kept:
+        kept[name] = plan(computation, dtype).to_data()
+    return Plan.from_data(kept[name])
+
+
+def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:
+    matrix = computation.matrices[computation.submatrices[outside.submatrix].matrix]
+    return OutsidePlan(
+        outside.name, matrix.num_rows, matrix.num_cols, planner.lanes[planner.lane(outside.submatrix)], outside.writable
+    )
+
+
+def _last_memo_uses(computation: NnetComputation) -> dict[int, int]:
+    """The last command that uses each memo; nothing where gotos make the order of uses another one."""
+    if any(isinstance(command, cmd.Goto) for command in computation.commands):
+        return {}
+    return {command.memo: n for n, command in enumerate(computation.commands) if isinstance(command, cmd.Backprop)}
+
+
+def _compression_methods(computation: NnetComputation) -> dict[int, str]:
+    """The method by which each matrix is compressed, if it is."""
+    methods: dict[int, str] = {}
+    for number, command in enumerate(computation.commands):
+        if not isinstance(command, cmd.CompressMatrix):
+            continue
+        matrix = computation.submatrices[command.matrix].matrix
+        if command.method not in COMPRESSED:
+            known = ", ".join(COMPRESSED)
+            raise ExecutionError(f"command c{number} compresses m{matrix} as '{command.method}'; methods are: {known}")
+        if methods.setdefault(matrix, command.method) != command.method:
+            raise ExecutionError(f"m{matrix} is compressed as '{methods[matrix]}' and as '{command.method}'")
+    return methods
