@@ -28,6 +28,7 @@ def check_equal(a: NnetComputation, b: NnetComputation) -> None:
     for name in ("matrices", "submatrices", "outside", "kernels", "inputs", "outputs", "commands", "num_memos"):
         assert getattr(a, name) == getattr(b, name), name
     assert a.need_model_derivative == b.need_model_derivative
+    assert a.fingerprint == b.fingerprint
     for name in ("index_tables", "multi_tables", "range_tables"):
         for one, other in zip(getattr(a, name), getattr(b, name), strict=True):
             assert one.dtype == other.dtype

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,6 +85,10 @@ class NnetComputation:
     commands: list[Command] = field(default_factory=list)
     num_memos: int = 0
     need_model_derivative: bool = False
+    #: What the network was like that it was compiled for: digests by aspect; nobody compares if it is empty.
+    fingerprint: dict[str, str] = field(default_factory=dict)
+    #: What others have derived from the finished program and want kept with it; None if it may still change.
+    attachments: MutableMapping[str, Any] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return print_computation(self)
@@ -95,7 +99,7 @@ class NnetComputation:
     def copy(self) -> NnetComputation:
         """A copy whose lists may be changed; the (immutable) entries are shared."""
         lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
-        return replace(self, matrix_info=dict(self.matrix_info), **lists)
+        return replace(self, matrix_info=dict(self.matrix_info), attachments=None, **lists)
 
     # ---- declaring ----
 

@@ -50,6 +50,7 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         "outputs": [[io.name, io.value, io.deriv] for io in computation.outputs],
         "num_memos": computation.num_memos,
         "need_model_derivative": computation.need_model_derivative,
+        "fingerprint": dict(computation.fingerprint),
     }
     header.update(_commands_to_data(computation.commands, arrays))
     return header, arrays
@@ -140,6 +141,7 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
         outputs=[IoInfo(_typed(name, str), _typed(value, int), _typed(d, int)) for name, value, d in header["outputs"]],
         num_memos=_typed(header["num_memos"], int),
         need_model_derivative=_typed(header["need_model_derivative"], bool),
+        fingerprint={_typed(aspect, str): _typed(digest, str) for aspect, digest in header["fingerprint"].items()},
     )
     if computation.precomputed[:1] != [None] or computation.matrices[:1] != [Matrix(0, 0)]:
         raise ValueError("its entries 0 are not empty")
