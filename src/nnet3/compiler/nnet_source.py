@@ -14,13 +14,15 @@ import numpy as np
 from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.components import Component, Properties
 from nnet3.computation.kernel import InputPromises, KernelInfo
-from nnet3.index import IndexTable
+from nnet3.index import IndexTable, T
 from nnet3.lowering.source import GatherPart, LoweringRequest, NodeKind, Operand, RequestedRows, SourceNode, Use
 from nnet3.nnet.node_rules import NodeRules
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
+
+_LONGEST_PERIOD = 400
 
 
 class NnetSource:
@@ -58,6 +60,30 @@ class NnetSource:
         if not component.needs_indexes:
             return None
         return component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
+
+    def remedy(self, node: int, indexes: IndexTable) -> str:
+        """Advice in terms of descriptors."""
+        if not isinstance(self.rules.parts.nodes[node], ComponentNode):
+            return "IfDefined or Failover lets it begin"
+        if self._could_be(node, indexes).all():
+            return ""
+        period, name = self._period(node), self.nodes[node].name
+        return "" if period is None else f"it is there for multiples of {period} only: ask for Round({name}, {period})"
+
+    def _could_be(self, node: int, indexes: IndexTable) -> np.ndarray:
+        """Which rows of a node are computable if all that they may look at is."""
+        available = np.ones(self.rules.wanted(node, indexes)[0].shape, bool)
+        return self.rules.computable(node, indexes, available)[0]
+
+    def _period(self, node: int) -> int | None:
+        """The least number above 1 such that times rounded to multiples of it are never refused."""
+        times = np.arange(_LONGEST_PERIOD)
+        for period in range(2, _LONGEST_PERIOD):
+            indexes = np.zeros((_LONGEST_PERIOD, 3), np.int32)
+            indexes[:, T] = times - times % period
+            if self._could_be(node, indexes).all():
+                return period
+        return None
 
     def _source_node(self, number: int) -> SourceNode:
         parts = self.rules.parts

@@ -29,6 +29,10 @@ class SequenceClasses:
     def num_classes(self) -> int:
         return len(self.smallest)
 
+    def members_of(self, number: int) -> Numbers:
+        """The values of n of a class."""
+        return self.members[self.class_of_representative == number].reshape(-1)
+
     def class_of(self, n: Numbers) -> npt.NDArray[np.intp]:
         """The class of each of these sequences, which must be in one."""
         if self.num_classes == 1:

@@ -61,7 +61,7 @@ class Computability:
         assert known is not None
         was_known = known.reshape(shape[:2])[rows]
         was_used = available.reshape(shape)[rows] if used is None else used.reshape(shape)[rows]
-        computable, uses = self._rule(node, table, some.reshape(-1, table.num_slots), rows)
+        computable, uses = self.rule(node, table, some.reshape(-1, table.num_slots), rows)
         computable = computable.reshape(was_known.shape)
         changed = (uses.reshape(was_used.shape) != was_used).any(axis=2)
         differs = (computable & ~was_known) | (was_known & changed)
@@ -85,7 +85,7 @@ class Computability:
                     continue
                 waiting.discard(node)
                 known, self.used[node] = self._evaluate(node)
-                if not np.array_equal(known, self.known[node]):
+                if not np.array_equal(known, self._known(node)):
                     self.known[node] = known
                     waiting.update(users[node])
 
@@ -101,14 +101,15 @@ class Computability:
             return (absent if given is None else given), None
         block = table.passes_on
         if block is not None and len(table.asked) == 0:
-            known, used = self._known(block.source)[block.other], None
+            known: Mask = self._known(block.source)[block.other]
+            used: Mask | None = None
         else:
             available = self._available(node, table)
             shape = (*table.grid.shape, self.copies(node))
             if len(table.asked) == 0:
-                known, used = available.all(axis=-1), None
+                known, used = np.asarray(available.all(axis=-1)), None
             else:
-                computable, uses = self._rule(node, table, available.reshape(-1, table.num_slots))
+                computable, uses = self.rule(node, table, available.reshape(-1, table.num_slots))
                 known, used = computable.reshape(shape), uses.reshape(*shape, -1)
         for source in table.all_samples:
             known = known & (self._known(source) >= self.samples[source]).all()
@@ -126,7 +127,7 @@ class Computability:
             available |= table.outside.reshape(*table.grid.shape, 1, -1)
         for block in table.blocks:
             available[(*block.own, slice(None), block.slot)] = self._known(block.source)[block.other]
-        rows = available.reshape(table.grid.num_rows, -1, table.num_slots)
+        rows = available.reshape(table.grid.num_rows, self.copies(node), table.num_slots)
         for gather in table.gathers:
             found = self._known(gather.source).reshape(-1, self.copies(gather.source))[gather.position]
             found &= (gather.position >= 0)[:, :, np.newaxis]  # (rows, slots, classes)
@@ -135,10 +136,10 @@ class Computability:
             available[..., slot] = self._known(source)[0, 0, 0]
         return available
 
-    def _rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
+    def rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
         """Which rows are computable from these slots, and which slots they use. `rows` of the grid, else all."""
         if len(table.asked) == 0:
-            return available.all(axis=1), available
+            return np.asarray(available.all(axis=1)), available
         copies = self.copies(node)
         indexes = table.grid.table(copies)
         if rows is not None:
@@ -150,4 +151,4 @@ class Computability:
         used[:, table.asked] = uses
         fixed = np.ones(table.num_slots, bool)
         fixed[table.asked] = False
-        return computable & available[:, fixed].all(axis=1), used
+        return np.asarray(computable & available[:, fixed].all(axis=1)), used

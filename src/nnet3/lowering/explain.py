@@ -1,19 +1,187 @@
-"""Why requested outputs are not computable, in terms of input frames."""
+"""Why requested outputs are not computable: in terms of input frames, or of the node that is the reason."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NoReturn
 
+import numpy as np
+
 from nnet3.errors import NotComputableError
-from nnet3.index import format_times
+from nnet3.index import IndexTable, N, T, X, format_indexes, format_time_span, format_times
+from nnet3.lowering.requirements import Requirements
+from nnet3.lowering.slot_table import Mask
+from nnet3.lowering.source import NodeKind, OffersRemedies, RequestedRows
 from nnet3.lowering.sweeps import Sweeps
+
+_LONGEST_WALK = 10_000
+_MOST_NAMES = 6
+
+Row = tuple[int, int, int]  # node, row of its grid, class
 
 
 def complain_not_computable(sweeps: Sweeps) -> NoReturn:
-    """Raise NotComputableError naming the outputs and the times that are out of reach."""
+    """Raise NotComputableError naming the outputs, the times that are out of reach and what they lack."""
     complaints = []
     for rows, computable in zip(sweeps.request.outputs, sweeps.outputs_computable(), strict=True):
-        if not computable.all():
-            shown = "all" if not computable.any() else format_times(rows.indexes[~computable], max_items=20)
-            complaints.append(f"{rows.name} {shown}")
+        if computable.all():
+            continue
+        failing = sweeps.asked[rows.node] & ~sweeps.known(rows.node)
+        reason = _Reason(sweeps, Requirements(sweeps, {rows.node: failing}), rows.node, failing)
+        complaints.append(f"{rows.name}{_which(rows, computable)} {reason}")
     raise NotComputableError("not computable: " + "; ".join(complaints))
+
+
+def _which(rows: RequestedRows, computable: Mask) -> str:
+    if len(rows.indexes) == 0:
+        return ""
+    return " all" if not computable.any() else f" {format_times(rows.indexes[~computable], max_items=20)}"
+
+
+class _Reason:
+    """Why some rows of one output are not computable."""
+
+    def __init__(self, sweeps: Sweeps, requirements: Requirements, node: int, failing: Mask):
+        self.sweeps, self.requirements, self.structure = sweeps, requirements, sweeps.structure
+        self.node, self.failing = node, failing
+
+    def __str__(self) -> str:
+        reasons = [*self._refusals(), *self._missing_inputs()]
+        return ", ".join(reasons) or self._walk()
+
+    # ---- inputs ----
+
+    def _missing_inputs(self) -> Iterator[str]:
+        """ "needs input t=-2..17; given 0..14" for every input that something required is missing from."""
+        for number, node in enumerate(self.structure.nodes):
+            reached = self.requirements.reached[number]
+            if node.kind == NodeKind.PROVIDED and reached is not None:
+                missing = reached & ~self.sweeps.known(number)
+                if missing.any():
+                    yield self._missing_input(number, self._indexes(number, reached), self._indexes(number, missing))
+
+    def _missing_input(self, number: int, wanted: IndexTable, missing: IndexTable) -> str:
+        name = self.structure.names[number]
+        given = [rows.indexes for rows in self.sweeps.request.inputs if rows.node == number and len(rows.indexes)]
+        if not given:
+            return f"needs {name} {format_time_span(wanted)}; none is given"
+        have = format_time_span(np.concatenate(given)).removeprefix("t=")
+        part = f"needs {name} {format_time_span(wanted)}; given {have}"
+        if format_time_span(wanted).removeprefix("t=") == have or _within(missing, np.concatenate(given)):
+            first = ", ".join(f"({n}, {t}, {x})" for n, t, x in missing[:3].tolist())
+            part += f", but {len(missing)} of these are missing, first (n, t, x) = {first}"
+        return part
+
+    def _indexes(self, number: int, rows: Mask) -> IndexTable:
+        """The indexes of these rows of a node, of all sequences of their classes, in order of t, x and n."""
+        grid, classes = self.sweeps.domain.grids[number], self.sweeps.classes
+        assert grid is not None
+        time, x, which = np.nonzero(rows)
+        if not self.structure.has_samples[number]:
+            return grid.table()[time]
+        pieces = []
+        for position in range(classes.num_classes):
+            mine = which == position
+            n = classes.members_of(position)
+            table = np.empty((int(mine.sum()), len(n), 3), np.int32)
+            table[..., N] = n
+            table[..., T] = grid.times[time[mine], np.newaxis]
+            table[..., X] = grid.xs[x[mine], np.newaxis]
+            pieces.append(table.reshape(-1, 3))
+        indexes = np.concatenate(pieces)
+        return indexes[np.lexsort((indexes[:, N], indexes[:, X], indexes[:, T]))]
+
+    # ---- when it is not for want of input ----
+
+    def _refusals(self) -> Iterator[str]:
+        """Rows that are never computable, whatever is given."""
+        for number, refused in self.requirements.refused.items():
+            reached = self.requirements.reached[number]
+            assert reached is not None
+            if (reached & refused).any():
+                indexes = self._indexes(number, reached & refused)
+                name = self.structure.names[number]
+                yield f"needs {name} {format_indexes(indexes, max_items=4)}, which nothing can make computable" + (
+                    self._remedy(number, indexes)
+                )
+
+    def _walk(self) -> str:
+        """Follow what is required and not there until it comes round."""
+        time, x, which = (int(axis[0]) for axis in np.nonzero(self.failing))
+        row: Row | None = (self.node, time * self.failing.shape[1] + x, which)
+        place: dict[Row, int] = {}
+        while row is not None and row not in place and len(place) < _LONGEST_WALK:
+            place[row] = len(place)
+            row = self._lacks(row)
+        walked = list(place)
+        if row is None:
+            return f"needs {self._name(walked[-1])}, which cannot be computed{self._remedy_at(walked[-1:])}"
+        cycle = walked[place[row] :] if row in place else walked[-_MOST_NAMES:]
+        shown = " <- ".join(self._name(each) for each in cycle[:_MOST_NAMES])
+        shown += " <- ..." if len(cycle) > _MOST_NAMES else f" <- {self._name(cycle[0])}"
+        return f"depends on itself: a recurrence with no way to start, {shown}{self._remedy_at(cycle)}"
+
+    def _lacks(self, row: Row) -> Row | None:
+        """Something that a row requires and that is not computable."""
+        node, own, which = row
+        table = self.sweeps.tables[node]
+        assert table is not None
+        required = self.requirements.required[node]
+        time, x = divmod(own, table.grid.shape[1])
+        for block in table.blocks:
+            t, at = time - block.own[0].start + block.other[0].start, x - block.own[1].start + block.other[1].start
+            if block.other[0].start <= t < block.other[0].stop and block.other[1].start <= at < block.other[1].stop:
+                is_required = required is None or required[time, x, which, block.slot]
+                if is_required and not self.sweeps.known(block.source)[t, at, which]:
+                    grid = self.sweeps.domain.grids[block.source]
+                    assert grid is not None
+                    return block.source, t * grid.shape[1] + at, which
+        for gather in table.gathers:
+            for slot, position in zip(gather.slots.tolist(), gather.position[own].tolist(), strict=True):
+                known = self.sweeps.known(gather.source)
+                is_required = required is None or required[time, x, which, slot]
+                copy = which % known.shape[2]
+                if is_required and position >= 0 and not known.reshape(-1, known.shape[2])[position, copy]:
+                    return gather.source, position, copy
+        return self._lacks_single(node)
+
+    def _lacks_single(self, node: int) -> Row | None:
+        table = self.sweeps.tables[node]
+        assert table is not None
+        for source in (*(source for _, source in table.singles), *table.all_samples):
+            known = self.sweeps.known(source)
+            asked = self.sweeps.samples.get(source, np.ones_like(known))
+            if (asked & ~known).any():
+                time, x, which = (int(axis[0]) for axis in np.nonzero(asked & ~known))
+                return source, time * known.shape[1] + x, which
+        return None
+
+    def _name(self, row: Row) -> str:
+        node, own, _ = row
+        name = f"'{self.structure.names[node]}'"
+        grid = self.sweeps.domain.grids[node]
+        if grid is None or not self.structure.has_samples[node]:
+            return name
+        _, t, x = grid.table()[own].tolist()
+        return f"{name} at t={t}" + (f", x={x}" if x else "")
+
+    def _remedy_at(self, rows: list[Row]) -> str:
+        """What the source says of one of these rows."""
+        for node, own, _ in rows:
+            grid = self.sweeps.domain.grids[node]
+            assert grid is not None
+            hint = self._remedy(node, grid.table()[own : own + 1])
+            if hint:
+                return hint
+        return ""
+
+    def _remedy(self, node: int, indexes: IndexTable) -> str:
+        source = self.structure.source
+        hint = source.remedy(node, indexes) if isinstance(source, OffersRemedies) else ""
+        return f" ({hint})" if hint else ""
+
+
+def _within(missing: IndexTable, given: IndexTable) -> bool:
+    """Whether some missing time lies inside the span of what is given."""
+    low, high = given[:, T].min(), given[:, T].max()
+    return bool(((missing[:, T] >= low) & (missing[:, T] <= high)).any())

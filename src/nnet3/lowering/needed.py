@@ -94,11 +94,11 @@ class _NeedSweep:
         for gather in table.gathers:
             if gather.source not in but:
                 mark = np.repeat(rows[..., np.newaxis], len(gather.slots), -1) if marks is None else marks
-                slots = mark.reshape(table.grid.num_rows, -1, mark.shape[-1])
+                slots = mark.reshape(table.grid.num_rows, rows.shape[-1], mark.shape[-1])
                 slots = slots if marks is None else slots[:, :, gather.slots]
-                row, copy, slot = np.nonzero(slots & (gather.position >= 0)[:, np.newaxis])
+                row, copy, position = np.nonzero(slots & (gather.position >= 0)[:, np.newaxis])
                 need = self._need(gather.source)
-                need.reshape(-1, need.shape[-1])[gather.position[row, slot], copy % need.shape[-1]] = True
+                need.reshape(-1, need.shape[-1])[gather.position[row, position], copy % need.shape[-1]] = True
         for slot, source in table.singles:
             if source not in but and (rows if marks is None else marks[..., slot]).any():
                 self._need(source)[:] = True

@@ -11,6 +11,7 @@ from nnet3.index import N
 from nnet3.lowering.classes import SequenceClasses
 from nnet3.lowering.domain import Domain
 from nnet3.lowering.graph import ComputationGraph, Ids
+from nnet3.lowering.grids import Grid
 from nnet3.lowering.slot_table import Mask, SlotTable
 from nnet3.lowering.source import NodeKind
 
@@ -80,8 +81,8 @@ class _Numbering:
         for number, name in enumerate(structure.slots):
             if first[number + 1] > first[number]:
                 for position, source in name.all_samples:
-                    rows = self._by_representative(source, self.samples[source]).reshape(-1)
-                    all_samples[number, position] = self.ids[self._range(source)][rows]
+                    chosen = self._by_representative(source, self.samples[source]).reshape(-1)
+                    all_samples[number, position] = self.ids[self._range(source)][chosen]
         return ComputationGraph(
             structure.names,
             node,
@@ -155,7 +156,7 @@ class _Numbering:
             result[self.is_given[rows]] = -1
         return result
 
-    def _grid(self, node: int):
+    def _grid(self, node: int) -> Grid:
         table = self.tables[node]
         assert table is not None
         return table.grid

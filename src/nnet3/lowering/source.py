@@ -17,7 +17,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -95,14 +95,16 @@ class GraphSource(Protocol):
     def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
         """Source nodes (rows, slots) and their indexes (rows, slots, 3), for GATHERED nodes and INDEXED operands.
 
-        The number of slots is the same for all indexes. n is that of the row.
+        The number of slots is the same for all indexes; those of several INDEXED operands come in their order. n is
+        that of the row. Where a row refers to a value without samples, its index does not matter.
         """
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From which slots are available (rows, slots): which rows are computable (rows,), the slots they use.
 
-        Asked for GATHERED nodes and for kernels with an INDEXED operand; monotonic: more slots never make less rows
-        computable.
+        Asked for GATHERED nodes and for kernels with an INDEXED operand, of the slots that `slots` tells of. Monotonic:
+        more slots never make less rows computable, and if a row uses the same of two sets of slots, one within the
+        other, it does so of all sets between them.
         """
 
     def kernel(self, node: int) -> KernelInfo:
@@ -118,6 +120,18 @@ class GraphSource(Protocol):
 
         The tables are those after `arrange`. The inputs are those of the INDEXED operand, if there is one; of operands
         by ROW they are the outputs.
+        """
+
+
+@runtime_checkable
+class OffersRemedies(Protocol):
+    """A GraphSource may also say, in its user's words, what helps where something cannot be computed."""
+
+    def remedy(self, node: int, indexes: IndexTable) -> str:
+        """What to do about these rows of a node, "" if there is no advice.
+
+        They cannot be computed though no input is missing: whatever is available `computable` refuses them, or they
+        belong to a recurrence with no way to start.
         """
 
 

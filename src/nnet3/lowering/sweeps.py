@@ -26,15 +26,15 @@ _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 class Sweeps:
     """Computability and need for a request; after `run` they are exact.
 
-    `domain`, `tables`, `given`, `samples`, `wanted`: what the sweeps look at, by node. `wanted` are the requested rows
-    that are computable, `need` they and all they use.
+    `domain`, `tables`, `given`, `samples`, `asked`: what the sweeps look at, by node. `asked` are the requested rows,
+    `need` those that are computable and all they use.
     """
 
     domain: Domain
     tables: list[SlotTable | None]
     given: dict[int, Mask]
     samples: dict[int, Mask]
-    wanted: dict[int, Mask]
+    asked: dict[int, Mask]
     computability: Computability
     need: list[Mask | None]
 
@@ -111,15 +111,15 @@ class Sweeps:
         samples = [] if request.samples is None else [RequestedRows(node, "", request.samples) for node in summed]
         self.samples = self._masks([rows for rows in samples if self.tables[rows.node] is not None])
         self.computability = self._computability(optimistic=False)
-        self._asked = self._masks(request.outputs)
-        self.wanted = {node: rows & self._known(node) for node, rows in self._asked.items()}
+        self.asked = self._masks(request.outputs)
+        wanted = {node: rows & self.known(node) for node, rows in self.asked.items()}
         self.need = needed_rows(
             self.domain,
             self.tables,
             self.computability.used,
             self.given,
             self.samples,
-            self.wanted,
+            wanted,
             self.classes.num_classes,
         )
 
@@ -128,7 +128,7 @@ class Sweeps:
             self.domain, self.tables, self.given, self.samples, self.classes.num_classes, optimistic=optimistic
         )
 
-    def _known(self, node: int) -> Mask:
+    def known(self, node: int) -> Mask:
         known = self.computability.known[node]
         assert known is not None
         return known
@@ -156,10 +156,10 @@ class Sweeps:
     def _matters(self) -> bool:
         """Whether a needed row or a requested output would be another if what is beyond the edge were available."""
         best = self._computability(optimistic=True)
-        for node, asked in self._asked.items():
+        for node, asked in self.asked.items():
             known = best.known[node]
             assert known is not None
-            if (asked & known & ~self._known(node)).any():
+            if (asked & known & ~self.known(node)).any():
                 return True
         for node, need in enumerate(self.need):
             used, could_use = self.computability.used[node], best.used[node]

@@ -1,0 +1,82 @@
+"""What rows could not do without: from outputs that are not computable down to what is missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.lowering.needed import needed_rows
+from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.source import NodeKind
+from nnet3.lowering.sweeps import Sweeps
+
+_MOST_WORK = 10**8
+
+
+class Requirements:
+    """Rows that the failing outputs require, `reached[node]` (times, xs, classes); None outside the domain.
+
+    `required[node]` (times, xs, classes, slots): the slots without which a row cannot be, even if all the rest were
+    there; if it lacks something but no single slot, all of them. Of a row that lacks an input itself only that counts,
+    not a recurrence that lacks more of it further away. `refused[node]`: rows that nothing could make computable.
+    """
+
+    def __init__(self, sweeps: Sweeps, failing: dict[int, Mask]):
+        self.sweeps, self.domain = sweeps, sweeps.domain
+        self.refused: dict[int, Mask] = {}
+        self.required = [self._required(node) for node in range(len(sweeps.tables))]
+        self.reached = needed_rows(
+            sweeps.domain,
+            sweeps.tables,
+            self.required,
+            sweeps.given,
+            sweeps.samples,
+            failing,
+            sweeps.classes.num_classes,
+        )
+
+    def known(self, node: int) -> Mask:
+        known = self.sweeps.computability.known[node]
+        assert known is not None
+        return known
+
+    def _required(self, node: int) -> Mask | None:
+        table = self.sweeps.tables[node]
+        if table is None or table.num_slots == 0:
+            return None
+        known = self.known(node)
+        shape = (*known.shape, table.num_slots)
+        if len(table.asked) == 0:
+            return self._unless_it_lacks_an_input(table, np.ones(shape, bool))
+        required = np.zeros(shape, bool)
+        available = np.ones(shape, bool).reshape(-1, table.num_slots)
+        rule = self.sweeps.computability.rule
+        self.refused[node] = ~rule(node, table, available)[0].reshape(known.shape) & ~known
+        if required.size * table.num_slots <= _MOST_WORK:
+            for slot in range(table.num_slots):
+                available[:, slot] = False
+                required[..., slot] = ~rule(node, table, available)[0].reshape(known.shape)
+                available[:, slot] = True
+        required[~known & ~required.any(axis=-1)] = True
+        required[self.refused[node]] = False
+        return self._unless_it_lacks_an_input(table, required)
+
+    def _unless_it_lacks_an_input(self, table: SlotTable, required: Mask) -> Mask:
+        nodes = self.domain.structure.nodes
+        from_input, computable = np.zeros_like(required), np.zeros_like(required)
+        copies = required.shape[2]
+        for block in table.blocks:
+            own = (*block.own, slice(None), block.slot)
+            computable[own] = self.known(block.source)[block.other]
+            from_input[own] = nodes[block.source].kind == NodeKind.PROVIDED
+        for gather in table.gathers:
+            valid = (gather.position >= 0)[:, np.newaxis]  # (rows, 1, slots)
+            known = self.known(gather.source)
+            found = known.reshape(-1, known.shape[2])[gather.position].transpose(0, 2, 1) & valid
+            computable.reshape(-1, copies, table.num_slots)[:, :, gather.slots] |= found
+            if nodes[gather.source].kind == NodeKind.PROVIDED:
+                from_input.reshape(-1, copies, table.num_slots)[:, :, gather.slots] |= valid
+        for slot, _ in table.singles:
+            computable[..., slot] = True
+        lacking = (required & from_input & ~computable).any(axis=-1)
+        required[lacking] &= (from_input | computable)[lacking]
+        return required
