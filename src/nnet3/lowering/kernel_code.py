@@ -11,7 +11,7 @@ from nnet3.computation.commands import Backprop, Command, MatrixAdd, Propagate
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.kernel import KernelInfo
 from nnet3.lowering.places import Storage
-from nnet3.lowering.schedule import Schedule, Step, operand_rows
+from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, Use
 
 
@@ -80,7 +80,7 @@ class KernelCode:
             return Step(operand.node, 0, self.schedule.num_rows(operand.node))
         key = step.node, number
         if key not in self._operand_rows:
-            self._operand_rows[key] = operand_rows(self.schedule, step.node, number).tolist()
+            self._operand_rows[key] = self.schedule.operand_rows(step.node, number).tolist()
         return Step(operand.node, self._operand_rows[key][step.first], step.num_rows)
 
     def kernel_number(self, info: KernelInfo) -> int:

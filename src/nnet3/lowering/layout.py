@@ -12,7 +12,7 @@ from nnet3.lowering.contributions import Derivatives
 from nnet3.lowering.needs import deriv_needed
 from nnet3.lowering.patterns import GatheredNode, gathered_nodes, identity_shift
 from nnet3.lowering.places import Place, Storage, find_places
-from nnet3.lowering.schedule import Schedule, operand_rows
+from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.sharing import share_values, shared_derivs
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
 from nnet3.lowering.updates import merged_updates
@@ -254,7 +254,7 @@ def _operand_contributions(
             continue
         where, term = positions, place
         if operand.use is Use.ROW:
-            rows = operand_rows(schedule, number, place)[schedule.num_given[number] :]
+            rows = schedule.operand_rows(number, place)[schedule.num_given[number] :]
         elif operand.use is Use.INDEXED:
             reads = [schedule.steps[position - 1] for position in positions.tolist()]
             rows = np.concatenate([np.arange(step.first, step.first + step.num_rows) for step in reads])

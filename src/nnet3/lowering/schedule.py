@@ -51,6 +51,8 @@ class Schedule:
     epoch_steps: list[tuple[int, int, bool]]
     #: Slots (rows, 1) of gathered nodes that stand between a kernel and an operand whose rows lie in another order.
     detour_slots: dict[int, np.ndarray] = field(default_factory=dict)
+    _operand_rows: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    _position_of_row: dict[int, np.ndarray] = field(default_factory=dict)
 
     def num_rows(self, node: int) -> int:
         """Rows of the node's matrix, one for each representative."""
@@ -80,6 +82,27 @@ class Schedule:
     def step_indexes(self, step: Step) -> IndexTable:
         """The indexes of these rows of a node, members included."""
         return expanded_indexes(self.graph, self.items[step.node][step.first : step.first + step.num_rows])
+
+    def operand_rows(self, node: int, number: int) -> np.ndarray:
+        """For each row of a kernel node the row of its ROW operand `number` (rows,); -1 for provided rows."""
+        if (node, number) not in self._operand_rows:
+            self._operand_rows[node, number] = self._find_operand_rows(node, number)
+        return self._operand_rows[node, number]
+
+    def _find_operand_rows(self, node: int, number: int) -> np.ndarray:
+        if self.nodes[node].operands[number].node in self.detour_slots:
+            return np.arange(self.num_rows(node))
+        slot = int(np.flatnonzero(self.graph.slot_operand[node] == number)[0])
+        items = self.slots_of_rows(node)[:, slot]
+        return np.where(items >= 0, self.row_of_item[items], -1)
+
+    def position_of_row(self, node: int) -> np.ndarray:
+        """The position of the step that computes each row, (computed rows,)."""
+        if node not in self._position_of_row:
+            positions = self.steps_of_node[node]
+            counts = [self.steps[position].num_rows for position in positions]
+            self._position_of_row[node] = np.repeat(np.array(positions, np.int64), counts)
+        return self._position_of_row[node]
 
     @cached_property
     def steps_of_node(self) -> list[list[int]]:
@@ -112,16 +135,6 @@ def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
     table = graph.expanded_indexes(np.where(padding, 0, items))
     table[padding] = (0, NO_TIME, 0)
     return table.reshape(-1, 3)
-
-
-def operand_rows(schedule: Schedule, node: int, number: int) -> np.ndarray:
-    """For each row of a kernel node the row of its ROW operand `number` (rows,); -1 for provided rows."""
-    operand = schedule.nodes[node].operands[number].node
-    if operand in schedule.detour_slots:
-        return np.arange(schedule.num_rows(node))
-    slot = int(np.flatnonzero(schedule.graph.slot_operand[node] == number)[0])
-    items = schedule.slots_of_rows(node)[:, slot]
-    return np.where(items >= 0, schedule.row_of_item[items], -1)
 
 
 def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
@@ -166,7 +179,15 @@ def with_detours(schedule: Schedule) -> Schedule:
             steps.append(step)
         epoch_steps.append((begin, len(steps), recurrent))
     return replace(
-        schedule, nodes=nodes, items=items, num_given=given, steps=steps, epoch_steps=epoch_steps, detour_slots=slots
+        schedule,
+        nodes=nodes,
+        items=items,
+        num_given=given,
+        steps=steps,
+        epoch_steps=epoch_steps,
+        detour_slots=slots,
+        _operand_rows={},
+        _position_of_row={},
     )
 
 
@@ -175,7 +196,7 @@ def _in_blocks(schedule: Schedule, node: int, number: int) -> bool:
     positions = schedule.steps_of_node[node]
     if not positions or schedule.nodes[schedule.nodes[node].operands[number].node].num_rows is not None:
         return True
-    rows = operand_rows(schedule, node, number)
+    rows = schedule.operand_rows(node, number)
     follows = np.diff(rows) == 1
     for position in positions[1:]:
         follows[schedule.steps[position].first - 1] = True

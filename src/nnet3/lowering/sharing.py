@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.lowering.schedule import operand_rows
 from nnet3.lowering.source import NodeKind, Use
 
 if TYPE_CHECKING:
@@ -27,11 +26,9 @@ def share_values(layout: Layout) -> list[int]:
         return []
     schedule, places = layout.schedule, layout.values.places
     last_read = {root: np.full(schedule.num_rows(root), -1, np.int64) for root in candidates}
-    for user, source, rows, source_rows in _reads(layout):
-        root = places[source].root
-        if root in last_read:
-            position = np.repeat(schedule.steps_of_node[user], _step_counts(layout, user))[rows]
-            np.maximum.at(last_read[root], source_rows + places[source].row_shift, position)
+    for user, source, rows, source_rows in _reads(layout, candidates):
+        position = schedule.position_of_row(user)[rows]
+        np.maximum.at(last_read[places[source].root], source_rows + places[source].row_shift, position)
     return [root for root in candidates if _ends_before_next(layout, root, last_read[root])]
 
 
@@ -85,22 +82,29 @@ def _kept_values(layout: Layout) -> set[int]:
     return kept
 
 
-def _reads(layout: Layout) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """User node, node read, rows of the user (counted from its first computed one), rows that they read."""
-    schedule = layout.schedule
+def _reads(layout: Layout, roots: set[int]) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """User node, node read, rows of the user (counted from its first computed one), rows that they read.
+
+    Only what is read of these roots.
+    """
+    schedule, places = layout.schedule, layout.values.places
     for number, gathered in layout.gathered.items():
         if not layout.is_copied(number):
             continue
         for slot in gathered.slots:
             for source in slot.sources:
+                if places[source].root not in roots:
+                    continue
                 rows = np.flatnonzero((slot.source_node == source) & slot.used)
                 yield number, source, rows, slot.source_row[rows]
     for number, node in enumerate(schedule.nodes):
         if node.kind is not NodeKind.KERNEL or not schedule.steps_of_node[number]:
             continue
         for place, operand in enumerate(node.operands):
+            if places[operand.node].root not in roots:
+                continue
             if operand.use is Use.ROW and schedule.nodes[operand.node].num_rows is None:
-                read = operand_rows(schedule, number, place)[schedule.num_given[number] :]
+                read = schedule.operand_rows(number, place)[schedule.num_given[number] :]
                 yield number, operand.node, np.arange(len(read)), read
             elif operand.use is Use.INDEXED:
                 yield from _indexed_reads(layout, number, operand.node)
@@ -115,10 +119,6 @@ def _indexed_reads(layout: Layout, number: int, operand: int) -> Iterator[tuple[
         rows = np.full(read.num_rows, begin)
         yield number, operand, rows, np.arange(read.first, read.first + read.num_rows)
         begin += step.num_rows
-
-
-def _step_counts(layout: Layout, node: int) -> list[int]:
-    return [layout.schedule.steps[position].num_rows for position in layout.schedule.steps_of_node[node]]
 
 
 def _ends_before_next(layout: Layout, root: int, last_read: np.ndarray) -> bool:

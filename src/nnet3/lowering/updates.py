@@ -16,7 +16,7 @@ from nnet3.computation.commands import AllocMatrix, Backprop, Command, DeallocMa
 from nnet3.computation.computation import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.places import Storage
-from nnet3.lowering.schedule import Schedule, Step, operand_rows
+from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, Use
 
 
@@ -111,7 +111,7 @@ class UpdateCode:
     def _operand_pieces(self, node: int, number: int) -> list[Step]:
         """The rows of an operand for all rows of a node, in runs."""
         given = self.schedule.num_given[node]
-        rows = operand_rows(self.schedule, node, number)[given:]
+        rows = self.schedule.operand_rows(node, number)[given:]
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
         operand = self.schedule.nodes[node].operands[number].node
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
