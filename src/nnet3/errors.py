@@ -66,6 +66,10 @@ class ModelFormatError(Nnet3Error):
         super().__init__(f"{where}: {message}" if where else message)
 
 
+class ArgumentError(Nnet3Error, TypeError, ValueError):
+    """A function was given a value of the wrong kind, or one that cannot be meant."""
+
+
 class ComponentError(Nnet3Error):
     """A component was given a matrix or a value that does not fit it."""
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.errors import ConfigError, NetworkError
+from nnet3.errors import ArgumentError, ConfigError
 
 BASE = """\
 input-node name=input dim=3
@@ -282,7 +282,7 @@ def test_orphans_are_warned_about() -> None:
 
 def test_parameters_are_floats() -> None:
     nnet = nnet3.Nnet.from_config(BASE)
-    with pytest.raises(NetworkError, match=r"cannot be converted to torch\.int32: its parameters are floats"):
+    with pytest.raises(ArgumentError, match=r"cannot be converted to torch\.int32: its parameters are floats"):
         nnet.to(dtype=torch.int32)
 
 

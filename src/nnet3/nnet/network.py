@@ -1,4 +1,4 @@
-"""Nnet: named components glued together by nodes (config.md, sections 2, 3 and 12)."""
+"""Nnet: named components glued together by nodes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 import torch
 
 from nnet3.components import Component, RandomSource
-from nnet3.errors import NetworkError
+from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
 from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.context import compute_context
+from nnet3.nnet.conversion import check_number, parse_target
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
 from nnet3.nnet.parts import NetworkParts
+from nnet3.nnet.text_file import read_config_file
 from nnet3.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,12 +43,21 @@ class Nnet:
     @classmethod
     def from_config(cls, text: str, *, source: str = "<config>", seed: int = 0) -> Self:
         """A network from config text; initial parameters are drawn from `seed`. Raises ConfigError with a caret."""
+        if isinstance(text, str) and "=" not in text and os.path.isfile(text):
+            raise ArgumentError(f"'{text}' is a path, not the text of a config: use from_config_file")
         nnet = cls((), {})
         nnet.apply_config(text, source=source, seed=seed)
         return nnet
 
+    @classmethod
+    def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
+        """The same from a file. Raises ConfigError, also for a file that cannot be read or is no config."""
+        return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
+
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
         """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes."""
+        if not isinstance(text, str):
+            raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
         parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
         self.replace_parts(parts)
         self.warnings = warnings
@@ -80,6 +91,8 @@ class Nnet:
 
     def node(self, name: str) -> Node:
         """The node of this name. Raises NetworkError if there is none."""
+        if not isinstance(name, str):
+            raise ArgumentError(f"a node is asked for by its name, a str, got {name!r}")
         if name not in self.node_number:
             hint = did_you_mean(name, self.node_number)
             raise NetworkError(f"the network has no node '{name}'{'; ' + hint if hint else ''}")
@@ -89,8 +102,8 @@ class Nnet:
         return self.components[node.component]
 
     def node_dim(self, name: str) -> int:
-        """Number of columns of the node's value."""
-        return self._parts.dim(name)
+        """Number of columns of the node's value. Raises NetworkError if there is no such node."""
+        return self._parts.dim(self.node(name).name)
 
     @property
     def input_names(self) -> list[str]:
@@ -107,7 +120,7 @@ class Nnet:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has nodes `output` and `input`, no input besides but `ivector` (config.md 8)."""
+        """Whether it has nodes `output` and `input`, no input besides but `ivector`."""
         inputs = self.input_names
         return "output" in self.output_names and "input" in inputs and (len(inputs) == 1 or "ivector" in inputs)
 
@@ -150,7 +163,7 @@ class Nnet:
         return lines
 
     def info(self) -> str:
-        """Kaldi's description of the network, one line per node and component (config.md 12.1)."""
+        """Kaldi's description of the network, one line per node and component."""
         lines = []
         if self.is_simple:
             lines += [f"left-context: {self.left_context}", f"right-context: {self.right_context}"]
@@ -174,10 +187,17 @@ class Nnet:
 
     # ---- whole-network operations on components ----
 
-    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert all components in place. Raises NetworkError for a dtype that does not hold floats."""
-        if dtype is not None and not dtype.is_floating_point:
-            raise NetworkError(f"a network cannot be converted to {dtype}: its parameters are floats")
+    def to(
+        self,
+        *target: object,
+        dtype: torch.dtype | None = None,
+        device: str | int | torch.device | None = None,
+    ) -> Self:
+        """Convert all components in place and return self; as in PyTorch: `to("cuda")`, `to(torch.float64)`, both.
+
+        Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats.
+        """
+        dtype, device = parse_target(target, dtype, device)
         for component in self.components.values():
             component.to(dtype=dtype, device=device)
         return self
@@ -198,12 +218,17 @@ class Nnet:
         return twin
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate; each component multiplies it by its factor."""
+        """Set the underlying learning rate; each component multiplies it by its factor.
+
+        Raises ArgumentError unless it is a finite number >= 0.
+        """
+        rate = check_number("a learning rate", rate, minimum=0.0)
         for component in self.components.values():
             component.set_learning_rate(rate)
 
     def scale_(self, scale: float) -> None:
-        """Multiply all parameters and statistics."""
+        """Multiply all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
+        scale = check_number("a scale", scale)
         for component in self.components.values():
             component.scale_(scale)
 
