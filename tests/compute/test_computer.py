@@ -177,26 +177,15 @@ def test_memos_are_dropped_after_their_last_use() -> None:
 # ---- kernels with other numbers of inputs, precomputed indexes ----
 
 
-class Offsets:
-    """Precomputed indexes that remember where they were sent."""
-
-    def __init__(self) -> None:
-        self.devices: list[torch.device] = []
-
-    def to(self, device: torch.device) -> torch.Tensor:
-        self.devices.append(device)
-        return torch.tensor([[1.0], [2.0]], device=device)
-
-
-def test_precomputed_indexes_are_moved_once() -> None:
-    program, offsets = Program(), Offsets()
-    program.computation.precomputed.append(offsets)
+def test_precomputed_indexes_are_loaded_once() -> None:
+    program, scale = Program(), Scale(1.0)
+    program.computation.precomputed.append({"offsets": np.array([[1], [2]])})
     kernel = program.kernel(KernelInfo("scale"))
     value, output = program.input("input", 2, 3), program.matrix(2, 3)
     program.add(*[cmd.Propagate(kernel, (value,), output, precomputed=1)] * 2).output("output", output)
-    computer = NnetComputer(program.computation, net(scale=Scale(1.0)))
+    computer = NnetComputer(program.computation, net(scale=scale))
     np.testing.assert_array_equal(forward(computer), FEATURES + np.array([[1], [2]]))
-    assert offsets.devices == [torch.device("cpu")]
+    assert scale.devices == [torch.device("cpu")]
 
 
 def test_a_kernel_without_inputs() -> None:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import abc
 import copy
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
@@ -211,6 +213,8 @@ class Component(abc.ABC):
     identity_indexes: bool = True
     #: Whether `forward` must be given the result of `precompute_indexes`.
     needs_indexes: bool = False
+    #: What `load_indexes` makes.
+    indexes_type: ClassVar[Callable[..., Any]] = SimpleNamespace
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         """Input indexes that outputs (rows, 3) may use: (rows, slots, 3). Components without input have no slots."""
@@ -227,12 +231,21 @@ class Component(abc.ABC):
         """
         return inputs, outputs
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> Any:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         """What forward and backward need to know of the rows (input and output index tables, after reordering).
 
-        An object with a method `to(device)`; called only if `needs_indexes` is set.
+        NumPy arrays of integers or truth values by name, numbers as arrays without axes: data that can be saved.
+        Called only if `needs_indexes` is set.
         """
-        return None
+        raise ComponentError(f"{self.type_name} has needs_indexes, but defines no precompute_indexes")
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> Any:
+        """The object that forward and backward get as `indexes`, made of the arrays of `precompute_indexes`.
+
+        Unless overridden, an `indexes_type` whose fields are named as the arrays are: tensors on the device (integers
+        as int64), and plain numbers for arrays without axes.
+        """
+        return self.indexes_type(**load_fields(arrays, device))
 
     # ---- generic operations (components.md 1.3) ----
 

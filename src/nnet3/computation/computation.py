@@ -67,7 +67,7 @@ class NnetComputation:
     index_tables: list[np.ndarray] = field(default_factory=list)
     multi_tables: list[np.ndarray] = field(default_factory=list)
     range_tables: list[np.ndarray] = field(default_factory=list)
-    precomputed: list[Any] = field(default_factory=lambda: [None])
+    precomputed: list[dict[str, np.ndarray] | None] = field(default_factory=lambda: [None])
     kernels: list[KernelInfo] = field(default_factory=list)
     inputs: list[IoInfo] = field(default_factory=list)
     outputs: list[IoInfo] = field(default_factory=list)

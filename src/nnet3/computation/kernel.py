@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+import torch
 from torch import Tensor
 
 
@@ -14,6 +16,12 @@ class Kernel(Protocol):
 
     The functions overwrite what they fill. A kernel without inputs is given an empty sequence.
     """
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
+        """The object that the other functions get as `indexes`, made of what was precomputed: arrays by name.
+
+        Called only for commands that have precomputed arrays.
+        """
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
         """Fill `output`; the result is the memo that run_stats and run_backward are given."""

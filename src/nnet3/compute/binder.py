@@ -146,11 +146,11 @@ class Binder:
         """Row numbers as an index tensor on the device."""
         return torch.from_numpy(numbers.astype(np.int64)).to(self.device)
 
-    def precomputed(self, number: int) -> Any:
+    def precomputed(self, number: int, kernel: Kernel) -> Any:
         """What a kernel asked to know of its rows, moved to the device once."""
         if number not in self._precomputed:
-            value = self.computation.precomputed[number]
-            self._precomputed[number] = value if value is None else value.to(self.device)
+            arrays = self.computation.precomputed[number]
+            self._precomputed[number] = None if arrays is None else kernel.load_indexes(arrays, self.device)
         return self._precomputed[number]
 
     def scratch(self, rows: int, cols: int) -> Tensor:

@@ -101,7 +101,7 @@ def _propagate(command: cmd.Propagate, binder: Binder) -> list[BoundCall]:
     binder.kernels.check_width(info, "output", output.shape[1])
     if len(inputs) == 1:
         binder.kernels.check_width(info, "input", inputs[0].shape[1])
-    forward = partial(kernel.run_forward, inputs, output, binder.precomputed(command.precomputed))
+    forward = partial(kernel.run_forward, inputs, output, binder.precomputed(command.precomputed, kernel))
     store_stats = binder.kernels.for_statistics(info).run_stats if command.store_stats else None
     if store_stats is None and number < 0:
         return [forward]
@@ -126,7 +126,7 @@ def _backprop(command: cmd.Backprop, binder: Binder) -> list[BoundCall]:
     inputs, output = [binder.view(s) for s in command.inputs], binder.view(command.output)
     output_deriv = binder.view(command.output_deriv)
     input_derivs = [binder.view(s) if s != 0 else None for s in command.input_derivs]
-    indexes = binder.precomputed(command.precomputed)
+    indexes = binder.precomputed(command.precomputed, kernel)
     if number < 0:
         memo = None
         return [partial(kernel.run_backward, inputs, output, output_deriv, memo, to_update, input_derivs, indexes)]
