@@ -9,7 +9,7 @@ import nnet3
 
 ROOT = Path(nnet3.__file__).parent
 ROOMS = [
-    *("errors", "text", "kaldi_io", "index", "computation", "schedule", "components", "nnet"),
+    *("errors", "text", "drawing", "kaldi_io", "index", "computation", "schedule", "components", "nnet"),
     *("compiler", "compute", "decode", "cn", "train", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}

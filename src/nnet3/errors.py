@@ -106,6 +106,10 @@ class TableError(Nnet3Error):
     """A Kaldi table (rspecifier or wspecifier) cannot be read or written."""
 
 
+class DrawingError(Nnet3Error):
+    """A picture cannot be made."""
+
+
 def is_out_of_memory(error: Exception) -> bool:
     """Whether memory ran out: Python and NumPy say so by type, PyTorch says it in a RuntimeError's text."""
     phrases = ("can't allocate memory", "out of memory", "Storage size calculation overflowed")
