@@ -26,6 +26,7 @@ from nnet3.kaldi_io import Writer
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from nnet3.components.updatable import UpdatableComponent
     from nnet3.kaldi_io import Reader
     from nnet3.text import ConfigLine
 
@@ -186,6 +187,38 @@ class Component(abc.ABC):
         if not self.identity_indexes or self.needs_indexes:
             raise ComponentError(f"{self.type_name} needs to know its rows' indexes: run it inside a network")
 
+    # ---- what others ask instead of a type ----
+
+    #: Whether y = x W^T + b with the parameters linear_params W and bias_params b.
+    is_affine: ClassVar[bool] = False
+    #: Whether training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
+    has_running_statistics: ClassVar[bool] = False
+    #: Whether it behaves as in decoding, where that differs from training.
+    test_mode: bool = False
+
+    @property
+    def updatable(self) -> UpdatableComponent | None:
+        """This component, if it has parameters: it has learning rates then."""
+        return None
+
+    @property
+    def dropout_proportion(self) -> float | None:
+        """The proportion that is zeroed, None for components that are no dropout."""
+        return None
+
+    @property
+    def test_mode_scale(self) -> float | None:
+        """What dropout in test mode multiplies by; None for anything else."""
+        return None
+
+    def as_fixed(self) -> Component | None:
+        """A new component that does the same with constants in the place of parameters; None if no type can."""
+        return None
+
+    def without_repeats(self) -> Component | None:
+        """A new component that does the same with a copy of the parameters for each use; None if no type can."""
+        return None
+
     # ---- the kernel protocol of nnet3.computation: one input matrix, or none ----
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
@@ -317,6 +350,9 @@ class Component(abc.ABC):
     def seed_random(self, seed: int) -> None:
         """Make all later random draws of this component a function of `seed`."""
         self.rng = RandomSource(seed)
+
+    def set_dropout_proportion(self, proportion: float) -> None:
+        """Zero this proportion from now on; no effect on components that are no dropout."""
 
     def set_test_mode(self, test_mode: bool) -> None:
         """Behave as in decoding (True) or in training; no effect on components that have one behaviour only."""

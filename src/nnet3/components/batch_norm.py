@@ -41,6 +41,7 @@ class BatchNormComponent(Component):
 
     type_name = "BatchNormComponent"
     statistic_names = ("count", "stats_sum", "stats_sumsq")
+    has_running_statistics = True
 
     def __init__(
         self, dim: int, block_dim: int, epsilon: float = 1e-3, target_rms: float = 1.0, test_mode: bool = False

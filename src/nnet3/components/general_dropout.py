@@ -141,6 +141,10 @@ class GeneralDropoutComponent(DropoutBase):
             text += f", specaugment-max-regions={self.specaugment_max_regions}"
         return text + (f", time-period={self.time_period}" if self.time_period else "")
 
+    @property
+    def test_mode_scale(self) -> float | None:
+        return 1.0 if self.test_mode else None
+
     # ---- arithmetic ----
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from nnet3.components import UpdatableComponent
 from nnet3.nnet import Nnet
 
 
@@ -19,11 +18,11 @@ def add_with_max_change(
     factors: dict[str, float] = {}
     total = 0.0
     for name, component in delta.components.items():
-        if not isinstance(component, UpdatableComponent):
+        if (updatable := component.updatable) is None:
             continue
-        square = component.dot(component)
+        square = updatable.dot(updatable)
         length = math.sqrt(square) * abs(scale) if square >= 0 else math.nan
-        allowed = limit * component.max_change
+        allowed = limit * updatable.max_change
         factors[name] = allowed / length if allowed != 0 and length > allowed else 1.0
         total += factors[name] ** 2 * square
     length = abs(scale) * math.sqrt(total) if total >= 0 else math.nan
