@@ -280,7 +280,7 @@ class Component(abc.ABC):
         """
         return self.indexes_type(**load_fields(arrays, device))
 
-    # ---- generic operations (components.md 1.3) ----
+    # ---- generic operations ----
 
     def parameters(self) -> dict[str, Tensor]:
         """The trained tensors by name (the tensors themselves, not copies)."""
@@ -294,21 +294,26 @@ class Component(abc.ABC):
         """Multiply parameters and statistics; scale 0 sets them to zero even where they are NaN."""
         for tensor in self.parameters().values():
             tensor.zero_() if scale == 0 else tensor.mul_(scale)
-        for name in self.statistic_names:
-            self._scale_statistic(name, scale)
+        self.scale_stats_(scale)
 
-    def _scale_statistic(self, name: str, scale: float) -> None:
-        value = getattr(self, name)
-        if isinstance(value, Tensor):
-            value.zero_() if scale == 0 else value.mul_(scale)
-        else:
-            setattr(self, name, 0.0 if scale == 0 else value * scale)
+    def scale_stats_(self, scale: float) -> None:
+        """Multiply the statistics alone."""
+        for name in self.statistic_names:
+            value = getattr(self, name)
+            if isinstance(value, Tensor):
+                value.zero_() if scale == 0 else value.mul_(scale)
+            else:
+                setattr(self, name, 0.0 if scale == 0 else value * scale)
 
     def add_(self, alpha: float, other: Component) -> None:
         """Add alpha times the parameters and statistics of a component of the same type and size."""
         theirs = other.parameters()
         for name, tensor in self.parameters().items():
             tensor.add_(theirs[name], alpha=alpha)
+        self.add_stats_(alpha, other)
+
+    def add_stats_(self, alpha: float, other: Component) -> None:
+        """Add alpha times the statistics alone."""
         for name in self.statistic_names:
             self._add_statistic(name, alpha, getattr(other, name))
 
@@ -323,12 +328,24 @@ class Component(abc.ABC):
             mine.add_(value, alpha=alpha)
 
     def zero_stats(self) -> None:
-        for name in self.statistic_names:
-            self._scale_statistic(name, 0.0)
+        self.scale_stats_(0.0)
 
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""
         return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        for tensor in self.__dict__.values():
+            if isinstance(tensor, Tensor) and _is_part(tensor):
+                memo.setdefault(id(tensor), tensor.clone())  # not with the whole buffer that it is a part of
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.items()
+        return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
 
     def gradient_copy(self) -> Self:
         """A copy with parameters and statistics zero that collects plain gradients."""
@@ -338,13 +355,18 @@ class Component(abc.ABC):
         return result
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert in place: parameters and constants to dtype and device; statistics stay float64."""
+        """Convert in place: parameters and constants to dtype and device; statistics stay float64.
+
+        The tensors stay the same objects, with other memory behind them: views of them that were taken before go on
+        showing the old memory.
+        """
         for name in (*self.parameter_names, *self.constant_names):
-            setattr(self, name, getattr(self, name).to(dtype=dtype, device=device))
+            tensor = getattr(self, name)
+            tensor.data = tensor.data.to(dtype=dtype, device=device)
         for name in self.statistic_names:
             value = getattr(self, name)
             if isinstance(value, Tensor):
-                setattr(self, name, value.to(device=device))
+                value.data = value.data.to(device=device)
         return self
 
     def seed_random(self, seed: int) -> None:
@@ -370,3 +392,8 @@ class Component(abc.ABC):
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Whether it is a view of more memory than its own."""
+    return tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()

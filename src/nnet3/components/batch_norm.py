@@ -236,12 +236,12 @@ class BatchNormComponent(Component):
         self.test_mode = test_mode
         self._affine = None
 
-    def scale_(self, scale: float) -> None:
-        super().scale_(scale)
+    def scale_stats_(self, scale: float) -> None:
+        super().scale_stats_(scale)
         self._affine = None
 
-    def add_(self, alpha: float, other: Component) -> None:
-        super().add_(alpha, other)
+    def add_stats_(self, alpha: float, other: Component) -> None:
+        super().add_stats_(alpha, other)
         self._affine = None
 
     def zero_stats(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from nnet3.kaldi_io import Writer
 from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.context import compute_context
 from nnet3.nnet.conversion import check_number, parse_target
+from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
 from nnet3.nnet.parts import NetworkParts
@@ -37,6 +38,7 @@ class Nnet:
     def __init__(self, nodes: Sequence[Node], components: dict[str, Component], warnings: Sequence[str] = ()):
         self._parts = NetworkParts(tuple(nodes), dict(components))
         self.warnings = list(warnings)
+        self._flat_parameters = FlatParameters()
 
     # ---- making and changing ----
 
@@ -205,15 +207,22 @@ class Nnet:
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""
         twin = copy.copy(self)
+        twin._flat_parameters = FlatParameters()
         twin.replace_parts(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
         twin.warnings = list(self.warnings)
         return twin
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_flat_parameters": FlatParameters()}  # the components have the values
+
     def gradient_copy(self) -> Self:
         """The same network with parameters and statistics zero, which collects plain gradients."""
         twin = self.copy()
+        twin.scale_(0.0)
         for component in twin.components.values():
-            component.scale_(0.0)
             component.set_as_gradient()
         return twin
 
@@ -229,15 +238,43 @@ class Nnet:
     def scale_(self, scale: float) -> None:
         """Multiply all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
         scale = check_number("a scale", scale)
+        for buffer in self.flat_parameters():
+            buffer.zero_() if scale == 0 else buffer.mul_(scale)
         for component in self.components.values():
-            component.scale_(scale)
+            component.scale_stats_(scale)
 
     def add_(self, alpha: float, other: Nnet) -> None:
         """Add alpha times another network of the same components, statistics included."""
+        self.add_scaled_(other, dict.fromkeys(self.components, alpha))
+
+    def add_scaled_(self, other: Nnet, factors: Mapping[str, float]) -> None:
+        """Add another network of the same components, the statistics included, each times a factor of its own.
+
+        Neighbours with equal factors are added in one call. Raises NetworkError if the networks differ in components
+        or in sizes of parameters.
+        """
         if list(other.components) != list(self.components):
             raise NetworkError("networks to be added must have the same components in the same order")
+        self._flat().add_(other._flat(), factors)
         for name, component in self.components.items():
-            component.add_(alpha, other.components[name])
+            component.add_stats_(factors[name], other.components[name])
+
+    def flat_parameters(self) -> list[torch.Tensor]:
+        """All parameters as one tensor (elements,) for each dtype and device: usually a list of one.
+
+        The parameters of the components are consecutive parts of it, in order: what changes it changes them. They stay
+        the same tensor objects when their memory becomes part of a buffer, at the first call and at the next one after
+        components or their dtypes or devices have changed; views of them taken before then show the old memory.
+        """
+        return self._flat().buffers
+
+    def squared_norms(self) -> dict[str, float]:
+        """Of the parameters of each component that has some: the sum of their squares, added up in float64."""
+        return self._flat().squared_norms()
+
+    def _flat(self) -> FlatParameters:
+        self._flat_parameters = flatten(self.components, self._flat_parameters)
+        return self._flat_parameters
 
     def zero_stats(self) -> None:
         """Zero the statistics of all components."""

@@ -98,7 +98,7 @@ class Trainer:
         self._delta.scale_(0.0)
         for component in self.nnet.components.values():
             if component.has_running_statistics:
-                component.scale_(float(np.float32(self.options.batchnorm_stats_scale)))
+                component.scale_stats_(float(np.float32(self.options.batchnorm_stats_scale)))
         return stats
 
     def _learning_rate(self, done: float) -> float:
