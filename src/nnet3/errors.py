@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 _WINDOW = 110  # widest excerpt of a source line that a message shows
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of one line of a text: `column` counts from 1, `length` in characters."""
 
     source: str
@@ -19,7 +18,7 @@ class Span:
 
     def part(self, start: int, length: int) -> Span:
         """The sub-span that begins `start` characters after this one's start."""
-        return replace(self, column=self.column + start, length=length)
+        return Span(self.source, self.line, self.column + start, length, self.text)
 
     @property
     def place(self) -> str:

@@ -56,6 +56,21 @@ def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
     return table
 
 
+def shift_indexes(table: IndexTable, t_offset: int, x_offset: int = 0) -> IndexTable:
+    """The table with these numbers added to t and x. Raises RequestError where a sum does not fit in int32."""
+    shifted = table.copy()
+    for column, offset in ((T, t_offset), (X, x_offset)):
+        if not offset or not len(table):
+            continue
+        least, most = int(table[:, column].min()) + offset, int(table[:, column].max()) + offset
+        if least <= _INT32.min or most > _INT32.max:
+            wrong = least if least <= _INT32.min else most
+            letter = "tx"[column == X]
+            raise RequestError(f"index out of range: {letter} = {wrong - offset} with an offset of {offset} is {wrong}")
+        shifted[:, column] += offset
+    return shifted
+
+
 def pack_keys(table: IndexTable, order: str = "txn") -> npt.NDArray[np.int64]:
     """One integer a row, (rows,): equal where rows are equal, and less where a row sorts before another.
 

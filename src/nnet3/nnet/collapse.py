@@ -134,7 +134,9 @@ def _moved(part: SumDescriptor, offset: Offset) -> SumDescriptor:
     """Offset(part, ...) with the offset at the leaves."""
     if isinstance(part, Simple):
         return Simple(_moved_forward(part.source, offset))
-    if isinstance(part, Sum | Failover):
+    if isinstance(part, Sum):
+        return replace(part, terms=tuple(_moved(term, offset) for term in part.terms))
+    if isinstance(part, Failover):
         return replace(part, left=_moved(part.left, offset), right=_moved(part.right, offset))
     if isinstance(part, IfDefined):
         return IfDefined(_moved(part.source, offset))
