@@ -365,3 +365,19 @@ def test_what_waits_for_a_recurrence_without_a_start_is_not_blamed() -> None:
     """
     (warning,) = nnet3.Nnet.from_config(text).warnings
     assert "the recurrence through 'a'" in warning
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("Affine", "AffineComponent"),
+        ("affine", "AffineComponent"),
+        ("NaturalGradientAffine", "NaturalGradientAffineComponent"),
+        ("Tdnn", "TdnnComponent"),
+        ("AfineComponent", "AffineComponent"),
+        ("RectifiedLinar", "RectifiedLinearComponent"),
+    ],
+)
+def test_a_type_without_its_component_is_understood(written: str, meant: str) -> None:
+    error = failure(f"component name=a type={written} dim=3")
+    assert error.hint == f"did you mean '{meant}'?"

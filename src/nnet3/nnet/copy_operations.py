@@ -79,7 +79,7 @@ def copy_model(model: AcousticModel, options: CopyOptions) -> list[str]:
     if len(model.priors) not in (0, dim):
         warnings.append(f"the {len(model.priors)} priors are dropped: the output has dimension {dim} now")
         model.priors = torch.empty(0)
-    return warnings
+    return warnings + model.warnings
 
 
 def convert_repeated_to_block(nnet: Nnet) -> None:
