@@ -6,10 +6,11 @@ import ast
 from pathlib import Path
 
 import nnet3
+from nnet3.components import COMPONENT_TYPES
 
 ROOT = Path(nnet3.__file__).parent
 ROOMS = [
-    *("errors", "text", "kaldi_io", "index", "computation", "schedule", "lowering"),
+    *("errors", "text", "drawing", "kaldi_io", "index", "computation", "schedule", "lowering"),
     *("components", "nnet"),
     *("compiler", "compute", "decode", "cn", "train", "cli"),
 ]
@@ -69,3 +70,15 @@ def test_the_form_and_the_executor_name_no_front_end() -> None:
         for path in sorted((ROOT / room).rglob("*.py")):
             for _, name in _imported_modules(ast.parse(path.read_text())):
                 assert name.split(".")[1] not in ("components", "nnet", "compiler", "cn"), f"{path} imports {name}"
+
+
+def test_nobody_outside_components_names_a_type_of_component() -> None:
+    """Others ask a component for what it promises."""
+    types = {component.__name__ for component in COMPONENT_TYPES.values()}
+    wrong = []
+    for path in _files():
+        if _room(path) == "components":
+            continue
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        wrong += [f"{path.relative_to(ROOT)} names {name}" for name in sorted(names & types)]
+    assert not wrong

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 _WINDOW = 110  # widest excerpt of a source line that a message shows
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of one line of a text: `column` counts from 1, `length` in characters."""
 
     source: str
@@ -19,7 +18,7 @@ class Span:
 
     def part(self, start: int, length: int) -> Span:
         """The sub-span that begins `start` characters after this one's start."""
-        return replace(self, column=self.column + start, length=length)
+        return Span(self.source, self.line, self.column + start, length, self.text)
 
     @property
     def place(self) -> str:
@@ -66,6 +65,10 @@ class ModelFormatError(Nnet3Error):
         super().__init__(f"{where}: {message}" if where else message)
 
 
+class ArgumentError(Nnet3Error, TypeError, ValueError):
+    """A function was given a value of the wrong kind, or one that cannot be meant."""
+
+
 class ComponentError(Nnet3Error):
     """A component was given a matrix or a value that does not fit it."""
 
@@ -108,6 +111,10 @@ class TrainingError(Nnet3Error):
 
 class TableError(Nnet3Error):
     """A Kaldi table (rspecifier or wspecifier) cannot be read or written."""
+
+
+class DrawingError(Nnet3Error):
+    """A picture cannot be made."""
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -161,6 +161,13 @@ def test_am_init_warns_of_a_network_for_another_tree(cli: Cli) -> None:
     )
 
 
+@needs_shared
+def test_am_copy_warns_of_a_network_for_another_tree(cli: Cli) -> None:
+    outcome = cli.good("am-copy", "--set-raw-nnet=net.raw", MDL / "final.mdl", "out.mdl")
+    assert "warning: the network's output has dimension 4, but the transition model has 152 pdfs\n" in outcome.err
+    assert "pdfs" not in cli.good("am-copy", MDL / "final.mdl", "same.mdl").err
+
+
 def test_show_computation(cli: Cli) -> None:
     outcome = cli.good("show-computation", "--output=output=0:1", "--backward=true", "--show-steps=true", "net.config")
     lines = outcome.out.splitlines()

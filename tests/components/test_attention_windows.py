@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnet3.components.attention_windows import attention_windows
+from nnet3.components.attention_windows import AttentionWindows, attention_windows
+from nnet3.components.index_arrays import load_fields
 from nnet3.index import unique_rows
 
 INDEXES = st.sets(st.tuples(st.integers(0, 1), st.integers(-9, 140), st.integers(0, 1)), min_size=1, max_size=30)
@@ -29,7 +30,8 @@ def test_queries_find_their_context(
         np.array([w for w, drop in zip(wanted, missing, strict=False) if not drop] or wanted, np.int32)
     )
     table = np.array(sorted(outputs), np.int32)
-    windows = attention_windows(inputs, table, heads, stride, left, len(steps))
+    arrays = attention_windows(inputs, table, heads, stride, left, len(steps))
+    windows = AttentionWindows(**load_fields(arrays, "cpu"))
 
     row_of = {tuple(index): row for row, index in enumerate(inputs.tolist())}
     is_missing = np.zeros(len(windows.row_of_position), bool)

@@ -8,6 +8,7 @@ import torch
 
 from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
 from components.finite_differences import check_derivatives
+from components.index_harness import precomputed
 from nnet3 import components
 from nnet3.components.backprop_truncation import BackpropTruncationComponent, BackpropTruncationIndexes
 from nnet3.errors import ComponentError
@@ -21,7 +22,7 @@ def create(config: str) -> BackpropTruncationComponent:
 
 def indexes_of(component: BackpropTruncationComponent, n: list[int], t: list[int]) -> BackpropTruncationIndexes:
     table = np.stack([n, t, np.zeros(len(n))], 1).astype(np.int32)
-    return component.precompute_indexes(table, table, need_backprop=True).to("cpu")
+    return precomputed(component, table, table)
 
 
 def backward(

@@ -8,6 +8,7 @@ import torch
 
 from components.component_text import check_config_error, check_file_error, check_round_trip
 from components.finite_differences import check_derivatives
+from components.index_harness import precomputed
 from nnet3 import components
 from nnet3.components.general_dropout import GeneralDropoutComponent, GeneralDropoutIndexes
 
@@ -24,7 +25,7 @@ def table(num_sequences: int, num_frames: int, first_t: int = 0) -> np.ndarray:
 
 
 def indexes_of(component: GeneralDropoutComponent, rows: np.ndarray) -> GeneralDropoutIndexes:
-    return component.precompute_indexes(rows, rows, need_backprop=True).to("cpu")
+    return precomputed(component, rows, rows)
 
 
 def output(config: str, rows: np.ndarray, seed: int = 0) -> torch.Tensor:

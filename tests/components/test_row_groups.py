@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.components.row_groups import row_groups, transposed_groups
+from nnet3.components.index_arrays import load_fields
+from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups
 
 TABLES = {
     "one each": np.array([[2], [0], [1]]),
@@ -21,7 +22,7 @@ TABLES = {
 def test_sums(rows: np.ndarray, columns: int) -> None:
     matrix = torch.randn(4, columns + 1, dtype=torch.float64)[:, 1:]
     expected = torch.stack([sum((matrix[r] for r in group if r >= 0), torch.zeros(columns)) for group in rows.tolist()])
-    torch.testing.assert_close(row_groups(rows).sum(matrix), expected.double())
+    torch.testing.assert_close(RowGroups(**load_fields(row_groups(rows), "cpu")).sum(matrix), expected.double())
 
     of_group = torch.randn(len(rows), columns, dtype=torch.float64)
     expected = torch.zeros(4, columns, dtype=torch.float64)
@@ -29,4 +30,5 @@ def test_sums(rows: np.ndarray, columns: int) -> None:
         for row in group:
             if row >= 0:
                 expected[row] += of_group[number]
-    torch.testing.assert_close(transposed_groups(rows, 4).sum(of_group), expected)
+    groups = RowGroups(**load_fields(transposed_groups(rows, 4), "cpu"))
+    torch.testing.assert_close(groups.sum(of_group), expected)

@@ -10,6 +10,7 @@ import torch
 
 from components.component_text import check_config_error, check_file_error, check_round_trip, to_text
 from components.finite_differences import check_derivatives
+from components.index_harness import precomputed
 from nnet3 import components
 from nnet3.components.spec_augment import SpecAugmentTimeMaskComponent
 
@@ -31,7 +32,7 @@ def masks(component: SpecAugmentTimeMaskComponent, rows: np.ndarray) -> list[lis
     """What each sequence is multiplied by, in order of time."""
     x = torch.ones(len(rows), component.input_dim)
     y = torch.empty_like(x)
-    component.forward(x, y, component.precompute_indexes(rows, rows, need_backprop=False).to("cpu"))
+    component.forward(x, y, precomputed(component, rows, rows))
     assert torch.equal(y, y[:, :1].expand_as(y))
     by_time = np.lexsort((rows[:, 1], rows[:, 0]))
     return [[int(y[i, 0]) for i in by_time if rows[i, 0] == n] for n in np.unique(rows[:, 0])]
@@ -41,14 +42,14 @@ def masks(component: SpecAugmentTimeMaskComponent, rows: np.ndarray) -> list[lis
 def test_derivatives(config: str) -> None:
     component = create(config)
     rows = shuffled_table([5, 9, 1])
-    check_derivatives(component, 15, component.precompute_indexes(rows, rows, need_backprop=True))
+    check_derivatives(component, 15, precomputed(component, rows, rows))
     check_round_trip(component)
 
 
 def test_in_place() -> None:
     component = create("dim=3 zeroed-proportion=0.4")
     rows = shuffled_table([50, 9])
-    indexes = component.precompute_indexes(rows, rows, need_backprop=True)
+    indexes = precomputed(component, rows, rows)
     x, y = torch.randn(59, 3), torch.empty(59, 3)
     both, deriv = x.clone(), x.clone()
     component.forward(x, y, indexes)

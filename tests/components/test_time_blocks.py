@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.index_harness import table
-from nnet3.components.time_blocks import order_rows, time_blocks
+from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
 from nnet3.errors import RequestError
 from nnet3.index import NO_TIME, find_rows, unique_rows
 
@@ -24,7 +27,7 @@ def test_blocks_lead_from_each_output_to_its_inputs(
     kept = [index for index, drop in zip(wanted, missing, strict=False) if not drop]
     inputs, _ = unique_rows(np.array(kept or wanted[:1], np.int32))
     inputs, ordered = order_rows(inputs, np.array(sorted(outputs), np.int32), offsets)
-    plan = time_blocks(inputs, ordered, offsets)
+    plan = TimeBlocks.load(time_blocks(inputs, ordered, offsets), "cpu")
 
     found: dict[tuple[int, int], int] = {}  # output row and offset: input row
     for block in plan.blocks:
@@ -69,3 +72,33 @@ def test_too_much_padding_is_refused() -> None:
     outputs = table([0, 1, 1_000_000_000])
     with pytest.raises(RequestError, match="equally spaced"):
         order_rows(outputs, outputs, [0])
+
+
+@given(
+    images=st.lists(st.tuples(st.integers(-3, 3), st.integers(-1, 1)), min_size=1, max_size=4, unique=True),
+    start=st.integers(-5, 5),
+    step=st.integers(1, 3),
+    num_times=st.integers(1, 5),
+    offsets=OFFSETS,
+    by_time=st.booleans(),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_regular_tables_are_ordered_as_any_others(
+    images: list[tuple[int, int]],
+    start: int,
+    step: int,
+    num_times: int,
+    offsets: list[int],
+    by_time: bool,
+    shuffle: random.Random,
+) -> None:
+    times = range(start, start + step * num_times, step)
+    pairs = [(image, t) for t in times for image in images] if by_time else list(itertools.product(images, times))
+    outputs = np.array([(n, t, x) for (n, x), t in pairs], np.int32)
+    used = sorted({t + offset for t in times for offset in offsets})
+    inputs = np.array([(n, t, x) for (n, x) in images for t in used], np.int32)
+    shuffled = [table[shuffle.sample(range(len(table)), len(table))] for table in (inputs, outputs)]
+    expected, found = order_rows(*shuffled, offsets), order_rows(inputs, outputs, offsets)
+    for mine, others in zip(found, expected, strict=True):
+        assert mine.dtype == np.int32
+        assert mine.tolist() == others.tolist()

@@ -10,7 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from nnet3.errors import RequestError
-from nnet3.index import NO_TIME, as_index_table, find_rows, has_duplicates, pack_keys, sort_order, unique_rows
+from nnet3.index import (
+    NO_TIME,
+    as_index_table,
+    find_rows,
+    has_duplicates,
+    pack_keys,
+    shift_indexes,
+    sort_order,
+    unique_rows,
+)
 
 INT32 = st.one_of(
     st.integers(-3, 3), st.integers(-(2**31), 2**31 - 1), st.sampled_from([NO_TIME, -(2**31) + 1, 2**31 - 1])
@@ -118,3 +127,16 @@ def test_a_bad_table_is_named() -> None:
 def test_an_unknown_order_is_our_own_bug() -> None:
     with pytest.raises(AssertionError, match="permutation"):
         sort_order(as_index_table([(0, 0)]), "tx")
+
+
+def test_shifted_indexes_do_not_wrap_around() -> None:
+    table = as_index_table([(0, 2**31 - 3, 0), (0, -(2**31) + 4, 5)])
+    assert shift_indexes(table, 2, -5).tolist() == [[0, 2**31 - 1, -5], [0, -(2**31) + 6, 0]]
+    assert table[0].tolist() == [0, 2**31 - 3, 0]
+    with pytest.raises(RequestError, match="t = 2147483645 with an offset of 3 is 2147483648"):
+        shift_indexes(table, 3)
+    with pytest.raises(RequestError, match="t = -2147483644 with an offset of -4 is -2147483648"):
+        shift_indexes(table, -4)
+    with pytest.raises(RequestError, match="x = 5 with an offset of 2147483647"):
+        shift_indexes(table, 0, 2**31 - 1)
+    assert shift_indexes(table[:0], 2**30).shape == (0, 3)

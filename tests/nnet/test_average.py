@@ -86,7 +86,7 @@ def test_weights_that_cannot_be_used(weights: list[float], message: str) -> None
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("component=a input", "component=a2 input", "network 2 does not have the components of the first"),
+        ("component=a input", "component=a2 input", "the first network has component 'a', but network 2 has not"),
         (
             "type=AffineComponent",
             "type=NaturalGradientAffineComponent",
@@ -102,6 +102,13 @@ def test_networks_that_do_not_fit(old: str, new: str, message: str) -> None:
     other = Nnet.from_config(config.replace("name=a type", "name=a2 type") if "a2" in new else config)
     with pytest.raises(NetworkError, match=message):
         average([_nnet(1), other])
+
+
+def test_networks_go_by_the_names_that_are_given() -> None:
+    other = Nnet.from_config(CONFIG.replace("type=AffineComponent", "type=NaturalGradientAffineComponent"))
+    message = r"is <AffineComponent 3 -> 4> in 1\.raw, but <NaturalGradientAffineComponent 3 -> 4> in 3\.raw"
+    with pytest.raises(NetworkError, match=message):
+        average([_nnet(1), _nnet(2), other], names=["1.raw", "2.raw", "3.raw"])
 
 
 def test_no_networks() -> None:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.errors import ConfigError, NetworkError
+from nnet3.errors import ArgumentError, ConfigError
 
 BASE = """\
 input-node name=input dim=3
@@ -163,6 +163,25 @@ def test_cycles_that_never_move(nodes: str, cycle: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ("component-node name=a component=noop input=Sum(input, IfDefined(Offset(b, -1)))\n"
+         "component-node name=b component=noop input=Offset(a, 1)", "('a' takes 'b' at t-1, 'b' takes 'a' at t+1)"),
+        ("component-node name=a component=noop input=Sum(IfDefined(Offset(a, -1)), IfDefined(Offset(a, 1)))",
+         "('a' takes 'a' at t-1, 'a' takes 'a' at t+1)"),
+        ("component-node name=a component=noop input=Sum(IfDefined(Offset(a, -2)), IfDefined(Offset(a, 4)))",
+         "('a' takes 'a' at t-2, 'a' takes 'a' at t-2, 'a' takes 'a' at t+4)"),
+        ("component name=tdnn type=TdnnComponent input-dim=3 output-dim=3 time-offsets=1,2\n"
+         "component-node name=a component=tdnn input=Sum(input, IfDefined(Offset(a, -1)))",
+         "('a' takes 'a' at t-1, 'a' takes its input at t+1)"),
+    ],
+)  # fmt: skip
+def test_offsets_that_cancel_are_told(nodes: str, why: str) -> None:
+    error = failure(f"{LOOP}{nodes}\noutput-node name=output input=a")
+    assert error.hint == f"its offsets cancel {why}: let every Offset on it point the same way"
+
+
+@pytest.mark.parametrize(
     "nodes",
     [
         "component-node name=a component=noop input=Sum(input, IfDefined(Offset(a, -1)))",
@@ -282,7 +301,7 @@ def test_orphans_are_warned_about() -> None:
 
 def test_parameters_are_floats() -> None:
     nnet = nnet3.Nnet.from_config(BASE)
-    with pytest.raises(NetworkError, match=r"cannot be converted to torch\.int32: its parameters are floats"):
+    with pytest.raises(ArgumentError, match=r"cannot be converted to torch\.int32: its parameters are floats"):
         nnet.to(dtype=torch.int32)
 
 
@@ -291,3 +310,74 @@ def test_the_seed_decides_the_parameters() -> None:
     params = [net.components["affine"].parameters()["linear_params"] for net in (first, same, other)]
     assert (params[0] == params[1]).all()
     assert (params[0] != params[2]).any()
+
+
+def test_a_key_given_twice_is_warned_about() -> None:
+    text = "input-node name=input dim=3 dim=4\noutput-node name=output input=input"
+    nnet = nnet3.Nnet.from_config(text, source="my.config")
+    assert nnet.node_dim("output") == 3
+    assert nnet.warnings == [
+        "my.config:1:29: 'dim' is given twice on this line\n"
+        "  input-node name=input dim=3 dim=4\n"
+        "                              ^^^ the first one counts"
+    ]
+    nested = "input-node name=input dim=3\ncomponent name=c type=CompositeComponent num-components=1 "
+    nested += "component1='type=NoOpComponent dim=3 dim=5'\ncomponent-node name=c component=c input=input\n"
+    (warning,) = nnet3.Nnet.from_config(f"{nested}output-node name=output input=c").warnings
+    assert warning.startswith("<config>:2:96: 'dim' is given twice on this line")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "place", "advice"),
+    [
+        ("component-node name=a component=noop input=Sum(input, Offset(a, -1))", "4:62", "IfDefined(Offset(a, -1))"),
+        ("component-node name=a component=noop input=b\ncomponent-node name=b component=noop input=Offset(a, -3)",
+         "5:51", "IfDefined(Offset(a, -3))"),
+        ("component-node name=a component=noop input=Sum(Scale(2, input), Scale(2, Offset(a, 2)))",
+         "4:81", "IfDefined(Offset(Scale(2, a), 2))"),
+        ("component-node name=a component=noop input=Failover(Offset(a, -1), Offset(a, -2))",
+         "4:60", "IfDefined(Offset(a, -1))"),
+        ("component-node name=a component=noop input=Append(r, r, r)\n"
+         "dim-range-node name=r input-node=b dim=1 dim-offset=2\n"
+         "component-node name=b component=noop input=Offset(a, -1)", "6:51", "IfDefined(Offset(a, -1))"),
+    ],
+)  # fmt: skip
+def test_a_recurrence_without_a_start_is_warned_about(nodes: str, place: str, advice: str) -> None:
+    text = f"input-node name=input dim=3\ncomponent name=noop type=NoOpComponent dim=3\n\n{nodes}\n"
+    warning, *others = nnet3.Nnet.from_config(f"{text}output-node name=output input=a").warnings
+    assert all("is never used" in other for other in others)
+    assert warning.startswith(f"<config>:{place}: the recurrence through ")
+    assert "has no way to start" in warning
+    assert f"write {advice}, which is zero" in warning
+    started = text.replace("Offset(a, -", "Offset(input, -").replace("Offset(a, 2", "Offset(input, 2")
+    others = nnet3.Nnet.from_config(f"{started}output-node name=output input=a").warnings
+    assert not any("recurrence" in other for other in others)
+
+
+def test_what_waits_for_a_recurrence_without_a_start_is_not_blamed() -> None:
+    text = """
+        input-node name=input dim=3
+        component name=noop type=NoOpComponent dim=3
+        component-node name=a component=noop input=Sum(input, Offset(a, -1))
+        component-node name=b component=noop input=Sum(a, IfDefined(Offset(b, -1)))
+        output-node name=output input=b
+        output-node name=other input=input
+    """
+    (warning,) = nnet3.Nnet.from_config(text).warnings
+    assert "the recurrence through 'a'" in warning
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("Affine", "AffineComponent"),
+        ("affine", "AffineComponent"),
+        ("NaturalGradientAffine", "NaturalGradientAffineComponent"),
+        ("Tdnn", "TdnnComponent"),
+        ("AfineComponent", "AffineComponent"),
+        ("RectifiedLinar", "RectifiedLinearComponent"),
+    ],
+)
+def test_a_type_without_its_component_is_understood(written: str, meant: str) -> None:
+    error = failure(f"component name=a type={written} dim=3")
+    assert error.hint == f"did you mean '{meant}'?"

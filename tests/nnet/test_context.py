@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 
 import pytest
 
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
+from nnet3.nnet.context_intervals import NotIntervalsError, context_by_intervals
+from nnet3.nnet.context_trials import context_by_trials
+from random_networks import random_network
 
 X_VECTOR = """
 input-node name=input dim=24
@@ -27,14 +31,107 @@ def test_many_inputs_of_one_output_take_little_time() -> None:
     assert time.process_time() - start < 2.0
 
 
+RECURRENT = """
+input-node name=input dim=1
+component name=noop type=NoOpComponent dim=1
+component-node name=a component=noop input=Sum(input, {})
+output-node name=output input=a
+"""
+
+
 @pytest.mark.parametrize(
-    ("descriptor", "message"),
+    ("text", "message"),
     [
-        ("Offset(input, 1000)", "no output is computable from 640 frames of input"),
-        ("Round(input, 1001)", "repeats after 1001 frames only"),
+        ("input-node name=input dim=1\noutput-node name=output input=Round(input, 1001)",
+         "repeats after 1001 frames only"),
+        (RECURRENT.format("Offset(a, -1)"), r"no output is computable, .*\n.*the recurrence through 'a' has no way to"),
+        (RECURRENT.format("Switch(Offset(a, -1), Offset(a, -2))"), "the recurrence through 'a' has no way to start"),
+        (RECURRENT.format("Switch(Offset(input, 10000000), Offset(input, -10000000))"),
+         "no output is computable from [0-9]"),
     ],
-)
-def test_a_context_that_cannot_be_found(descriptor: str, message: str) -> None:
-    nnet = Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input={descriptor}")
+)  # fmt: skip
+def test_a_context_that_cannot_be_found(text: str, message: str) -> None:
+    nnet = Nnet.from_config(text)
+    start = time.process_time()
     with pytest.raises(NetworkError, match=message):
         _ = nnet.left_context
+    assert time.process_time() - start < 20
+
+
+def _alike(nnet: Nnet, *, intervals: bool) -> tuple[int, int]:
+    """The context found by trial; that found by intervals must be the same, if it is to be found so at all."""
+    tried = context_by_trials(nnet.parts)
+    try:
+        assert context_by_intervals(nnet.parts) == tried
+    except NotIntervalsError:
+        assert not intervals
+    return tried
+
+
+@pytest.mark.parametrize("offset", [-700, 5000, -123456])
+def test_a_long_context(offset: int) -> None:
+    text = "input-node name=input dim=1\noutput-node name=output input=Append({}, Offset(input, {}))"
+    plain = Nnet.from_config(text.format("input", offset))
+    assert _alike(plain, intervals=True) == (max(0, -offset), max(0, offset))
+    assert (plain.left_context, plain.right_context) == (max(0, -offset), max(0, offset))
+    by_trial = Nnet.from_config(text.format("Switch(input, input)", offset))
+    assert (by_trial.left_context, by_trial.right_context) == (plain.left_context, plain.right_context)
+
+
+@pytest.mark.parametrize(
+    "descriptor",
+    [
+        "Failover(Sum(input, Offset(input, 3)), input)",
+        "Round(Offset(input, -3), 7)",
+        "Offset(Round(input, 7), 5)",
+        "Sum(Round(input, 3), Round(Offset(input, 2), 4))",
+        "Failover(Offset(input, 3), input)",
+        "Failover(Offset(input, -50), Offset(input, 50))",
+        "Failover(input, Sum(input, Offset(input, 3)))",
+        "Append(Offset(input, 4), ReplaceIndex(ivector, t, 0))",
+        "Append(Offset(input, -4), Round(ivector, 10))",
+        "Sum(IfDefined(Offset(input, -4)), Offset(input, 1))",
+        "Switch(input, Offset(input, 2), Offset(input, -5))",
+        "Switch(Offset(input, 2))",
+        "ReplaceIndex(Offset(input, 2), x, 0)",
+    ],
+)
+def test_intervals_give_what_trials_give(descriptor: str) -> None:
+    inputs = "input-node name=input dim=1\ninput-node name=ivector dim=1\n"
+    nnet = Nnet.from_config(f"{inputs}output-node name=output input={descriptor}")
+    _alike(nnet, intervals=not descriptor.startswith(("Failover(Offset", "Switch(input")))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_intervals_give_what_trials_give_on_random_networks(seed: int) -> None:
+    nnet = random_network(seed).nnet()
+    if nnet.is_simple and nnet.modulus < 40:
+        with contextlib.suppress(NetworkError):
+            _alike(nnet, intervals=False)
+
+
+def test_intervals_are_what_recipes_need() -> None:
+    """Convolutions, recurrences and subsampled layers need no trials."""
+    text = """
+        input-node name=input dim=4
+        component name=tdnn type=TdnnComponent input-dim=4 output-dim=4 time-offsets=-3,0,2
+        component name=affine type=AffineComponent input-dim=8 output-dim=4
+        component-node name=tdnn component=tdnn input=Round(input, 3)
+        component-node name=rnn component=affine input=Append(tdnn, IfDefined(Offset(rnn, -3)))
+        component-node name=back component=affine input=Append(rnn, IfDefined(Offset(back, 3)))
+        output-node name=output input=Offset(back, 1)
+    """
+    assert _alike(Nnet.from_config(text), intervals=True) == (4, 3)
+
+
+def test_twenty_thousand_nodes_in_a_second_or_two() -> None:
+    count = 20_000
+    lines = ["input-node name=input dim=1", "component name=k type=NoOpComponent dim=1"]
+    lines += [
+        f"component-node name=n{k} component=k input=Offset({f'n{k - 1}' if k else 'input'}, {k % 3 - 1})"
+        for k in range(count)
+    ]
+    nnet = Nnet.from_config("\n".join([*lines, f"output-node name=output input=Append(n{count - 1}, n10)"]))
+    start = time.process_time()
+    assert (nnet.left_context, nnet.right_context) == (1, 0)
+    assert time.process_time() - start < 3

@@ -55,7 +55,7 @@ def test_dropout_proportion_of_the_three_types() -> None:
     got = {
         name: component.dropout_proportion
         for name, component in nnet.components.items()
-        if hasattr(component, "dropout_proportion")
+        if component.dropout_proportion is not None
     }
     assert got == {"tdnn1.dropout": 0.125, "mask": 0.125, "general": 0.125}
 

@@ -52,8 +52,8 @@ def test_a_bare_transition_model(tmp_path: Path) -> None:
         (b"\0", "zero byte"),
         (b"\0B", "the file ends here"),
         (b"\x89PNG\r\n", "expected <Nnet3>"),
-        ("<NoOpComponent> <Dim> 3", r"this is a component, which nnet3\.components\.read reads"),
-        ("input-node name=input dim=3", "got 'input-node'"),
+        ("<NoOpComponent> <Dim> 3", r"this is a component, not a model file: nnet3\.components\.read reads it"),
+        ("input-node name=input dim=3", "this is a config, not a model file"),
         ("<Nnet3>" * 1000, "a token of more than 512 bytes"),
     ],
 )

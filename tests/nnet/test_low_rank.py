@@ -165,3 +165,16 @@ def test_apply_svd_of_a_zero_matrix() -> None:
     nnet.components["tdnn2.affine"].linear_params.zero_()
     assert apply_edits(nnet, "apply-svd name=tdnn2.affine energy-threshold=0.9") == []
     assert nnet.components["tdnn2.affine_a"].output_dim == 1
+
+
+def test_tensors_stay_the_same_objects_and_keep_their_values_if_a_later_line_fails() -> None:
+    nnet = edited_network()
+    matrix = nnet.components["tdnn2.affine"].linear_params
+    before = matrix.clone()
+    with pytest.raises(ConfigError, match="unknown directive"):
+        apply_edits(nnet, "reduce-rank name=tdnn2.affine rank=2\nno-such-directive")
+    assert nnet.components["tdnn2.affine"].linear_params is matrix
+    assert torch.equal(matrix, before)
+    apply_edits(nnet, "reduce-rank name=tdnn2.affine rank=2")
+    assert nnet.components["tdnn2.affine"].linear_params is matrix
+    assert torch.linalg.matrix_rank(matrix, rtol=1e-5) == 2

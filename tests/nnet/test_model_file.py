@@ -199,7 +199,7 @@ def test_a_file_cut_anywhere_is_refused(contents: bytes) -> None:
 def test_a_node_line_without_end_is_not_taken_into_memory() -> None:
     contents = b"<Nnet3> \n" + b"x" * 50_000_000
     tracemalloc.start()
-    with pytest.raises(ModelFormatError, match="expected a node line, got more than 65536 bytes"):
+    with pytest.raises(ModelFormatError, match="expected a node line, got more than 2097152 bytes"):
         _read(contents)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

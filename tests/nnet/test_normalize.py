@@ -93,8 +93,15 @@ def test_normal_form(text: str, normal: str) -> None:
         ("Switch(a, IfDefined(b))", "IfDefined cannot stand inside a Switch of several arguments", "IfDefined(b)"),
         ("Switch(a, Failover(b, c))", "Failover cannot stand inside a Switch of several arguments", "Failover(b, c)"),
         ("Switch(a, Const(1, 2))", "Const cannot stand inside a Switch of several arguments", "Const(1, 2)"),
-        ("Switch(a, Offset(Sum(b, c), 1))", "a sum cannot stand inside a Switch of several arguments",
-         "Offset(Sum(b, c), 1)"),
+        ("Switch(a, Offset(Sum(b, c), 1))", "Sum cannot stand inside a Switch of several arguments", "Sum(b, c)"),
+        ("Switch(a, Offset(Sum(b), 1))", "Sum cannot stand inside a Switch of several arguments", "Sum(b)"),
+        ("Switch(Round(IfDefined(a), 2), b)", "IfDefined cannot stand inside a Switch of several arguments",
+         "IfDefined(a)"),
+        ("Scale(2, Switch(a))", "Scale cannot be applied to Switch: scale its arguments instead", "Switch(a)"),
+        ("Scale(2, Offset(Switch(Sum(a, b)), 1))", "Scale cannot be applied to Switch: scale its arguments instead",
+         "Switch(Sum(a, b))"),
+        ("Offset(Offset(a, 1073741823), 1)", "the offsets add up to 1073741824: below 2^30 is allowed",
+         "Offset(a, 1073741823)"),
         ("Scale(2, Failover(a, b))", "Scale cannot be applied to Failover: scale its arguments instead",
          "Failover(a, b)"),
         ("Scale(2, IfDefined(a))", "Scale cannot be applied to IfDefined: scale its arguments instead",
@@ -142,7 +149,8 @@ def test_normal_form(text: str, normal: str) -> None:
         ("Const(1, a)", "expected a dimension (an integer below 2^30), got 'a'", "a"),
         ("ReplaceIndex(a, n, 0)", "expected 't' or 'x', got 'n'", "n"),
         ("ReplaceIndex(a, t, x)", "expected a value (an integer below 2^30), got 'x'", "x"),
-        ("3", "expected a node name or a descriptor, got '3'", "3"),
+        ("3", "expected a node name or a descriptor, got the number 3", "3"),
+        ("Append(-1, 0, 1)", "expected a node name or a descriptor, got the number -1", "-1"),
         ("a=b", "expected a node name or a descriptor, got 'a=b'", "a=b"),
     ],
 )  # fmt: skip
@@ -164,5 +172,21 @@ def test_hints() -> None:
 
 
 def test_deep_nesting_ends() -> None:
-    with pytest.raises(ConfigError, match="nested more than 150 deep"):
-        parse_descriptor("Sum(" * 5000 + "a" + ")" * 5000)
+    for text in ("IfDefined(" * 5000 + "a" + ")" * 5000, "Sum(" * 5000 + "a" + ", b)" * 5000):
+        with pytest.raises(ConfigError, match="nested more than 150 deep"):
+            parse_descriptor(text)
+
+
+def test_sums_at_the_end_of_sums_are_not_nested() -> None:
+    assert parse_descriptor("Sum(" * 5000 + "a" + ")" * 5000) == parse_descriptor("a")
+    count = 3000
+    text = "".join(f"Sum(Offset(a, {k}), " for k in range(1, count)) + "a" + ")" * (count - 1)
+    descriptor = parse_descriptor(text)
+    assert str(descriptor) == text
+    assert descriptor == parse_descriptor(f"Sum({', '.join(f'Offset(a, {k})' for k in range(1, count))}, a)")
+    assert len(descriptor.slots()) == count
+
+
+def test_the_shorthand_of_xconfig_is_explained() -> None:
+    with pytest.raises(ConfigError, match=r"shorthand of xconfig files.*Offset\(input, -1\), input"):
+        parse_descriptor("Append(-1, 0, 1)")

@@ -23,7 +23,5 @@ def command(transition_model: str, network: str, output: str, binary: bool) -> N
       nnet3 am-init tri3.mdl 0.raw 0.mdl
     """
     model = AcousticModel(load_transitions(transition_model), load_network(network))
-    dim, num_pdfs = model.nnet.node_dim("output"), model.transition_model.num_pdfs
-    if dim != num_pdfs:
-        print_warnings([f"the network's output has dimension {dim}, but the transition model has {num_pdfs} pdfs"])
+    print_warnings(model.warnings)
     save_model(model, output, binary)

@@ -25,7 +25,7 @@ def command(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
     if len(files) < 2:
         raise click.UsageError("give at least one network to read and the file to write")
     *inputs, output = files
-    mean = average([load_network(name) for name in inputs], _weights(weights, len(inputs)))
+    mean = average([load_network(name) for name in inputs], _weights(weights, len(inputs)), names=inputs)
     save_model(mean, output, binary)
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from nnet3.errors import ConfigError, Nnet3Error, Span
+from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
@@ -14,6 +14,7 @@ from nnet3.kaldi_io.streams import read_whole
 from nnet3.nnet import AcousticModel, Nnet, TransitionModel
 from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.nnet.model_writer import write_nnet
+from nnet3.text import decode_config
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
@@ -101,13 +102,7 @@ def _read(name: str) -> Buffer:
 def _decode(contents: Buffer, name: str) -> str:
     if _begins_as_model(contents):
         raise Nnet3Error(f"{name}: this is a model file; a text file such as a config is needed here")
-    data = bytes(contents)
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        shown = data.splitlines()[line - 1][:80].decode("ascii", "replace")
-        raise ConfigError("not a text file (it is not UTF-8)", Span(_source(name), line, 1, 1, shown)) from None
+    return decode_config(bytes(contents), _source(name))
 
 
 def _is_model_path(name: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from nnet3.components import Component, UpdatableComponent
+from nnet3.components import Component
 from nnet3.nnet import Nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 
@@ -71,7 +71,7 @@ def _component_table(nnet: Nnet, wide: bool) -> Table:
     )
     table = _table("\nComponents", wide, *columns)
     for name, component in nnet.components.items():
-        rate = f"{component.learning_rate:g}" if isinstance(component, UpdatableComponent) else ""
+        rate = "" if component.updatable is None else f"{component.updatable.learning_rate:g}"
         table.add_row(
             name,
             component.type_name.removesuffix("Component"),
@@ -86,19 +86,20 @@ def _component_table(nnet: Nnet, wide: bool) -> Table:
 
 def _training(component: Component) -> str:
     """What besides the learning rate decides how a component changes."""
-    if not isinstance(component, UpdatableComponent):
-        return "test mode" if getattr(component, "test_mode", False) else ""
+    updatable = component.updatable
+    if updatable is None:
+        return "test mode" if component.test_mode else ""
     notes = []
-    if component.learning_rate_factor != 1.0:
-        notes.append(f"rate factor {component.learning_rate_factor:g}")
-    if component.max_change:
-        notes.append(f"max-change {component.max_change:g}")
-    if component.l2_regularize:
-        notes.append(f"l2 {component.l2_regularize:g}")
-    if getattr(component, "orthonormal_constraint", 0.0):
+    if updatable.learning_rate_factor != 1.0:
+        notes.append(f"rate factor {updatable.learning_rate_factor:g}")
+    if updatable.max_change:
+        notes.append(f"max-change {updatable.max_change:g}")
+    if updatable.l2_regularize:
+        notes.append(f"l2 {updatable.l2_regularize:g}")
+    if updatable.orthonormal_constraint:
         notes.append("orthonormal")
-    if component.learning_rate == 0.0:
+    if updatable.learning_rate == 0.0:
         notes.append("frozen")
-    if component.is_gradient:
+    if updatable.is_gradient:
         notes.append("holds a gradient")
     return ", ".join(notes)

@@ -18,6 +18,7 @@ from nnet3.components.fields import (
     write_matrix,
     write_vector,
 )
+from nnet3.components.fixed import FixedAffineComponent
 from nnet3.components.natural_gradient_pair import NaturalGradientPair
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.orthonormal import OrthonormalComponent
@@ -40,6 +41,7 @@ class AffineComponent(OrthonormalComponent):
     type_name = "AffineComponent"
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
+    is_affine = True
 
     def __init__(self, linear_params: Tensor, bias_params: Tensor) -> None:
         super().__init__()
@@ -91,6 +93,9 @@ class AffineComponent(OrthonormalComponent):
             + row_and_column_norms("linear-params", self.linear_params)
             + mean_stddev("bias", self.bias_params)
         )
+
+    def as_fixed(self) -> FixedAffineComponent:
+        return FixedAffineComponent(self.linear_params.clone(), self.bias_params.clone())
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)

@@ -7,12 +7,12 @@ look at, so that scores are products of small matrices, of which a band is wante
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.index import IndexTable, T, find_rows, unique_rows
 
 _MOST_QUERIES = 64  # in a window; larger ones waste arithmetic outside the band, smaller ones repeat more of the input
@@ -32,19 +32,12 @@ class AttentionWindows:
     is_permutation: bool  # whether each input row is at exactly one position and none is missing
     query_of_row: Tensor  # (output rows * heads,): place of its query
 
-    def to(self, device: torch.device | str) -> AttentionWindows:
-        return replace(
-            self,
-            row_of_position=self.row_of_position.to(device),
-            missing=self.missing.to(device),
-            query_of_row=self.query_of_row.to(device),
-        )
-
 
 def attention_windows(
     inputs: IndexTable, outputs: IndexTable, num_heads: int, time_stride: int, num_left: int, context_dim: int
-) -> AttentionWindows:
-    """For output rows that look at `context_dim` inputs `time_stride` apart, `num_left` of them before their own."""
+) -> IndexArrays:
+    """The fields of AttentionWindows, for output rows that look at `context_dim` inputs `time_stride` apart, of which
+    `num_left` are before their own."""
     phases = outputs.copy()
     phases[:, T] %= time_stride
     sequences, sequence = unique_rows(phases)  # an (n, x) and a phase
@@ -55,7 +48,9 @@ def attention_windows(
     query = (position - first[sequence]) // step
     num_queries = _window_size(int(query.max()) + 1, step, context_dim)
     in_window, window_of_sequence = query % num_queries, query // num_queries
-    pairs, window = np.unique(np.stack([sequence, window_of_sequence]), axis=1, return_inverse=True)
+    num_windows = int(window_of_sequence.max()) + 1
+    keys, window = np.unique(sequence * num_windows + window_of_sequence, return_inverse=True)
+    pairs = np.divmod(keys, num_windows)
 
     num_positions = (num_queries - 1) * step + context_dim
     start = first[pairs[0]] + pairs[1] * num_queries * step - num_left
@@ -65,15 +60,16 @@ def attention_windows(
     row = find_rows(inputs, context).reshape(-1, 1, num_positions)
     head = np.arange(num_heads)
     found = row[row >= 0]
-    return AttentionWindows(
-        num_queries,
-        step,
-        num_positions,
-        torch.from_numpy((np.maximum(row, 0) * num_heads + head[:, np.newaxis]).ravel()),
-        torch.from_numpy(np.flatnonzero(np.repeat(row < 0, num_heads, axis=1))),
-        len(found) == row.size == len(inputs) == len(np.unique(found)),
-        torch.from_numpy(((window.reshape(-1, 1) * num_heads + head) * num_queries + in_window[:, np.newaxis]).ravel()),
-    )
+    is_permutation = len(found) == row.size == len(inputs) == np.count_nonzero(np.bincount(found))
+    return {
+        "num_queries": np.array(num_queries),
+        "query_step": np.array(step),
+        "num_positions": np.array(num_positions),
+        "row_of_position": (np.maximum(row, 0) * num_heads + head[:, np.newaxis]).ravel(),
+        "missing": np.flatnonzero(np.repeat(row < 0, num_heads, axis=1)),
+        "is_permutation": np.array(is_permutation),
+        "query_of_row": ((window.reshape(-1, 1) * num_heads + head) * num_queries + in_window[:, np.newaxis]).ravel(),
+    }
 
 
 def _window_size(longest: int, step: int, context_dim: int) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, read_number
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
@@ -31,9 +32,6 @@ class BackpropTruncationIndexes:
     is_boundary: Tensor
     num_boundaries: int
 
-    def to(self, device: str | torch.device) -> BackpropTruncationIndexes:
-        return BackpropTruncationIndexes(self.is_boundary.to(device), self.num_boundaries)
-
 
 @register
 class BackpropTruncationComponent(Component):
@@ -46,6 +44,7 @@ class BackpropTruncationComponent(Component):
     properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
     statistic_names = ("num_clipped", "num_zeroed", "count", "count_zeroing_boundaries")
     needs_indexes = True
+    indexes_type = BackpropTruncationIndexes
 
     def __init__(
         self,
@@ -144,14 +143,12 @@ class BackpropTruncationComponent(Component):
         shown = (f"{key}={format_number(value)}" for key, value in values.items())
         return f"{self.type_name}, dim={self.input_dim}, {', '.join(shown)}"
 
-    def precompute_indexes(
-        self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool
-    ) -> BackpropTruncationIndexes:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         # A row is at a boundary iff floor((t - n) / I) != floor((t - R - n) / I); "- n" spreads boundaries over time.
         n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
         interval = self.zeroing_interval
         is_boundary = (t - n) // interval != (t - self.recurrence_interval - n) // interval
-        return BackpropTruncationIndexes(torch.from_numpy(is_boundary[:, np.newaxis]), int(is_boundary.sum()))
+        return {"is_boundary": is_boundary[:, np.newaxis], "num_boundaries": np.array(is_boundary.sum())}
 
     def forward(self, x: Tensor, y: Tensor, indexes: BackpropTruncationIndexes | None = None) -> None:
         if self.scale != 1.0:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import abc
 import copy
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
@@ -24,6 +26,7 @@ from nnet3.kaldi_io import Writer
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from nnet3.components.updatable import UpdatableComponent
     from nnet3.kaldi_io import Reader
     from nnet3.text import ConfigLine
 
@@ -184,6 +187,38 @@ class Component(abc.ABC):
         if not self.identity_indexes or self.needs_indexes:
             raise ComponentError(f"{self.type_name} needs to know its rows' indexes: run it inside a network")
 
+    # ---- what others ask instead of a type ----
+
+    #: Whether y = x W^T + b with the parameters linear_params W and bias_params b.
+    is_affine: ClassVar[bool] = False
+    #: Whether training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
+    has_running_statistics: ClassVar[bool] = False
+    #: Whether it behaves as in decoding, where that differs from training.
+    test_mode: bool = False
+
+    @property
+    def updatable(self) -> UpdatableComponent | None:
+        """This component, if it has parameters: it has learning rates then."""
+        return None
+
+    @property
+    def dropout_proportion(self) -> float | None:
+        """The proportion that is zeroed, None for components that are no dropout."""
+        return None
+
+    @property
+    def test_mode_scale(self) -> float | None:
+        """What dropout in test mode multiplies by; None for anything else."""
+        return None
+
+    def as_fixed(self) -> Component | None:
+        """A new component that does the same with constants in the place of parameters; None if no type can."""
+        return None
+
+    def without_repeats(self) -> Component | None:
+        """A new component that does the same with a copy of the parameters for each use; None if no type can."""
+        return None
+
     # ---- the kernel protocol of nnet3.computation: one input matrix, or none ----
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
@@ -200,6 +235,7 @@ class Component(abc.ABC):
         memo: Any,
         to_update: Component | None,
         input_derivs: Sequence[Tensor | None],
+        accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
         x = inputs[0] if inputs else output_deriv.new_empty(0, self.input_dim)
@@ -211,6 +247,8 @@ class Component(abc.ABC):
     identity_indexes: bool = True
     #: Whether `forward` must be given the result of `precompute_indexes`.
     needs_indexes: bool = False
+    #: What `load_indexes` makes.
+    indexes_type: ClassVar[Callable[..., Any]] = SimpleNamespace
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         """Input indexes that outputs (rows, 3) may use: (rows, slots, 3). Components without input have no slots."""
@@ -227,14 +265,23 @@ class Component(abc.ABC):
         """
         return inputs, outputs
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> Any:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         """What forward and backward need to know of the rows (input and output index tables, after reordering).
 
-        An object with a method `to(device)`; called only if `needs_indexes` is set.
+        NumPy arrays of integers or truth values by name, numbers as arrays without axes: data that can be saved.
+        Called only if `needs_indexes` is set.
         """
-        return None
+        raise ComponentError(f"{self.type_name} has needs_indexes, but defines no precompute_indexes")
 
-    # ---- generic operations (components.md 1.3) ----
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> Any:
+        """The object that forward and backward get as `indexes`, made of the arrays of `precompute_indexes`.
+
+        Unless overridden, an `indexes_type` whose fields are named as the arrays are: tensors on the device (integers
+        as int64), and plain numbers for arrays without axes.
+        """
+        return self.indexes_type(**load_fields(arrays, device))
+
+    # ---- generic operations ----
 
     def parameters(self) -> dict[str, Tensor]:
         """The trained tensors by name (the tensors themselves, not copies)."""
@@ -248,21 +295,26 @@ class Component(abc.ABC):
         """Multiply parameters and statistics; scale 0 sets them to zero even where they are NaN."""
         for tensor in self.parameters().values():
             tensor.zero_() if scale == 0 else tensor.mul_(scale)
-        for name in self.statistic_names:
-            self._scale_statistic(name, scale)
+        self.scale_stats_(scale)
 
-    def _scale_statistic(self, name: str, scale: float) -> None:
-        value = getattr(self, name)
-        if isinstance(value, Tensor):
-            value.zero_() if scale == 0 else value.mul_(scale)
-        else:
-            setattr(self, name, 0.0 if scale == 0 else value * scale)
+    def scale_stats_(self, scale: float) -> None:
+        """Multiply the statistics alone."""
+        for name in self.statistic_names:
+            value = getattr(self, name)
+            if isinstance(value, Tensor):
+                value.zero_() if scale == 0 else value.mul_(scale)
+            else:
+                setattr(self, name, 0.0 if scale == 0 else value * scale)
 
     def add_(self, alpha: float, other: Component) -> None:
         """Add alpha times the parameters and statistics of a component of the same type and size."""
         theirs = other.parameters()
         for name, tensor in self.parameters().items():
             tensor.add_(theirs[name], alpha=alpha)
+        self.add_stats_(alpha, other)
+
+    def add_stats_(self, alpha: float, other: Component) -> None:
+        """Add alpha times the statistics alone."""
         for name in self.statistic_names:
             self._add_statistic(name, alpha, getattr(other, name))
 
@@ -277,12 +329,24 @@ class Component(abc.ABC):
             mine.add_(value, alpha=alpha)
 
     def zero_stats(self) -> None:
-        for name in self.statistic_names:
-            self._scale_statistic(name, 0.0)
+        self.scale_stats_(0.0)
 
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""
         return copy.deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = copy.copy(self)
+        memo[id(self)] = twin
+        for tensor in self.__dict__.values():
+            if isinstance(tensor, Tensor) and _is_part(tensor):
+                memo.setdefault(id(tensor), tensor.clone())  # not with the whole buffer that it is a part of
+        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.items()
+        return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
 
     def gradient_copy(self) -> Self:
         """A copy with parameters and statistics zero that collects plain gradients."""
@@ -292,18 +356,26 @@ class Component(abc.ABC):
         return result
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert in place: parameters and constants to dtype and device; statistics stay float64."""
+        """Convert in place: parameters and constants to dtype and device; statistics stay float64.
+
+        The tensors stay the same objects, with other memory behind them: views of them that were taken before go on
+        showing the old memory.
+        """
         for name in (*self.parameter_names, *self.constant_names):
-            setattr(self, name, getattr(self, name).to(dtype=dtype, device=device))
+            tensor = getattr(self, name)
+            tensor.data = tensor.data.to(dtype=dtype, device=device)
         for name in self.statistic_names:
             value = getattr(self, name)
             if isinstance(value, Tensor):
-                setattr(self, name, value.to(device=device))
+                value.data = value.data.to(device=device)
         return self
 
     def seed_random(self, seed: int) -> None:
         """Make all later random draws of this component a function of `seed`."""
         self.rng = RandomSource(seed)
+
+    def set_dropout_proportion(self, proportion: float) -> None:
+        """Zero this proportion from now on; no effect on components that are no dropout."""
 
     def set_test_mode(self, test_mode: bool) -> None:
         """Behave as in decoding (True) or in training; no effect on components that have one behaviour only."""
@@ -321,3 +393,8 @@ class Component(abc.ABC):
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
+
+
+def _is_part(tensor: Tensor) -> bool:
+    """Whether it is a view of more memory than its own."""
+    return tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()

@@ -41,6 +41,7 @@ class BatchNormComponent(Component):
 
     type_name = "BatchNormComponent"
     statistic_names = ("count", "stats_sum", "stats_sumsq")
+    has_running_statistics = True
 
     def __init__(
         self, dim: int, block_dim: int, epsilon: float = 1e-3, target_rms: float = 1.0, test_mode: bool = False
@@ -235,12 +236,12 @@ class BatchNormComponent(Component):
         self.test_mode = test_mode
         self._affine = None
 
-    def scale_(self, scale: float) -> None:
-        super().scale_(scale)
+    def scale_stats_(self, scale: float) -> None:
+        super().scale_stats_(scale)
         self._affine = None
 
-    def add_(self, alpha: float, other: Component) -> None:
-        super().add_(alpha, other)
+    def add_stats_(self, alpha: float, other: Component) -> None:
+        super().add_stats_(alpha, other)
         self._affine = None
 
     def zero_stats(self) -> None:

@@ -208,14 +208,14 @@ class CompositeComponent(UpdatableComponent):
             for name, tensor in part.parameters().items()
         }
 
-    def scale_(self, scale: float) -> None:
+    def scale_stats_(self, scale: float) -> None:
         for part in self.parts:
-            part.scale_(scale)
+            part.scale_stats_(scale)
 
-    def add_(self, alpha: float, other: Component) -> None:
+    def add_stats_(self, alpha: float, other: Component) -> None:
         assert isinstance(other, CompositeComponent)
         for part, theirs in zip(self.parts, other.parts, strict=True):
-            part.add_(alpha, theirs)
+            part.add_stats_(alpha, theirs)
 
     def zero_stats(self) -> None:
         for part in self.parts:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.registry import register
 from nnet3.index import X, find_rows
 
@@ -30,9 +30,6 @@ class BlockOfRow:
     block: Tensor
     covers_input: bool  # whether every block of every input row is used
 
-    def to(self, device: torch.device | str) -> BlockOfRow:
-        return replace(self, row=self.row.to(device), block=self.block.to(device))
-
 
 @register
 class DistributeComponent(Component):
@@ -42,6 +39,7 @@ class DistributeComponent(Component):
     properties = Properties.NONE
     identity_indexes = False
     needs_indexes = True
+    indexes_type = BlockOfRow
 
     def __init__(self, input_dim: int, output_dim: int) -> None:
         super().__init__()
@@ -79,11 +77,12 @@ class DistributeComponent(Component):
         wanted[:, X] //= self.num_blocks
         return wanted[:, np.newaxis]
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> BlockOfRow:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         row = find_rows(inputs, self.wanted_inputs(outputs)[:, 0])
         block = (outputs[:, X] % self.num_blocks).astype(np.int64)
-        num_used = len(np.unique(row * self.num_blocks + block))
-        return BlockOfRow(torch.from_numpy(row), torch.from_numpy(block), num_used == len(inputs) * self.num_blocks)
+        num_used = np.count_nonzero(np.bincount(row * self.num_blocks + block))
+        covers_input = num_used == len(inputs) * self.num_blocks
+        return {"row": row, "block": block, "covers_input": np.array(covers_input)}
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         blocks = x.unflatten(1, (self.num_blocks, self.output_dim))

@@ -43,6 +43,10 @@ class DropoutComponent(DropoutBase):
         self.input_dim = self.output_dim = dim
         self.dropout_per_frame = dropout_per_frame
 
+    @property
+    def test_mode_scale(self) -> float | None:
+        return 1.0 - self.dropout_proportion if self.test_mode else None
+
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
         return cls(

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.random_component import DropoutBase, read_proportion
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
@@ -30,9 +31,6 @@ class GeneralDropoutIndexes:
     num_mask_rows: int
     mask_row_of_row: Tensor
 
-    def to(self, device: str | torch.device) -> GeneralDropoutIndexes:
-        return GeneralDropoutIndexes(self.num_mask_rows, self.mask_row_of_row.to(device))
-
 
 @register
 class GeneralDropoutComponent(DropoutBase):
@@ -45,6 +43,7 @@ class GeneralDropoutComponent(DropoutBase):
     type_name = "GeneralDropoutComponent"
     properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     needs_indexes = True
+    indexes_type = GeneralDropoutIndexes
 
     def __init__(
         self,
@@ -142,15 +141,17 @@ class GeneralDropoutComponent(DropoutBase):
             text += f", specaugment-max-regions={self.specaugment_max_regions}"
         return text + (f", time-period={self.time_period}" if self.time_period else "")
 
+    @property
+    def test_mode_scale(self) -> float | None:
+        return 1.0 if self.test_mode else None
+
     # ---- arithmetic ----
 
-    def precompute_indexes(
-        self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool
-    ) -> GeneralDropoutIndexes:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
         period = t // self.time_period if self.time_period else np.zeros_like(t)
         keys, mask_row_of_row = np.unique((n << 32) + period, return_inverse=True)
-        return GeneralDropoutIndexes(len(keys), torch.from_numpy(mask_row_of_row.reshape(-1)))
+        return {"num_mask_rows": np.array(len(keys)), "mask_row_of_row": mask_row_of_row.reshape(-1)}
 
     def forward(self, x: Tensor, y: Tensor, indexes: GeneralDropoutIndexes | None = None) -> Tensor | None:
         """The memo is the mask, (mask rows, block_dim), or None for the identity."""

@@ -43,6 +43,9 @@ class DropoutBase(RandomComponent):
             raise ComponentError(f"{self.type_name}: the dropout proportion must be in [0, 1], got {value:g}")
         self._dropout_proportion = value
 
+    def set_dropout_proportion(self, proportion: float) -> None:
+        self.dropout_proportion = proportion
+
     def kept(self, *shape: int, like: Tensor) -> Tensor:
         """A mask: 1 with probability 1 - dropout_proportion, else 0."""
         return self.uniform(*shape, like=like).lt_(1.0 - self.dropout_proportion).to(like.dtype)

@@ -37,7 +37,7 @@ def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
     """A component from a config line with `type=`; every key of the line must be used by the type."""
     type_name = line.string("type")
     if type_name not in COMPONENT_TYPES:
-        raise line.error(f"unknown component type '{type_name}'", "type", did_you_mean(type_name, COMPONENT_TYPES))
+        raise line.error(f"unknown component type '{type_name}'", "type", _suggest_type(type_name))
     try:
         component = COMPONENT_TYPES[type_name].from_config(line, rng)
     except (MemoryError, RuntimeError) as error:
@@ -46,6 +46,18 @@ def create_from_line(line: ConfigLine, rng: RandomSource) -> Component:
         raise line.error("a component of this size does not fit into memory") from None
     line.finish()
     return component
+
+
+def _suggest_type(name: str) -> str:
+    """The type that is meant; a name may lack its Component."""
+    for known in COMPONENT_TYPES:
+        if known.lower() == f"{name.lower()}component":
+            return f"did you mean '{known}'?"
+    by_short_name = {known.removesuffix("Component"): known for known in COMPONENT_TYPES}
+    near = did_you_mean(name, COMPONENT_TYPES) or did_you_mean(name, by_short_name, similarity=0.75)
+    for short, known in by_short_name.items():
+        near = near.replace(f"'{short}'", f"'{known}'")
+    return near
 
 
 def read(path: str | os.PathLike[str]) -> Component:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nnet3.components.affine import initial_linear
 from nnet3.components.base import Component, Properties
-from nnet3.components.block_affine import divisor
+from nnet3.components.block_affine import BlockAffineComponent, divisor
 from nnet3.components.fields import read_integer, read_matrix, read_vector, write_matrix, write_vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.registry import register
@@ -87,6 +87,12 @@ class RepeatedAffineComponent(UpdatableComponent):
             + rms("linear-params", self.linear_params)
             + mean_stddev("bias", self.bias_params)
         )
+
+    def without_repeats(self) -> BlockAffineComponent:
+        count = self.num_repeats
+        block = BlockAffineComponent(self.linear_params.repeat(count, 1), self.bias_params.repeat(count), count)
+        block.copy_header(self)
+        return block
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         if y.is_contiguous():

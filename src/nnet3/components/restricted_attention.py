@@ -13,6 +13,7 @@ from torch import Tensor
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, read_number, too_wide
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
 
@@ -89,6 +90,7 @@ class RestrictedAttentionComponent(Component):
     statistic_names = ("posterior_stats", "entropy_stats", "stats_count")
     identity_indexes = False
     needs_indexes = True
+    indexes_type = AttentionWindows
 
     def __init__(self, sizes: AttentionSizes, output_context: bool, key_scale: float) -> None:
         super().__init__()
@@ -203,7 +205,7 @@ class RestrictedAttentionComponent(Component):
         is_required = (steps >= -self.sizes.num_left_required) & (steps <= self.sizes.num_right_required)
         return np.all(available[:, is_required], axis=1), available
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> AttentionWindows:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         sizes = self.sizes
         window_sizes = (sizes.num_heads, sizes.time_stride, sizes.num_left, sizes.context_dim)
         return attention_windows(inputs, outputs, *window_sizes)

@@ -68,10 +68,10 @@ def suits_kernel(*matrices: Tensor) -> bool:
     )
 
 
-def row_convolution(model: ConvolutionModel, blocks: TimeBlocks, num_input_rows: int) -> RowConvolution | None:
+def row_convolution(model: ConvolutionModel, blocks: TimeBlocks) -> RowConvolution | None:
     """The convolution that does the same, if there is one that does not compute much more."""
     heights = sorted({height for _, height in model.offsets})
-    num_times, num_rows = len(model.time_offsets), blocks.num_output_rows
+    num_times, num_rows, num_input_rows = len(model.time_offsets), blocks.num_output_rows, blocks.num_input_rows
     if len(model.offsets) != num_times * len(heights) or len(blocks.blocks) != num_times:
         return None
     shifts = []  # input row less output row, of each time offset

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
+
+from nnet3.components.index_arrays import IndexArrays
 
 
 @dataclass(frozen=True)
@@ -19,9 +20,6 @@ class RowGroups:
     sizes: Tensor  # (groups,)
     one_each: bool  # whether each group has one row
 
-    def to(self, device: torch.device | str) -> RowGroups:
-        return replace(self, rows=self.rows.to(device), starts=self.starts.to(device), sizes=self.sizes.to(device))
-
     def sum(self, matrix: Tensor) -> Tensor:
         """The sum of each group's rows, (groups, columns); zero for an empty group."""
         if self.one_each:
@@ -31,19 +29,24 @@ class RowGroups:
         return embedding_bag(self.rows, matrix.contiguous(), self.starts, mode="sum")
 
 
-def row_groups(rows: np.ndarray) -> RowGroups:
-    """The groups of a table (groups, slots) of row numbers, in which -1 stands for nothing."""
+def row_groups(rows: np.ndarray) -> IndexArrays:
+    """The fields of RowGroups for the groups of a table (groups, slots) of row numbers; -1 stands for nothing."""
     is_member = rows >= 0
     return _groups(rows[is_member], is_member.sum(axis=1))
 
 
-def transposed_groups(rows: np.ndarray, num_rows: int) -> RowGroups:
-    """For each of `num_rows` rows, the groups of such a table that it is in."""
-    group, slot = np.nonzero(rows >= 0)
-    member = rows[group, slot]
-    return _groups(group[np.argsort(member, kind="stable")], np.bincount(member, minlength=num_rows))
+def transposed_groups(rows: np.ndarray, num_rows: int) -> IndexArrays:
+    """The fields of RowGroups for: for each of `num_rows` rows, the groups of such a table that it is in."""
+    place = np.flatnonzero(rows >= 0)
+    member = rows.reshape(-1)[place]
+    group = place // rows.shape[1]
+    return _groups(group[_stable_order(member, num_rows)], np.bincount(member, minlength=num_rows))
 
 
-def _groups(rows: np.ndarray, sizes: np.ndarray) -> RowGroups:
-    starts = torch.from_numpy(np.cumsum(sizes) - sizes)
-    return RowGroups(torch.from_numpy(rows), starts, torch.from_numpy(sizes), bool((sizes == 1).all()))
+def _stable_order(numbers: np.ndarray, limit: int) -> np.ndarray:
+    """The order that sorts numbers in [0, limit), equal ones in their order."""
+    return np.argsort(numbers.astype(np.uint16) if limit <= 2**16 else numbers, kind="stable")  # 16 bits: radix sort
+
+
+def _groups(rows: np.ndarray, sizes: np.ndarray) -> IndexArrays:
+    return {"rows": rows, "starts": np.cumsum(sizes) - sizes, "sizes": sizes, "one_each": np.array((sizes == 1).all())}

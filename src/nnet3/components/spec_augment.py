@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer
+from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_component import RandomComponent, read_proportion
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
@@ -31,10 +33,6 @@ class SpecAugmentTimeMaskIndexes:
     place_of_row: Tensor
     num_sequences: int
     longest_sequence: int
-
-    def to(self, device: str | torch.device) -> SpecAugmentTimeMaskIndexes:
-        """The same: masks are drawn on the CPU, where these are needed."""
-        return self
 
 
 @register
@@ -103,18 +101,23 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
         text = f"{self.type_name}, dim={self.input_dim}, zeroed-proportion={format_number(self.zeroed_proportion)}"
         return f"{text}, time-mask-max-frames={self.time_mask_max_frames}"
 
-    def precompute_indexes(
-        self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool
-    ) -> SpecAugmentTimeMaskIndexes:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         n, t, x = outputs[:, 0], outputs[:, 1], outputs[:, 2]
         _, sequence_of_row, lengths = np.unique(n, return_inverse=True, return_counts=True)
         sequence_of_row = sequence_of_row.reshape(-1)
         order = np.lexsort((x, t, sequence_of_row))
         place_of_row = np.empty(len(order), dtype=np.int64)
         place_of_row[order] = np.arange(len(order)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        return SpecAugmentTimeMaskIndexes(
-            torch.from_numpy(sequence_of_row), torch.from_numpy(place_of_row), len(lengths), int(lengths.max(initial=0))
-        )
+        return {
+            "sequence_of_row": sequence_of_row,
+            "place_of_row": place_of_row,
+            "num_sequences": np.array(len(lengths)),
+            "longest_sequence": np.array(lengths.max(initial=0)),
+        }
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> SpecAugmentTimeMaskIndexes:
+        """On the CPU whatever the device: masks are drawn there."""
+        return SpecAugmentTimeMaskIndexes(**load_fields(arrays, "cpu"))
 
     def forward(self, x: Tensor, y: Tensor, indexes: SpecAugmentTimeMaskIndexes | None = None) -> Tensor | None:
         """The memo is what each row is multiplied by, (rows, 1), or None for the identity."""

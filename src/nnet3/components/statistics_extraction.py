@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, too_wide
+from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.registry import register
 from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups
 from nnet3.index import T, find_rows
@@ -28,19 +30,34 @@ class StatisticsIndexes:
     inputs_of_output: RowGroups
     outputs_of_input: RowGroups
 
-    def to(self, device: torch.device | str) -> StatisticsIndexes:
-        return StatisticsIndexes(self.inputs_of_output.to(device), self.outputs_of_input.to(device))
 
+class StatisticsComponent(Component):
+    """A component each of whose outputs uses whatever there is of the inputs it wants, and at least one of them."""
 
-def statistics_indexes(component: Component, inputs: np.ndarray, outputs: np.ndarray) -> StatisticsIndexes:
-    """Which rows go together when each output uses whatever there is of the inputs it wants."""
-    wanted = component.wanted_inputs(outputs)
-    rows = find_rows(inputs, wanted.reshape(-1, 3)).reshape(wanted.shape[:2])
-    return StatisticsIndexes(row_groups(rows), transposed_groups(rows, len(inputs)))
+    identity_indexes = False
+    needs_indexes = True
+
+    def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.any(available, axis=1), available
+
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
+        wanted = self.wanted_inputs(outputs)
+        rows = find_rows(inputs, wanted.reshape(-1, 3)).reshape(wanted.shape[:2])
+        groups = {"inputs_of_output": row_groups(rows), "outputs_of_input": transposed_groups(rows, len(inputs))}
+        return {f"{name}.{field}": array for name, fields in groups.items() for field, array in fields.items()}
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> StatisticsIndexes:
+        fields = load_fields(arrays, device)
+        names = ("rows", "starts", "sizes", "one_each")
+        first, second = (
+            RowGroups(*(fields[f"{groups}.{name}"] for name in names))
+            for groups in ("inputs_of_output", "outputs_of_input")
+        )
+        return StatisticsIndexes(first, second)
 
 
 @register
-class StatisticsExtractionComponent(Component):
+class StatisticsExtractionComponent(StatisticsComponent):
     """Output [count | sum x | sum x^2], the last one only with include_variance.
 
     The sums are over those inputs there are at times P floor(t / P) + j input_period within the block of P =
@@ -48,8 +65,6 @@ class StatisticsExtractionComponent(Component):
     """
 
     type_name = "StatisticsExtractionComponent"
-    identity_indexes = False
-    needs_indexes = True
 
     def __init__(self, input_dim: int, input_period: int, output_period: int, include_variance: bool) -> None:
         super().__init__()
@@ -107,12 +122,6 @@ class StatisticsExtractionComponent(Component):
         wanted[:, :, T] -= wanted[:, :, T] % self.output_period
         wanted[:, :, T] += steps
         return wanted
-
-    def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.any(available, axis=1), available
-
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> StatisticsIndexes:
-        return statistics_indexes(self, inputs, outputs)
 
     # ---- arithmetic ----
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, read_number, too_wide
 from nnet3.components.registry import register
-from nnet3.components.statistics_extraction import StatisticsIndexes, statistics_indexes
+from nnet3.components.statistics_extraction import StatisticsComponent
 from nnet3.index import T
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _FIELDS = (  # attribute, config key, token, least value
 
 
 @register
-class StatisticsPoolingComponent(Component):
+class StatisticsPoolingComponent(StatisticsComponent):
     """From rows [count | sums] to [log count, num_log_count_features times | sums / count], over the inputs there are
     at t - left_context, ..., t + right_context in steps of input_period, on which t must lie. At least one is required.
 
@@ -39,8 +39,6 @@ class StatisticsPoolingComponent(Component):
     """
 
     type_name = "StatisticsPoolingComponent"
-    identity_indexes = False
-    needs_indexes = True
 
     def __init__(
         self,
@@ -131,9 +129,6 @@ class StatisticsPoolingComponent(Component):
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.any(available, axis=1) & (outputs[:, T] % self.input_period == 0), available
-
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> StatisticsIndexes:
-        return statistics_indexes(self, inputs, outputs)
 
     # ---- arithmetic ----
 

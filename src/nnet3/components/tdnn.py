@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.fields import read_integer, read_matrix, read_number, too_wide, write_matrix, write_vector
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.orthonormal import OrthonormalComponent
@@ -183,8 +185,11 @@ class TdnnComponent(OrthonormalComponent):
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return order_rows(inputs, outputs, self.time_offsets)
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> TimeBlocks:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         return time_blocks(inputs, outputs, self.time_offsets)
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
+        return TimeBlocks.load(arrays, device)
 
     # ---- arithmetic ----
 

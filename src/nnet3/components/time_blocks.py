@@ -7,15 +7,16 @@ of the grid) stand together. Grid points that nobody asked for are padding rows,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.components.index_arrays import on_device
 from nnet3.errors import RequestError
-from nnet3.index import NO_TIME, IndexTable, T, find_rows, unique_rows
+from nnet3.index import NO_TIME, IndexTable, N, T, X, find_rows, unique_rows
 
 _MOST_PADDING = 64  # rows of padding for each real one, beyond a million
 
@@ -45,6 +46,7 @@ class TimeBlocks:
     derivative need not be cleared first. An offset that no row can be read at has no block.
     """
 
+    num_input_rows: int
     num_output_rows: int
     blocks: tuple[RowBlock, ...]
     num_fresh: int
@@ -52,13 +54,15 @@ class TimeBlocks:
     input_padding: Tensor
     output_padding: Tensor
 
-    def to(self, device: torch.device | str) -> TimeBlocks:
-        return replace(
-            self,
-            uncovered=self.uncovered.to(device),
-            input_padding=self.input_padding.to(device),
-            output_padding=self.output_padding.to(device),
+    @classmethod
+    def load(cls, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
+        """The object for the arrays of `time_blocks`."""
+        blocks = tuple(RowBlock(*block) for block in arrays["blocks"].tolist())
+        rows = (on_device(arrays[name], device) for name in ("uncovered", "input_padding", "output_padding"))
+        num_inputs, num_outputs, num_fresh = (
+            int(arrays[name]) for name in ("num_input_rows", "num_output_rows", "num_fresh")
         )
+        return cls(num_inputs, num_outputs, blocks, num_fresh, *rows)
 
     def input_without_padding(self, x: Tensor) -> Tensor:
         """x with zeros in its padding rows."""
@@ -85,19 +89,23 @@ class _Grid:
 
 def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
     """Input and output indexes in block order, padding included; `offsets` are those at which outputs read inputs."""
-    grid = _grid(outputs)
-    times, order = _input_times(grid, inputs, offsets)
-    return _padded(inputs, times[order], grid), _padded(outputs, grid.times, grid)
+    grid, full_outputs = _grid(outputs)
+    times, order, full_inputs = _input_times(grid, inputs, offsets)
+    return (
+        _rows(times[order], grid) if full_inputs else _padded(inputs, times[order], grid),
+        _rows(grid.times, grid) if full_outputs else _padded(outputs, grid.times, grid),
+    )
 
 
-def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> TimeBlocks:
-    """The blocks of rows that `order_rows` has arranged."""
-    grid = _grid(outputs)
-    times, order = _input_times(grid, inputs, offsets)
+def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> dict[str, np.ndarray]:
+    """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
+    grid, full_outputs = _grid(outputs)
+    times, order, full_inputs = _input_times(grid, inputs, offsets)
     num_images = len(grid.images)
     assert len(outputs) == grid.num_times * num_images, "rows are not in the order of order_rows"
     assert len(inputs) == len(times) * num_images, "rows are not in the order of order_rows"
-    place_of_time = np.argsort(order)
+    place_of_time = np.empty_like(order)
+    place_of_time[order] = np.arange(len(order))
     blocks = []
     for number, offset in enumerate(offsets):
         found, rank = _find(times, grid.times + offset)
@@ -110,31 +118,77 @@ def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int])
         start, count = int(found[0]) * num_images, len(found) * num_images
         blocks.append(RowBlock(number, start, int(place[0]) * num_images, step, count))
     blocks, num_fresh, uncovered = _fresh_first(blocks, len(inputs))
-    return TimeBlocks(
-        len(outputs),
-        tuple(blocks),
-        num_fresh,
-        torch.from_numpy(uncovered),
-        torch.from_numpy(np.flatnonzero(inputs[:, T] == NO_TIME)),
-        torch.from_numpy(np.flatnonzero(outputs[:, T] == NO_TIME)),
-    )
+    return {
+        "num_input_rows": np.array(len(inputs)),
+        "num_output_rows": np.array(len(outputs)),
+        "blocks": np.array([astuple(block) for block in blocks], np.int64).reshape(-1, 5),
+        "num_fresh": np.array(num_fresh),
+        "uncovered": uncovered,
+        "input_padding": _padding(inputs, full_inputs),
+        "output_padding": _padding(outputs, full_outputs),
+    }
+
+
+def _padding(table: IndexTable, is_full: bool) -> np.ndarray:
+    return np.zeros(0, np.int64) if is_full else np.flatnonzero(table[:, T] == NO_TIME)
 
 
 def _real(table: IndexTable) -> IndexTable:
-    return table[table[:, T] != NO_TIME]
+    is_padding = table[:, T] == NO_TIME
+    return table[~is_padding] if is_padding.any() else table
+
+
+def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
+    """Sorted images (with t = 0) and times of a table of all images at all times, without padding; None for any other.
+
+    Only two orders are seen: one time after the other, each with the same images, or one image after the other. This
+    costs a few comparisons of columns, where sorting out a table in any order costs sorting it.
+    """
+    if len(table) == 0:
+        return None
+    t = table[:, T]
+    num_images = int(np.argmax(t != t[0])) or len(t)
+    num_times = 1
+    if num_images == 1:  # either a single image or one after the other
+        is_other = (table[:, N] != table[0, N]) | (table[:, X] != table[0, X])
+        num_times = int(np.argmax(is_other)) or len(t)
+    if num_times > 1:
+        by_image = table[: len(t) // num_times * num_times].reshape(-1, num_times, 3)
+        by_time = by_image.swapaxes(0, 1)
+    else:
+        by_time = table[: len(t) // num_images * num_images].reshape(-1, num_images, 3)
+    images, times = by_time[0].copy(), by_time[:, 0, T].astype(np.int64)
+    images[:, T] = 0
+    in_order = np.sort(times)
+    if by_time.size != table.size or in_order[0] == NO_TIME or (np.diff(in_order) == 0).any():
+        return None
+    same = (by_time[:, :, N] == images[:, N]).all() and (by_time[:, :, X] == images[:, X]).all()
+    if not same or (by_time[:, :, T] != times[:, np.newaxis]).any():
+        return None
+    keys = (images[:, X].astype(np.int64) << 32) + images[:, N]
+    if (np.diff(keys) <= 0).any():
+        images = images[np.argsort(keys, kind="stable")]
+        if (np.diff(np.sort(keys)) == 0).any():
+            return None
+    return images, in_order
 
 
 def _times(table: IndexTable) -> np.ndarray:
-    """The different times of the rows that are not padding, sorted."""
-    return np.unique(_real(table)[:, T]).astype(np.int64)
+    """The different times of the rows, sorted."""
+    return np.unique(table[:, T]).astype(np.int64)
 
 
-def _grid(outputs: IndexTable) -> _Grid:
-    outputs = _real(outputs)
-    times = _times(outputs)
-    pairs = outputs.copy()
-    pairs[:, T] = 0
-    images, _ = unique_rows(pairs)
+def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
+    """The grid on which output rows are, and whether they are all of it, without padding."""
+    regular = _images_by_times(outputs)
+    if regular is not None:
+        images, times = regular
+    else:
+        outputs = _real(outputs)
+        times = _times(outputs)
+        pairs = outputs.copy()
+        pairs[:, T] = 0
+        images, _ = unique_rows(pairs)
     steps = np.diff(times)
     step = int(np.gcd.reduce(steps)) if len(steps) else 1
     num_times = int(times[-1] - times[0]) // step + 1
@@ -143,25 +197,29 @@ def _grid(outputs: IndexTable) -> _Grid:
             f"{len(outputs)} output rows at times from {times[0]} to {times[-1]} do not fit a regular grid: with step"
             f" {step} it has {num_times * len(images)} rows; ask for equally spaced times, the same for all sequences"
         )
-    return _Grid(images, int(times[0]), step, num_times)
+    return _Grid(images, int(times[0]), step, num_times), regular is not None and num_times == len(times)
 
 
-def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The times of the input rows, sorted, and the order in which the rows have them.
+def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray, bool]:
+    """The times of the input rows, sorted, the order in which the rows have them, and whether nothing is padding.
 
-    They are those present, and what is missing between those that one offset reads.
+    The times are those present, and what is missing between those that one offset reads.
     """
-    present = _times(inputs)
+    regular = _images_by_times(inputs)
+    same_images = regular is not None and np.array_equal(regular[0], grid.images)
+    present = regular[1] if regular is not None else _times(_real(inputs))
     wanted = [grid.times + offset for offset in offsets]
     found = [_find(present, each)[0] for each in wanted]
     stretches = [each[places[0] : places[-1] + 1] for each, places in zip(wanted, found, strict=True) if len(places)]
-    times = np.unique(np.concatenate([present, *stretches]))
+    complete = sum(map(len, stretches)) == sum(map(len, found))
+    times = present if complete else np.unique(np.concatenate([present, *stretches]))
+    is_full = same_images and complete
     phase = (times - grid.start) % grid.step
     if not phase.any():
-        return times, np.arange(len(times))
+        return times, np.arange(len(times)), is_full
     if len(grid.images) == 1 and all(_is_regular(_find(times, each)[1]) for each in wanted):
-        return times, np.arange(len(times))  # rows of one sequence can be read in constant steps
-    return times, np.lexsort((times, phase))
+        return times, np.arange(len(times)), is_full  # rows of one sequence can be read in constant steps
+    return times, np.lexsort((times, phase)), is_full
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -177,10 +235,17 @@ def _is_regular(places: np.ndarray) -> bool:
     return len(steps) == 0 or bool((steps == steps[0]).all())
 
 
+def _rows(times: np.ndarray, grid: _Grid) -> IndexTable:
+    """(times x images) rows."""
+    rows = np.empty((len(times), len(grid.images), 3), np.int32)
+    rows[:] = grid.images
+    rows[:, :, T] = times[:, np.newaxis]
+    return rows.reshape(-1, 3)
+
+
 def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
     """(times x images) rows, the table's among them; the others have t = NO_TIME."""
-    rows = np.tile(grid.images, (len(times), 1))
-    rows[:, T] = np.repeat(times, len(grid.images))
+    rows = _rows(times, grid)
     if len(rows) > len(_real(table)):
         rows[find_rows(table, rows) < 0, T] = NO_TIME
     return rows

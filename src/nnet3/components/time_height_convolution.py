@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from nnet3.components.base import Component, Properties
 from nnet3.components.convolution_model import ConvolutionModel, TimeTaps
 from nnet3.components.fields import read_integer, read_matrix, read_number, read_vector, write_matrix, write_vector
+from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.registry import register
 from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
 class ConvolutionIndexes:
     blocks: TimeBlocks
     regular: RowConvolution | None
-
-    def to(self, device: torch.device | str) -> ConvolutionIndexes:
-        return ConvolutionIndexes(self.blocks.to(device), self.regular)
 
 
 @register
@@ -171,9 +170,12 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return order_rows(inputs, outputs, self.model.time_offsets)
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> ConvolutionIndexes:
-        blocks = time_blocks(inputs, outputs, self.model.time_offsets)
-        return ConvolutionIndexes(blocks, row_convolution(self.model, blocks, len(inputs)))
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
+        return time_blocks(inputs, outputs, self.model.time_offsets)
+
+    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> ConvolutionIndexes:
+        blocks = TimeBlocks.load(arrays, device)
+        return ConvolutionIndexes(blocks, row_convolution(self.model, blocks))
 
     # ---- arithmetic ----
 

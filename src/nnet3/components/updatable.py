@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
-from nnet3.components.base import Component
+from nnet3.components.base import Component, Properties
 from nnet3.components.summary import format_number
 from nnet3.text import ConfigLine
 
@@ -38,6 +38,8 @@ class UpdatableHeader:
 class UpdatableComponent(Component):
     """`learning_rate` is the actual rate: the underlying one times `learning_rate_factor`."""
 
+    #: 0: no constraint; > 0: W W^T = scale^2 I with this scale; < 0: with a floating scale.
+    orthonormal_constraint: float = 0.0
     #: The attributes that hold an OnlineNaturalGradient.
     preconditioner_names: ClassVar[tuple[str, ...]] = ()
 
@@ -91,6 +93,10 @@ class UpdatableComponent(Component):
         if self.max_change > 0.0:
             text += f", max-change={format_number(self.max_change)}"
         return text
+
+    @property
+    def updatable(self) -> UpdatableComponent | None:
+        return self if self.properties & Properties.UPDATABLE else None
 
     def set_learning_rate(self, rate: float) -> None:
         self.learning_rate = rate * self.learning_rate_factor

@@ -12,6 +12,7 @@ from nnet3.index.index_table import (
     find_rows,
     has_duplicates,
     pack_keys,
+    shift_indexes,
     sort_order,
     unique_rows,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "format_times",
     "has_duplicates",
     "pack_keys",
+    "shift_indexes",
     "sort_order",
     "unique_rows",
 ]

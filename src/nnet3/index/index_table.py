@@ -25,6 +25,7 @@ IndexTable = npt.NDArray[np.int32]
 
 _COLUMN_OF_LETTER = {"n": N, "t": T, "x": X}
 _INT32 = np.iinfo(np.int32)
+_CELLS_PER_ROW = 4  # of a table that is looked up by key: with more, sorting is faster
 
 
 def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
@@ -55,27 +56,51 @@ def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
     return table
 
 
+def shift_indexes(table: IndexTable, t_offset: int, x_offset: int = 0) -> IndexTable:
+    """The table with these numbers added to t and x. Raises RequestError where a sum does not fit in int32."""
+    shifted = table.copy()
+    for column, offset in ((T, t_offset), (X, x_offset)):
+        if not offset or not len(table):
+            continue
+        least, most = int(table[:, column].min()) + offset, int(table[:, column].max()) + offset
+        if least <= _INT32.min or most > _INT32.max:
+            wrong = least if least <= _INT32.min else most
+            letter = "tx"[column == X]
+            raise RequestError(f"index out of range: {letter} = {wrong - offset} with an offset of {offset} is {wrong}")
+        shifted[:, column] += offset
+    return shifted
+
+
 def pack_keys(table: IndexTable, order: str = "txn") -> npt.NDArray[np.int64]:
     """One integer a row, (rows,): equal where rows are equal, and less where a row sorts before another.
 
     `order` names the columns from the most to the least significant one. Keys of two tables can be
     compared only if the tables were packed together, as one.
     """
+    return _pack(table, order)[0]
+
+
+def _pack(table: IndexTable, order: str) -> tuple[npt.NDArray[np.int64], int]:
+    """Keys of rows, >= 0, and a number above all of them."""
     columns = _columns(order)
     if len(table) == 0:
-        return np.zeros(0, dtype=np.int64)
+        return np.zeros(0, dtype=np.int64), 1
     keys, num_keys = np.zeros(len(table), dtype=np.int64), 1
     for column in columns:
-        values = table[:, column].astype(np.int64)
+        values = table[:, column]
         least = int(values.min())
         num_values = int(values.max()) - least + 1
+        if num_values == 1:
+            continue
         if num_keys * num_values > 2**63:
             # Three int32 do not fit in an int64, but ranks of keys (fewer than 2**31 of them) leave room for one.
             ranked, keys = np.unique(keys, return_inverse=True)
             num_keys = len(ranked)
-        keys = keys * num_values + (values - least)
+        keys *= num_values
+        keys += values
+        keys -= least
         num_keys *= num_values
-    return keys
+    return keys, num_keys
 
 
 def sort_order(table: IndexTable, order: str = "txn") -> npt.NDArray[np.intp]:
@@ -104,7 +129,12 @@ def has_duplicates(table: IndexTable) -> bool:
 
 def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
     """For each query row the number of the first equal row of the table, or -1: shape (len(queries),)."""
-    keys = pack_keys(np.concatenate([table, queries]))
+    keys, num_keys = _pack(np.concatenate([table, queries]), "txn")
+    wanted = keys[len(table) :]
+    if num_keys <= _CELLS_PER_ROW * len(keys):
+        row_of_key = np.full(num_keys, -1, dtype=np.intp)
+        row_of_key[keys[: len(table)][::-1]] = np.arange(len(table) - 1, -1, -1)  # the first of equal rows comes last
+        return row_of_key[wanted]
     by_key = np.argsort(keys, kind="stable")  # of equal rows, those of the table come first
     starts_run = np.append(True, keys[by_key[1:]] != keys[by_key[:-1]])[: len(keys)]
     first_equal = np.empty(len(keys), dtype=np.intp)

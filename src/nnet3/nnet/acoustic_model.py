@@ -1,4 +1,4 @@
-"""AcousticModel: a transition model, a network and priors, as in Kaldi's `final.mdl` (formats.md, section 7.1)."""
+"""AcousticModel: a transition model, a network and priors, as in Kaldi's `final.mdl`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AcousticModel:
 
     Scores for decoding are the network's output minus the logarithm of the priors. `priors` is (pdfs,) float32,
     or empty when the output needs no such correction (as in chain models). Raises NetworkError if the network is
-    not simple (config.md 8) or the priors do not fit it.
+    not simple or the priors do not fit it.
     """
 
     def __init__(self, transition_model: TransitionModel, nnet: Nnet, priors: Tensor | np.ndarray | None = None):
@@ -57,6 +57,14 @@ class AcousticModel:
             raise NetworkError(f"priors must be one number for each of {dim} outputs, or none: got {shape}")
 
     @property
+    def warnings(self) -> list[str]:
+        """What is suspicious about the parts together: an output that does not have one column for each pdf."""
+        dim, num_pdfs = self.nnet.node_dim("output"), self.transition_model.num_pdfs
+        if dim == num_pdfs:
+            return []
+        return [f"the network's output has dimension {dim}, but the transition model has {num_pdfs} pdfs"]
+
+    @property
     def left_context(self) -> int:
         """Frames of input needed to the left of an output frame; always that of the network as it is now."""
         return self.nnet.left_context
@@ -71,7 +79,7 @@ class AcousticModel:
         return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
 
     def info(self) -> str:
-        """Kaldi's description: dimensions, priors, then the network (config.md 12.2)."""
+        """Kaldi's description: dimensions, priors, then the network."""
         inputs = self.nnet.input_names
         lines = [
             f"input-dim: {self.nnet.node_dim('input')}",

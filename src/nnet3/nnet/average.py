@@ -1,4 +1,4 @@
-"""Averages of networks, as after parallel training (training.md, section 11)."""
+"""Averages of networks, as after parallel training."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from nnet3.nnet.network import Nnet
 _LOG = logging.getLogger("nnet3")
 
 
-def average(models: Sequence[Nnet], weights: Sequence[float] | None = None) -> Nnet:
+def average(
+    models: Sequence[Nnet], weights: Sequence[float] | None = None, *, names: Sequence[str] | None = None
+) -> Nnet:
     """The weighted mean of parameters and statistics; everything else comes from the first network.
 
     `weights` (equal ones by default) are made to sum to one, with a warning in the log if they do not.
-    Raises NetworkError for networks that differ in components or weights that cannot be normalised.
+    Raises NetworkError for networks that differ in components or weights that cannot be normalised; it calls the
+    networks by `names`, or else by their numbers.
     """
     if not models:
         raise NetworkError("there are no networks to average")
     shares = _normalized(weights, len(models)) if weights is not None else [1.0 / len(models)] * len(models)
-    for number, model in enumerate(models[1:], start=2):
-        _check_alike(models[0], model, number)
+    if names is None:
+        names = ["the first network", *(f"network {number}" for number in range(2, len(models) + 1))]
+    for name, model in zip(names[1:], models[1:], strict=True):
+        _check_alike(models[0], model, names[0], name)
     result = models[0].copy()
     result.scale_(shares[0])
     for share, model in zip(shares[1:], models[1:], strict=True):
@@ -41,10 +46,16 @@ def _normalized(weights: Sequence[float], count: int) -> list[float]:
     return [weight / total for weight in weights]
 
 
-def _check_alike(first: Nnet, other: Nnet, number: int) -> None:
-    """That `other`, the network with this number, can be added to the first."""
+def _check_alike(first: Nnet, other: Nnet, first_name: str, other_name: str) -> None:
+    """That `other` can be added to the first."""
+    absent = [name for name in first.components if name not in other.components]
+    extra = [name for name in other.components if name not in first.components]
+    for names, here, there in ((absent, first_name, other_name), (extra, other_name, first_name)):
+        if names:
+            which = f"component{'s' * (len(names) > 1)} '{names[0]}'" + (" ..." if len(names) > 1 else "")
+            raise NetworkError(f"{here} has {which}, but {there} has not: they cannot be averaged")
     if list(first.components) != list(other.components):
-        raise NetworkError(f"network {number} does not have the components of the first, in the same order")
+        raise NetworkError(f"{first_name} and {other_name} do not have their components in the same order")
     for name, component in first.components.items():
         twin = other.components[name]
         shapes, theirs = (
@@ -52,6 +63,6 @@ def _check_alike(first: Nnet, other: Nnet, number: int) -> None:
         )
         if component.type_name != twin.type_name or shapes != theirs:
             raise NetworkError(
-                f"component '{name}' is {component!r} in the first network, but {twin!r} in network {number}: "
+                f"component '{name}' is {component!r} in {first_name}, but {twin!r} in {other_name}: "
                 "they cannot be averaged"
             )

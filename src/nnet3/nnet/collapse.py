@@ -1,14 +1,12 @@
-"""Making a network smaller and faster for test by merging neighbouring components (config.md 11.2)."""
+"""Making a network smaller and faster for test by merging neighbouring components."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from nnet3.components import Component
+from nnet3.components.merging import MERGES, Merge
 from nnet3.nnet.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset
-from nnet3.nnet.merge_components import dropout_scale, merge_affine, merge_batchnorm, merge_dropout, merge_scale
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, Node
 from nnet3.nnet.orphans import orphan_warnings
@@ -27,15 +25,6 @@ class CollapseOptions:
     scale: bool = True
 
 
-Merge = Callable[[Component, Component], Component | None]
-RULES: dict[str, Merge] = {
-    "dropout": merge_dropout,
-    "batchnorm": merge_batchnorm,
-    "affine": merge_affine,
-    "scale": merge_scale,
-}
-
-
 def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None:
     """Put batch-norm and dropout in test mode, then collapse, in place. Outputs stay those of test mode."""
     nnet.set_test_mode(True)
@@ -45,11 +34,11 @@ def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None
 def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
     """Merge, in place, components of which one only sees the other's output; then remove orphans (not input nodes).
 
-    Outputs stay the same but for rounding. Components shared with other nodes are not changed: a merged component
-    is a new one.
+    Outputs stay the same but for rounding. No component changes: a merged one is a new component, with tensors of its
+    own, and those that are not merged stay the objects that they are.
     """
     options = options or CollapseOptions()
-    collapser = _Collapser(nnet, [merge for rule, merge in RULES.items() if getattr(options, rule)])
+    collapser = _Collapser(nnet, [merge for rule, merge in MERGES.items() if getattr(options, rule)])
     for _ in range(_MOST_ROUNDS):
         if not collapser.merge_all():
             break
@@ -106,7 +95,7 @@ class _Collapser:
             return None
         if merged is two:
             return second
-        scale = dropout_scale(one)
+        scale = one.test_mode_scale
         name = self._unused(f"{first}.{second}" if scale is None else f"{second}.scale{scale:.3g}")
         self.components[name] = merged
         return name
@@ -145,7 +134,9 @@ def _moved(part: SumDescriptor, offset: Offset) -> SumDescriptor:
     """Offset(part, ...) with the offset at the leaves."""
     if isinstance(part, Simple):
         return Simple(_moved_forward(part.source, offset))
-    if isinstance(part, Sum | Failover):
+    if isinstance(part, Sum):
+        return replace(part, terms=tuple(_moved(term, offset) for term in part.terms))
+    if isinstance(part, Failover):
         return replace(part, left=_moved(part.left, offset), right=_moved(part.right, offset))
     if isinstance(part, IfDefined):
         return IfDefined(_moved(part.source, offset))

@@ -1,7 +1,10 @@
-"""From config lines to nodes and components, with every rule of config.md sections 2 and 3 checked in place."""
+"""From config lines to nodes and components, with every rule of docs/config_language.md checked in place."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nnet3.components import Component, RandomSource, create_from_line
@@ -11,6 +14,7 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputN
 from nnet3.nnet.normalize import parse_descriptor
 from nnet3.nnet.orphans import orphan_warnings
 from nnet3.nnet.parts import NetworkParts
+from nnet3.nnet.recurrences import startless_warnings
 from nnet3.text import ConfigLine, did_you_mean, is_valid_name, read_config_lines
 
 LINE_TYPES = ("component", "component-node", "input-node", "output-node", "dim-range-node")
@@ -20,11 +24,30 @@ OBJECTIVES = ("linear", "quadratic")
 def apply_config(
     old: NetworkParts, text: str, source: str, rng: RandomSource, *, allow_components: bool = True
 ) -> tuple[NetworkParts, list[str]]:
-    """`old` with the lines of a config text added or replaced, and the warnings about orphans.
+    """`old` with the lines of a config text added or replaced, and the warnings: keys given twice, recurrences that
+    cannot start, orphans.
 
     With `allow_components=False` (the config part of a model file) only node lines are accepted.
     """
-    lines = read_config_lines(text, source)
+    with _no_collections():
+        return _apply(old, read_config_lines(text, source), rng, allow_components)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without garbage collections: for a large config they take as long as all the rest, and find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _apply(
+    old: NetworkParts, lines: list[ConfigLine], rng: RandomSource, allow_components: bool
+) -> tuple[NetworkParts, list[str]]:
     draft = _Draft(dict(old.components))
     for line in lines:
         _check_line_type(line, allow_components)
@@ -43,7 +66,11 @@ def apply_config(
             raise owner.error(f"the name '{node.name}' is taken by {what}", "name")
     parts = NetworkParts((*kept, *(node for line in draft.new_lines for node in _make_nodes(line))), draft.components)
     _check(parts)
-    return parts, orphan_warnings(parts)
+    return parts, [*_repeated_keys(lines), *startless_warnings(parts), *orphan_warnings(parts)]
+
+
+def _repeated_keys(lines: list[ConfigLine]) -> list[str]:
+    return [warning for line in lines for warning in line.repeated_warnings()]
 
 
 @dataclass

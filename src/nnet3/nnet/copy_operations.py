@@ -1,4 +1,4 @@
-"""What the copy tools do to a model between reading and writing it, in Kaldi's order (config.md 11.1)."""
+"""What the copy tools do to a model between reading and writing it, in Kaldi's order."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from nnet3.components import Component, UpdatableComponent
-from nnet3.components.batch_norm import BatchNormComponent
-from nnet3.components.block_affine import BlockAffineComponent
-from nnet3.components.repeated_affine import RepeatedAffineComponent
 from nnet3.errors import NetworkError
 from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.collapse import CollapseOptions, prepare_for_test
@@ -57,7 +53,7 @@ def copy_raw(nnet: Nnet, options: CopyOptions) -> list[str]:
         prepare_for_test(nnet, options.collapse)
     else:
         for component in nnet.components.values():
-            if isinstance(component, BatchNormComponent):
+            if component.has_running_statistics:
                 component.set_test_mode(options.batchnorm_test_mode)
     return warnings
 
@@ -83,23 +79,13 @@ def copy_model(model: AcousticModel, options: CopyOptions) -> list[str]:
     if len(model.priors) not in (0, dim):
         warnings.append(f"the {len(model.priors)} priors are dropped: the output has dimension {dim} now")
         model.priors = torch.empty(0)
-    return warnings
+    return warnings + model.warnings
 
 
 def convert_repeated_to_block(nnet: Nnet) -> None:
     """Make RepeatedAffine types BlockAffine, in place: W and b repeated for each block."""
-    converted = {
-        name: _block_affine(component) if isinstance(component, RepeatedAffineComponent) else component
-        for name, component in nnet.components.items()
-    }
+    converted = {name: component.without_repeats() or component for name, component in nnet.components.items()}
     nnet.replace_parts(replace(nnet.parts, components=converted))
-
-
-def _block_affine(repeated: RepeatedAffineComponent) -> Component:
-    count = repeated.num_repeats
-    block = BlockAffineComponent(repeated.linear_params.repeat(count, 1), repeated.bias_params.repeat(count), count)
-    block.copy_header(repeated)
-    return block
 
 
 def _apply_config(nnet: Nnet, options: CopyOptions) -> list[str]:
@@ -114,7 +100,7 @@ def _set_learning_rate(nnet: Nnet, options: CopyOptions) -> None:
         nnet.set_learning_rate(options.learning_rate)
     if options.learning_rates is None:
         return
-    components = {name: c for name, c in nnet.components.items() if isinstance(c, UpdatableComponent)}
+    components = {name: c.updatable for name, c in nnet.components.items() if c.updatable is not None}
     if len(options.learning_rates) != len(components):
         count = f"{len(options.learning_rates)} learning rates for {len(components)} updatable components"
         raise NetworkError(f"{count}: {', '.join(components)}")

@@ -19,6 +19,7 @@ from nnet3.nnet.parts import NetworkParts
 from nnet3.schedule import DirectedGraph, strongly_connected_components
 
 _UNIT = 2**31
+_MOST_STARTS, _MOST_PLACES = 20, 2000  # of the search for a cycle to show
 _ORDERS = ((_UNIT, 1), (_UNIT, -1), (1, _UNIT), (1, -_UNIT))
 """Ways to count a move (t, x) as one number: along t first and then x, or along x first and then t, with either sign.
 
@@ -66,16 +67,63 @@ def _in_search_order(arcs: list[_Arc]) -> list[_Arc]:
 
 def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
     standing = [arc for arc in arcs if arc.offset == (0, 0)]
-    shown = arcs if _all_cycles_move(standing) else standing
-    path = _some_cycle(shown)
+    walk = None if not _all_cycles_move(standing) else _closed_walk(arcs)
+    path = _some_cycle(arcs if _all_cycles_move(standing) else standing) if walk is None else [a.user for a in walk]
     nodes = [parts.nodes[number] for number in path]
     names = [node.name for node in nodes if not (isinstance(node, DescriptorNode) and not node.is_output)]
     place = next((node.span for node in nodes if isinstance(node, DescriptorNode)), nodes[0].span)
-    raise ConfigError(
-        f"a cycle that never moves in time: {' <- '.join([*names, names[0]])}",
-        place,
-        "give one reference on it an Offset, such as IfDefined(Offset(x, -1))",
+    hint = "give one reference on it an Offset, such as IfDefined(Offset(x, -1))"
+    if walk is not None:
+        taken = ", ".join(_taken(parts, arc) for arc in walk if arc.offset != (0, 0))
+        hint = f"its offsets cancel ({taken}): let every Offset on it point the same way"
+    raise ConfigError(f"a cycle that never moves in time: {' <- '.join([*names, names[0]])}", place, hint)
+
+
+def _taken(parts: NetworkParts, arc: _Arc) -> str:
+    """ "'a' takes 'b' at t-1"; a hidden input goes by the name of its component node."""
+    user, source = (
+        parts.nodes[number + 1 if isinstance(parts.nodes[number], DescriptorNode) else number].name
+        if not parts.nodes[number].is_output
+        else parts.nodes[number].name
+        for number in (arc.user, arc.source)
     )
+    t, x = arc.offset
+    at = ", ".join(f"{letter}{offset:+d}" for letter, offset in (("t", t), ("x", x)) if offset)
+    return f"'{user}' takes {'its input' if user == source and arc.source == arc.user - 1 else repr(source)} at {at}"
+
+
+def _closed_walk(arcs: list[_Arc]) -> list[_Arc] | None:
+    """A short walk along arcs back to where it began whose offsets sum to zero, if there is one of some length."""
+    arcs_of: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        arcs_of.setdefault(arc.user, []).append(arc)
+    for start in list(arcs_of)[:_MOST_STARTS]:
+        begin = (start, 0, 0)
+        came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None] = {begin: None}
+        waiting = [begin]
+        for place in waiting:
+            for arc in arcs_of.get(place[0], ()):
+                reached = (arc.source, place[1] + arc.offset[0], place[2] + arc.offset[1])
+                if reached == begin:
+                    return _walk_to(place, came, arc)
+                if reached not in came and len(came) < _MOST_PLACES:
+                    came[reached] = (place, arc)
+                    waiting.append(reached)
+    return None
+
+
+def _walk_to(
+    place: tuple[int, int, int],
+    came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None],
+    last: _Arc,
+) -> list[_Arc]:
+    walk = [last]
+    step = came[place]
+    while step is not None:
+        place, arc = step
+        walk.append(arc)
+        step = came[place]
+    return walk[::-1]
 
 
 def _arcs_of(parts: NetworkParts, number: int) -> list[_Arc]:

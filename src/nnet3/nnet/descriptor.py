@@ -1,4 +1,4 @@
-"""Descriptor and SumDescriptor: the two upper levels of the normalised form (config.md, sections 5 and 6).
+"""Descriptor and SumDescriptor: the two upper levels of the normalised form (docs/config_language.md).
 
 A descriptor has *slots*: its forwarding descriptors in the order they are written, each of which refers to one
 cindex for every index. So dependencies are rectangular arrays (rows, slots), and whether a row is computable,
@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 import numpy as np
 
@@ -74,59 +75,89 @@ class Simple(SumDescriptor):
         return str(self.source)
 
 
+class _Several(SumDescriptor):
+    """Terms of equal dimension."""
+
+    word = ""
+    span: Span | None
+
+    @property
+    @abc.abstractmethod
+    def arguments(self) -> tuple[SumDescriptor, ...]:
+        """The terms, in order."""
+
+    def forwards(self) -> Iterator[ForwardingDescriptor]:
+        for argument in self.arguments:
+            yield from argument.forwards()
+
+    @cached_property
+    def _slots(self) -> list[slice]:
+        """The range of slots of each term."""
+        ends = list(accumulate(argument.num_slots for argument in self.arguments))
+        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+    def _parts(self, available: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What each term says of its own slots."""
+        pairs = zip(self.arguments, self._slots, strict=True)
+        return [argument.is_computable(available[:, slots]) for argument, slots in pairs]
+
+    def dim(self, node_dim: Callable[[str], int]) -> int:
+        first, *others = self.arguments
+        dim = first.dim(node_dim)
+        for other in others:
+            if other.dim(node_dim) != dim:
+                dims = f"{first} has {dim}, {other} has {other.dim(node_dim)}"
+                raise ConfigError(f"{self.word} of different dimensions: {dims}", self.span)
+        return dim
+
+
 @dataclass(frozen=True)
-class _Pair(SumDescriptor):
-    """Two terms of equal dimension."""
+class Sum(_Several):
+    """The sum of two or more terms; all must be computable.
+
+    A last term that is a Sum is one of several terms instead, so that a sum of thousands is not nested: what prints
+    as `Sum(a, Sum(b, c))` has the terms a, b and c.
+    """
+
+    terms: tuple[SumDescriptor, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    word = "Sum"
+
+    @property
+    def arguments(self) -> tuple[SumDescriptor, ...]:
+        return self.terms
+
+    @property
+    def constant(self) -> float:
+        return sum(term.constant for term in self.terms)
+
+    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parts = self._parts(available)
+        every = np.logical_and.reduce([computable for computable, _ in parts])
+        return every, np.hstack([used for _, used in parts]) & every[:, np.newaxis]
+
+    def rename(self, names: Mapping[str, str]) -> Sum:
+        return Sum(tuple(term.rename(names) for term in self.terms), self.span)
+
+    def __str__(self) -> str:
+        *others, last = map(str, self.terms)
+        return "".join(f"Sum({term}, " for term in others) + last + ")" * len(others)
+
+
+@dataclass(frozen=True)
+class Failover(_Several):
+    """left where it is computable, else right."""
 
     left: SumDescriptor
     right: SumDescriptor
     span: Span | None = field(default=None, compare=False, repr=False)
 
-    word = ""
-
-    def forwards(self) -> Iterator[ForwardingDescriptor]:
-        yield from self.left.forwards()
-        yield from self.right.forwards()
-
-    def _parts(self, available: np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-        middle = self.left.num_slots
-        return self.left.is_computable(available[:, :middle]), self.right.is_computable(available[:, middle:])
-
-    def dim(self, node_dim: Callable[[str], int]) -> int:
-        left, right = self.left.dim(node_dim), self.right.dim(node_dim)
-        if left != right:
-            message = f"{self.word} of different dimensions: {self.left} has {left}, {self.right} has {right}"
-            raise ConfigError(message, self.span)
-        return left
-
-    def rename(self, names: Mapping[str, str]) -> _Pair:
-        return type(self)(self.left.rename(names), self.right.rename(names), self.span)
-
-    def __str__(self) -> str:
-        return f"{self.word}({self.left}, {self.right})"
-
-
-@dataclass(frozen=True)
-class Sum(_Pair):
-    """left + right; both must be computable."""
-
-    word = "Sum"
+    word = "Failover"
 
     @property
-    def constant(self) -> float:
-        return self.left.constant + self.right.constant
-
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        (left, left_used), (right, right_used) = self._parts(available)
-        both = left & right
-        return both, np.hstack([left_used, right_used]) & both[:, np.newaxis]
-
-
-@dataclass(frozen=True)
-class Failover(_Pair):
-    """left where it is computable, else right."""
-
-    word = "Failover"
+    def arguments(self) -> tuple[SumDescriptor, ...]:
+        return self.left, self.right
 
     @property
     def constant(self) -> float:
@@ -136,6 +167,12 @@ class Failover(_Pair):
         (left, left_used), (right, right_used) = self._parts(available)
         used = np.hstack([left_used & left[:, np.newaxis], right_used & (right & ~left)[:, np.newaxis]])
         return left | right, used
+
+    def rename(self, names: Mapping[str, str]) -> Failover:
+        return Failover(self.left.rename(names), self.right.rename(names), self.span)
+
+    def __str__(self) -> str:
+        return f"Failover({self.left}, {self.right})"
 
 
 @dataclass(frozen=True)
@@ -217,6 +254,10 @@ class Descriptor:
 
     def node_references(self) -> list[NodeReference]:
         return [reference for forward in self.slots() for reference in forward.nodes()]
+
+    def node_names(self) -> set[str]:
+        """The nodes it refers to."""
+        return {reference.node for forward in self.slots() for reference in forward.nodes()}
 
     @property
     def modulus(self) -> int:

@@ -1,4 +1,4 @@
-"""The directives of edits that set something, rename nodes or remove what is not wanted (config.md 10).
+"""The directives of edits that set something, rename nodes or remove what is not wanted.
 
 Each changes the network, asks the line for all its keys and returns warnings.
 """
@@ -9,10 +9,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from nnet3.components import Component, Properties, UpdatableComponent
-from nnet3.components.affine import AffineComponent
-from nnet3.components.fixed import FixedAffineComponent
-from nnet3.components.random_component import DropoutBase
+from nnet3.components import Component
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode
 from nnet3.nnet.parts import NetworkParts
@@ -39,11 +36,7 @@ def nothing_matched(kind: str, pattern: str, names: Iterable[str]) -> list[str]:
 def convert_to_fixed_affine(nnet: Nnet, line: ConfigLine) -> list[str]:
     """Affine and NaturalGradientAffine become FixedAffine with the same parameters."""
     found, warnings = _matching_components(nnet, line, "affine component", _is_affine)
-    converted = {
-        name: FixedAffineComponent(component.linear_params.clone(), component.bias_params.clone())
-        for name, component in found.items()
-        if isinstance(component, AffineComponent)
-    }
+    converted = {name: component.as_fixed() or component for name, component in found.items()}
     nnet.replace_parts(replace(nnet.parts, components={**nnet.components, **converted}))
     return warnings
 
@@ -85,8 +78,8 @@ def set_learning_rate_factor(nnet: Nnet, line: ConfigLine) -> list[str]:
     factor = line.number("learning-rate-factor", minimum=0.0)
     found, warnings = _matching_components(nnet, line, "updatable component", _is_updatable)
     for component in found.values():
-        if isinstance(component, UpdatableComponent):
-            component.learning_rate_factor = factor
+        if (updatable := component.updatable) is not None:
+            updatable.learning_rate_factor = factor
     return warnings
 
 
@@ -95,8 +88,7 @@ def set_dropout_proportion(nnet: Nnet, line: ConfigLine) -> list[str]:
     proportion = line.number("proportion", minimum=0.0, maximum=1.0)
     found, warnings = _matching_components(nnet, line, "dropout component", _is_dropout)
     for component in found.values():
-        if isinstance(component, DropoutBase):
-            component.dropout_proportion = proportion
+        component.set_dropout_proportion(proportion)
     return warnings
 
 
@@ -143,12 +135,12 @@ def _matching_components(
 
 
 def _is_affine(component: Component) -> bool:
-    return isinstance(component, AffineComponent)
+    return component.is_affine
 
 
 def _is_updatable(component: Component) -> bool:
-    return bool(component.properties & Properties.UPDATABLE)
+    return component.updatable is not None
 
 
 def _is_dropout(component: Component) -> bool:
-    return isinstance(component, DropoutBase)
+    return component.dropout_proportion is not None

@@ -1,10 +1,12 @@
-"""Edits: a short text of directives that change a network, applied one after the other (config.md 10)."""
+"""Edits: a short text of directives that change a network, applied one after the other."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+
+from torch import Tensor
 
 from nnet3.components import Component
 from nnet3.errors import ConfigError
@@ -66,7 +68,10 @@ def _apply(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 @contextmanager
 def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
-    """Put the network back to what it was if the block raises. Components stay the same objects."""
+    """Put the network back to what it was if the block raises. Components and their tensors stay the same objects.
+
+    Directives replace parameters, so that the old values are not lost; at the end those that stay get the new values.
+    """
     parts = nnet.parts
     settings = {name: _settings(component) for name, component in parts.components.items()}
     try:
@@ -76,6 +81,18 @@ def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
             component.__dict__.update(settings[name])
         nnet.replace_parts(parts)
         raise
+    for name, component in parts.components.items():
+        for key in component.parameter_names:
+            _keep_tensor(component, key, settings[name][key])
+
+
+def _keep_tensor(component: Component, key: str, original: object) -> None:
+    """Give the original tensor the values of the one that has taken its place, if it fits, and put it back."""
+    value = getattr(component, key)
+    if value is original or not isinstance(original, Tensor) or original.shape != value.shape:
+        return
+    original.copy_(value)
+    setattr(component, key, original)
 
 
 def _settings(component: Component) -> dict[str, object]:

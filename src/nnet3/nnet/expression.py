@@ -1,18 +1,20 @@
-"""Descriptor text as people write it: tokens with spans, and the tree they form (config.md, section 4)."""
+"""Descriptor text as people write it: tokens with spans, and the tree they form (docs/config_language.md)."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from nnet3.errors import ConfigError, Span
 from nnet3.text import did_you_mean, is_valid_name, read_number
 
 KEYWORDS = ("Append", "Sum", "Failover", "IfDefined", "Offset", "Switch", "Scale", "Const", "Round", "ReplaceIndex")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 _TOKEN = re.compile(r"[(),]|[^\s(),]+")
-MAX_DEPTH = 150  # of one keyword within another; Python's stack bounds it
-_INT32 = 2**31
+MAX_DEPTH = 150  # of one keyword within another, not counting sums at the end of sums; Python's stack bounds it
+LARGEST_OFFSET = 2**30
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,29 @@ class Expression:
     numbers: tuple[float, ...] = ()
     word: str = ""
 
+    @cached_property
+    def height(self) -> int:
+        """How deep it is nested."""
+        return 1 + max((argument.height for argument in self.arguments), default=0)
 
-@dataclass(frozen=True)
+
 class _Token:
-    text: str
-    span: Span
+    """A word of the descriptor at `whole`; where it stands is worked out when somebody asks."""
+
+    __slots__ = ("start", "text", "whole")
+
+    def __init__(self, text: str, start: int, whole: Span):
+        self.text, self.start, self.whole = text, start, whole
+
+    @property
+    def span(self) -> Span:
+        return self.whole.part(self.start, len(self.text))
 
 
 def parse_expression(span: Span) -> Expression:
     """Parse the descriptor that stands at `span`. Raises ConfigError at the offending word."""
     text = span.text[span.column - 1 : span.column - 1 + span.length]
-    tokens = [_Token(m.group(), span.part(m.start(), len(m.group()))) for m in _TOKEN.finditer(text)]
+    tokens = [_Token(m.group(), m.start(), span) for m in _TOKEN.finditer(text)]
     parser = _Parser(tokens, span)
     expression = parser.descriptor(0)
     parser.expect_end()
@@ -60,6 +74,9 @@ class _Parser:
         return token
 
     def expect(self, *texts: str) -> str:
+        if self.position < len(self.tokens) and self.tokens[self.position].text in texts:
+            self.position += 1
+            return self.tokens[self.position - 1].text
         wanted = " or ".join(f"'{text}'" for text in texts)
         token = self.next(wanted)
         if token.text not in texts:
@@ -75,12 +92,18 @@ class _Parser:
         token = self.next("a descriptor")
         if depth > MAX_DEPTH:
             raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", token.span)
+        if token.text == "Sum":
+            return self._sum(token, depth)
         if token.text in KEYWORDS:
             return self._call(token, depth)
         follows_paren = self.position < len(self.tokens) and self.tokens[self.position].text == "("
         if follows_paren:
             hint = did_you_mean(token.text, KEYWORDS) or "known: " + ", ".join(KEYWORDS)
             raise ConfigError(f"unknown descriptor type '{token.text}'", token.span, hint)
+        if _NUMBER.fullmatch(token.text):
+            hint = "Append(-1, 0, 1) is a shorthand of xconfig files: here it is "
+            hint += "Append(Offset(input, -1), input, Offset(input, 1))"
+            raise ConfigError(f"expected a node name or a descriptor, got the number {token.text}", token.span, hint)
         if not is_valid_name(token.text):
             raise ConfigError(f"expected a node name or a descriptor, got '{token.text}'", token.span)
         return Expression("node", token.span, word=token.text)
@@ -89,14 +112,40 @@ class _Parser:
         self.expect("(")
         build = getattr(self, f"_{token.text.lower()}", None) or self._list
         expression = build(token, depth + 1)
+        return replace(expression, span=self._from(token))
+
+    def _sum(self, token: _Token, depth: int) -> Expression:
+        """A Sum with all Sums directly inside it, without recursion: the normal form of a long one nests it deeply.
+
+        One that stands last in another is dissolved in it.
+        """
+        self.expect("(")
+        open_sums: list[tuple[_Token, list[Expression]]] = [(token, [])]
+        while True:
+            first, arguments = open_sums[-1]
+            if self.position < len(self.tokens) and self.tokens[self.position].text == "Sum":
+                open_sums.append((self.next("Sum"), []))
+                self.expect("(")
+                continue
+            arguments.append(self.descriptor(depth + 1))
+            while self.expect(",", ")") == ")":
+                done = Expression("Sum", self._from(first), tuple(arguments))
+                open_sums.pop()
+                if not open_sums:
+                    return done
+                first, arguments = open_sums[-1]
+                last = self.position < len(self.tokens) and self.tokens[self.position].text == ")"
+                arguments += done.arguments if last else [done]
+                if not last and done.height + depth > MAX_DEPTH:
+                    raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", done.span)
+
+    def _from(self, first: _Token) -> Span:
+        """From this token to the one before the current position."""
         end = self.tokens[self.position - 1].span
-        length = end.column + end.length - token.span.column
-        return Expression(
-            expression.kind, token.span.part(0, length), expression.arguments, expression.numbers, expression.word
-        )
+        return first.span.part(0, end.column + end.length - first.span.column)
 
     def _list(self, token: _Token, depth: int) -> Expression:
-        """Append, Sum, Switch: one or more descriptors."""
+        """Append, Switch: one or more descriptors."""
         arguments = [self.descriptor(depth)]
         while self.expect(",", ")") == ",":
             arguments.append(self.descriptor(depth))
@@ -155,7 +204,7 @@ class _Parser:
 
     def _integer(self, wanted: str, minimum: int | None = None) -> int:
         token = self.next(f"{wanted} (an integer)")
-        if not re.fullmatch(r"[+-]?[0-9]+", token.text) or abs(int(token.text)) >= _INT32 // 2:
+        if not re.fullmatch(r"[+-]?[0-9]+", token.text) or abs(int(token.text)) >= LARGEST_OFFSET:
             raise ConfigError(f"expected {wanted} (an integer below 2^30), got '{token.text}'", token.span)
         value = int(token.text)
         if minimum is not None and value < minimum:

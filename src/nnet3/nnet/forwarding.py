@@ -1,4 +1,4 @@
-"""ForwardingDescriptor: which row of which node an index refers to (config.md 6.1).
+"""ForwardingDescriptor: which row of which node an index refers to (docs/config_language.md).
 
 Every function maps whole index tables (rows, 3) with columns n, t, x at once.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.errors import Span
-from nnet3.index import T, X
+from nnet3.index import T, X, shift_indexes
 
 
 class ForwardingDescriptor(abc.ABC):
@@ -73,7 +73,7 @@ class Offset(ForwardingDescriptor):
         return self.source.modulus
 
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
-        return self.source.map_to_input(indexes + np.array([0, self.t_offset, self.x_offset], np.int32), node_number)
+        return self.source.map_to_input(shift_indexes(indexes, self.t_offset, self.x_offset), node_number)
 
     def nodes(self) -> Iterator[NodeReference]:
         return self.source.nodes()

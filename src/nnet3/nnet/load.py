@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from nnet3.components import COMPONENT_TYPES
 from nnet3.kaldi_io import Reader
 from nnet3.nnet.acoustic_model import AcousticModel
+from nnet3.nnet.config_reader import LINE_TYPES
 from nnet3.nnet.model_file import read_nnet
+from nnet3.nnet.text_file import check_is_path
 from nnet3.nnet.transition_model import TransitionModel
 
 if TYPE_CHECKING:
@@ -18,8 +20,17 @@ _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 
 
 def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
-    """The model in a file: an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError."""
-    return read_model(Reader.open(path))
+    """The model in a file: an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError.
+
+    A config, which holds no parameters, is read by `Nnet.from_config_file`; a component alone by `components.read`.
+    """
+    reader = _open(path)
+    first = reader.peek_token()
+    if first in LINE_TYPES:
+        raise reader.error("this is a config, not a model file: nnet3.Nnet.from_config_file makes a network of it")
+    if _is_component(first):
+        raise reader.error("this is a component, not a model file: nnet3.components.read reads it")
+    return read_model(reader)
 
 
 def load_nnet(path: str | os.PathLike[str]) -> Nnet:
@@ -30,7 +41,7 @@ def load_nnet(path: str | os.PathLike[str]) -> Nnet:
 
 def load_transition_model(path: str | os.PathLike[str]) -> TransitionModel:
     """The transition model at the beginning of a file; what follows it, as in a `.mdl` file, is not looked at."""
-    return read_transition_model(Reader.open(path))
+    return read_transition_model(_open(path))
 
 
 def read_transition_model(reader: Reader) -> TransitionModel:
@@ -50,7 +61,20 @@ def read_model(reader: Reader) -> Nnet | AcousticModel:
         model = AcousticModel.read(reader)
     else:
         got = f"got '{first[:60]}'" if first else "the file ends here"
-        hint = ": this is a component, which nnet3.components.read reads" if first[1:-1] in COMPONENT_TYPES else ""
+        hint = ""
+        if first in LINE_TYPES:
+            hint = ": this is a config, of which `nnet3 init` makes a network"
+        elif _is_component(first):
+            hint = ": this is a component alone, not a network"
         raise reader.error(f"expected {_RAW} (a raw network) or {_ACOUSTIC} (an acoustic model), {got}{hint}")
     reader.finish()
     return model
+
+
+def _open(path: str | os.PathLike[str]) -> Reader:
+    check_is_path(path, "a model file")
+    return Reader.open(path)
+
+
+def _is_component(token: str) -> bool:
+    return token[1:-1] in COMPONENT_TYPES and token == f"<{token[1:-1]}>"

@@ -1,4 +1,4 @@
-"""The directives apply-svd and reduce-rank: affine components of lower rank (config.md 10.1 and 10.2)."""
+"""The directives apply-svd and reduce-rank: affine components of lower rank."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components import Component
-from nnet3.components.affine import AffineComponent, NaturalGradientAffineComponent
-from nnet3.components.linear import LinearComponent
+from nnet3.components.low_rank import low_rank_pair
 from nnet3.nnet.descriptor import Descriptor, Simple
 from nnet3.nnet.edit_directives import matching, nothing_matched
 from nnet3.nnet.forwarding import NodeReference
@@ -19,6 +18,7 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, Node
 from nnet3.nnet.rewriting import rename_references, without_orphans
 from nnet3.text import ConfigLine
 
+_MATRIX = "linear_params"  # of an affine component
 _MOST_SHOWN = 3
 
 
@@ -37,13 +37,14 @@ def apply_svd(nnet: Nnet, line: ConfigLine) -> list[str]:
         if options.energy_threshold > 0:
             # as in Kaldi, later components are compared with the dimension found for this one
             bottleneck_dim = _dim_of_energy(s, options.energy_threshold)
-        ratio = bottleneck_dim * (component.input_dim + component.output_dim) / component.linear_params.numel()
+        size = component.input_dim * component.output_dim
+        ratio = bottleneck_dim * (component.input_dim + component.output_dim) / size
         if ratio > options.shrinkage_threshold:
             what = f"factors of dimension {bottleneck_dim} would have {ratio:.3g} times its parameters"
             most = f"more than shrinkage-threshold={options.shrinkage_threshold:g}"
             warnings.append(f"'{name}' is left as it is: {what}, {most}")
             continue
-        factors[name] = _factors(component, u[:, :bottleneck_dim], s[:bottleneck_dim], v[:, :bottleneck_dim])
+        factors[name] = low_rank_pair(component, u[:, :bottleneck_dim], s[:bottleneck_dim], v[:, :bottleneck_dim])
     if factors:
         _insert_factors(nnet, factors, line)
     return warnings
@@ -59,7 +60,8 @@ def reduce_rank(nnet: Nnet, line: ConfigLine) -> list[str]:
             warnings.append(f"'{name}' is left as it is: {_size(component)}, so its rank is at most {rank} already")
             continue
         u, s, v = _svd(component, name, line)
-        component.linear_params = ((u[:, :rank] * s[:rank]) @ v[:, :rank].t()).to(component.linear_params)
+        linear = component.parameters()[_MATRIX]
+        setattr(component, _MATRIX, ((u[:, :rank] * s[:rank]) @ v[:, :rank].t()).to(linear))
     return warnings
 
 
@@ -81,7 +83,7 @@ def _read_svd_options(line: ConfigLine) -> _SvdOptions:
     return options
 
 
-def _matching_affine(nnet: Nnet, pattern: str) -> tuple[dict[str, AffineComponent], list[str]]:
+def _matching_affine(nnet: Nnet, pattern: str) -> tuple[dict[str, Component], list[str]]:
     """Affine components that the pattern matches; a warning for no match and for matches of other types."""
     found = matching(nnet.components, pattern)
     if not found:
@@ -89,7 +91,7 @@ def _matching_affine(nnet: Nnet, pattern: str) -> tuple[dict[str, AffineComponen
     affine, others = {}, []
     for name in found:
         component = nnet.components[name]
-        if isinstance(component, AffineComponent):
+        if component.is_affine:
             affine[name] = component
         else:
             others.append(f"{name} ({component.type_name})")
@@ -103,9 +105,9 @@ def _size(component: Component) -> str:
     return f"it is {component.input_dim} -> {component.output_dim}"
 
 
-def _svd(component: AffineComponent, name: str, line: ConfigLine) -> tuple[Tensor, Tensor, Tensor]:
+def _svd(component: Component, name: str, line: ConfigLine) -> tuple[Tensor, Tensor, Tensor]:
     """W = U diag(s) V^T in float64, singular values in decreasing order."""
-    matrix = component.linear_params.double()
+    matrix = component.parameters()[_MATRIX].double()
     if not bool(matrix.isfinite().all()):
         raise line.error(f"component '{name}' has a NaN or an infinity in its parameters", "name")
     u, s, vt = torch.linalg.svd(matrix, full_matrices=False)
@@ -116,18 +118,6 @@ def _dim_of_energy(s: Tensor, threshold: float) -> int:
     """The smallest k with s_1^2 + ... + s_k^2 >= threshold * sum of all s_i^2."""
     energy = s.square().cumsum(0)
     return int((energy < threshold * energy[-1]).sum()) + 1
-
-
-def _factors(component: AffineComponent, u: Tensor, s: Tensor, v: Tensor) -> tuple[Component, Component]:
-    """Linear diag(sqrt s) V^T and NaturalGradientAffine (U diag(sqrt s), b), with the settings of the original."""
-    root = s.sqrt()
-    first = LinearComponent((v * root).t().contiguous().to(component.linear_params))
-    first.set_natural_gradient(rank_in=40, rank_out=80)
-    second = NaturalGradientAffineComponent((u * root).to(component.linear_params), component.bias_params.clone())
-    second.set_natural_gradient(rank_in=20, rank_out=80)
-    for factor in (first, second):
-        factor.copy_header(component)
-    return first, second
 
 
 def _insert_factors(nnet: Nnet, factors: dict[str, tuple[Component, Component]], line: ConfigLine) -> None:

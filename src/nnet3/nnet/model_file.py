@@ -1,4 +1,4 @@
-"""Raw networks in files: node lines as text, then the components (formats.md, section 6)."""
+"""Raw networks in files: node lines as text, then the components."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_COMPONENTS = 99999
 _MOST_LINES = 200_000
-_MOST_LINE_BYTES = 1 << 16
+_MOST_LINE_BYTES = 1 << 21
 
 _ConfigLines = list[tuple[int, str]]  # (offset in the file, text)
 

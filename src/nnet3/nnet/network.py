@@ -1,10 +1,10 @@
-"""Nnet: named components glued together by nodes (config.md, sections 2, 3 and 12)."""
+"""Nnet: named components glued together by nodes."""
 
 from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 import torch
 
 from nnet3.components import Component, RandomSource
-from nnet3.errors import NetworkError
+from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
 from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.context import compute_context
+from nnet3.nnet.conversion import check_number, parse_target
+from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
 from nnet3.nnet.parts import NetworkParts
+from nnet3.nnet.text_file import read_config_file
 from nnet3.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -35,18 +38,28 @@ class Nnet:
     def __init__(self, nodes: Sequence[Node], components: dict[str, Component], warnings: Sequence[str] = ()):
         self._parts = NetworkParts(tuple(nodes), dict(components))
         self.warnings = list(warnings)
+        self._flat_parameters = FlatParameters()
 
     # ---- making and changing ----
 
     @classmethod
     def from_config(cls, text: str, *, source: str = "<config>", seed: int = 0) -> Self:
         """A network from config text; initial parameters are drawn from `seed`. Raises ConfigError with a caret."""
+        if isinstance(text, str) and "=" not in text and os.path.isfile(text):
+            raise ArgumentError(f"'{text}' is a path, not the text of a config: use from_config_file")
         nnet = cls((), {})
         nnet.apply_config(text, source=source, seed=seed)
         return nnet
 
+    @classmethod
+    def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
+        """The same from a file. Raises ConfigError, also for a file that cannot be read or is no config."""
+        return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
+
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
         """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes."""
+        if not isinstance(text, str):
+            raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
         parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
         self.replace_parts(parts)
         self.warnings = warnings
@@ -80,6 +93,8 @@ class Nnet:
 
     def node(self, name: str) -> Node:
         """The node of this name. Raises NetworkError if there is none."""
+        if not isinstance(name, str):
+            raise ArgumentError(f"a node is asked for by its name, a str, got {name!r}")
         if name not in self.node_number:
             hint = did_you_mean(name, self.node_number)
             raise NetworkError(f"the network has no node '{name}'{'; ' + hint if hint else ''}")
@@ -89,8 +104,8 @@ class Nnet:
         return self.components[node.component]
 
     def node_dim(self, name: str) -> int:
-        """Number of columns of the node's value."""
-        return self._parts.dim(name)
+        """Number of columns of the node's value. Raises NetworkError if there is no such node."""
+        return self._parts.dim(self.node(name).name)
 
     @property
     def input_names(self) -> list[str]:
@@ -107,7 +122,7 @@ class Nnet:
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has nodes `output` and `input`, no input besides but `ivector` (config.md 8)."""
+        """Whether it has nodes `output` and `input`, no input besides but `ivector`."""
         inputs = self.input_names
         return "output" in self.output_names and "input" in inputs and (len(inputs) == 1 or "ivector" in inputs)
 
@@ -150,7 +165,7 @@ class Nnet:
         return lines
 
     def info(self) -> str:
-        """Kaldi's description of the network, one line per node and component (config.md 12.1)."""
+        """Kaldi's description of the network, one line per node and component."""
         lines = []
         if self.is_simple:
             lines += [f"left-context: {self.left_context}", f"right-context: {self.right_context}"]
@@ -174,10 +189,17 @@ class Nnet:
 
     # ---- whole-network operations on components ----
 
-    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert all components in place. Raises NetworkError for a dtype that does not hold floats."""
-        if dtype is not None and not dtype.is_floating_point:
-            raise NetworkError(f"a network cannot be converted to {dtype}: its parameters are floats")
+    def to(
+        self,
+        *target: object,
+        dtype: torch.dtype | None = None,
+        device: str | int | torch.device | None = None,
+    ) -> Self:
+        """Convert all components in place and return self; as in PyTorch: `to("cuda")`, `to(torch.float64)`, both.
+
+        Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats.
+        """
+        dtype, device = parse_target(target, dtype, device)
         for component in self.components.values():
             component.to(dtype=dtype, device=device)
         return self
@@ -185,34 +207,74 @@ class Nnet:
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""
         twin = copy.copy(self)
+        twin._flat_parameters = FlatParameters()
         twin.replace_parts(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
         twin.warnings = list(self.warnings)
         return twin
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self.copy()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_flat_parameters": FlatParameters()}  # the components have the values
+
     def gradient_copy(self) -> Self:
         """The same network with parameters and statistics zero, which collects plain gradients."""
         twin = self.copy()
+        twin.scale_(0.0)
         for component in twin.components.values():
-            component.scale_(0.0)
             component.set_as_gradient()
         return twin
 
     def set_learning_rate(self, rate: float) -> None:
-        """Set the underlying learning rate; each component multiplies it by its factor."""
+        """Set the underlying learning rate; each component multiplies it by its factor.
+
+        Raises ArgumentError unless it is a finite number >= 0.
+        """
+        rate = check_number("a learning rate", rate, minimum=0.0)
         for component in self.components.values():
             component.set_learning_rate(rate)
 
     def scale_(self, scale: float) -> None:
-        """Multiply all parameters and statistics."""
+        """Multiply all parameters and statistics. Raises ArgumentError unless `scale` is a finite number."""
+        scale = check_number("a scale", scale)
+        for buffer in self.flat_parameters():
+            buffer.zero_() if scale == 0 else buffer.mul_(scale)
         for component in self.components.values():
-            component.scale_(scale)
+            component.scale_stats_(scale)
 
     def add_(self, alpha: float, other: Nnet) -> None:
         """Add alpha times another network of the same components, statistics included."""
+        self.add_scaled_(other, dict.fromkeys(self.components, alpha))
+
+    def add_scaled_(self, other: Nnet, factors: Mapping[str, float]) -> None:
+        """Add another network of the same components, the statistics included, each times a factor of its own.
+
+        Neighbours with equal factors are added in one call. Raises NetworkError if the networks differ in components
+        or in sizes of parameters.
+        """
         if list(other.components) != list(self.components):
             raise NetworkError("networks to be added must have the same components in the same order")
+        self._flat().add_(other._flat(), factors)
         for name, component in self.components.items():
-            component.add_(alpha, other.components[name])
+            component.add_stats_(factors[name], other.components[name])
+
+    def flat_parameters(self) -> list[torch.Tensor]:
+        """All parameters as one tensor (elements,) for each dtype and device: usually a list of one.
+
+        The parameters of the components are consecutive parts of it, in order: what changes it changes them. They stay
+        the same tensor objects when their memory becomes part of a buffer, at the first call and at the next one after
+        components or their dtypes or devices have changed; views of them taken before then show the old memory.
+        """
+        return self._flat().buffers
+
+    def squared_norms(self) -> dict[str, float]:
+        """Of the parameters of each component that has some: the sum of their squares, added up in float64."""
+        return self._flat().squared_norms()
+
+    def _flat(self) -> FlatParameters:
+        self._flat_parameters = flatten(self.components, self._flat_parameters)
+        return self._flat_parameters
 
     def zero_stats(self) -> None:
         """Zero the statistics of all components."""

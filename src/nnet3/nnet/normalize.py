@@ -1,14 +1,13 @@
-"""From descriptor text as written to the three-level normal form (config.md, section 5)."""
+"""From descriptor text as written to the three-level normal form (docs/config_language.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import accumulate
 
 from nnet3.errors import ConfigError, Span
 from nnet3.nnet.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.nnet.expression import MAX_DEPTH, Expression, parse_expression
+from nnet3.nnet.expression import LARGEST_OFFSET, Expression, parse_expression
 from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
 
 _MOST_NODES = 50_000  # of the expression with its Appends at the top; bounds time and memory
@@ -30,6 +29,9 @@ class _Pending:
             if outer and outer[-1].kind == "Offset":
                 t_offset, x_offset = t_offset + outer[-1].numbers[0], x_offset + outer[-1].numbers[1]
                 outer = outer[:-1]
+            if max(abs(t_offset), abs(x_offset)) >= LARGEST_OFFSET:
+                total = int(max(t_offset, x_offset, key=abs))
+                raise ConfigError(f"the offsets add up to {total}: below 2^30 is allowed", operator.span)
             if not (t_offset or x_offset):
                 return replace(self, operators=outer)
             operator = replace(operator, numbers=(t_offset, x_offset))
@@ -47,18 +49,13 @@ def parse_descriptor(text: str | Span) -> Descriptor:
 
 def normalize(expression: Expression) -> Descriptor:
     """Append to the top, sums below it, index operators at the leaves."""
-    if _num_leaves(expression) * _depth(expression) > _MOST_NODES:
-        size = f"{_num_leaves(expression)} nodes, nested {_depth(expression)} deep"
+    if _num_leaves(expression) * expression.height > _MOST_NODES:
+        size = f"{_num_leaves(expression)} nodes, nested {expression.height} deep"
         raise ConfigError(f"this descriptor is too large: {size}", expression.span)
-    parts = []
-    for term in _append_terms(expression):
-        if _num_leaves(term) > MAX_DEPTH:
-            raise ConfigError(f"more than {MAX_DEPTH} nodes in one Append term are not supported", term.span)
-        part = _to_sum(term, _Pending())
-        _check_depth(part, term)
+    parts = tuple(_to_sum(term, _Pending()) for term in _append_terms(expression))
+    for part in parts:
         _check_scales(part)
-        parts.append(part)
-    return Descriptor(tuple(parts))
+    return Descriptor(parts)
 
 
 def _append_terms(expression: Expression) -> list[Expression]:
@@ -78,19 +75,6 @@ def _append_terms(expression: Expression) -> list[Expression]:
     return [replace(expression, arguments=arguments) for arguments in zip(*terms_of_argument, strict=True)]
 
 
-def _check_depth(part: SumDescriptor, term: Expression) -> None:
-    """The normal form nests sums, and it must be possible to read it again."""
-    if _num_leaves(term) + _depth(term) < MAX_DEPTH:
-        return
-    depth = max(accumulate((character == "(") - (character == ")") for character in str(part)))
-    if depth >= MAX_DEPTH:
-        raise ConfigError(f"in normal form this is nested {depth} deep: less than {MAX_DEPTH} is allowed", term.span)
-
-
-def _depth(expression: Expression) -> int:
-    return 1 + max(map(_depth, expression.arguments), default=0)
-
-
 def _num_leaves(expression: Expression) -> int:
     return sum(map(_num_leaves, expression.arguments)) if expression.arguments else 1
 
@@ -100,10 +84,9 @@ def _to_sum(expression: Expression, pending: _Pending) -> SumDescriptor:
     kind, arguments = expression.kind, expression.arguments
     if kind == "Sum":
         terms = [_to_sum(argument, pending) for argument in arguments]
-        result = terms[-1]
-        for term in reversed(terms[:-1]):
-            result = Sum(term, result, expression.span)
-        return result
+        if isinstance(terms[-1], Sum):
+            terms[-1:] = terms[-1].terms
+        return Sum(tuple(terms), expression.span) if len(terms) > 1 else terms[0]
     if kind in ("Failover", "IfDefined") and pending.scale is not None:
         raise ConfigError(f"Scale cannot be applied to {kind}: scale its arguments instead", expression.span)
     if kind == "Failover":
@@ -121,6 +104,8 @@ def _to_sum(expression: Expression, pending: _Pending) -> SumDescriptor:
         return _const(expression, pending)
     if kind == "Scale":
         return _to_sum(arguments[0], pending.scaled(expression.numbers[0]))
+    if kind == "Switch" and pending.scale is not None:
+        raise ConfigError("Scale cannot be applied to Switch: scale its arguments instead", expression.span)
     if kind in ("Offset", "Round", "ReplaceIndex") or (kind == "Switch" and len(arguments) == 1):
         return _to_sum(arguments[0], pending.under(expression))
     return Simple(_wrap(expression, pending))
@@ -139,8 +124,6 @@ def _const(expression: Expression, pending: _Pending) -> Const:
 def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
     """The leaf (a node, or a Switch of several) inside the pending operators."""
     if leaf.kind == "Switch":
-        if pending.scale is not None:
-            raise ConfigError("Scale cannot be applied to Switch: scale its arguments instead", leaf.span)
         result: ForwardingDescriptor = Switch(tuple(_to_forwarding(argument) for argument in leaf.arguments))
     else:
         result = NodeReference(leaf.word, 1.0 if pending.scale is None else pending.scale, leaf.span)
@@ -151,12 +134,14 @@ def _wrap(leaf: Expression, pending: _Pending) -> ForwardingDescriptor:
 
 def _to_forwarding(expression: Expression) -> ForwardingDescriptor:
     """An argument of a Switch of several: it must come out as a single forwarding descriptor."""
-    if expression.kind in _SUM_LIKE:
-        raise ConfigError(f"{expression.kind} cannot stand inside a Switch of several arguments", expression.span)
-    inner = _to_sum(expression, _Pending())
-    if not isinstance(inner, Simple):
-        raise ConfigError("a sum cannot stand inside a Switch of several arguments", expression.span)
-    return inner.source
+    within = expression
+    while within.kind not in _SUM_LIKE:
+        if within.kind == "node" or (within.kind == "Switch" and len(within.arguments) > 1):
+            inner = _to_sum(expression, _Pending())
+            assert isinstance(inner, Simple), "nothing on the way down makes a sum"
+            return inner.source
+        within = within.arguments[0]
+    raise ConfigError(f"{within.kind} cannot stand inside a Switch of several arguments", within.span)
 
 
 def _wrap_offset(source: ForwardingDescriptor, operator: Expression) -> ForwardingDescriptor:

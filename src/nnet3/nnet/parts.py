@@ -40,14 +40,23 @@ class NetworkParts:
 
     def sources(self, number: int) -> list[int]:
         """Numbers of the nodes that node `number` may need values of."""
-        node = self.nodes[number]
-        if isinstance(node, DescriptorNode):
-            return sorted({self.node_number[ref.node] for ref in node.descriptor.node_references()})
-        if isinstance(node, DimRangeNode):
-            return [self.node_number[node.source]]
-        if isinstance(node, ComponentNode) and has_input(self.component(node)):
-            return [number - 1]
-        return []
+        return self._sources[number]
+
+    @cached_property
+    def _sources(self) -> list[list[int]]:
+        with_input = {name: has_input(component) for name, component in self.components.items()}
+        number_of = self.node_number
+        found: list[list[int]] = []
+        for number, node in enumerate(self.nodes):
+            if isinstance(node, DescriptorNode):
+                found.append(sorted({number_of[name] for name in node.descriptor.node_names()}))
+            elif isinstance(node, DimRangeNode):
+                found.append([number_of[node.source]])
+            elif isinstance(node, ComponentNode) and with_input[node.component]:
+                found.append([number - 1])
+            else:
+                found.append([])
+        return found
 
 
 def has_input(component: Component) -> bool:

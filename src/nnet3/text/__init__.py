@@ -8,11 +8,13 @@ from nnet3.text.config_line import (
     read_config_lines,
     read_number,
 )
+from nnet3.text.decode import decode_config
 from nnet3.text.suggest import did_you_mean
 
 __all__ = [
     "ConfigLine",
     "ConfigValue",
+    "decode_config",
     "did_you_mean",
     "is_valid_name",
     "parse_config_line",

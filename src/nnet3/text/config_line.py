@@ -1,4 +1,4 @@
-"""One line of a config: `FIRSTTOKEN key=value key=value ...` (facts: config.md, section 1).
+"""One line of a config: `FIRSTTOKEN key=value key=value ...` (docs/config_language.md).
 
 Every value remembers where it stands, so that an error can point at it.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from nnet3.errors import ConfigError, Span
 from nnet3.text.suggest import did_you_mean
@@ -30,11 +31,22 @@ def read_number(text: str) -> float:
     return float(text)
 
 
-@dataclass(frozen=True)
-class ConfigValue:
+class ConfigValue(NamedTuple):
+    """The text of a value. Where it and its key stand is worked out when somebody asks."""
+
     text: str
-    key_span: Span
-    span: Span
+    line: Span
+    key_start: int
+    key_length: int
+    start: int
+
+    @property
+    def key_span(self) -> Span:
+        return self.line.part(self.key_start, self.key_length)
+
+    @property
+    def span(self) -> Span:
+        return self.line.part(self.start, max(1, len(self.text)))
 
 
 @dataclass
@@ -48,6 +60,7 @@ class ConfigLine:
     values: dict[str, ConfigValue]
     span: Span
     subject: str = ""
+    repeated: list[ConfigValue] = field(default_factory=list, repr=False)  # of keys given before on the line
     _asked: set[str] = field(default_factory=set, repr=False)
 
     def has(self, key: str) -> bool:
@@ -155,7 +168,20 @@ class ConfigLine:
     def nested(self, key: str) -> ConfigLine:
         """The value of `key` parsed as a config line of its own (as CompositeComponent's parts are)."""
         self.string(key)
-        return parse_config_line(self.values[key].span)
+        line = parse_config_line(self.values[key].span)
+        line.repeated = self.repeated = [*self.repeated, *line.repeated]
+        return line
+
+    def repeated_warnings(self) -> list[str]:
+        """What to say of keys that are given twice on the line: the first value counts, as in Kaldi."""
+        warnings = []
+        for value in self.repeated:
+            span = value.key_span
+            key = span.text[span.column - 1 : span.column - 1 + span.length]
+            warnings.append(
+                f"{span.place}: '{key}' is given twice on this line\n{span.excerpt('the first one counts')}"
+            )
+        return warnings
 
     def finish(self) -> None:
         """Raise for the first key that no getter asked for."""
@@ -204,10 +230,9 @@ def _parse_pair(text: str, position: int, span: Span, line: ConfigLine) -> int:
         rest = text[position:].rstrip()
         raise ConfigError(f"expected key=value, got '{rest}'", span.part(position, len(rest)))
     key = text[position:equals]
-    key_span = span.part(position, max(1, len(key)))
     if not is_valid_name(key):
         hint = "write key=value without spaces around '='" if key != key.strip() else ""
-        raise ConfigError(f"'{key}' is not a valid key", key_span, hint)
+        raise ConfigError(f"'{key}' is not a valid key", span.part(position, max(1, len(key))), hint)
     start = equals + 1
     if text[start : start + 1] in ("'", '"'):
         end = text.find(text[start], start + 1)
@@ -219,8 +244,9 @@ def _parse_pair(text: str, position: int, span: Span, line: ConfigLine) -> int:
         value = text[start:after].rstrip()
         leading = len(value) - len(value.lstrip())
         value, value_start = value.lstrip(), start + leading
-    if key not in line.values:  # the first occurrence of a repeated key wins
-        line.values[key] = ConfigValue(value, key_span, span.part(value_start, max(1, len(value))))
+    found = ConfigValue(value, span, position, len(key), value_start)
+    if line.values.setdefault(key, found) is not found:
+        line.repeated.append(found)  # the first one wins
     return after
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from nnet3.components import UpdatableComponent
 from nnet3.nnet import Nnet
 
 
@@ -18,12 +17,11 @@ def add_with_max_change(
     """
     factors: dict[str, float] = {}
     total = 0.0
-    for name, component in delta.components.items():
-        if not isinstance(component, UpdatableComponent):
-            continue
-        square = component.dot(component)
+    for name, square in delta.squared_norms().items():
+        updatable = delta.components[name].updatable
+        assert updatable is not None
         length = math.sqrt(square) * abs(scale) if square >= 0 else math.nan
-        allowed = limit * component.max_change
+        allowed = limit * updatable.max_change
         factors[name] = allowed / length if allowed != 0 and length > allowed else 1.0
         total += factors[name] ** 2 * square
     length = abs(scale) * math.sqrt(total) if total >= 0 else math.nan
@@ -31,6 +29,5 @@ def add_with_max_change(
         return False
     if max_param_change != 0 and length > limit * max_param_change:
         scale *= limit * max_param_change / length
-    for name, component in nnet.components.items():
-        component.add_(scale * factors.get(name, 1.0), delta.components[name])
+    nnet.add_scaled_(delta, {name: scale * factors.get(name, 1.0) for name in nnet.components})
     return True

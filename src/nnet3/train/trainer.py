@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.compiler import compile
-from nnet3.components.batch_norm import BatchNormComponent
 from nnet3.compute import NnetComputer
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
@@ -98,8 +97,8 @@ class Trainer:
             self.num_refused += 1
         self._delta.scale_(0.0)
         for component in self.nnet.components.values():
-            if isinstance(component, BatchNormComponent):
-                component.scale_(float(np.float32(self.options.batchnorm_stats_scale)))
+            if component.has_running_statistics:
+                component.scale_stats_(float(np.float32(self.options.batchnorm_stats_scale)))
         return stats
 
     def _learning_rate(self, done: float) -> float:

@@ -1,4 +1,4 @@
-"""Rules that put two components, one applied after the other, into one with the same result (config.md 11.2).
+"""Rules that put two components, one applied after the other, into one with the same result.
 
 Each takes the first component and the second, whose input holds the first one's output once or several times side by
 side. It returns a new component, the second itself if the first does nothing, or None if the pair does not fit.
@@ -7,25 +7,28 @@ Products are made in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from nnet3.components import Component
 from nnet3.components.affine import AffineComponent
+from nnet3.components.base import Component
 from nnet3.components.batch_norm import BatchNormComponent
-from nnet3.components.dropout import DropoutComponent
 from nnet3.components.fixed import FixedAffineComponent, FixedScaleComponent
-from nnet3.components.general_dropout import GeneralDropoutComponent
 from nnet3.components.linear import LinearComponent
 from nnet3.components.tdnn import TdnnComponent
 from nnet3.components.time_height_convolution import TimeHeightConvolutionComponent
+
+#: A rule for two components, the first and the second.
+Merge = Callable[[Component, Component], Component | None]
 
 _TAKES_SCALE = AffineComponent | LinearComponent | TdnnComponent | TimeHeightConvolutionComponent
 
 
 def merge_dropout(first: Component, second: Component) -> Component | None:
     """Dropout in test mode is a scale."""
-    scale = dropout_scale(first)
+    scale = first.test_mode_scale
     if scale is None or not isinstance(second, _TAKES_SCALE):
         return None
     if scale == 1.0:
@@ -33,13 +36,6 @@ def merge_dropout(first: Component, second: Component) -> Component | None:
     merged = second.copy()
     merged.parameters()[merged.parameter_names[0]].mul_(scale)
     return merged
-
-
-def dropout_scale(component: Component) -> float | None:
-    """What dropout in test mode multiplies by, or None for anything else."""
-    if isinstance(component, DropoutComponent) and component.test_mode:
-        return 1.0 - component.dropout_proportion
-    return 1.0 if isinstance(component, GeneralDropoutComponent) and component.test_mode else None
 
 
 def merge_batchnorm(first: Component, second: Component) -> Component | None:
@@ -88,6 +84,15 @@ def merge_scale(first: Component, second: Component) -> Component | None:
     merged.linear_params.mul_(second.scales.unsqueeze(1))
     merged.bias_params.mul_(second.scales)
     return merged
+
+
+#: The rules by name, in the order in which they are tried.
+MERGES: dict[str, Merge] = {
+    "dropout": merge_dropout,
+    "batchnorm": merge_batchnorm,
+    "affine": merge_affine,
+    "scale": merge_scale,
+}
 
 
 def _blocks(linear: Tensor, dim: int) -> Tensor:

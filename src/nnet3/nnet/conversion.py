@@ -1,0 +1,73 @@
+"""The arguments of `Nnet.to`, in the forms that PyTorch's own `to` takes, and checks of the numbers a person gives."""
+
+from __future__ import annotations
+
+import math
+import numbers
+
+import numpy as np
+import torch
+
+from nnet3.errors import ArgumentError
+
+_USE = "give a device such as 'cpu' or 'cuda:0', a dtype such as torch.float64, or both"
+
+
+def parse_target(
+    target: tuple[object, ...], dtype: torch.dtype | None, device: str | int | torch.device | None
+) -> tuple[torch.dtype | None, torch.device | None]:
+    """(dtype, device) from `to("cpu")`, `to(torch.float64)`, `to(device, dtype)`, `to(tensor)` or the keywords.
+
+    Raises ArgumentError for anything else, for a dtype that holds no floats and for CUDA where there is none.
+    """
+    found: dict[str, object] = {"dtype": dtype, "device": device}
+    for value in target:
+        values = {"dtype": value.dtype, "device": value.device} if isinstance(value, torch.Tensor) else _named(value)
+        for name, given in values.items():
+            if found[name] is not None:
+                raise ArgumentError(f"to() was given two values for {name}: {found[name]} and {given}")
+            found[name] = given
+    return _dtype(found["dtype"]), _device(found["device"])
+
+
+def _named(value: object) -> dict[str, object]:
+    return {"dtype": value} if isinstance(value, torch.dtype) else {} if value is None else {"device": value}
+
+
+def _dtype(dtype: object) -> torch.dtype | None:
+    if dtype is None:
+        return None
+    if not isinstance(dtype, torch.dtype):
+        raise ArgumentError(f"to() was given dtype={dtype!r}, which is not a dtype; {_USE}")
+    if not dtype.is_floating_point:
+        raise ArgumentError(f"a network cannot be converted to {dtype}: its parameters are floats")
+    return dtype
+
+
+def _device(device: object) -> torch.device | None:
+    if device is None:
+        return None
+    if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
+        raise ArgumentError(f"to() was given {device!r}, which is neither a device nor a dtype; {_USE}")
+    try:
+        result = torch.device(device)
+    except (RuntimeError, ValueError):
+        raise ArgumentError(f"to() was given '{device}', which is not a device; {_USE}") from None
+    if result.type == "cuda" and (result.index or 0) >= torch.cuda.device_count():
+        found = f"{torch.cuda.device_count()} CUDA devices are available"
+        raise ArgumentError(f"to() was given the device '{result}', but {found} to this PyTorch: use 'cpu'")
+    return result
+
+
+def check_number(what: str, value: object, minimum: float | None = None) -> float:
+    """The float that `value` is. Raises ArgumentError for anything that is not a finite number >= `minimum`."""
+    bound = "" if minimum is None else f" >= {minimum:g}"
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | torch.Tensor | np.ndarray):
+        raise ArgumentError(f"{what} must be a number{bound}, got {value!r}")
+    try:
+        number = float(value)
+    except (RuntimeError, TypeError, ValueError):
+        raise ArgumentError(f"{what} must be one number{bound}, got {value!r}") from None
+    if not math.isfinite(number) or (minimum is not None and number < minimum):
+        raise ArgumentError(f"{what} must be a finite number{bound}, got {number:g}")
+    return number
