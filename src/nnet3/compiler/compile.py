@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nnet3 import lowering
 from nnet3.compiler.nnet_source import NnetSource, lowering_request
 from nnet3.compiler.request import ComputationRequest
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import optimize
-from nnet3.lowering import ComputationGraph, Schedule
+from nnet3.lowering import ComputationGraph, Schedule, lower
+from nnet3.lowering import build_graph as lowered_graph
+from nnet3.lowering import generate as generate_program
+from nnet3.lowering import schedule as schedule_graph
 from nnet3.nnet import Nnet
 
 
@@ -29,17 +31,17 @@ def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
     request.check(nnet)
-    return lowering.build_graph(NnetSource(nnet), lowering_request(nnet, request))
+    return lowered_graph(NnetSource(nnet), lowering_request(nnet, request))
 
 
 def schedule(nnet: Nnet, graph: ComputationGraph) -> Schedule:
     """The cindexes of a graph in steps, the order of work. Raises RequestError where values depend on themselves."""
-    return lowering.schedule(NnetSource(nnet), graph)
+    return schedule_graph(NnetSource(nnet), graph)
 
 
 def generate(nnet: Nnet, request: ComputationRequest, steps: Schedule) -> NnetComputation:
     """The program for a schedule, not yet optimized."""
-    return lowering.generate(NnetSource(nnet), lowering_request(nnet, request), steps)
+    return generate_program(NnetSource(nnet), lowering_request(nnet, request), steps)
 
 
 def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> NnetComputation:
@@ -50,7 +52,7 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     """
     options = options or CompileOptions()
     request.check(nnet)
-    computation = lowering.lower(NnetSource(nnet), lowering_request(nnet, request))
+    computation = lower(NnetSource(nnet), lowering_request(nnet, request))
     if options.check:
         check_computation(computation)
     if options.optimize:
