@@ -59,10 +59,8 @@ def command(
     start = time.perf_counter()
     graph = build_graph(nnet, request)
     start = _report("graph", f"{graph.num_cindexes} cindexes, {len(graph.dependencies[1])} dependencies", start)
-    organized = schedule(nnet, request, graph)
-    num_epochs = len(np.unique(organized.epoch_of_node))
-    text = f"{num_epochs} epochs, {organized.num_phases} phases, {len(organized.steps)} steps"
-    start = _report("schedule", text, start)
+    organized = schedule(nnet, graph)
+    start = _report("schedule", organized.summary(), start)
     if show_steps:
         click.echo(str(organized))
     computation = generate(nnet, request, organized)

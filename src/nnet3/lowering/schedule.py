@@ -112,10 +112,14 @@ class Schedule:
             result[step.node].append(position)
         return result
 
+    def summary(self) -> str:
+        """How many steps and epochs there are."""
+        recurrent = sum(is_recurrent for _, _, is_recurrent in self.epoch_steps)
+        return f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"
+
     def __str__(self) -> str:
         """A line for each step: its node, its rows, and what is done for them."""
-        recurrent = sum(is_recurrent for _, _, is_recurrent in self.epoch_steps)
-        lines = [f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"]
+        lines = [self.summary()]
         for position, step in enumerate(self.steps):
             node = self.nodes[step.node]
             rows = "once" if node.num_rows is not None else format_indexes(self.step_indexes(step), max_items=6)

@@ -53,10 +53,8 @@ def _explain_compilation(task: Task, nnet: Nnet, console: Console) -> str:
     graph = build_graph(nnet, request)
     edges = len(graph.dependencies[1])
     start = _say(console, "graph", f"{graph.num_cindexes:,} cindexes with {edges:,} dependencies", start)
-    organized = schedule(nnet, request, graph)
-    num_epochs = len(np.unique(organized.epoch_of_node))
-    text = f"{num_epochs} epochs, {organized.num_phases} phases, {len(organized.steps)} steps"
-    start = _say(console, "schedule", text, start)
+    organized = schedule(nnet, graph)
+    start = _say(console, "schedule", organized.summary(), start)
     computation = generate(nnet, request, organized)
     start = _say(console, "commands", f"{len(computation.commands)} as generated", start)
     computation = optimize(computation)
