@@ -83,9 +83,10 @@ class Rounds:
         return ranks
 
     def accept(self, ranks: Mapping[int, Ranks], proved: Callable[[int, Mapping[int, Ranks]], Mask]) -> dict[int, Mask]:
-        """The guessed rows, by node, as far as they are proved: `proved(node, ranks)` says which follow from lower ones.
+        """The guessed rows, by node, as far as they are proved.
 
-        In every class all that has a higher rank than the first that fails is dropped.
+        `proved(node, ranks)` says which rows of a node follow from rows of lower rank. In every class
+        all that has a higher rank than the first that fails is dropped.
         """
         guessed = {node: (own != NEVER) & (own != THERE) for node, own in ranks.items()}
         limit: Ranks | int = NEVER
