@@ -18,7 +18,7 @@ from nnet3.compute.kernels import Kernels
 from nnet3.compute.lanes import LANES
 from nnet3.compute.link import Constants, LinkedComputation, RunState, link
 from nnet3.compute.memory import Lease, checked_device, pool_of
-from nnet3.compute.models import check_fingerprints, common_dtype, model_dtype
+from nnet3.compute.models import check_fingerprint, common_dtype, model_dtype
 from nnet3.compute.outside import accepted_matrix, check_outside, outside_dtype
 from nnet3.compute.plan import Plan, Port, SegmentPlan
 from nnet3.compute.planner import plan_of
@@ -91,7 +91,7 @@ class NnetComputer:
             if model is not None and not hasattr(model, "components"):
                 hint = ": give its .nnet" if hasattr(model, "nnet") else ""
                 raise ExecutionError(f"expected a network, got {type(model).__name__}{hint}")
-        check_fingerprints(computation.fingerprint, self._nnets)
+        check_fingerprint(computation.fingerprint, nnet)
         self.computation, self.check_finite = computation, check_finite
         self.debug, self.debug_file = debug, debug_file
         self.device, self.outside = checked_device(device), dict(outside or {})
@@ -228,7 +228,7 @@ class NnetComputer:
                 self._check_outputs(segment)
 
     def _begin_first_run(self) -> None:
-        check_fingerprints(self.computation.fingerprint, self._nnets)
+        check_fingerprint(self.computation.fingerprint, self._nnets[0])
         self._state.provided.clear()
         if self._given_dtype is None:
             dtype = common_dtype([*self._state.accepted.values(), *self.outside.values()])

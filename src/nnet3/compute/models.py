@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -48,29 +48,19 @@ def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
     return result or torch.float32
 
 
-def check_fingerprints(compiled: Mapping[str, str], nnets: Sequence[Any]) -> None:
+def check_fingerprint(compiled: Mapping[str, str], nnet: Any) -> None:
     """Raise ExecutionError if a network is not what the computation was compiled for, saying in which aspects.
 
     Fingerprints are digests by aspect ("structure", "component tdnn1.affine", ...); computations and networks may be
-    without. `nnets`: the network that runs first, then those that are updated or take statistics, which may differ in
-    test mode.
+    without.
     """
-    for number, nnet in enumerate(nnets):
-        if (
-            not compiled
-            or nnet is None
-            or not hasattr(nnet, "fingerprint")
-            or any(nnet is other for other in nnets[:number])
-        ):
-            continue
-        now = nnet.fingerprint()
-        changed = [aspect for aspect in compiled | now if compiled.get(aspect) != now.get(aspect)]
-        if number > 0:
-            changed = [aspect for aspect in changed if "test mode" not in aspect]
-        if changed:
-            more = [f"and {len(changed) - _MAX_SHOWN} more"] if len(changed) > _MAX_SHOWN else []
-            which = ("the network", "the network to update", "the network to store statistics")[number]
-            raise ExecutionError(
-                f"{which} is not what the computation was compiled for, or has changed since: "
-                f"{', '.join([*changed[:_MAX_SHOWN], *more])}; compile again"
-            )
+    if not compiled or not hasattr(nnet, "fingerprint"):
+        return
+    now = nnet.fingerprint()
+    changed = [aspect for aspect in {**compiled, **now} if compiled.get(aspect) != now.get(aspect)]
+    if changed:
+        more = [f"{len(changed) - _MAX_SHOWN} more"] if len(changed) > _MAX_SHOWN else []
+        raise ExecutionError(
+            "the network is not what the computation was compiled for, or has changed since, in: "
+            f"{', '.join([*changed[:_MAX_SHOWN], *more])}; compile again"
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -117,45 +117,46 @@ class Plan:
         key, first, last, _ = self.places.T
         return np.asarray((key == matrix) & (first <= command) & (command <= last))
 
-    def to_data(self) -> dict[str, Any]:
-        """Dictionaries, lists, strings, numbers and NumPy arrays."""
-        data = {field.name: getattr(self, field.name) for field in fields(self)}
-        data |= {name: list(data[name]) for name in ("lanes", "kinds", "texts", "indexes", "precomputed")}
-        data["kernels"] = [list(vars(kernel).values()) for kernel in self.kernels]
-        data["outside"] = [list(vars(memory).values()) for memory in self.outside]
-        data["segments"] = [
+    def to_data(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """A header (what JSON can hold) and named arrays."""
+        arrays: dict[str, np.ndarray] = {name: getattr(self, name) for name in _ARRAYS}
+        arrays |= {f"indexes.{number}": table for number, table in enumerate(self.indexes)}
+        header: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
+        header |= {"version": PLAN_VERSION, "num_indexes": len(self.indexes)}
+        header["precomputed"] = [None if entry is None else list(entry) for entry in self.precomputed]
+        for number, entry in enumerate(self.precomputed):
+            arrays |= {f"precomputed.{number}.{name}": np.asarray(array) for name, array in (entry or {}).items()}
+        header["kernels"] = [list(vars(kernel).values()) for kernel in self.kernels]
+        header["outside"] = [list(vars(memory).values()) for memory in self.outside]
+        header["segments"] = [
             [
                 segment.start,
                 segment.next_start,
-                [list(commands) for commands in segment.commands],
+                segment.commands,
                 [list(vars(port).values()) for port in segment.accepts],
                 [list(vars(port).values()) for port in segment.provides],
             ]
             for segment in self.segments
         ]
-        return data | {"version": PLAN_VERSION}
+        return header, arrays
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Plan:
-        """The plan that `to_data` gave. Raises ExecutionError if it was of another version."""
-        if data.get("version") != PLAN_VERSION:
-            raise ExecutionError(f"a plan of version {data.get('version')} cannot be used, only {PLAN_VERSION}")
-        values = {field.name: data[field.name] for field in fields(cls)}
-        values |= {name: tuple(values[name]) for name in ("lanes", "kinds", "texts", "indexes", "precomputed")}
-        values["kernels"] = tuple([PlannedKernel(*kernel) for kernel in data["kernels"]])
-        values["outside"] = tuple([OutsidePlan(*memory) for memory in data["outside"]])
-        values["segments"] = tuple(
+    def from_data(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
+        """The plan that `to_data` gave, perhaps by way of JSON. Raises ExecutionError if it was of another version."""
+        if header.get("version") != PLAN_VERSION:
+            raise ExecutionError(f"a plan of version {header.get('version')} cannot be used, only {PLAN_VERSION}")
+        values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
+        values |= {name: tuple(v) if isinstance(v := header[name], list) else v for name in _PLAIN}
+        values["indexes"] = tuple([arrays[f"indexes.{number}"] for number in range(header["num_indexes"])])
+        values["precomputed"] = tuple(
             [
-                SegmentPlan(
-                    start,
-                    next_start,
-                    tuple([(first, end) for first, end in commands]),
-                    tuple([Port(*port) for port in accepts]),
-                    tuple([Port(*port) for port in provides]),
-                )
-                for start, next_start, commands, accepts, provides in data["segments"]
+                None if names is None else {name: arrays[f"precomputed.{number}.{name}"] for name in names}
+                for number, names in enumerate(header["precomputed"])
             ]
         )
+        values["kernels"] = tuple([PlannedKernel(*kernel) for kernel in header["kernels"]])
+        values["outside"] = tuple([OutsidePlan(*memory) for memory in header["outside"]])
+        values["segments"] = tuple([_segment_from_data(*segment) for segment in header["segments"]])
         return cls(**values)
 
     def __str__(self) -> str:
@@ -167,3 +168,19 @@ class Plan:
             number = float(self.call_number[call])
             lines.append(f"c{command}: {self.kinds[self.call_kind[call]]} {args}" + (f" {number:g}" if number else ""))
         return "\n".join(lines)
+
+
+_ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "first_call", "places")
+_PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
+
+
+def _segment_from_data(
+    start: int, next_start: int, commands: Sequence[Sequence[int]], accepts: Sequence[Any], provides: Sequence[Any]
+) -> SegmentPlan:
+    return SegmentPlan(
+        start,
+        next_start,
+        tuple([(first, end) for first, end in commands]),
+        tuple([Port(*port) for port in accepts]),
+        tuple([Port(*port) for port in provides]),
+    )

@@ -268,7 +268,7 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
         return plan(computation, dtype)
     if name not in kept:
         kept[name] = plan(computation, dtype).to_data()
-    return Plan.from_data(kept[name])
+    return Plan.from_data(*kept[name])
 
 
 def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:

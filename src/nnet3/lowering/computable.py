@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from nnet3.lowering.domain import Domain
+from nnet3.lowering.rounds import NEVER, THERE, Ranks, Rounds
 from nnet3.lowering.slot_table import Mask, SlotTable
 from nnet3.lowering.source import NodeKind
 
@@ -78,16 +79,65 @@ class Computability:
             table = self.tables[node]
             assert table is not None
             self.known[node] = self.given.get(node, np.zeros((*table.grid.shape, self.copies(node)), bool))
+        rounds = Rounds(nodes) if self._can_be_foreseen(nodes) else None
         waiting = set(nodes)
         while waiting:
+            if rounds is not None:
+                rounds.begin()
             for node in nodes:
                 if node not in waiting:
                     continue
                 waiting.discard(node)
+                before = self._known(node)
                 known, self.used[node] = self._evaluate(node)
-                if not np.array_equal(known, self._known(node)):
+                if rounds is not None:
+                    rounds.add(node, before, known)
+                if not np.array_equal(known, before):
                     self.known[node] = known
                     waiting.update(users[node])
+            if rounds is not None and waiting and rounds.is_time_to_guess and self._foresee(rounds):
+                waiting = set(nodes)
+
+    def _can_be_foreseen(self, nodes: Sequence[int]) -> bool:
+        tables = [self.tables[node] for node in nodes]
+        has_samples = self.domain.structure.has_samples
+        return all(table is not None and table.grid.is_contiguous for table in tables) and all(
+            has_samples[node] for node in nodes
+        )
+
+    def _foresee(self, rounds: Rounds) -> bool:
+        """Add what coming rounds will add, if that can be told."""
+        ranks = rounds.guess({node: self._known(node) for node in rounds.nodes})
+        if ranks is None:
+            return False
+        accepted = rounds.accept(ranks, self._proved)
+        for node, rows in accepted.items():
+            self.known[node] = self._known(node) | rows
+        return any(rows.any() for rows in accepted.values())
+
+    def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
+        """Which rows of a node are computable from rows of lower rank."""
+        table = self.tables[node]
+        assert table is not None
+        own = ranks[node]
+        slots = np.full((*own.shape, table.num_slots), NEVER)
+        if self.optimistic and table.outside is not None:
+            slots[table.outside.reshape(*table.grid.shape, 1, -1).repeat(own.shape[2], axis=2)] = THERE
+        for block in table.blocks:
+            slots[(*block.own, slice(None), block.slot)] = self._rank(block.source, ranks)[block.other]
+        rows = slots.reshape(table.grid.num_rows, -1, table.num_slots)
+        for gather in table.gathers:
+            rank = self._rank(gather.source, ranks)
+            found = rank.reshape(-1, rank.shape[2])[gather.position].transpose(0, 2, 1)
+            found = np.where((gather.position >= 0)[:, np.newaxis], found, NEVER)
+            rows[:, :, gather.slots] = np.minimum(rows[:, :, gather.slots], found)
+        for slot, source in table.singles:
+            slots[..., slot] = self._rank(source, ranks)[0, 0, 0]
+        available = slots < own[..., np.newaxis]
+        return self.rule(node, table, available.reshape(-1, table.num_slots))[0].reshape(own.shape)
+
+    def _rank(self, node: int, ranks: Mapping[int, Ranks]) -> Ranks:
+        return ranks[node] if node in ranks else np.where(self._known(node), THERE, NEVER)
 
     # ---- one node ----
 

@@ -28,6 +28,7 @@ class Grid:
         self.times: Int64 = pieces[0] if len(pieces) == 1 else np.concatenate([np.empty(0, np.int64), *pieces])
         self.xs: Int64 = np.array(xs, np.int64)
         self.shape = len(self.times), len(xs)
+        self.whole = slice(0, len(self.times)), slice(0, len(xs))
         self._tables: dict[int, IndexTable] = {}
 
     @property
@@ -99,7 +100,10 @@ def _find(values: Int64, wanted: Int64) -> Int64:
 def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
     """The union of intervals of time, small gaps filled. Raises RequestError near the limits of int32."""
     result: list[Interval] = []
-    for low, high in sorted(intervals):
+    ordered = list(intervals)
+    if len(ordered) > 1:
+        ordered.sort()
+    for low, high in ordered:
         if result and low <= result[-1][1] + _GAP:
             result[-1] = result[-1][0], max(high, result[-1][1])
         else:

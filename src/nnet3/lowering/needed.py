@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from nnet3.lowering.domain import Domain
+from nnet3.lowering.rounds import NEVER, Ranks, Rounds
 from nnet3.lowering.slot_table import Mask, SlotTable
 
 
@@ -67,18 +68,64 @@ class _NeedSweep:
         """Push what is needed round a recurrence until nothing changes, then out of it."""
         outside = set(range(len(self.need))) - set(nodes)
         pushed = {node: np.zeros_like(self._need(node)) for node in nodes}
+        rounds = Rounds(nodes[::-1]) if self._can_be_foreseen(nodes) else None
         changed = True
         while changed:
             changed = False
+            if rounds is not None:
+                rounds.begin()
             for node in reversed(nodes):
                 need = self._need(node)
+                if rounds is not None:
+                    rounds.add(node, pushed[node], need)
                 if not np.array_equal(need, pushed[node]):
                     pushed[node] = need.copy()
                     self._push(node, outside)
                     changed = True
+            if changed and rounds is not None and rounds.is_time_to_guess:
+                self._foresee(rounds)
         for node in nodes:
             if pushed[node].any():
                 self._push(node, nodes)
+
+    def _can_be_foreseen(self, nodes: Sequence[int]) -> bool:
+        tables = [self.tables[node] for node in nodes]
+        has_samples = self.domain.structure.has_samples
+        return all(table is not None and table.grid.is_contiguous for table in tables) and all(
+            has_samples[node] for node in nodes
+        )
+
+    def _foresee(self, rounds: Rounds) -> None:
+        """Add what coming rounds will add, if that can be told."""
+        ranks = rounds.guess({node: self._need(node) for node in rounds.nodes})
+        if ranks is not None:
+            for node, rows in rounds.accept(ranks, self._proved).items():
+                self._need(node)[:] |= rows
+
+    def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
+        """Which rows of a node are used by rows of lower rank."""
+        own = ranks[node]
+        least = np.full_like(own, NEVER)
+        for user in self.domain.structure.users_inside[node]:
+            table, used, rank = self.tables[user], self.used[user], ranks[user]
+            assert table is not None
+            if user in self.given:
+                rank = np.where(self.given[user], NEVER, rank)
+            for block in table.blocks:
+                if block.source == node:
+                    found = rank[block.own]
+                    if used is not None:
+                        found = np.where(used[(*block.own, slice(None), block.slot)], found, NEVER)
+                    least[block.other] = np.minimum(least[block.other], found)
+            for gather in table.gathers:
+                if gather.source == node:
+                    row, slot = np.nonzero(gather.position >= 0)
+                    found = rank.reshape(table.grid.num_rows, -1)[row]
+                    if used is not None:
+                        uses = used.reshape(table.grid.num_rows, -1, table.num_slots)[row, :, gather.slots[slot]]
+                        found = np.where(uses, found, NEVER)
+                    np.minimum.at(least.reshape(-1, least.shape[2]), gather.position[row, slot], found)
+        return least < own
 
     def _push(self, node: int, but: Collection[int]) -> None:
         """Mark what the needed rows of a node use, except of the nodes `but`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -48,17 +49,18 @@ class _Numbering:
         self.num_representatives = len(classes.members)
         self.is_plain = self.num_representatives == classes.num_classes  # a representative for each class
         sizes = [0 if table is None else table.grid.num_rows * self.copies(n) for n, table in enumerate(tables)]
-        self.offset = np.concatenate([[0], np.cumsum(sizes)])
-        flat = np.zeros(int(self.offset[-1]), bool)
+        self.offset: list[int] = [0, *itertools.accumulate(sizes)]
+        pieces = [np.empty(0, bool)]
+        pieces += [
+            self._by_representative(node, rows).reshape(-1) for node, rows in enumerate(need) if rows is not None
+        ]
+        flat = np.concatenate(pieces)
         self.is_given = np.zeros_like(flat)
-        for node, rows in enumerate(need):
-            if rows is not None:
-                flat[self._range(node)] = self._by_representative(node, rows).reshape(-1)
         for node, rows in given.items():
             self.is_given[self._range(node)] = self._by_representative(node, rows).reshape(-1)
         flat |= self.is_given
         counts = np.cumsum(flat, dtype=np.int32)
-        self.ids: Ids = np.where(flat, counts - 1, -1)
+        self.ids: Ids = np.where(flat, counts - 1, np.int32(-1))
         self.rows = np.flatnonzero(flat)
         self.first: Ids = np.concatenate([np.zeros(1, np.int32), counts])[self.offset]
 
@@ -86,7 +88,7 @@ class _Numbering:
         return ComputationGraph(
             structure.names,
             node,
-            self._indexes(),
+            self._indexes(node),
             is_input,
             self.first,
             slots,
@@ -97,7 +99,7 @@ class _Numbering:
         )
 
     def _range(self, node: int) -> slice:
-        return slice(int(self.offset[node]), int(self.offset[node + 1]))
+        return slice(self.offset[node], self.offset[node + 1])
 
     def _by_representative(self, node: int, array: Mask) -> Mask:
         """An array (times, xs, classes...) with the classes' axis replaced by that of representatives."""
@@ -105,20 +107,22 @@ class _Numbering:
             return array
         return array[:, :, self.classes.class_of_representative]
 
-    def _indexes(self) -> npt.NDArray[np.int32]:
-        pieces = [np.empty((0, 3), np.int32)]
-        pieces += [table.grid.table(self.copies(node)) for node, table in enumerate(self.tables) if table is not None]
-        indexes = np.concatenate(pieces)[self.rows]
+    def _indexes(self, node: Ids) -> npt.NDArray[np.int32]:
+        """The index of each cindex; `node` is the node of each."""
+        tables = [np.empty((0, 3), np.int32), *(table.grid.table() for table in self.tables if table is not None)]
+        has_samples = np.array(self.structure.has_samples)
+        row, copy = self.rows, np.zeros(1, np.intp)
+        if self.num_representatives > 1:
+            num_rows = [0 if table is None else table.grid.num_rows for table in self.tables]
+            first_row = np.array([0, *itertools.accumulate(num_rows)])
+            copies = np.where(has_samples, self.num_representatives, 1)
+            row, copy = np.divmod(self.rows - np.array(self.offset)[node], copies[node])
+            row += first_row[node]
+        indexes = np.concatenate(tables).take(row, axis=0)
         if self.num_representatives:
-            n = self.classes.members[:, 0]
-            has_samples = [
-                np.broadcast_to(n, (table.grid.num_rows, len(n))).reshape(-1)
-                if self.structure.has_samples[node]
-                else np.zeros(1, np.int32)
-                for node, table in enumerate(self.tables)
-                if table is not None
-            ]
-            indexes[:, N] = np.concatenate([np.empty(0, np.int32), *has_samples])[self.rows]
+            indexes[:, N] = self.classes.members[copy, 0]
+            if not has_samples.all():
+                indexes[~has_samples[node], N] = 0
         return indexes
 
     # ---- slots ----
@@ -126,34 +130,56 @@ class _Numbering:
     def _slots(self, node: int, rows: npt.NDArray[np.intp]) -> Ids:
         """The cindexes (rows, slots) that these rows, numbers in the whole array, use."""
         num_slots = self.structure.slots[node].num_slots
-        table, used = self.tables[node], self.used[node]
-        result = np.full((len(rows), num_slots), -1, np.int32)
         if num_slots == 0 or len(rows) == 0:
-            return result
+            return np.empty((len(rows), num_slots), np.int32)
+        table, used = self.tables[node], self.used[node]
         assert table is not None
-        copies = self.copies(node)
-        own = rows - self.offset[node]
-        row, copy = np.divmod(own, copies)
+        result = self._by_distance(node, table, rows)
+        if result is None:
+            result = self._by_place(node, table, rows)
+        if used is not None:
+            uses = self._by_representative(node, used).reshape(-1, num_slots).take(rows - self.offset[node], axis=0)
+            result = np.where(uses, result, np.int32(-1))
+        if node in self.given:
+            result[self.is_given[rows]] = -1
+        return result
+
+    def _by_distance(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids | None:
+        """The same where each slot lies at one distance from the row, whether it is used or not; else None."""
+        if len(table.blocks) < table.num_slots:
+            return None
+        slots, distances = [], []
+        num_xs = table.grid.shape[1]
+        for block in table.blocks:
+            if self._grid(block.source).shape[1] != num_xs or block.own[1].start != block.other[1].start:
+                return None
+            later = block.other[0].start - block.own[0].start
+            distances.append(later * num_xs * self.copies(node) + self.offset[block.source] - self.offset[node])
+            slots.append(block.slot)
+        if len(slots) == 1:
+            return self.ids.take(rows + distances[0], mode="clip")[:, np.newaxis]
+        in_order = np.array(distances)[np.argsort(slots)]
+        return self.ids.take(rows[:, np.newaxis] + in_order, mode="clip")
+
+    def _by_place(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
+        """The same for slots of all kinds; -1 where there is nothing."""
+        result = np.full((len(rows), table.num_slots), -1, np.int32)
+        row, copy = np.divmod(rows - self.offset[node], self.copies(node))
         time, x = np.divmod(row, table.grid.shape[1])
         for block in table.blocks:
-            source_grid = self._grid(block.source)
             t = time + (block.other[0].start - block.own[0].start)
             at = x + (block.other[1].start - block.own[1].start)
-            position = (t * source_grid.shape[1] + at) * copies + copy + self.offset[block.source]
-            result[:, block.slot] = self.ids.take(position, mode="clip")
+            position = (t * self._grid(block.source).shape[1] + at) * self.copies(node) + copy
+            result[:, block.slot] = self.ids.take(position + self.offset[block.source], mode="clip")
         for gather in table.gathers:
-            position = gather.position[row] + self.offset[gather.source]
+            place = gather.position[row]
+            position = place
             if self.structure.has_samples[gather.source]:
-                position = gather.position[row] * copies + copy[:, np.newaxis] + self.offset[gather.source]
-            found = np.where(gather.position[row] >= 0, self.ids.take(position, mode="clip"), -1)
+                position = place * self.copies(node) + copy[:, np.newaxis]
+            found = np.where(place >= 0, self.ids.take(position + self.offset[gather.source], mode="clip"), -1)
             result[:, gather.slots] = np.maximum(result[:, gather.slots], found)
         for slot, source in table.singles:
             result[:, slot] = self.ids[self.offset[source]]
-        if used is not None:
-            uses = self._by_representative(node, used).reshape(-1, num_slots)[own]
-            result[~uses] = -1
-        if node in self.given:
-            result[self.is_given[rows]] = -1
         return result
 
     def _grid(self, node: int) -> Grid:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +58,7 @@ class NodeSlots:
     operand: npt.NDArray[np.int32]  # (slots,): the position of the operand that each belongs to
     all_samples: tuple[tuple[int, int], ...] = ()
 
-    @property
+    @cached_property
     def num_slots(self) -> int:
         return len(self.operand)
 

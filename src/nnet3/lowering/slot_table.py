@@ -102,11 +102,13 @@ class SlotTable:
 
 def _block(shift: Shift, grid: Grid, source: Grid) -> Block | None:
     """The slot as a block; None if it is not one piece."""
+    if grid is source and shift.dt == 0 and shift.dx == 0:
+        return Block(shift.slot, shift.source, grid.whole, grid.whole, True)
     times = _aligned_times(shift.dt, grid, source)
     xs = _aligned_xs(shift.dx, grid, source)
     if times is None or xs is None:
         return None
-    is_all = times[0] == slice(0, grid.shape[0]) and xs[0] == slice(0, grid.shape[1])
+    is_all = (times[0], xs[0]) == grid.whole
     return Block(shift.slot, shift.source, (times[0], xs[0]), (times[1], xs[1]), is_all)
 
 

@@ -39,7 +39,7 @@ class Sweeps:
     need: list[Mask | None]
 
     def __init__(self, source: GraphSource, request: LoweringRequest):
-        self.structure, self.request = structure_of(source), request
+        self.source, self.structure, self.request = source, structure_of(source), request
         tables = [rows.indexes for rows in (*request.inputs, *request.outputs)]
         if request.samples is not None:
             tables.append(request.samples)

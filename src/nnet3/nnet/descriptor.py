@@ -275,7 +275,9 @@ class Descriptor:
     def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From available slots (rows, slots): rows that are computable (rows,), slots they use (rows, slots)."""
         if self._all_simple:
-            computable = np.asarray(available.all(axis=1))
+            computable = available[:, 0]
+            for slot in range(1, available.shape[1]):
+                computable = computable & available[:, slot]
             return computable, available & computable[:, np.newaxis]
         results = [
             part.is_computable(available[:, slots]) for part, slots in zip(self.parts, self.part_slots(), strict=True)

@@ -1,0 +1,254 @@
+"""ComputationCache: compiled computations by what they depend on, in memory and if wanted in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import threading
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nnet3.compiler.cache_file import CacheFileError, SectionReader, write_sections
+from nnet3.compiler.cached_computation import Attachments, StoredComputation, about, num_bytes
+from nnet3.compiler.compile import CompileOptions, compile
+from nnet3.compiler.request import ComputationRequest
+from nnet3.computation import serialize
+from nnet3.computation.computation import NnetComputation
+
+if TYPE_CHECKING:
+    from nnet3.nnet import Nnet
+
+#: Part of every key: programs of another version of the compiler are not used.
+PROGRAM_VERSION = 1
+DEFAULT_MAX_BYTES = 256 * 1024 * 1024
+_SUFFIX = ".nnet3"
+
+
+@dataclass
+class _Entry:
+    computation: NnetComputation
+    num_bytes: int
+
+
+class ComputationCache:
+    """Compiles what has not been compiled before.
+
+    Keys are made of what a program depends on: the fingerprint of the network (its structure and settings, not its
+    parameters), the request, the options. A network that has changed has another key, so that it is compiled again.
+
+    Programs in memory take at most `max_bytes` (estimated); the one that was not used for longest goes first. With a
+    `folder` they are also kept there, one file each, together with the plans made for them; the folder too is kept
+    below `max_bytes`. Files that are damaged or not ours are ignored with a warning, and written anew. Several
+    processes may use one folder, several threads one cache: equal requests are compiled once, others wait for that.
+
+    What comes out of a cache is shared: take a `copy()` to change it.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.max_bytes = max_bytes
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._pending: dict[str, Future[NnetComputation]] = {}
+        self._lock = threading.Lock()
+
+    def compile(
+        self, nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None
+    ) -> NnetComputation:
+        """What `nnet3.compile` gives. Raises RequestError or NotComputableError."""
+        request.check(nnet)
+        options, fingerprint = options or CompileOptions(), nnet.fingerprint()
+        key = {"nnet": fingerprint, "request": request.key(), "options": options}
+
+        def make() -> NnetComputation:
+            computation = compile(nnet, request, options)
+            computation.fingerprint = fingerprint
+            return computation
+
+        return self.get_or_compile(key, make)
+
+    def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
+        """The computation of this key; `make` is called if it is not known.
+
+        A key is made of dictionaries, sequences, sets, dataclasses, strings, bytes, numbers, arrays and None, and names
+        everything that the program depends on.
+        """
+        digest = key_digest((PROGRAM_VERSION, serialize.VERSION, key))
+        while True:
+            with self._lock:
+                entry = self._entries.get(digest)
+                if entry is not None:
+                    self._entries.move_to_end(digest)
+                    return entry.computation
+                pending = self._pending.get(digest)
+                if pending is None:
+                    own = self._pending[digest] = Future()
+                    break
+            with contextlib.suppress(CancelledError):  # the other thread was interrupted
+                return pending.result()
+        try:
+            computation = self._read(digest) or self._make(digest, make)
+        except BaseException as error:
+            with self._lock:
+                del self._pending[digest]
+            own.set_exception(error) if isinstance(error, Exception) else own.cancel()
+            raise
+        with self._lock:
+            self._insert(digest, computation)
+            del self._pending[digest]
+        own.set_result(computation)
+        return computation
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def num_bytes(self) -> int:
+        """The estimated size of what is in memory."""
+        with self._lock:
+            return sum(entry.num_bytes for entry in self._entries.values())
+
+    def clear(self) -> None:
+        """Forget what is in memory; files stay."""
+        with self._lock:
+            self._entries.clear()
+
+    # ---- memory; the lock is held ----
+
+    def _insert(self, digest: str, computation: NnetComputation) -> None:
+        self._entries[digest] = _Entry(computation, num_bytes(computation))
+        self._shrink()
+
+    def _shrink(self) -> None:
+        total = sum(entry.num_bytes for entry in self._entries.values())
+        while total > self.max_bytes and self._entries:
+            total -= self._entries.popitem(last=False)[1].num_bytes
+
+    # ---- files ----
+
+    def _make(self, digest: str, make: Callable[[], NnetComputation]) -> NnetComputation:
+        computation = make()
+        computation.attachments = Attachments(self._attached(digest, computation))
+        if self.folder is not None:
+            self._write(digest, computation)
+        return computation
+
+    def _attached(self, digest: str, computation: NnetComputation) -> Callable[[], None]:
+        """What to do when something was attached to a computation."""
+
+        def attached() -> None:
+            with self._lock:
+                if digest in self._entries:
+                    self._entries[digest].num_bytes = num_bytes(computation)
+                    self._shrink()
+            if self.folder is not None:
+                self._write(digest, computation)
+
+        return attached
+
+    def _path(self, digest: str) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{digest}{_SUFFIX}"
+
+    def _read(self, digest: str) -> NnetComputation | None:
+        if self.folder is None:
+            return None
+        path = self._path(digest)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            warnings.warn(f"{path} cannot be read ({error}): compiling again", RuntimeWarning, stacklevel=4)
+            return None
+        try:
+            computation = StoredComputation(SectionReader(data, digest))
+        except CacheFileError as error:
+            warnings.warn(f"{path} is not used: {error}; compiling again", RuntimeWarning, stacklevel=4)
+            return None
+        computation.attachments = Attachments(self._attached(digest, computation), computation.stored_attachments())
+        return computation
+
+    def _write(self, digest: str, computation: NnetComputation) -> None:
+        assert self.folder is not None
+        sections = {
+            "about": (about(computation), {}),
+            "computation": serialize.to_data(computation),
+            **(computation.attachments or {}),
+        }
+        try:
+            write_sections(self._path(digest), digest, sections)
+            self._shrink_folder(self._path(digest))
+        except OSError as error:
+            warnings.warn(f"cannot write to {self.folder} ({error}): not kept there", RuntimeWarning, stacklevel=4)
+
+    def _shrink_folder(self, newest: Path) -> None:
+        """Remove the files written first, until the rest is small enough."""
+        assert self.folder is not None
+        files = []
+        for item in os.scandir(self.folder):
+            if item.name.endswith(_SUFFIX):
+                status = item.stat()
+                files.append((status.st_mtime, status.st_size, item.path))
+        total = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if total <= self.max_bytes or path == str(newest):
+                break
+            Path(path).unlink(missing_ok=True)
+            total -= size
+
+
+_DEFAULT = ComputationCache()
+
+
+def default_cache() -> ComputationCache:
+    """The cache of this process, in memory, for everybody who brings none."""
+    return _DEFAULT
+
+
+def key_digest(key: Any) -> str:
+    """A name for a key: equal for equal keys, in all processes. Raises TypeError for what keys cannot be made of."""
+    digest = hashlib.blake2b(digest_size=20)
+    _add_to_digest(digest.update, key)
+    return digest.hexdigest()
+
+
+def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
+    """Type and length first, so that different keys give different bytes."""
+    if isinstance(value, np.ndarray):
+        update(f"array {value.dtype.str} {value.shape}:".encode())
+        update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, bytes):
+        update(f"bytes {len(value)}:".encode() + value)
+    elif value is None or isinstance(value, bool | int | float | np.integer | np.floating | str):
+        kind = "str" if isinstance(value, str) else type(value).__name__
+        text = str(value) if isinstance(value, str) else repr(value)
+        encoded = text.encode(errors="surrogatepass")
+        update(f"{kind} {len(encoded)}:".encode() + encoded)
+    elif is_dataclass(value) and not isinstance(value, type):
+        update(f"{type(value).__name__} {len(fields(value))}:".encode())
+        for field in fields(value):
+            _add_to_digest(update, field.name)
+            _add_to_digest(update, getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        update(f"mapping {len(value)}:".encode())
+        for name in sorted(value):
+            _add_to_digest(update, name)
+            _add_to_digest(update, value[name])
+    elif isinstance(value, set | frozenset):
+        update(f"set {len(value)}:".encode())
+        for item in sorted(value):
+            _add_to_digest(update, item)
+    elif isinstance(value, tuple | list):
+        update(f"sequence {len(value)}:".encode())
+        for item in value:
+            _add_to_digest(update, item)
+    else:
+        raise TypeError(f"a key of the cache cannot contain a {type(value).__name__}")

@@ -1,0 +1,112 @@
+"""Files of compiled computations: sections of JSON headers and NumPy arrays, with a version and a checksum.
+
+MAGIC, then numbers of 8 bytes: CRC-32 of all that follows, length of the directory; then the directory (JSON), then the
+sections' headers (JSON each) and arrays, at the places that the directory says, counted from the end of the directory.
+Nothing in a file is executed, and arrays are used where they lie.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import struct
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MAGIC = b"nnet3 computation file 1\n"
+_NUMBERS = struct.Struct("<QQ")
+_ALIGNMENT = 16
+_KINDS = "biuf"  # of arrays: Booleans, integers, floats
+
+#: A header that JSON can hold, and arrays by name.
+Section = tuple[Mapping[str, Any], Mapping[str, np.ndarray]]
+
+
+class CacheFileError(Exception):
+    """A file that is damaged or none of ours; the message says what is wrong with it."""
+
+
+def write_sections(path: Path, key: str, sections: Mapping[str, Section]) -> None:
+    """Write a file in one step: nobody ever sees half of it. Raises OSError."""
+    blobs: list[bytes] = []
+    position = 0
+
+    def add(blob: bytes) -> int:
+        nonlocal position
+        start = position
+        blobs.extend((blob, bytes(-len(blob) % _ALIGNMENT)))
+        position += len(blob) + -len(blob) % _ALIGNMENT
+        return start
+
+    directory: dict[str, Any] = {"key": key, "sections": {}}
+    for name, (header, arrays) in sections.items():
+        text = json.dumps(header, separators=(",", ":")).encode()
+        places = {
+            array_name: [array.dtype.str, list(array.shape), add(np.ascontiguousarray(array).tobytes())]
+            for array_name, array in arrays.items()
+        }
+        directory["sections"][name] = {"header": [add(text), len(text)], "arrays": places}
+    text = json.dumps(directory, separators=(",", ":")).encode()
+    text += b" " * (-(len(MAGIC) + _NUMBERS.size + len(text)) % _ALIGNMENT)
+    body = b"".join([text, *blobs])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(MAGIC + _NUMBERS.pack(zlib.crc32(body), len(text)) + body)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+class SectionReader:
+    """The sections of a file that is in memory, each read when it is asked for."""
+
+    def __init__(self, data: bytes, key: str) -> None:
+        """Check the file as a whole. Raises CacheFileError unless it is one of ours, whole, and has this key."""
+        if not data.startswith(MAGIC):
+            raise CacheFileError("it does not begin as a file of this version")
+        begin = len(MAGIC) + _NUMBERS.size
+        if len(data) < begin:
+            raise CacheFileError("it ends too early")
+        checksum, length = _NUMBERS.unpack_from(data, len(MAGIC))
+        if zlib.crc32(memoryview(data)[begin:]) != checksum:
+            raise CacheFileError("its checksum is wrong")
+        try:
+            directory = json.loads(data[begin : begin + length])
+            self._sections: dict[str, Any] = dict(directory["sections"])
+            found = directory["key"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CacheFileError(f"its directory cannot be read ({error})") from error
+        if found != key:
+            raise CacheFileError("it is the file of something else")
+        self._data, self._begin = data, begin + length
+
+    def names(self) -> list[str]:
+        return list(self._sections)
+
+    def read(self, name: str) -> Section:
+        """A section's header and arrays, which cannot be written to. Raises CacheFileError if they are not there."""
+        try:
+            section = self._sections[name]
+            start, length = section["header"]
+            header = json.loads(self._data[self._begin + start : self._begin + start + length])
+            return header, {array: self._array(*place) for array, place in section["arrays"].items()}
+        except (ValueError, KeyError, TypeError) as error:
+            raise CacheFileError(f"its section '{name}' cannot be read ({error})") from error
+
+    def _array(self, dtype_text: str, shape: list[int], start: int) -> np.ndarray:
+        dtype = np.dtype(dtype_text)
+        if dtype.kind not in _KINDS:
+            raise ValueError(f"an array of type {dtype_text}")
+        count = math.prod(shape)
+        if count == 0:
+            return np.zeros(shape, dtype)
+        return np.frombuffer(self._data, dtype, count, self._begin + start).reshape(shape)

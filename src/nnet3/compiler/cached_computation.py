@@ -1,0 +1,111 @@
+"""Computations in a cache: what they weigh, what is attached to them, those that are read from a file when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+from nnet3.compiler.cache_file import CacheFileError, Section, SectionReader
+from nnet3.computation import serialize
+from nnet3.computation.computation import NnetComputation
+
+# Bytes of Python objects, measured on compiled networks.
+_PER_COMMAND = 400
+_PER_SUBMATRIX = 250
+_PER_MATRIX = 400
+
+
+def num_bytes(computation: NnetComputation) -> int:
+    """About how much memory a computation takes, with what is attached to it."""
+    if isinstance(computation, StoredComputation):
+        return computation.stored_bytes
+    arrays = [*computation.index_tables, *computation.multi_tables, *computation.range_tables]
+    arrays += [array for entry in computation.precomputed if entry is not None for array in entry.values()]
+    arrays += [info.indexes for info in computation.matrix_info.values() if info.indexes is not None]
+    for _, attached in (computation.attachments or {}).values():
+        arrays += attached.values()
+    objects = _PER_COMMAND * len(computation.commands) + _PER_SUBMATRIX * len(computation.submatrices)
+    different = {id(array): array.nbytes for array in arrays}
+    return objects + _PER_MATRIX * len(computation.matrices) + sum(different.values())
+
+
+class Attachments(MutableMapping[str, Section]):
+    """What is derived from a computation, by name; somebody is told when something is added."""
+
+    def __init__(self, told: Callable[[], None], stored: Mapping[str, Callable[[], Section]] | None = None) -> None:
+        self._told = told
+        self._stored = dict(stored or {})
+        self._sections: dict[str, Section] = {}
+
+    def __getitem__(self, name: str) -> Section:
+        if name in self._stored:
+            self._sections[name] = self._stored[name]()
+            self._stored.pop(name, None)
+        return self._sections[name]
+
+    def __setitem__(self, name: str, section: Section) -> None:
+        self._stored.pop(name, None)
+        self._sections[name] = section
+        self._told()
+
+    def __delitem__(self, name: str) -> None:
+        self[name]
+        del self._sections[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._stored, **self._sections})
+
+    def __len__(self) -> int:
+        return len({**self._stored, **self._sections})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is a plain dictionary: nobody is told."""
+        return dict, (dict(self),)
+
+
+def about(computation: NnetComputation) -> dict[str, Any]:
+    """What is known of a computation before it is read."""
+    return {name: getattr(computation, name) for name in _KNOWN} | {"num_bytes": num_bytes(computation)}
+
+
+class StoredComputation(NnetComputation):
+    """A computation in a file, read when one of its fields is asked for; then it is an NnetComputation like any other.
+
+    Who has a plan for it can run it without its commands.
+    """
+
+    def __init__(self, reader: SectionReader) -> None:
+        header, _ = reader.read("about")
+        if set(header) != {*_KNOWN, "num_bytes"}:
+            raise CacheFileError(f"it says {', '.join(header)} of its computation, not {', '.join(_KNOWN)}")
+        self.__dict__.update({name: header[name] for name in _KNOWN})
+        self.stored_bytes: int = header["num_bytes"]
+        self._reader = reader
+
+    def stored_attachments(self) -> dict[str, Callable[[], Section]]:
+        """What was attached to it when it was written, to be read by name."""
+        names = [name for name in self._reader.names() if name not in ("about", "computation")]
+        return {name: partial(self._reader.read, name) for name in names}
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        self._decode()
+        return self.__dict__[name]
+
+    def _decode(self) -> None:
+        read = serialize.from_data(*self._reader.read("computation"))
+        for name in _FIELDS:
+            self.__dict__.setdefault(name, getattr(read, name))
+        self.__class__ = NnetComputation  # type: ignore[assignment]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self._decode()
+        return self.__reduce_ex__(protocol)
+
+
+_FIELDS = frozenset(field.name for field in fields(NnetComputation))
+#: Fields with a default of the class, which are there before the file is read.
+_KNOWN = ("num_memos", "need_model_derivative", "fingerprint")

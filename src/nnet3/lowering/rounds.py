@@ -1,0 +1,142 @@
+"""Rounds of a recurrence: when what a round adds is what an earlier one added, moved in time, the rest is foreseen.
+
+A sweep goes round the nodes of a recurrence until nothing is added any more. A value that is handed on from frame to
+frame would take a round for each frame. So what the rounds add is compared: once it repeats, moved by some frames every
+few rounds, the rounds to come are *guessed*, all at once, each guessed row with the *rank* at which it would be added.
+A guess counts only as far as it is proved: a row of rank k must follow from rows of lower rank, those that are there
+already having the lowest of all. So guesses save rounds and never change the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.lowering.slot_table import Mask
+
+Ranks = npt.NDArray[np.int64]
+Rows = tuple[npt.NDArray[np.intp], ...]  # positions in time, x, class
+
+THERE, NEVER = -1, np.iinfo(np.int64).max
+"""The ranks of what is there already and of what is not guessed."""
+
+_FIRST_KEPT, _FIRST_GUESS = 3, 7  # rounds: most recurrences are settled before
+_PAUSE = 4  # rounds from one guess to the next, doubled when it was in vain
+_LONGEST_PERIOD = 8
+
+
+class Rounds:
+    """What each round has added to the nodes of a recurrence, and a guess of what is to come.
+
+    Within a round the nodes take turns in the order given. All must have contiguous times.
+    """
+
+    def __init__(self, nodes: Sequence[int]):
+        self.nodes = list(nodes)
+        self._turn = {node: turn for turn, node in enumerate(nodes)}
+        self._history: list[dict[int, Rows]] = []
+        self._number, self._next_guess, self._pause = 0, _FIRST_GUESS, _PAUSE
+
+    def begin(self) -> None:
+        self._number += 1
+        if self._number >= _FIRST_KEPT:
+            self._history.append({})
+        del self._history[: -2 * _LONGEST_PERIOD]
+
+    def add(self, node: int, before: Mask, after: Mask) -> None:
+        """What the turn of a node has added."""
+        if self._number >= _FIRST_KEPT:
+            self._history[-1][node] = np.nonzero(after & ~before)
+
+    @property
+    def is_time_to_guess(self) -> bool:
+        return self._number >= self._next_guess
+
+    def guess(self, state: Mapping[int, Mask]) -> dict[int, Ranks] | None:
+        """The rank of every row that is there (`state`) or guessed, by node; None if nothing repeats."""
+        self._next_guess = self._number + self._pause
+        self._pause *= 2
+        for period in range(1, min(_LONGEST_PERIOD, len(self._history) // 2) + 1):
+            earlier, later = self._history[-2 * period : -period], self._history[-period:]
+            for fronts in (_whole, _halves):
+                found = [front for front in fronts(earlier, later) if front is not None]
+                if found:
+                    return self._continued(found, state)
+        return None
+
+    def _continued(
+        self, fronts: Sequence[tuple[list[dict[int, Rows]], int]], state: Mapping[int, Mask]
+    ) -> dict[int, Ranks]:
+        ranks = {node: np.where(there, THERE, NEVER) for node, there in state.items()}
+        for rounds, move in fronts:
+            for number, added in enumerate(rounds):
+                for node, (time, x, which) in added.items():
+                    own = ranks[node]
+                    steps = np.arange(len(own) // abs(move) + 1, 0, -1)[:, np.newaxis]  # the nearest is written last
+                    times = time + move * steps
+                    inside = (times >= 0) & (times < len(own))
+                    rank = ((steps - 1) * len(rounds) + number) * len(self.nodes) + self._turn[node]
+                    rows = (times[inside], *(np.broadcast_to(axis, times.shape)[inside] for axis in (x, which)))
+                    own[rows] = np.minimum(own[rows], np.broadcast_to(rank, times.shape)[inside])
+        return ranks
+
+    def accept(self, ranks: Mapping[int, Ranks], proved: Callable[[int, Mapping[int, Ranks]], Mask]) -> dict[int, Mask]:
+        """The guessed rows, by node, as far as they are proved.
+
+        `proved(node, ranks)` says which rows of a node follow from rows of lower rank. In every class
+        all that has a higher rank than the first that fails is dropped.
+        """
+        guessed = {node: (own != NEVER) & (own != THERE) for node, own in ranks.items()}
+        limit: Ranks | int = NEVER
+        for node, rows in guessed.items():
+            if rows.any():
+                failing = np.where(rows & ~proved(node, ranks), ranks[node], NEVER)
+                limit = np.minimum(limit, failing.min(axis=(0, 1)))
+        accepted = {node: rows & (ranks[node] < limit) for node, rows in guessed.items()}
+        if any(rows.any() for rows in accepted.values()):
+            self._next_guess, self._pause = self._number + _PAUSE, _PAUSE
+            self._history.clear()
+        return accepted
+
+
+Front = tuple[list[dict[int, Rows]], int]
+
+
+def _whole(earlier: list[dict[int, Rows]], later: list[dict[int, Rows]]) -> list[Front | None]:
+    """The later rounds as the earlier ones moved by some frames, with that number."""
+    move = None
+    for before, after in zip(earlier, later, strict=True):
+        if before.keys() != after.keys():
+            return [None]
+        for node, (time, x, which) in after.items():
+            old_time, old_x, old_which = before[node]
+            if len(time) != len(old_time):
+                return [None]
+            if len(time) == 0:
+                continue
+            move = int(time[0] - old_time[0]) if move is None else move
+            if (time - old_time != move).any() or (x != old_x).any() or (which != old_which).any():
+                return [None]
+    return [(later, move)] if move else [None]
+
+
+def _halves(earlier: list[dict[int, Rows]], later: list[dict[int, Rows]]) -> list[Front | None]:
+    """The same for what lies early and what lies late in time, each for itself."""
+    times = [rows[0] for added in (*earlier, *later) for rows in added.values() if len(rows[0])]
+    if not times:
+        return [None]
+    middle = (min(int(each.min()) for each in times) + max(int(each.max()) for each in times)) / 2
+    fronts: list[Front | None] = []
+    for is_late in (False, True):
+        halves = [
+            [{node: _select(rows, (rows[0] > middle) == is_late) for node, rows in added.items()} for added in rounds]
+            for rounds in (earlier, later)
+        ]
+        fronts += _whole(*halves)
+    return fronts
+
+
+def _select(rows: Rows, chosen: Mask) -> Rows:
+    return tuple(axis[chosen] for axis in rows)
