@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from nnet3 import lowering
-from nnet3.compiler.nnet_source import NnetSource, lowering_request
+from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.compiler.request import ComputationRequest
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
@@ -29,17 +29,17 @@ def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
     request.check(nnet)
-    return lowering.build_graph(NnetSource(nnet), lowering_request(nnet, request))
+    return lowering.build_graph(nnet_source(nnet), lowering_request(nnet, request))
 
 
 def schedule(nnet: Nnet, graph: ComputationGraph) -> Schedule:
     """The cindexes of a graph in steps, the order of work. Raises RequestError where values depend on themselves."""
-    return lowering.schedule(NnetSource(nnet), graph)
+    return lowering.schedule(nnet_source(nnet), graph)
 
 
 def generate(nnet: Nnet, request: ComputationRequest, steps: Schedule) -> NnetComputation:
     """The program for a schedule, not yet optimized."""
-    return lowering.generate(NnetSource(nnet), lowering_request(nnet, request), steps)
+    return lowering.generate(nnet_source(nnet), lowering_request(nnet, request), steps)
 
 
 def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> NnetComputation:
@@ -50,7 +50,7 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     """
     options = options or CompileOptions()
     request.check(nnet)
-    computation = lowering.lower(NnetSource(nnet), lowering_request(nnet, request))
+    computation = lowering.lower(nnet_source(nnet), lowering_request(nnet, request))
     if options.check:
         check_computation(computation)
     if options.optimize:
