@@ -180,7 +180,7 @@ class Repeater:
     def _moved(
         self, template: list[tuple[int, Command]], shifts: np.ndarray, periods: Sequence[Sequence[int]]
     ) -> list[Command]:
-        own = np.array([number for _, command in template for number in command.form.operands(command)])
+        own = np.array([number for _, command in template for number in command.form.operands(command)], np.int64)
         operands, place = np.unique(np.stack([own, shifts]), axis=1, return_inverse=True)
         moves = operands[1] != 0
         blocks = np.array([self.computation.submatrices[number] for number in operands[0][moves].tolist()], np.int64)
