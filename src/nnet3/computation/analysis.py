@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from nnet3.computation.commands_control import Goto, Label, SegmentMarker
 from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
-from nnet3.computation.variables import Integers, Variables, submatrix_table
+from nnet3.computation.variables import Integers, Variables, matrix_sizes, submatrix_table
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
@@ -125,12 +125,27 @@ class Analysis:
             result[matrix] = command
         return result
 
+    @cached_property
+    def placed_accesses(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
+        """Place, sub-matrix and kind of each access, by place: those of a loop are there twice."""
+        place, submatrix, kind = self.accesses.command, self.accesses.submatrix, self.accesses.kind
+        if self.loop is None:
+            return place, submatrix, kind
+        again = np.flatnonzero(place >= self.loop[0])
+        place = np.append(place, place[again] + self.num_commands - self.loop[0])
+        return place, np.append(submatrix, submatrix[again]), np.append(kind, kind[again])
+
     # ---- matrices ----
+
+    @cached_property
+    def table(self) -> Integers:
+        """All sub-matrices, see `submatrix_table`."""
+        return submatrix_table(self.computation)
 
     @cached_property
     def matrix_of_access(self) -> Integers:
         """The matrix of each access, (accesses,)."""
-        return submatrix_table(self.computation)[self.accesses.submatrix, 0]
+        return self.table[self.accesses.submatrix, 0]
 
     @cached_property
     def first_access(self) -> Integers:
@@ -150,16 +165,12 @@ class Analysis:
 
     @cached_property
     def variables(self) -> Variables:
-        return Variables(self.computation, np.unique(self.accesses.submatrix))
+        return Variables(self.table, matrix_sizes(self.computation), np.unique(self.accesses.submatrix))
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
         """Variable, place and kind of each event, sorted by variable and then by place."""
-        submatrix, kind, place = self.accesses.submatrix, self.accesses.kind, self.accesses.command
-        if self.loop is not None:
-            again = np.flatnonzero(place >= self.loop[0])
-            submatrix, kind = np.append(submatrix, submatrix[again]), np.append(kind, kind[again])
-            place = np.append(place, place[again] + self.num_commands - self.loop[0])
+        place, submatrix, kind = self.placed_accesses
         variable = self.variables.of_submatrices(submatrix)
         counts = self.variables.counts(submatrix)
         key = variable * self._key_base + np.repeat(place, counts)
@@ -252,6 +263,15 @@ class Analysis:
         last_key = (variable + 1) * self._key_base
         found = np.where(keys[place] < last_key, place_of_key[place], self.num_places)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
+
+    def any_event(self, chosen: npt.NDArray[np.bool_], submatrices: Integers, at: Integers) -> npt.NDArray[np.bool_]:
+        """Whether any event of these sub-matrices at these places is chosen: (queries,) from (events,)."""
+        if len(submatrices) == 0:
+            return np.zeros(0, dtype=bool)
+        counts = self.variables.counts(submatrices)
+        keys = self.event_variable * self._key_base + self.event_place
+        wanted = self.variables.of_submatrices(submatrices) * self._key_base + np.repeat(at, counts)
+        return np.logical_or.reduceat(chosen[np.searchsorted(keys, wanted)], np.cumsum(counts) - counts)
 
     @property
     def _key_base(self) -> int:

@@ -194,6 +194,10 @@ class Command:
         """The printed form; operands may be such as do not exist."""
         return repr(self)
 
+    def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
+        """(sub-matrix that is read, sub-matrix that is written) for each pair that may be one and the same block."""
+        return ()
+
     @property
     def side_effects(self) -> bool:
         """Whether it does something beyond its accesses and memos, so that it must be kept."""
