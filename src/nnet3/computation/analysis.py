@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.computation.commands_control import Goto, Label, SegmentMarker
+from nnet3.computation.commands_control import Goto, Label, NoOp, SegmentMarker
 from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
 from nnet3.computation.variables import Integers, Variables, matrix_sizes, submatrix_table
 
@@ -88,12 +88,11 @@ class Accesses:
 
 def find_loop(computation: NnetComputation) -> tuple[int, int] | None:
     """The label and the goto of the loop of a computation, if it has one."""
-    for number in range(len(computation.commands) - 1, -1, -1):
-        command = computation.commands[number]
-        if isinstance(command, Goto):
-            label = Label(command.label)
-            return (computation.commands.index(label), number) if label in computation.commands else None
-    return None
+    number = len(computation.commands) - 1
+    while number >= 0 and isinstance(computation.commands[number], NoOp):
+        number -= 1
+    last = computation.commands[number] if number >= 0 else None
+    return (computation.commands.index(Label(last.label)), number) if isinstance(last, Goto) else None
 
 
 class Analysis:
@@ -285,6 +284,24 @@ class Analysis:
             end = np.iinfo(np.int64).max
             self._event_keys[kind] = np.append(keys, end), np.append(self.event_place[chosen], self.num_places)
         return self._event_keys[kind]
+
+
+def analyse(computation: NnetComputation) -> Analysis:
+    """The analysis of a computation, kept for the next who asks if its commands and tables are still the same."""
+    tables = [id(table) for table in computation.multi_tables]
+    parts = [computation.commands, computation.submatrices, computation.matrices, tables]
+    kept = computation.__dict__.get("_analysis")
+    if kept is not None and kept[0] == parts:  # fast, since most elements are the same objects
+        return kept[1]
+    analysis = Analysis(computation)
+    # The tables are kept as well, so that no other one gets their ids.
+    computation.__dict__["_analysis"] = [list(part) for part in parts], analysis, list(computation.multi_tables)
+    return analysis
+
+
+def forget_analysis(computation: NnetComputation) -> None:
+    """Give back the memory of what `analyse` has kept."""
+    computation.__dict__.pop("_analysis", None)
 
 
 def segment_of_command(computation: NnetComputation) -> Integers:

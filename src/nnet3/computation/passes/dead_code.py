@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.computation.analysis import READ, WRITE, Analysis
+from nnet3.computation.analysis import READ, WRITE, Analysis, analyse
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import AccessKind, Command, Operand, Reference, with_values
 
@@ -24,7 +24,7 @@ def dead_code(computation: NnetComputation) -> NnetComputation:
 
 
 def _without_dead_commands(computation: NnetComputation) -> NnetComputation:
-    analysis = Analysis(computation)
+    analysis = analyse(computation)
     needs = _Needs(analysis)
     needed = needs.needed.copy()
     used = np.zeros(len(computation.matrices), dtype=bool)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from nnet3.computation.analysis import Analysis, find_loop
+from nnet3.computation.analysis import analyse, find_loop
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import Command, Life, Operand
 from nnet3.computation.passes.merge_conflicts import MergeConflicts
@@ -25,7 +25,7 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
     pairs = _possible(computation, candidates.commands)
     if not pairs:
         return computation
-    analysis = Analysis(computation)
+    analysis = analyse(computation)
     places: dict[int, Place] = {}
     while pairs:
         groups = _groups(pairs, computation)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from nnet3.computation.analysis import forget_analysis
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.dead_code import dead_code
@@ -54,11 +55,15 @@ def optimize(
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
     steps = [p for p in PIPELINE if p.name not in disabled]
     for step in (Pass("", lambda unchanged: unchanged), *steps):
-        computation = step.function(computation)
+        result = step.function(computation)
+        if result is not computation:
+            forget_analysis(computation)
+        computation = result
         if check_between:
             _check(computation, step.name)
         if dump is not None:
             dump(step.name, computation)
+    forget_analysis(computation)
     return computation
 
 

@@ -2,50 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nnet3.computation.analysis import Analysis
 from nnet3.computation.commands import AllocMatrix, Command, DeallocMatrix
-from nnet3.computation.computation import IoInfo, NnetComputation, SubMatrix
-from nnet3.computation.declarations import substitute, substitute_in_table
+from nnet3.computation.computation import NnetComputation, SubMatrix
 from nnet3.computation.passes.places import Candidates, Place
 
 
 def relocate(analysis: Analysis, places: dict[int, Place], candidates: Candidates) -> NnetComputation:
     """The computation with each matrix in its place, and without the copies from a block to itself.
 
-    The matrix in which others lie lives from the first allocation of one of them to the last deallocation.
+    Sub-matrices keep their numbers, so that commands and tables stay as they are. The matrix in which others lie lives
+    from the first allocation of one of them to the last deallocation.
     """
     computation = analysis.computation
     result = computation.copy()
-    target = _targets(result, places)
-    moved = np.zeros(len(computation.matrices), dtype=bool)
-    moved[[matrix for matrix, place in places.items() if matrix != place.matrix]] = True
-    dropped: set[int] = set()
-    for number in np.unique(analysis.accesses.command[moved[analysis.matrix_of_access]]).tolist():
-        result.commands[number] = substitute(computation.commands[number], target)
-    if candidates.are_copies:
-        copies = {number for commands in candidates.commands.values() for number in commands}
-        dropped = {number for number in copies if _is_one_block(result, result.commands[number])}
-    dropped |= _join_lives(analysis, result, places)
-    result.commands = [command for number, command in enumerate(result.commands) if number not in dropped]
-    result.multi_tables = [substitute_in_table(table, np.array(target)) for table in computation.multi_tables]
-    result.inputs, result.outputs = (
-        [IoInfo(io.name, target[io.value], target[io.deriv]) for io in infos]
-        for infos in (computation.inputs, computation.outputs)
-    )
-    return result
-
-
-def _targets(result: NnetComputation, places: dict[int, Place]) -> list[int]:
-    """The number that takes the place of each sub-matrix."""
-    target = list(range(len(result.submatrices)))
-    for number, block in enumerate(result.submatrices[: len(target)]):
+    for number, block in enumerate(computation.submatrices):
         place = places.get(block.matrix)
         if place is not None and place.matrix != block.matrix:
             row, col = block.row_offset + place.row, block.col_offset + place.col
-            target[number] = result.find_or_add(SubMatrix(place.matrix, row, block.num_rows, col, block.num_cols))
-    return target
+            result.submatrices[number] = SubMatrix(place.matrix, row, block.num_rows, col, block.num_cols)
+    dropped = _join_lives(analysis, result, places)
+    if candidates.are_copies:
+        copies = {number for commands in candidates.commands.values() for number in commands}
+        dropped |= {number for number in copies if _is_one_block(result, result.commands[number])}
+    result.commands = [command for number, command in enumerate(result.commands) if number not in dropped]
+    return result
 
 
 def _is_one_block(result: NnetComputation, command: Command) -> bool:
