@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -289,7 +289,7 @@ class Analysis:
 def analyse(computation: NnetComputation) -> Analysis:
     """The analysis of a computation, kept for the next who asks if its commands and tables are still the same."""
     tables = [id(table) for table in computation.multi_tables]
-    parts = [computation.commands, computation.submatrices, computation.matrices, tables]
+    parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
     kept = computation.__dict__.get("_analysis")
     if kept is not None and kept[0] == parts:  # fast, since most elements are the same objects
         return kept[1]
