@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 import nnet3
-from nnet3.compiler.graph_builder import GraphBuilder
+from nnet3.compiler.nnet_source import lowering_request, nnet_source
+from nnet3.lowering.build_graph import computable_outputs
 
 LAYERS = (
     "affine",
@@ -59,11 +60,10 @@ def networks(*, smooth: bool = False) -> st.SearchStrategy[RandomNetwork]:
 
 def computable_request(nnet: nnet3.Nnet, request: nnet3.ComputationRequest) -> nnet3.ComputationRequest | None:
     """The request with the outputs that can be computed; None if there are none."""
-    builder = GraphBuilder(nnet, request)
-    builder.compute()
+    computable = computable_outputs(nnet_source(nnet), lowering_request(nnet, request))
     outputs = [
         nnet3.IoSpecification(io.name, io.indexes[rows], io.has_deriv)
-        for io, rows in zip(request.outputs, builder.outputs_computable(), strict=True)
+        for io, rows in zip(request.outputs, computable, strict=True)
         if rows.any()
     ]
     if not outputs:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler import graph_builder
 from nnet3.errors import NotComputableError, RequestError
 
 HEAD = "input-node name=input dim=2\ncomponent name=noop type=NoOpComponent dim=2\n"
@@ -137,9 +136,8 @@ def test_such_a_cycle_may_be_out_of_the_requests_way() -> None:
 @pytest.mark.parametrize(
     "start", ["Const(1, 2)", "ReplaceIndex(input, t, 0)", "ReplaceIndex(ReplaceIndex(input, t, 0), x, 0)"]
 )
-@pytest.mark.parametrize("move", ["-1", "2", "0, -1", "0, 1"])
-def test_recurrences_without_end(start: str, move: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_builder, "_MAX_BEYOND", 50)
+@pytest.mark.parametrize("move", ["-1", "2", "-1000", "0, -1", "0, 1"])
+def test_recurrences_without_end(start: str, move: str) -> None:
     nodes = (
         f"component-node name=a component=noop input=Sum({start}, IfDefined(Offset(a, {move})))\n"
         "output-node name=output input=a"
@@ -153,8 +151,45 @@ def test_recurrences_without_end(start: str, move: str, monkeypatch: pytest.Monk
 
 def test_a_recurrence_that_starts_nowhere() -> None:
     nodes = "component-node name=a component=noop input=Sum(Round(a, 2), input)\noutput-node name=output input=a"
-    with pytest.raises(NotComputableError, match="depends on itself: a recurrence with no way to start"):
+    with pytest.raises(NotComputableError) as caught:
         compile_net(nodes, {"input": frames(0, 4)}, {"output": frames(0, 4)})
+    assert str(caught.value) == (
+        "not computable: output all depends on itself: a recurrence with no way to start, 'a' at t=0 <- 'a_input' at "
+        "t=0 <- 'a' at t=0 (IfDefined or Failover lets it begin)"
+    )
+
+
+POOLING = """
+component name=extract type=StatisticsExtractionComponent input-dim=2 input-period=1 output-period=2
+component name=pool type=StatisticsPoolingComponent input-dim=5 input-period=2 left-context=4 right-context=0
+component-node name=extract component=extract input=input
+component-node name=pool component=pool input=extract
+output-node name=output input="""
+
+
+def test_statistics_at_times_that_they_do_not_have() -> None:
+    with pytest.raises(NotComputableError) as caught:
+        compile_net(POOLING + "pool", {"input": frames(-10, 4)}, {"output": frames(0, 4)})
+    assert str(caught.value) == (
+        "not computable: output (1, 3) needs pool [ (0, 1) (0, 3) ], which nothing can make computable "
+        "(it is there for multiples of 2 only: ask for Round(pool, 2))"
+    )
+    compile_net(POOLING + "Round(pool, 2)", {"input": frames(-10, 4)}, {"output": frames(0, 4)})
+
+
+def test_times_near_the_limits_of_int32() -> None:
+    far = [(0, 2**31 - 1)]
+    with pytest.raises(RequestError, match=r"index \(n, t, x\) = \(0, 2147483647, 0\): t and x must be from"):
+        compile_net("output-node name=output input=input", {"input": far}, {"output": far})
+    nodes = "output-node name=output input=Offset(input, 1073741823)"
+    with pytest.raises(RequestError, match="t = 1073741827 would be needed, which is too near the limits of int32"):
+        compile_net(nodes, {"input": frames(0, 5)}, {"output": frames(0, 5)})
+
+
+def test_times_far_apart() -> None:
+    """Nothing is laid out between them."""
+    nodes = "output-node name=output input=Append(Offset(input, -1), ReplaceIndex(input, t, 0))"
+    compile_net(nodes, {"input": [(0, 0), (0, 10**9)]}, {"output": [(0, 10**9 + 1)]})
 
 
 def test_a_component_node_may_be_provided() -> None:

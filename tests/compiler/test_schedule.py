@@ -6,12 +6,12 @@ import gc
 
 import numpy as np
 import pytest
+from nnet3.compiler.growing import GrowingArray
 from nnet3.compiler.organize import Schedule, schedule
 
 import nnet3
 from call_count import count_calls
 from nnet3.compiler.compile import build_graph
-from nnet3.compiler.growing import GrowingArray
 from nnet3.nnet.nodes import ComponentNode, DimRangeNode
 from nnet3.schedule import NO_ITEM, StepKind
 from random_networks import computable_request, random_network

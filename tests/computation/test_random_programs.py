@@ -12,6 +12,7 @@ from computation.random_programs import ProgramWriter, programs
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.passes.pipeline import PIPELINE
 
 
 @settings(max_examples=60)
@@ -24,5 +25,10 @@ def test_random_programs_are_valid(computation: NnetComputation) -> None:
 def test_random_programs_are_varied() -> None:
     computations = [ProgramWriter(Random(seed)).program() for seed in range(150)]
     kinds = Counter(type(command) for computation in computations for command in computation.commands)
-    missing = command_types() - {cmd.Label, cmd.Goto} - set(kinds)
-    assert not missing
+    assert not command_types() - set(kinds)
+    loops = [c for c in computations if isinstance(c.commands[-1], cmd.Goto)]
+    assert 30 < len(loops) < 80
+    for one in PIPELINE:
+        changed = [c for c in computations if one.function(c) is not c]
+        assert len(changed) > 8, one.name
+        assert sum(isinstance(c.commands[-1], cmd.Goto) for c in changed) > 3, f"{one.name} in loops"

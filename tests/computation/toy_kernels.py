@@ -36,7 +36,7 @@ class Sigmoid:
     """Needs its output only, so that it can run in place both ways."""
 
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
-        return 1 / (1 + np.exp(-inputs[0])), None
+        return 1 / (1 + np.exp(-np.clip(inputs[0], -30, 30))), None
 
     def backward(
         self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
@@ -95,13 +95,14 @@ DIM = 3
 AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE = range(6)
 _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
+_GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
 _IN_PLACE = InputPromises(propagate_in_place=True, backprop_in_place=True)
 _BACK_IN_PLACE = InputPromises(backprop_in_place=True)
 KERNELS = [
     KernelInfo("affine", (_ADDS,), updatable=True, row_by_row=True),
     KernelInfo("sigmoid", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True),
     KernelInfo("scaled", (_BACK_IN_PLACE,), updatable=True, row_by_row=True, backprop_needs_output=True),
-    KernelInfo("product", (_ADDS, _ADDS), row_by_row=True, stores_stats=True),
+    KernelInfo("product", (_GATED, _ADDS), row_by_row=True, stores_stats=True),
     KernelInfo("centre", uses_memo=True),
     KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
 ]

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from call_count import count_calls
-from nnet3.index import NO_TIME, CindexLookup, as_index_table
+from cindex_lookup import CindexLookup
+from nnet3.index import NO_TIME, as_index_table
 
 Row = tuple[int, int, int]
 FAR = st.sampled_from([0, 10**9, -(10**9), NO_TIME, 2**31 - 1])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from call_count import count_calls
-from nnet3.index.sorted_keys import SortedKeys
+from sorted_keys import SortedKeys
 
 KEYS = st.lists(st.integers(-8, 8), max_size=10)
 

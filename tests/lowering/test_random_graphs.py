@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.compiler.graph_builder import GraphBuilder
+from hop_by_hop_builder import GraphBuilder
 from nnet3.compiler.nnet_source import NnetSource, lowering_request
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.numbering import number_cindexes

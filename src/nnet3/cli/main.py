@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "am-init": ("am_init", "make an acoustic model from a transition model and a network"),
     "am-adjust-priors": ("am_adjust_priors", "set an acoustic model's priors"),
     "compute": ("compute", "run a network over utterances"),
+    "profile": ("profile", "see where the time of a network goes"),
     "show-computation": ("show_computation", "compile for a request and print every stage"),
 }
 

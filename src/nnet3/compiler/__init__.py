@@ -2,7 +2,7 @@
 
 from nnet3.compiler.cache import ComputationCache, default_cache
 from nnet3.compiler.compile import CompileOptions, build_graph, compile, generate, schedule
-from nnet3.compiler.nnet_source import NnetSource, lowering_request
+from nnet3.compiler.nnet_source import NnetSource, lowering_request, nnet_source
 from nnet3.compiler.request import ComputationRequest, IoSpecification
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "default_cache",
     "generate",
     "lowering_request",
+    "nnet_source",
     "schedule",
 ]

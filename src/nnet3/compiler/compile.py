@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from nnet3.compiler.nnet_source import NnetSource, lowering_request
+from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.compiler.request import ComputationRequest
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
@@ -31,17 +31,17 @@ def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
     request.check(nnet)
-    return lowered_graph(NnetSource(nnet), lowering_request(nnet, request))
+    return lowered_graph(nnet_source(nnet), lowering_request(nnet, request))
 
 
 def schedule(nnet: Nnet, graph: ComputationGraph) -> Schedule:
     """The cindexes of a graph in steps, the order of work. Raises RequestError where values depend on themselves."""
-    return schedule_graph(NnetSource(nnet), graph)
+    return schedule_graph(nnet_source(nnet), graph)
 
 
 def generate(nnet: Nnet, request: ComputationRequest, steps: Schedule) -> NnetComputation:
     """The program for a schedule, not yet optimized."""
-    return generate_program(NnetSource(nnet), lowering_request(nnet, request), steps)
+    return generate_program(nnet_source(nnet), lowering_request(nnet, request), steps)
 
 
 def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> NnetComputation:
@@ -52,7 +52,7 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     """
     options = options or CompileOptions()
     request.check(nnet)
-    computation = lower(NnetSource(nnet), lowering_request(nnet, request))
+    computation = lower(nnet_source(nnet), lowering_request(nnet, request))
     if options.check:
         check_computation(computation)
     if options.optimize:

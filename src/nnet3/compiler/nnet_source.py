@@ -6,6 +6,7 @@ its hidden input, a dim-range a view.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputN
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
+    from nnet3.nnet.parts import NetworkParts
 
 _LONGEST_PERIOD = 400
 
@@ -140,6 +142,40 @@ def kernel_info(name: str, component: Component, num_inputs: int) -> KernelInfo:
         stores_stats=has(Properties.STORES_STATS),
         needs_indexes=component.needs_indexes,
     )
+
+
+_sources: weakref.WeakKeyDictionary[Nnet, tuple[object, NnetSource]] = weakref.WeakKeyDictionary()
+
+
+def nnet_source(nnet: Nnet) -> NnetSource:
+    """The source of a network: the same one until its nodes, its components or their index rules change."""
+    state = _State(nnet.parts)
+    known = _sources.get(nnet)
+    if known is not None and known[0] == state:
+        return known[1]
+    source = NnetSource(nnet)
+    _sources[nnet] = state, source
+    return source
+
+
+class _State:
+    """What a source depends on, for comparison."""
+
+    def __init__(self, parts: NetworkParts):
+        self._nodes, self._components = parts.nodes, tuple(parts.components.values())
+        probe = np.array([[0, 0, 0], [0, 1, 0], [0, 6, 1], [0, -7, 3]], np.int32)
+        self._rules = [
+            component.identity_indexes or component.wanted_inputs(probe).tobytes() for component in self._components
+        ]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, _State)
+            and self._nodes is other._nodes
+            and len(self._components) == len(other._components)
+            and all(mine is theirs for mine, theirs in zip(self._components, other._components, strict=True))
+            and self._rules == other._rules
+        )
 
 
 def lowering_request(nnet: Nnet, request: ComputationRequest) -> LoweringRequest:

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.computation.commands_control import Goto, Label, SegmentMarker
+from nnet3.computation.commands_control import Goto, Label, NoOp, SegmentMarker
 from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
-from nnet3.computation.variables import Integers, Variables, submatrix_table
+from nnet3.computation.variables import Integers, Variables, matrix_sizes, submatrix_table
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
@@ -88,12 +88,11 @@ class Accesses:
 
 def find_loop(computation: NnetComputation) -> tuple[int, int] | None:
     """The label and the goto of the loop of a computation, if it has one."""
-    for number in range(len(computation.commands) - 1, -1, -1):
-        command = computation.commands[number]
-        if isinstance(command, Goto):
-            label = Label(command.label)
-            return (computation.commands.index(label), number) if label in computation.commands else None
-    return None
+    number = len(computation.commands) - 1
+    while number >= 0 and isinstance(computation.commands[number], NoOp):
+        number -= 1
+    last = computation.commands[number] if number >= 0 else None
+    return (computation.commands.index(Label(last.label)), number) if isinstance(last, Goto) else None
 
 
 class Analysis:
@@ -125,12 +124,27 @@ class Analysis:
             result[matrix] = command
         return result
 
+    @cached_property
+    def placed_accesses(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
+        """Place, sub-matrix and kind of each access, by place: those of a loop are there twice."""
+        place, submatrix, kind = self.accesses.command, self.accesses.submatrix, self.accesses.kind
+        if self.loop is None:
+            return place, submatrix, kind
+        again = np.flatnonzero(place >= self.loop[0])
+        place = np.append(place, place[again] + self.num_commands - self.loop[0])
+        return place, np.append(submatrix, submatrix[again]), np.append(kind, kind[again])
+
     # ---- matrices ----
+
+    @cached_property
+    def table(self) -> Integers:
+        """All sub-matrices, see `submatrix_table`."""
+        return submatrix_table(self.computation)
 
     @cached_property
     def matrix_of_access(self) -> Integers:
         """The matrix of each access, (accesses,)."""
-        return submatrix_table(self.computation)[self.accesses.submatrix, 0]
+        return self.table[self.accesses.submatrix, 0]
 
     @cached_property
     def first_access(self) -> Integers:
@@ -150,16 +164,12 @@ class Analysis:
 
     @cached_property
     def variables(self) -> Variables:
-        return Variables(self.computation, np.unique(self.accesses.submatrix))
+        return Variables(self.table, matrix_sizes(self.computation), np.unique(self.accesses.submatrix))
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
         """Variable, place and kind of each event, sorted by variable and then by place."""
-        submatrix, kind, place = self.accesses.submatrix, self.accesses.kind, self.accesses.command
-        if self.loop is not None:
-            again = np.flatnonzero(place >= self.loop[0])
-            submatrix, kind = np.append(submatrix, submatrix[again]), np.append(kind, kind[again])
-            place = np.append(place, place[again] + self.num_commands - self.loop[0])
+        place, submatrix, kind = self.placed_accesses
         variable = self.variables.of_submatrices(submatrix)
         counts = self.variables.counts(submatrix)
         key = variable * self._key_base + np.repeat(place, counts)
@@ -253,6 +263,15 @@ class Analysis:
         found = np.where(keys[place] < last_key, place_of_key[place], self.num_places)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
 
+    def any_event(self, chosen: npt.NDArray[np.bool_], submatrices: Integers, at: Integers) -> npt.NDArray[np.bool_]:
+        """Whether any event of these sub-matrices at these places is chosen: (queries,) from (events,)."""
+        if len(submatrices) == 0:
+            return np.zeros(0, dtype=bool)
+        counts = self.variables.counts(submatrices)
+        keys = self.event_variable * self._key_base + self.event_place
+        wanted = self.variables.of_submatrices(submatrices) * self._key_base + np.repeat(at, counts)
+        return np.logical_or.reduceat(chosen[np.searchsorted(keys, wanted)], np.cumsum(counts) - counts)
+
     @property
     def _key_base(self) -> int:
         return self.num_places + 1
@@ -265,6 +284,24 @@ class Analysis:
             end = np.iinfo(np.int64).max
             self._event_keys[kind] = np.append(keys, end), np.append(self.event_place[chosen], self.num_places)
         return self._event_keys[kind]
+
+
+def analyse(computation: NnetComputation) -> Analysis:
+    """The analysis of a computation, kept for the next who asks if its commands and tables are still the same."""
+    tables = [id(table) for table in computation.multi_tables]
+    parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
+    kept = computation.__dict__.get("_analysis")
+    if kept is not None and kept[0] == parts:  # fast, since most elements are the same objects
+        return kept[1]
+    analysis = Analysis(computation)
+    # The tables are kept as well, so that no other one gets their ids.
+    computation.__dict__["_analysis"] = [list(part) for part in parts], analysis, list(computation.multi_tables)
+    return analysis
+
+
+def forget_analysis(computation: NnetComputation) -> None:
+    """Give back the memory of what `analyse` has kept."""
+    computation.__dict__.pop("_analysis", None)
 
 
 def segment_of_command(computation: NnetComputation) -> Integers:

@@ -226,7 +226,7 @@ def _check_defined(analysis: Analysis) -> None:
 
 
 def _check_overlap(analysis: Analysis) -> None:
-    """No command reads what it fills, except a kernel in place, or an update of its own destination."""
+    """No command reads what it fills, except where it may work in place, or an update of its own destination."""
     computation = analysis.computation
     for number, source, dest in _overlapping_operands(analysis):
         if not _may_be_in_place(computation, computation.commands[number], source, dest):
@@ -252,18 +252,8 @@ def _overlapping_operands(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
 
 
 def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source: int, dest: int) -> bool:
-    if computation.submatrices[source] != computation.submatrices[dest]:
-        return False
-    if isinstance(command, cmd.Propagate):
-        promises = computation.kernels[command.kernel].inputs
-        here = [promise for promise, number in zip(promises, command.inputs, strict=True) if number == source]
-        return all(promise.propagate_in_place for promise in here)
-    if isinstance(command, cmd.Backprop):
-        promises = computation.kernels[command.kernel].inputs
-        here = [promise for promise, number in zip(promises, command.input_derivs, strict=True) if number == dest]
-        is_derivative = source == command.output_deriv and source not in (*command.inputs, command.output)
-        return is_derivative and bool(here) and all(promise.backprop_in_place for promise in here)
-    return False
+    is_one_block = computation.submatrices[source] == computation.submatrices[dest]
+    return is_one_block and (source, dest) in command.in_place_pairs(computation)
 
 
 def _check_compression(analysis: Analysis) -> None:

@@ -50,6 +50,14 @@ class Propagate(Command):
             for i, number in enumerate(self.inputs):
                 yield from _rows_of_sample(computation, f"inputs[{i}]", number, output=self.output)
 
+    def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+        promises = computation.kernels[self.kernel].inputs
+        return [
+            (number, self.output)
+            for number, promised in zip(self.inputs, promises, strict=True)
+            if promised.propagate_in_place and self.inputs.count(number) == 1
+        ]
+
     def text(self, computation: NnetComputation) -> str:
         name = kernel_name(computation, self.kernel)
         inputs, output = submatrix_list(computation, self.inputs), format_submatrix(computation, self.output)
@@ -104,6 +112,16 @@ class Backprop(Command):
         filled = [computation.submatrices[number] for number in (*self.input_derivs, *self.added_derivs) if number]
         if any(overlap(a, b) for i, a in enumerate(filled) for b in filled[:i]):
             yield "two of its input derivatives overlap"
+
+    def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+        if self.output_deriv == self.output or self.output_deriv in self.inputs:
+            return []
+        promises = computation.kernels[self.kernel].inputs
+        return [
+            (self.output_deriv, number)
+            for number, promised in zip(self.input_derivs, promises, strict=True)
+            if promised.backprop_in_place and number
+        ]
 
     def _promises(self, computation: NnetComputation) -> Problems:
         kernel = computation.kernels[self.kernel]

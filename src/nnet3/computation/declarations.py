@@ -9,10 +9,10 @@ accesses, substitution, existence checks, serialization, side effects and dead c
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -129,19 +129,11 @@ class Form:
         self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
 
     def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
-        names = self.operand_names
-        if not names:
-            return lambda command: ()
-        get: Callable[[Any], Any] = attrgetter(*names)
-        if self.fixed_operands:
-            return get if len(names) > 1 else lambda command: (get(command),)
-        several = [f.several for f in self.operand_fields]
-
-        def joined(command: Any) -> tuple[int, ...]:
-            values = get(command) if len(names) > 1 else (get(command),)
-            return tuple(chain.from_iterable(v if s else (v,) for v, s in zip(values, several, strict=True)))
-
-        return joined
+        if self.fixed_operands and len(self.operand_names) > 1:
+            return attrgetter(*self.operand_names)
+        # Written out, since passes ask this of every command: `(*command.inputs, command.output)`.
+        parts = [f"{'*' if field.several else ''}command.{field.name}, " for field in self.operand_fields]
+        return eval(f"lambda command: ({''.join(parts)})")
 
     def values_of_operands(self, command: Command, numbers: Sequence[int]) -> Iterator[tuple[str, Any]]:
         """The fields that hold operands and what they become with `numbers` in the place of `operands(command)`."""
@@ -194,6 +186,10 @@ class Command:
         """The printed form; operands may be such as do not exist."""
         return repr(self)
 
+    def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
+        """(sub-matrix that is read, sub-matrix that is written) for each pair that may be one and the same block."""
+        return ()
+
     @property
     def side_effects(self) -> bool:
         """Whether it does something beyond its accesses and memos, so that it must be kept."""
@@ -237,19 +233,21 @@ def with_values(command: Command, **values: Any) -> Command:
     return changed
 
 
-def substitute(command: Command, target: Sequence[int]) -> Command:
-    """The command with sub-matrix `target[s]` for each s; the same object if that changes nothing.
+def substitute(
+    command: Command, submatrices: Sequence[int], tables: Mapping[str, Sequence[int]] = MappingProxyType({})
+) -> Command:
+    """The command with sub-matrix `submatrices[s]` for each s; the same object if that changes nothing.
 
-    Sub-matrices in side tables are not looked at: see `substitute_in_table`.
+    `tables` says likewise, by the name of the list ("index_tables"), which tables are to be named instead. What multi
+    tables name is not looked at.
     """
     old = command.form.operands(command)
-    new = tuple([target[number] for number in old])
-    return command if new == old else with_operands(command, new)
-
-
-def substitute_in_table(table: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """A multi table with sub-matrix target[s] for each s; the same object if that changes nothing."""
-    numbers = np.where(table[:, 0] >= 0, target[table[:, 0]], -1)
-    if (numbers == table[:, 0]).all():
-        return table
-    return np.stack([numbers, table[:, 1]], axis=1).astype(table.dtype)
+    new = tuple([submatrices[number] for number in old])
+    if new != old:
+        command = with_operands(command, new)
+    for name, declared, _ in command.form.table_fields if tables else ():
+        assert isinstance(declared, Table)
+        number = getattr(command, name)
+        other = tables[declared.tables][number] if declared.tables in tables else number
+        command = command if other == number else with_values(command, **{name: other})
+    return command

@@ -15,35 +15,33 @@ if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
 
 
-def out_of_range(computation: NnetComputation, declared: Declaration, numbers: np.ndarray) -> str | None:
-    """`is 7, expected 0 to 3`: what is wrong with the first of many values of a field that does not exist."""
+def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, int] | None:
+    """The first number that a field so declared may hold, and the first above it that it may not; None for a value."""
     if isinstance(declared, Operand):
-        first, end, what = (0 if declared.optional else 1), len(computation.submatrices), "sub-matrix "
-    elif isinstance(declared, Table):
-        first, end, what = 0, len(getattr(computation, declared.tables)), ""
-    elif isinstance(declared, Reference) and declared.to == "memos":
-        first, end, what = -1, computation.num_memos, ""
-    elif isinstance(declared, Reference):
-        first, end, what = 0, len(getattr(computation, declared.to)), ""
-    else:
-        return None
-    wrong = numbers[(numbers < first) | (numbers >= end)]
-    return f"is {what}{wrong[0]}, expected {first} to {end - 1}" if len(wrong) else None
+        return (0 if declared.optional else 1), len(computation.submatrices)
+    if isinstance(declared, Table):
+        return 0, len(getattr(computation, declared.tables))
+    if isinstance(declared, Reference):
+        return (-1, computation.num_memos) if declared.to == "memos" else (0, len(getattr(computation, declared.to)))
+    return None
 
 
 def reference_problems(computation: NnetComputation, command: Command) -> Iterator[str]:
     """What a command refers to that is not there, or not of the declared form."""
     for name, declared, several in command.form.fields:
+        limit = limits(computation, declared)
+        if limit is None:
+            continue
         value = getattr(command, name)
-        names = [f"{name}[{i}]" for i in range(len(value))] if several else [name]
-        for role, one in zip(names, value if several else (value,), strict=True):
-            problem = None if isinstance(one, str) else out_of_range(computation, declared, np.array([one]))
-            if problem is not None:
-                yield f"its {role} {problem}"
+        for position, number in enumerate(value if several else (value,)):
+            role = f"{name}[{position}]" if several else name
+            if not limit[0] <= number < limit[1]:
+                what = "sub-matrix " if isinstance(declared, Operand) else ""
+                yield f"its {role} is {what}{number}, expected {limit[0]} to {limit[1] - 1}"
             if isinstance(declared, Operand) and declared.life is not None:
-                yield from _whole_matrix(computation, role, one)
+                yield from _whole_matrix(computation, role, number)
             if isinstance(declared, Table):
-                yield from _table(computation, role, declared, one)
+                yield from _table(computation, role, declared, number)
 
 
 def _whole_matrix(computation: NnetComputation, role: str, number: int) -> Iterator[str]:

@@ -19,7 +19,7 @@ import numpy as np
 from nnet3.computation.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.computation.declarations import COMMAND_CLASSES, Command, FieldForm, Form, Value
 from nnet3.computation.kernel import InputPromises, KernelInfo
-from nnet3.computation.references import out_of_range, table_problems
+from nnet3.computation.references import limits, table_problems
 from nnet3.errors import ModelFormatError
 
 VERSION = 1
@@ -263,9 +263,9 @@ class _CommandReader:
                 raise ValueError("there are too few real numbers for its commands")
             return self.reals[self.reals_taken - count : self.reals_taken].tolist()
         numbers = self._take_integers(count)
-        problem = out_of_range(self.computation, field.declared, numbers)
-        if problem is not None:
-            raise ValueError(f"{field.name} {problem}")
+        limit = limits(self.computation, field.declared)
+        if limit is not None and len(numbers) and not limit[0] <= numbers.min() <= numbers.max() < limit[1]:
+            raise ValueError(f"{field.name} {numbers.min()} to {numbers.max()}, expected {limit[0]} to {limit[1] - 1}")
         if kind is str:
             return [self.texts[number] for number in numbers.tolist()]
         return (numbers != 0).tolist() if kind is bool else numbers.tolist()

@@ -35,16 +35,20 @@ def submatrix_table(computation: NnetComputation) -> Integers:
     return table
 
 
+def matrix_sizes(computation: NnetComputation) -> Integers:
+    """Rows and columns of all matrices: (matrices, 2)."""
+    return np.array([matrix[:2] for matrix in computation.matrices], dtype=np.int64)
+
+
 class Variables:
     """The variables of all matrices, numbered: those of one matrix follow each other, row block by row block.
 
-    `used` are the numbers of the sub-matrices that make the cuts. `of_matrix` has, for each matrix, the number
-    of its first variable, and one entry more: matrix m has the variables of_matrix[m] to of_matrix[m + 1] - 1.
+    `table`: sub-matrices as `submatrix_table` gives them; `sizes`: (matrices, 2) rows and columns. `used` are the
+    numbers of the sub-matrices that make the cuts. `of_matrix` has, for each matrix, the number of its first variable,
+    and one entry more: matrix m has the variables of_matrix[m] to of_matrix[m + 1] - 1.
     """
 
-    def __init__(self, computation: NnetComputation, used: Integers) -> None:
-        table = submatrix_table(computation)
-        sizes = np.array([m[:2] for m in computation.matrices], dtype=np.int64)
+    def __init__(self, table: Integers, sizes: Integers, used: Integers) -> None:
         row_cuts = _Cuts(table[used][:, [0, 1, 2]], sizes[:, 0])
         column_cuts = _Cuts(table[used][:, [0, 3, 4]], sizes[:, 1])
         num_row_blocks, self._num_column_blocks = row_cuts.num_blocks, column_cuts.num_blocks

@@ -34,6 +34,13 @@ class KernelSource(Protocol):
         """Kernels by name."""
 
 
+class Observer(Protocol):
+    """Runs segments and looks at what happens."""
+
+    def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
+        """Make all calls of the segment, in order."""
+
+
 class NnetComputer:
     """Runs a computation, forward and then backward, as often as wanted.
 
@@ -101,6 +108,9 @@ class NnetComputer:
     # ---- what a copy does not take along ----
 
     def _begin(self) -> None:
+        self._observer: Observer | None = None
+        if self.debug:
+            self._observer = Tracer(self.computation, self.debug_file or sys.stderr)
         self._lease: Lease | None = None
         self._state, self._lock = RunState(), threading.Lock()
         self._segment_start = 0
@@ -183,6 +193,11 @@ class NnetComputer:
     def _segment(self) -> SegmentPlan | None:
         return self.plan.segment_at(self._segment_start)
 
+    def wanted(self) -> list[Port]:
+        """What the next run takes from `accept_input`."""
+        segment = self._segment
+        return [] if segment is None else [p for p in segment.accepts if p.bound_name not in self.outside]
+
     def accept_input(self, name: str, matrix: Tensor | np.ndarray) -> None:
         """Give a matrix of floats or integers to the next run: an input's value, or later the derivative of an output.
 
@@ -192,7 +207,7 @@ class NnetComputer:
         with self._alone():
             if self._segment is None:
                 self._reset()
-            port = next((port for port in self._accepts() if port.name == name), None)
+            port = next((port for port in self.wanted() if port.name == name), None)
             if port is None:
                 raise ExecutionError(self._unwanted_input(name))
             shape = port.num_rows, port.num_cols
@@ -209,7 +224,7 @@ class NnetComputer:
             segment = self._segment
             if segment is None:
                 raise ExecutionError("the computation has ended: accept the next inputs or call reset() to begin again")
-            missing = [f"'{port.name}'" for port in self._accepts() if port.name not in self._state.accepted]
+            missing = [f"'{port.name}'" for port in self.wanted() if port.name not in self._state.accepted]
             if missing:
                 raise ExecutionError(f"missing before run(): {', '.join(missing)}; give them with accept_input()")
             if segment.start == 0:
@@ -238,11 +253,20 @@ class NnetComputer:
 
     def _run_segment(self, segment: SegmentPlan) -> None:
         linked = self._linked()
-        if self.debug:
-            Tracer(self.computation, linked, self.debug_file or sys.stderr).run(segment)
+        if self._observer is not None:
+            self._observer.run(linked, segment)
             return
         for call in linked.calls_of_segment[segment.start]:
             call()
+
+    @contextmanager
+    def observed(self, observer: Observer) -> Iterator[None]:
+        """Let an observer do the running, for instance `nnet3.compute.profile.Profiler`."""
+        before, self._observer = self._observer, observer
+        try:
+            yield
+        finally:
+            self._observer = before
 
     def get_output(self, name: str) -> Tensor:
         """An output's value after the forward run, an input's derivative after the backward run: (rows, columns)."""
@@ -259,11 +283,6 @@ class NnetComputer:
 
     # ---- messages ----
 
-    def _accepts(self) -> list[Port]:
-        """What the next run takes from `accept_input`."""
-        segment = self._segment
-        return [] if segment is None else [p for p in segment.accepts if p.bound_name not in self.outside]
-
     @staticmethod
     def _what(port: Port, kind: str) -> str:
         return (
@@ -273,7 +292,7 @@ class NnetComputer:
         )
 
     def _unwanted_input(self, name: str) -> str:
-        accepts = [port.name for port in self._accepts()]
+        accepts = [port.name for port in self.wanted()]
         ports = [port for segment in self.plan.segments for port in segment.accepts if port.name == name]
         if ports and all(port.bound_name in self.outside for port in ports):
             return f"'{name}' is bound to outside memory: write it there"

@@ -22,11 +22,12 @@ _MAX_SHOWN = 4  # norms on a line, sequences in a message
 class Tracer:
     """Runs segments one command at a time and looks at what each one wrote."""
 
-    def __init__(self, computation: NnetComputation, linked: LinkedComputation, stream: TextIO) -> None:
-        self.computation, self.linked, self.stream = computation, linked, stream
+    def __init__(self, computation: NnetComputation, stream: TextIO) -> None:
+        self.computation, self.stream = computation, stream
 
-    def run(self, segment: SegmentPlan) -> None:
+    def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Raises NumericalError at the first command that wrote a NaN or an infinity."""
+        self.linked = linked
         for first, end in segment.commands:
             for number in range(first, end):
                 for call in self.linked.calls_of_command(number):

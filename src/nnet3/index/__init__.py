@@ -1,6 +1,5 @@
 """Index tables (n, t, x as int32 columns): sort, unique, look up, print compactly."""
 
-from nnet3.index.cindex_lookup import ABSENT, CindexLookup
 from nnet3.index.index_format import format_cindexes, format_indexes, format_time_span, format_times
 from nnet3.index.index_table import (
     NO_TIME,
@@ -18,9 +17,7 @@ from nnet3.index.index_table import (
 )
 
 __all__ = [
-    "ABSENT",
     "NO_TIME",
-    "CindexLookup",
     "IndexTable",
     "N",
     "T",

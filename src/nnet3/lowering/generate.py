@@ -8,10 +8,12 @@ import numpy as np
 
 from nnet3.computation.commands import (
     AcceptInput,
+    AddRows,
     AllocMatrix,
     Command,
     CopyRows,
     DeallocMatrix,
+    MatrixAdd,
     ProvideOutput,
     SegmentMarker,
     SetConst,
@@ -129,13 +131,17 @@ class _Generator:
                     accepts.append(self._unused_deriv(position, io))
                 continue
             deriv = self.derivs.block(io.node, *self.layout.output_block(io))
-            rows = self.layout.user_rows(io)
-            number = deriv if rows is None else self._user_matrix(io, deriv, is_deriv=True)
+            rows, overwrites = self.layout.user_rows(io), self.layout.output_overwrites[position]
+            number = deriv if rows is None and overwrites else self._user_matrix(io, deriv, is_deriv=True)
             accepts.append(AcceptInput(number, io.name))
+            copies += self._clear(io.node)
             if rows is not None:
                 taken = np.full(self.computation.submatrices[deriv].num_rows, -1)
                 taken[rows] = np.arange(len(rows))
-                copies.append(CopyRows(deriv, number, self._index_table(taken)))
+                table = self._index_table(taken)
+                copies.append(CopyRows(deriv, number, table) if overwrites else AddRows(deriv, number, table))
+            elif not overwrites:
+                copies.append(MatrixAdd(deriv, number))
             self.computation.outputs[position] = IoInfo(io.name, self.computation.outputs[position].value, number)
         return accepts + copies
 

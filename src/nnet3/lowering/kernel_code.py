@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.computation.commands import Backprop, Command, MatrixAdd, Propagate
-from nnet3.computation.computation import NnetComputation
+from nnet3.computation.computation import MatrixInfo, NnetComputation
 from nnet3.computation.kernel import KernelInfo
+from nnet3.computation.shape_rules import overlap
 from nnet3.lowering.places import Storage
 from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, Use
@@ -77,7 +78,7 @@ class KernelCode:
         if operand.use is Use.INDEXED:
             return self.schedule.steps[position - 1]
         if operand.use is not Use.ROW:
-            return Step(operand.node, 0, self.schedule.num_rows(operand.node))
+            return self.schedule.whole(operand.node)
         key = step.node, number
         if key not in self._operand_rows:
             self._operand_rows[key] = self.schedule.operand_rows(step.node, number).tolist()
@@ -117,9 +118,10 @@ class KernelCode:
             if not self.needed[operand.node] or (is_merged and operand.use is Use.WHOLE):
                 continue
             dest = self.derivs.block(*self._operand_step(position, number))
-            if self.overwrites[step.node, number][self.step_number(position)]:
+            is_apart = not any(self._overlap(dest, other) for other in (*written, *added))
+            if is_apart and self.overwrites[step.node, number][self.step_number(position)]:
                 written[number] = dest
-            elif info.inputs[number].accumulates_deriv:
+            elif is_apart and info.inputs[number].accumulates_deriv:
                 added[number] = dest
             else:
                 written[number] = self._temporary_like(dest, step.node, number)
@@ -129,12 +131,18 @@ class KernelCode:
         yield self._backprop(position, tuple(written), tuple(added), update=update)
         yield from (MatrixAdd(dest, own) for dest, own in sums)
 
+    def _overlap(self, one: int, other: int) -> bool:
+        """A kernel may use a value twice; its two derivatives cannot lie in one place."""
+        return overlap(self.computation.submatrices[one], self.computation.submatrices[other])
+
     def _temporary_like(self, dest: int, node: int, number: int) -> int:
         """A matrix, one for all steps of a size, for a derivative that its kernel cannot add where it belongs."""
         block = self.computation.submatrices[dest]
         key = node, number, block.num_rows
         if key not in self._temporary:
-            self._temporary[key] = self.computation.new_matrix(block.num_rows, block.num_cols)
+            has_samples = self.computation.has_samples(block.matrix)
+            info = None if has_samples else MatrixInfo(self.schedule.nodes[node].name, True, None)
+            self._temporary[key] = self.computation.new_matrix(block.num_rows, block.num_cols, info)
         return self._temporary[key]
 
     def _backprop(self, position: int, written: tuple[int, ...], added: tuple[int, ...], *, update: bool) -> Backprop:

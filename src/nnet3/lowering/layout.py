@@ -25,7 +25,8 @@ class Layout:
     """Decisions about a schedule. `needed` (nodes,): whether a derivative is; `updates`: see `merged_updates`.
 
     `slot_overwrites[gathered node][slot]` says of each row, `operand_overwrites[kernel node, operand]` of each step,
-    whether it is the first that writes to the derivative there; what is not in them sends nothing.
+    `output_overwrites` of each requested output, whether it is the first that writes to the derivative there; what is
+    not in them sends nothing.
     """
 
     source: GraphSource
@@ -41,6 +42,7 @@ class Layout:
     deriv_aliases: dict[int, tuple[int, int]] = field(default_factory=dict)
     slot_overwrites: dict[int, dict[int, np.ndarray]] = field(default_factory=dict)
     operand_overwrites: dict[tuple[int, int], list[bool]] = field(default_factory=dict)
+    output_overwrites: list[bool] = field(default_factory=list)
     derivatives: Derivatives | None = None
 
     def is_copied(self, node: int) -> bool:
@@ -101,7 +103,7 @@ class Layout:
 
     def _spread(self, table: np.ndarray, first: np.ndarray, found: np.ndarray, node: int) -> np.ndarray:
         m = self.schedule.graph.multiplicity
-        if (table[0::m] == table[first]).all() and first[0::m].all():
+        if (np.repeat(table[first], m, axis=0) == table).all():
             return np.repeat(found, m).astype(np.int64)  # members side by side
         if len(self.schedule.graph.members) == 1 and (np.tile(table[first], (m, 1)) == table).all():
             return np.tile(found, m).astype(np.int64)  # sequence by sequence
@@ -186,10 +188,15 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]]) -> None:
     derivatives = Derivatives(schedule, places)
     slots: list[tuple[int, int, np.ndarray, int]] = []
     operands: list[tuple[tuple[int, int], int, np.ndarray]] = []
-    for io in layout.request.outputs:
+    outputs: list[int | None] = []
+    for term, io in enumerate(layout.request.outputs):
+        outputs.append(None)
         if io.has_deriv and needed[io.node]:
             first, count = layout.output_block(io)
-            derivatives.add(io.node, np.arange(first, first + count), np.array(len(schedule.steps)), 0)
+            rows, whole = np.arange(first, first + count), np.zeros(1, np.int64)
+            bound = bool(schedule.nodes[places[io.node].root].gradient)
+            position = np.array(len(schedule.steps))
+            outputs[term] = derivatives.add(io.node, rows, position, term, not bound, step_first=whole)
     for number, node in enumerate(schedule.nodes):
         positions = np.array(schedule.steps_of_node[number], np.int64)
         if not needed[number] or len(positions) == 0 or number in aliases:
@@ -201,6 +208,7 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]]) -> None:
     derivatives.settle()
     layout.derivatives, layout.deriv_aliases, layout.derivs.places = derivatives, aliases, places
     layout.slot_overwrites, layout.operand_overwrites = {}, {}
+    layout.output_overwrites = [each is not None and bool(derivatives.overwrites(each).all()) for each in outputs]
     for number, slot, rows, contribution in slots:
         by_slot = layout.slot_overwrites.setdefault(number, {})
         known = by_slot.setdefault(slot, np.zeros(schedule.num_rows(number), bool))
@@ -226,8 +234,9 @@ def _slot_contributions(
                     continue
                 bound = bool(layout.schedule.nodes[derivatives.places[source].root].gradient)
                 used = slot.used & (slot.source_node == source)
-                rows = np.flatnonzero(used & np.repeat(regular, gathered.step_count))
-                where = np.repeat(positions, gathered.step_count)[rows]
+                begin = int(gathered.step_first[0])  # rows before belong to no step
+                rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
+                where = np.repeat(positions, gathered.step_count)[rows - begin]
                 contribution = derivatives.add(source, slot.source_row[rows], where, slot_number, not bound)
                 found.append((number, slot_number, rows, contribution))
                 for step in np.flatnonzero(~regular).tolist():

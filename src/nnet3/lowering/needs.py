@@ -25,7 +25,7 @@ def deriv_needed(
     given = {io.node for io in request.inputs}
     users: list[list[int]] = [[] for _ in schedule.nodes]
     for number, node in enumerate(schedule.nodes):
-        if schedule.graph.first[number] == schedule.graph.first[number + 1]:
+        if not schedule.is_used(number):
             continue
         if node.kind is NodeKind.PROVIDED:
             needed[number] |= bool(node.gradient)

@@ -16,7 +16,8 @@ import numpy as np
 
 from nnet3.errors import RequestError
 from nnet3.index import NO_TIME, IndexTable, N, T, X, format_indexes
-from nnet3.lowering.arrange import Arranged, arrange_step
+from nnet3.lowering.apart import told_apart
+from nnet3.lowering.arrange import Arranged, NotInBlocks, arrange_step
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.levels import levels_of
 from nnet3.lowering.source import GatherPart, GraphSource, NodeKind, Operand, SourceNode, Use
@@ -57,6 +58,18 @@ class Schedule:
     def num_rows(self, node: int) -> int:
         """Rows of the node's matrix, one for each representative."""
         return len(self.items[node])
+
+    def is_used(self, node: int) -> bool:
+        """Whether the node has any rows, or looks at some."""
+        first = self.graph.first
+        return node in self.detour_slots or bool(first[node] < first[node + 1])
+
+    def whole(self, node: int) -> Step:
+        """All rows of a node, or of what a view looks at."""
+        seen = node
+        while self.nodes[seen].kind is NodeKind.VIEW:
+            seen = self.nodes[seen].operands[0].node
+        return Step(node, 0, self.num_rows(seen))
 
     def multiplicity(self, node: int) -> int:
         """How many rows of the matrix each row here stands for."""
@@ -142,8 +155,14 @@ def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
 
 
 def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
-    """Order the cindexes of the graph into steps. Raises RequestError where values depend on themselves."""
-    return with_detours(_Scheduler(source, graph).schedule())
+    """Order the cindexes of the graph into steps. Raises RequestError where values depend on themselves.
+
+    The graph of the result tells equal sequences apart if a kernel does not keep their rows together.
+    """
+    try:
+        return with_detours(_Scheduler(source, graph).schedule())
+    except NotInBlocks:
+        return with_detours(_Scheduler(source, told_apart(graph)).schedule())
 
 
 def with_detours(schedule: Schedule) -> Schedule:

@@ -96,7 +96,7 @@ def _reads(layout: Layout, roots: set[int]) -> Iterator[tuple[int, int, np.ndarr
                 if places[source].root not in roots:
                     continue
                 rows = np.flatnonzero((slot.source_node == source) & slot.used)
-                yield number, source, rows, slot.source_row[rows]
+                yield number, source, rows - schedule.num_given[number], slot.source_row[rows]
     for number, node in enumerate(schedule.nodes):
         if node.kind is not NodeKind.KERNEL or not schedule.steps_of_node[number]:
             continue

@@ -72,7 +72,7 @@ class UpdateCode:
         inputs, added = [], []
         for number, operand in enumerate(node.operands):
             if operand.use is Use.WHOLE:
-                whole = Step(operand.node, 0, self.schedule.num_rows(operand.node))
+                whole = self.schedule.whole(operand.node)
                 inputs.append(code.values.block(*whole) if info.inputs[number].backprop_needs_value else 0)
                 added.append(code.derivs.block(*whole) if code.needed[operand.node] else 0)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.computation.analysis import Analysis
+from nnet3.computation.analysis import Analysis, analyse
 from nnet3.computation.commands import Label, ProvideOutput
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.variables import Integers
@@ -18,7 +18,7 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     A matrix that is given to the user is not deallocated earlier than it was, and no allocation goes into a loop.
     A matrix that nobody uses is not allocated at all.
     """
-    analysis = Analysis(computation)
+    analysis = analyse(computation)
     place = np.arange(analysis.num_commands)
     turn = np.full(analysis.num_commands, _AT)
     kept = np.ones(analysis.num_commands, dtype=bool)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+from nnet3.computation.analysis import forget_analysis
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.passes.dead_code import dead_code
 from nnet3.computation.passes.move_sizing import move_sizing
 from nnet3.computation.passes.remove_noops import remove_noops
 from nnet3.computation.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.computation.passes.share_copies import share_copies
+from nnet3.computation.passes.work_in_place import work_in_place
 from nnet3.errors import ComputationCheckError, Nnet3Error
 from nnet3.text.suggest import did_you_mean
 
@@ -24,7 +27,9 @@ class Pass:
 
 
 PIPELINE = (
+    Pass("dead_code", dead_code),  # first, so that nobody reads what the others could else not touch
     Pass("share_copies", share_copies),
+    Pass("work_in_place", work_in_place),  # after copies are gone that keep a value alive
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
     Pass("remove_noops", remove_noops),
@@ -50,11 +55,15 @@ def optimize(
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
     steps = [p for p in PIPELINE if p.name not in disabled]
     for step in (Pass("", lambda unchanged: unchanged), *steps):
-        computation = step.function(computation)
+        result = step.function(computation)
+        if result is not computation:
+            forget_analysis(computation)
+        computation = result
         if check_between:
             _check(computation, step.name)
         if dump is not None:
             dump(step.name, computation)
+    forget_analysis(computation)
     return computation
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nnet3.computation.analysis import WRITE, Analysis
+from nnet3.computation.analysis import WRITE, analyse
 from nnet3.computation.commands import AllocMatrix
 from nnet3.computation.computation import NnetComputation
 
@@ -16,7 +16,9 @@ def remove_unneeded_zeroing(computation: NnetComputation) -> NnetComputation:
 
     A jump goes back to commands that have run before, so the first access in the list is the first in time too.
     """
-    analysis = Analysis(computation)
+    if not any(isinstance(command, AllocMatrix) and command.zeroed for command in computation.commands):
+        return computation
+    analysis = analyse(computation)
     first = analysis.first_event
     sees_zeros = first[analysis.event_kind[first] != WRITE]
     needs_zeros = np.zeros(len(computation.matrices), dtype=bool)

@@ -1,33 +1,33 @@
-"""From a request to the cindexes it involves and which of them are computable (seeds: nnet3_compilation).
+"""The computation graph hop by hop, as an oracle: slower than the two sweeps of lowering, and quite another way.
 
 The exploration goes backwards from the outputs, hop by hop, all cindexes of a hop at once. It ends in
 recurrent networks because it goes on from a cindex only while something usable wants it: its *usable count* is the
 number of usable cindexes, not known to be not computable, that depend on it (plus one for a requested output).
 What is known of computability is brought up to date after every hop.
 
-One thing differs from the text that this follows: a cindex that was given up because nothing usable wanted it
-(WILL_NOT_COMPUTE) comes back if something usable wants it later, and until then counts as unknown, not as not
-computable. So the outcome is always the least fixed point, whatever the order.
+A cindex that was given up because nothing usable wanted it (WILL_NOT_COMPUTE) comes back if something usable wants it
+later, and until then counts as unknown, not as not computable. So the outcome is always the least fixed point, whatever
+the order.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.compiler.graph import ComputationGraph, sorted_distinct
-from nnet3.compiler.growing import GrowingArray
-from nnet3.compiler.node_rules import NodeRules
-from nnet3.compiler.request import ComputationRequest
-from nnet3.compiler.reverse_edges import ReverseEdges
+import nnet3
+from cindex_lookup import CindexLookup
+from growing import GrowingArray
 from nnet3.errors import RequestError
-from nnet3.index import CindexLookup, T, format_cindexes, unique_rows
-from nnet3.schedule import epochs
-
-if TYPE_CHECKING:
-    from nnet3.nnet import Nnet
+from nnet3.index import unique_rows
+from nnet3.lowering.graph import sorted_distinct
+from nnet3.nnet.node_rules import NodeRules
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode
+from nnet3.nnet.parts import NetworkParts
+from nnet3.schedule import DirectedGraph, epochs
+from reverse_edges import ReverseEdges
 
 _MAX_BEYOND = 10_000  # how far past the request's t and x a recursion may run that its inputs never stop
 
@@ -46,11 +46,51 @@ class Computable(IntEnum):
 _UNKNOWN, _COMPUTABLE, _NOT_COMPUTABLE, _WILL_NOT_COMPUTE = (int(state) for state in Computable)
 
 
+@dataclass(frozen=True, eq=False)
+class HopGraph:
+    """As nnet3.lowering.ComputationGraph, with every sequence its own representative."""
+
+    node: np.ndarray
+    indexes: np.ndarray
+    is_input: np.ndarray
+    slots: list[np.ndarray]
+
+
+class _Rules(NodeRules):
+    """The rules of nodes, and shortcuts that follow from them."""
+
+    def __init__(self, parts: NetworkParts):
+        super().__init__(parts)
+        self.names = [node.name for node in parts.nodes]
+        numbers = range(len(parts.nodes))
+        #: Whether a node's rule looks at its slots alone (and needs some), not at the index.
+        self.depends_on_slots_only = [self._looks_at_slots_only(number) for number in numbers]
+        #: Whether a row is computable with none of its slots.
+        self.needs_nothing = [self._needs_nothing(number) for number in numbers]
+
+    def _looks_at_slots_only(self, number: int) -> bool:
+        node = self.parts.nodes[number]
+        if isinstance(node, DescriptorNode):
+            return bool(node.descriptor.slots())
+        if isinstance(node, ComponentNode):
+            return self.component(number).identity_indexes and bool(self.may_use(number))
+        return isinstance(node, DimRangeNode)
+
+    def _needs_nothing(self, number: int) -> bool:
+        probe = np.zeros((1, 3), np.int32)
+        none = np.zeros(self.wanted(number, probe)[0].shape, bool)
+        return bool(self.computable(number, probe, none)[0][0])
+
+    def directed_graph(self) -> DirectedGraph:
+        arcs = [(source, user) for user in range(len(self.names)) for source in self.may_use(user)]
+        return DirectedGraph.from_edges(len(self.names), *np.array(arcs, int).reshape(-1, 2).T)
+
+
 class GraphBuilder:
     """Arrays indexed by cindex number grow as cindexes are found; `slots` of a cindex exist once it is expanded."""
 
-    def __init__(self, nnet: Nnet, request: ComputationRequest):
-        self.rules = NodeRules(nnet)
+    def __init__(self, nnet: nnet3.Nnet, request: nnet3.ComputationRequest):
+        self.rules = _Rules(nnet.parts)
         self.request = request
         ios = (*request.inputs, *request.outputs)
         n_values = np.unique(np.concatenate([io.indexes[:, 0] for io in ios]))
@@ -98,20 +138,7 @@ class GraphBuilder:
         """For each requested output, which of its rows are computable."""
         return [self._state.values[ids] == _COMPUTABLE for ids in self.output_ids]
 
-    def __str__(self) -> str:
-        """The cindexes found so far in each of the four states."""
-        lines = [f"{len(self._node)} cindexes found in {self.num_hops} hops"]
-        for state in Computable:
-            ids = np.flatnonzero(self._state.values == state)
-            if ids.size == 0:
-                continue
-            indexes = self._indexes.values[ids]
-            order = np.lexsort((indexes[:, T], indexes[:, 0], indexes[:, 2], self._node.values[ids]))
-            listed = format_cindexes(self.rules.names, self._node.values[ids][order], indexes[order], max_items=20)
-            lines.append(f"{state.name.lower().replace('_', ' ')}: {listed}")
-        return "\n".join(lines)
-
-    def prune(self) -> ComputationGraph:
+    def prune(self) -> HopGraph:
         """The graph of what the computable outputs use, and of all that the request provides."""
         used = [self._used_slots(node) for node in range(len(self._lookup))]
         keep = self._is_input.values.copy()
@@ -129,7 +156,7 @@ class GraphBuilder:
     # ---- cindexes ----
 
     def _number(self, name: str) -> int:
-        return self.rules.nnet.node_number[name]
+        return self.rules.parts.node_number[name]
 
     def _add(self, node: int, indexes: np.ndarray) -> np.ndarray:
         """Numbers of the cindexes, those not met before being added as unknown."""
@@ -305,42 +332,6 @@ class GraphBuilder:
         slots = self._node_slots(node)[self._row.values[ids]]
         return np.where(slots >= 0, self._state.values[slots], -1)
 
-    # ---- why not ----
-
-    def required_inputs(self, ids: np.ndarray) -> list[tuple[int, np.ndarray, np.ndarray]]:
-        """For each input node: the indexes (rows, 3) without which these cindexes cannot be, and which are missing."""
-        seen = np.zeros(len(self._node), bool)
-        frontier = np.unique(ids)
-        while frontier.size:
-            seen[frontier] = True
-            expanded = frontier[self._row.values[frontier] >= 0]
-            required = [self._required_slots(node, group) for node, group in self._by_node(expanded)]
-            found = np.unique(np.concatenate(required)) if required else np.empty(0, np.int32)
-            frontier = found[~seen[found]]
-        inputs = np.flatnonzero(seen & self.rules.is_input_node[self._node.values])
-        return [
-            (node, self._indexes.values[group], self._state.values[group] != _COMPUTABLE)
-            for node, group in self._by_node(inputs)
-        ]
-
-    def _required_slots(self, node: int, ids: np.ndarray) -> np.ndarray:
-        """What these cindexes could not do without, even if all the rest were there; if nothing, whatever they want."""
-        slots = self._node_slots(node)[self._row.values[ids]]
-        indexes = self._indexes.values[ids]
-        required = np.zeros(slots.shape, bool)
-        for slot in range(slots.shape[1]):
-            available = slots >= 0
-            available[:, slot] = False
-            required[:, slot] = ~self.rules.computable(node, indexes, available)[0]
-        stuck = (self._state.values[ids] != _COMPUTABLE) & ~required.any(axis=1)
-        required[stuck] = True
-        # What lacks an input itself is not to be explained by a recurrence that lacks more of them further away.
-        computable = self._state.values[slots] == _COMPUTABLE
-        from_input = self.rules.is_input_node[self._node.values[slots]]
-        lacking = (required & (slots >= 0) & from_input & ~computable).any(axis=1)
-        required[lacking] &= (from_input | computable)[lacking]
-        return slots[required & (slots >= 0)]
-
     # ---- the result ----
 
     def _used_slots(self, node: int) -> np.ndarray:
@@ -353,7 +344,7 @@ class GraphBuilder:
         computable, used = self.rules.computable(node, self._indexes.values[ids], available)
         return np.where(used & computable[:, np.newaxis], slots, -1)
 
-    def _renumber(self, keep: np.ndarray, used: list[np.ndarray]) -> ComputationGraph:
+    def _renumber(self, keep: np.ndarray, used: list[np.ndarray]) -> HopGraph:
         ids = np.flatnonzero(keep)
         node, indexes = self._node.values[ids], self._indexes.values[ids]
         order = np.lexsort((indexes[:, 0], indexes[:, 2], indexes[:, 1], node))
@@ -372,4 +363,4 @@ class GraphBuilder:
             mapped = new_id[table[rows[own]]]
             mapped[is_input[own]] = -1
             slots.append(mapped)
-        return ComputationGraph(self.rules.names, node, indexes, is_input, first, slots)
+        return HopGraph(node, indexes, is_input, slots)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.compiler.growing import GrowingArray
+from growing import GrowingArray
 
 
 class ReverseEdges:

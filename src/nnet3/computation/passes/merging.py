@@ -1,0 +1,119 @@
+"""Which matrices can lie in one place, and the computation in which they do.
+
+A pass that knows commands whose source and destination may be one block (because the command then has nothing to do, or
+because a kernel can run in place) offers the pairs of matrices as candidates. Pairs that have matrices in common make a
+group, which is laid into the largest of them. The group can lie there if each read of a variable, now one of the shared
+place, still finds what it is to find: the latest that was written there was written to its own matrix, or copied
+to it from another of the group and not changed since. Conflicts take candidates away until the rest has none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from nnet3.computation.analysis import analyse, find_loop
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.declarations import Command, Life, Operand
+from nnet3.computation.passes.merge_conflicts import MergeConflicts
+from nnet3.computation.passes.places import Candidates, Pair, Place
+from nnet3.computation.passes.relocate import relocate
+
+
+def merge_matrices(computation: NnetComputation, candidates: Candidates) -> NnetComputation:
+    """The computation in which those pairs of the candidates that can be are one matrix."""
+    pairs = _possible(computation, candidates.commands)
+    if not pairs:
+        return computation
+    analysis = analyse(computation)
+    places: dict[int, Place] = {}
+    while pairs:
+        groups = _groups(pairs, computation)
+        conflicts = MergeConflicts(analysis, candidates, groups).found()
+        failed = {groups[victim].matrix for victim, _ in conflicts}
+        places.update({m: place for m, place in groups.items() if place.matrix not in failed})
+        pairs = _without(pairs, conflicts, groups, places)
+    return relocate(analysis, places, candidates) if places else computation
+
+
+# ---- candidates ----
+
+
+def _possible(computation: NnetComputation, pairs: Iterable[Pair]) -> list[Pair]:
+    """Pairs of two matrices of which neither must stay where it is; of each two matrices one pair."""
+    given = _given(computation)
+    fixed = _fixed(computation) | (given if find_loop(computation) else set())
+    chosen: dict[tuple[int, int], Pair] = {}
+    for pair in pairs:
+        source, dest = pair.source, pair.dest
+        one, other = computation.matrices[source], computation.matrices[dest]
+        if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
+            continue
+        num_given = (source in given) + (dest in given)
+        if num_given == 2 or (num_given == 1 and (one != other or pair[2:] != (0, 0))):
+            continue
+        chosen.setdefault((source, dest), pair)
+    return list(chosen.values())
+
+
+def _fixed(computation: NnetComputation) -> set[int]:
+    """Matrices that have a place or a life of their own."""
+    fixed = {0, *computation.outside_by_matrix()}
+    blocks = computation.submatrices
+    movers = {c for c in {type(command) for command in computation.commands} if _moving_fields(c)}
+    for command in computation.commands:
+        if type(command) in movers:
+            fixed |= {blocks[getattr(command, name)].matrix for name in _moving_fields(type(command))}
+    return fixed
+
+
+def _moving_fields(command_class: type[Command]) -> list[str]:
+    fields = command_class.form.operand_fields
+    return [f.name for f in fields if isinstance(f.declared, Operand) and f.declared.life is Life.MOVES]
+
+
+def _given(computation: NnetComputation) -> set[int]:
+    """Matrices that are exchanged with the user: they stay whole."""
+    io = (*computation.inputs, *computation.outputs)
+    return {computation.submatrices[number].matrix for i in io for number in (i.value, i.deriv)}
+
+
+# ---- groups ----
+
+
+def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Place]:
+    """Where each matrix of the pairs would lie: in the largest that is connected with it, if it fits there."""
+    neighbours: dict[int, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        neighbours[pair.source].append(pair)
+        neighbours[pair.dest].append(Pair(pair.dest, pair.source, -pair.row_shift, -pair.col_shift))
+    sizes = computation.matrices
+    places: dict[int, Place] = {}
+    for root in sorted(neighbours, key=lambda m: -sizes[m].num_rows * sizes[m].num_cols):
+        if root in places:
+            continue
+        places[root] = Place(root, 0, 0)
+        waiting = [root]
+        while waiting:
+            matrix = waiting.pop()
+            for _, other, row_shift, col_shift in neighbours[matrix]:
+                row, col = places[matrix].row + row_shift, places[matrix].col + col_shift
+                fits = 0 <= row <= sizes[root].num_rows - sizes[other].num_rows
+                if other not in places and fits and 0 <= col <= sizes[root].num_cols - sizes[other].num_cols:
+                    places[other] = Place(root, row, col)
+                    waiting.append(other)
+    alone = {place.matrix for place in places.values()} - {p.matrix for m, p in places.items() if m != p.matrix}
+    return {matrix: place for matrix, place in places.items() if place.matrix not in alone}
+
+
+def _without(
+    pairs: Sequence[Pair], conflicts: set[tuple[int, int]], groups: dict[int, Place], done: dict[int, Place]
+) -> list[Pair]:
+    """The pairs that are left to try, at least one less: those of failed groups that have no part in a conflict."""
+    left = [pair for pair in pairs if pair.source not in done and pair.dest not in done]
+    for victim, other in conflicts:
+        direct = [pair for pair in left if {pair.source, pair.dest} == {victim, other}]
+        gone = direct or [pair for pair in left if pair.source == victim] or [p for p in left if victim in p[:2]]
+        left = [pair for pair in left if pair not in gone]
+    # A pair that did not fit into its group waits for the group to fall apart, unless nothing else will happen.
+    return left if conflicts else []

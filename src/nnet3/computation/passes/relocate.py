@@ -1,0 +1,57 @@
+"""The computation in which some matrices lie in others."""
+
+from __future__ import annotations
+
+from nnet3.computation.analysis import Analysis
+from nnet3.computation.commands import AllocMatrix, Command, DeallocMatrix
+from nnet3.computation.computation import NnetComputation, SubMatrix
+from nnet3.computation.passes.places import Candidates, Place
+
+
+def relocate(analysis: Analysis, places: dict[int, Place], candidates: Candidates) -> NnetComputation:
+    """The computation with each matrix in its place, and without the copies from a block to itself.
+
+    Sub-matrices keep their numbers, so that commands and tables stay as they are. The matrix in which others lie lives
+    from the first allocation of one of them to the last deallocation.
+    """
+    computation = analysis.computation
+    result = computation.copy()
+    for number, block in enumerate(computation.submatrices):
+        place = places.get(block.matrix)
+        if place is not None and place.matrix != block.matrix:
+            row, col = block.row_offset + place.row, block.col_offset + place.col
+            result.submatrices[number] = SubMatrix(place.matrix, row, block.num_rows, col, block.num_cols)
+    dropped = _join_lives(analysis, result, places)
+    if candidates.are_copies:
+        copies = {number for commands in candidates.commands.values() for number in commands}
+        dropped |= {number for number in copies if _is_one_block(result, result.commands[number])}
+    result.commands = [command for number, command in enumerate(result.commands) if number not in dropped]
+    return result
+
+
+def _is_one_block(result: NnetComputation, command: Command) -> bool:
+    one, other = (result.submatrices[number] for number in command.form.operands(command))
+    return one == other
+
+
+def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, Place]) -> set[int]:
+    """One allocation and one deallocation (or none) of each shared place; the commands that go."""
+    members: dict[int, list[int]] = {}
+    for matrix, place in places.items():
+        members.setdefault(place.matrix, []).append(matrix)
+    dropped: set[int] = set()
+    for root, matrices in members.items():
+        size = result.matrices[root]
+        whole = result.find_or_add(SubMatrix(root, 0, size.num_rows, 0, size.num_cols))
+        begins = sorted(analysis.alloc_command[matrices].tolist())
+        ends = sorted(analysis.dealloc_command[matrices].tolist())
+        allocations = [result.commands[number] for number in begins]
+        zeroed = any(isinstance(command, AllocMatrix) and command.zeroed for command in allocations)
+        result.commands[begins[0]] = AllocMatrix(whole, zeroed)
+        dropped |= set(begins[1:])
+        if ends[0] == -1:  # one of them is never deallocated
+            dropped |= set(ends) - {-1}
+            continue
+        result.commands[ends[-1]] = DeallocMatrix(whole)
+        dropped |= set(ends[:-1])
+    return dropped

@@ -1,0 +1,36 @@
+"""Kernels that can write where they read do so, if nobody needs again what they overwrite.
+
+A value goes on in the matrix of the value it is made of, and a derivative in that of the derivative it comes from. All
+commands between two matrices work in place or none does, so the conditions hold for all their rows and columns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from nnet3.computation.computation import NnetComputation, SubMatrix
+from nnet3.computation.declarations import Command
+from nnet3.computation.passes.merging import merge_matrices
+from nnet3.computation.passes.places import Candidates, Pair
+
+
+def work_in_place(computation: NnetComputation) -> NnetComputation:
+    """The output of a kernel lies where its input lies, wherever the kernel allows it and the input dies there."""
+    commands: dict[Pair, list[int]] = defaultdict(list)
+    blocks = computation.submatrices
+    classes = {type(command) for command in computation.commands}
+    asked = {c for c in classes if c.in_place_pairs is not Command.in_place_pairs}
+    for number, command in enumerate(computation.commands):
+        if type(command) not in asked:
+            continue
+        matrices = [blocks[operand].matrix for operand in command.form.operands(command)]
+        for read, written in command.in_place_pairs(computation):
+            source, dest = blocks[read], blocks[written]
+            if matrices.count(source.matrix) == matrices.count(dest.matrix) == 1 and _are_alike(source, dest):
+                row_shift, col_shift = source.row_offset - dest.row_offset, source.col_offset - dest.col_offset
+                commands[Pair(source.matrix, dest.matrix, row_shift, col_shift)].append(number)
+    return merge_matrices(computation, Candidates(commands, are_copies=False)) if commands else computation
+
+
+def _are_alike(one: SubMatrix, other: SubMatrix) -> bool:
+    return (one.num_rows, one.num_cols) == (other.num_rows, other.num_cols)

@@ -1,0 +1,28 @@
+"""Random graphs of a third front-end, lowered and run by two machines: values and derivatives as autograd has them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from lowering.random_toy_graphs import random_toy_case
+from lowering.toy_checks import check_case
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_values_and_derivatives_agree_with_autograd(block: int) -> None:
+    for seed in range(40 * block, 40 * block + 40):
+        check_case(random_toy_case(seed))
+
+
+def test_the_front_end_knows_no_other() -> None:
+    for path in Path(__file__).parent.glob("*toy*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for name in names:
+                room = name.split(".")[1] if name.startswith("nnet3.") else name
+                assert room not in ("nnet3", "nnet", "components", "compiler", "cn"), f"{path.name} imports {name}"
