@@ -12,6 +12,7 @@ from rich.console import Console
 from nnet3.cli.files import load_model
 from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.verb import verb
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.errors import ExecutionError, NetworkError, Nnet3Error
 from nnet3.kaldi_io import (
@@ -26,7 +27,7 @@ from nnet3.nnet import AcousticModel, Nnet
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-@click.command("compute")
+@verb("compute")
 @click.option("--ivectors", metavar="RSPECIFIER", help="One ivector per utterance.")
 @click.option("--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames.")
 @click.option(
