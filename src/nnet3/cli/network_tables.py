@@ -118,5 +118,5 @@ def _training(component: Component) -> str:
 
 def learning_rates(nnet: Nnet) -> str:
     """The actual rates of the updatable components, as `copy --learning-rates` takes them."""
-    rates = [c.learning_rate for c in nnet.components.values() if isinstance(c, UpdatableComponent)]
-    return ":".join(f"{rate:g}" for rate in rates)
+    updatable = [component.updatable for component in nnet.components.values()]
+    return ":".join(f"{component.learning_rate:g}" for component in updatable if component is not None)

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TextIO
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.kernel import Kernel
+from nnet3.computation.matrices import Matrix, as_tensor
 from nnet3.compute.debug import Tracer, bad_rows, describe_rows
 from nnet3.compute.link import LinkedComputation, Segment, link
 from nnet3.errors import ExecutionError, NumericalError
@@ -90,11 +90,11 @@ class NnetComputer:
         self.linked.state.clear()
         self._segment = self.linked.segment_at(0)
 
-    def accept_input(self, name: str, matrix: Tensor | np.ndarray) -> None:
+    def accept_input(self, name: str, matrix: Matrix) -> None:
         """Give a matrix to the next run: an input's value, or later the derivative of an output.
 
         It is copied and converted. Raises ExecutionError for a name that the next run does not take (naming those
-        it does), for a wrong size, and for anything that is not a matrix of floats.
+        it does), for a wrong size, and for anything but a tensor or array of real numbers.
         """
         if self._segment is None:
             self.reset()
@@ -102,20 +102,12 @@ class NnetComputer:
         if name not in accepts:
             raise ExecutionError(self._unwanted_input(name, accepts))
         block = self.computation.submatrices[accepts[name]]
-        if not isinstance(matrix, Tensor):
-            matrix = np.asarray(matrix)
-        shape, expected = tuple(matrix.shape), (block.num_rows, block.num_cols)
         what = f"derivative of output '{name}'" if self._is_output(name) else f"input '{name}'"
+        tensor = as_tensor(matrix, what, dtype=self.dtype, device=self.device, copy=True)
+        shape, expected = tuple(tensor.shape), (block.num_rows, block.num_cols)
         if shape != expected:
             raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {expected}, got {shape}")
-        if isinstance(matrix, np.ndarray):
-            if matrix.dtype.kind != "f":
-                raise ExecutionError(f"{what}: expected floats, got {matrix.dtype}")
-            with np.errstate(over="ignore"):  # what becomes infinite is found in the outputs
-                matrix = torch.from_numpy(np.array(matrix, dtype=_numpy_dtype(self.dtype)))
-        if not matrix.is_floating_point():
-            raise ExecutionError(f"{what}: expected floats, got {matrix.dtype}")
-        self.linked.state.accepted[name] = matrix.detach().to(self.device, self.dtype, copy=True)
+        self.linked.state.accepted[name] = tensor
 
     def run(self) -> None:
         """Run up to the next segment marker, or to the end.
@@ -193,10 +185,6 @@ def _parameters(component: Kernel) -> Iterator[Tensor]:
     """The tensors of a kernel that has any: trained ones, then fixed ones."""
     yield from getattr(component, "parameters", dict)().values()
     yield from (getattr(component, name) for name in getattr(component, "constant_names", ()))
-
-
-def _numpy_dtype(dtype: torch.dtype) -> type[np.floating[Any]]:
-    return np.float64 if dtype == torch.float64 else np.float32
 
 
 def _quoted(names: Mapping[str, int] | set[str]) -> str:
