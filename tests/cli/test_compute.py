@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from cli.run_command import IVECTOR_CONFIG, NORM_CONFIG, Cli
-from nnet3 import Nnet
+from cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
+from nnet3 import AcousticModel, Nnet, load
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from shared_data import GOLDEN, golden_cases, needs_shared
 
@@ -105,16 +106,6 @@ def test_a_warning_of_the_library_is_one_line(features: Cli) -> None:
     assert "2 utterances computed" in summary
 
 
-def test_an_error_half_way_leaves_no_archive(features: Cli) -> None:
-    contents = Path("feats.ark").read_bytes()
-    Path("cut.ark").write_bytes(contents[:-2])
-    outcome = features("compute", "net.raw", "ark:cut.ark", "ark,scp:out.ark,out.scp")
-    assert outcome.status == 1
-    assert "the entry 'utt2'" in outcome.err
-    assert not Path("out.ark").exists()
-    assert not Path("out.scp").exists()
-
-
 def test_what_is_not_finite_is_left_out_and_said_where(cli: Cli) -> None:
     good, bad = np.ones((4, 3), np.float32), np.ones((4, 3), np.float32)
     bad[2, 1] = np.nan
@@ -132,10 +123,105 @@ def test_what_is_not_finite_is_left_out_and_said_where(cli: Cli) -> None:
 
 
 def test_progress_in_lines(features: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nnet3.cli.compute._SECONDS_BETWEEN_LINES", 0.0)
+    monkeypatch.setattr("nnet3.cli.tally._SECONDS_BETWEEN_LINES", 0.0)
     lines = features.good("compute", "net.raw", "ark:feats.ark", "ark:out.ark").err.splitlines()
     assert [line.partition(";")[0] for line in lines] == [
         "nnet3: 1 utterances computed, 0 left out",
         "nnet3: 2 utterances computed, 0 left out",
         "nnet3: 2 utterances computed, 0 left out",
     ]
+
+
+def test_results_that_are_not_finite_are_not_written(features: Cli) -> None:
+    """Outputs are finite, but not their exponentials."""
+    affine = Nnet.from_config(CONFIG.replace("input=softmax", "input=affine"))
+    affine.components["affine"].parameters()["bias_params"].fill_(200.0)
+    affine.save("large.raw")
+    outcome = features("compute", "--apply-exp", "large.raw", "ark:feats.ark", "ark:out.ark")
+    assert outcome.status == 1
+    assert "utterance 'utt1' left out: the result is not finite, first in row 0, column 0 after exp" in outcome.err
+    assert not Path("out.ark").exists()
+
+
+@needs_shared
+def test_a_prior_of_zero_is_named(features: Cli) -> None:
+    model = load(GOLDEN / "mdl" / "1" / "final.mdl")
+    assert isinstance(model, AcousticModel)
+    priors = torch.full((152,), 1 / 152)
+    priors[[17, 30]] = 0.0
+    model.priors = priors
+    model.save("zero.mdl")
+    outcome = features("compute", "--use-priors=true", "zero.mdl", "ark:feats.ark", "ark:out.ark")
+    assert outcome.status == 1
+    assert "nnet3: zero.mdl: the prior of pdf 17 (and of 1 others) is 0" in outcome.err
+    model.priors = torch.empty(0)
+    model.save("none.mdl")
+    with matrix_writer("ark:wide.ark") as writer:
+        writer.write("utt", np.ones((3, 12), np.float32))
+    outcome = features.good("compute", "--use-priors=true", "none.mdl", "ark:wide.ark", "ark:out.ark")
+    assert "warning: none.mdl: --use-priors was given, but the model has no priors" in outcome.err
+    features.good("compute", "none.mdl", "ark:wide.ark", "ark:plain.ark")
+    assert Path("plain.ark").read_bytes() == Path("out.ark").read_bytes()
+
+
+def test_ivectors_of_speakers(features: Cli) -> None:
+    Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
+    Path("speakers.ark").write_text("anna  [ 1 2 ]\n")
+    Path("utterances.ark").write_text("utt1  [ 1 2 ]\nutt2  [ 1 2 ]\n")
+    Path("utt2spk").write_text("utt1 anna\nutt2 anna\n")
+    features.good("compute", "--ivectors=ark:utterances.ark", "ivector.raw", "ark:feats.ark", "ark:expected.ark")
+    options = ["--ivectors=ark:speakers.ark", "--utt2spk=ark:utt2spk"]
+    features.good("compute", *options, "ivector.raw", "ark:feats.ark", "ark:out.ark")
+    assert Path("out.ark").read_bytes() == Path("expected.ark").read_bytes()
+    Path("utt2spk").write_text("utt2 bert\n")
+    err = features("compute", *options, "ivector.raw", "ark:feats.ark", "ark:out.ark").err
+    assert "utterance 'utt1' left out: no speaker for it in --utt2spk" in err
+    assert "utterance 'utt2' left out: no ivector for its speaker 'bert'" in err
+
+
+def test_the_defaults_are_kaldis(features: Cli) -> None:
+    """A chunk has 50 frames: a recurrence begins again there."""
+    config = """
+        input-node name=input dim=3
+        component name=sum type=NoOpComponent dim=3
+        component-node name=sum component=sum input=Sum(input, IfDefined(Offset(sum, -1)))
+        output-node name=output input=sum
+    """
+    Nnet.from_config(config).save("sum.raw")
+    with matrix_writer("ark:long.ark") as writer:
+        writer.write("utt", np.ones((120, 3), np.float32))
+    features.good("compute", "sum.raw", "ark:long.ark", "ark:out.ark")
+    np.testing.assert_array_equal(_read("out.ark")["utt"][:, 0], [*range(1, 51), *range(1, 51), *range(1, 21)])
+    features.good("compute", "--frames-per-chunk=0", "sum.raw", "ark:long.ark", "ark:out.ark")
+    np.testing.assert_array_equal(_read("out.ark")["utt"][:, 0], np.arange(1, 121))
+    features.good("compute", "--acoustic-scale=0.5", "--online-ivector-period=0", "sum.raw", "ark:long.ark", "ark:o")
+    assert _read("o")["utt"].max() == 25
+
+
+def test_what_steers_internals_acts_where_there_is_something_to_steer(features: Cli) -> None:
+    options = ["--optimization.optimize=false", "--computation.debug=true", "--optimization.snip-row-ops=true"]
+    err = features.good("compute", "--verbose=2", *options, "net.raw", "ark:feats.ark", "ark:out.ark").err
+    assert "affine.Propagate(" in err
+    assert next(line for line in err.splitlines() if "ignored" in line).startswith(
+        "nnet3: debug: ignored: --optimization.snip-row-ops=true"
+    )
+    features.good("compute", "net.raw", "ark:feats.ark", "ark:expected.ark")
+    for key, matrix in _read("expected.ark").items():
+        np.testing.assert_allclose(_read("out.ark")[key], matrix, rtol=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_asked_for_must_be_there(features: Cli) -> None:
+    for use in ("yes", "wait"):
+        outcome = features("compute", f"--use-gpu={use}", "net.raw", "ark:feats.ark", "ark:out.ark")
+        assert outcome.status == 1
+        assert f"--use-gpu={use}: PyTorch finds no CUDA device here" in outcome.err
+    features.good("compute", "--use-gpu=optional", "net.raw", "ark:feats.ark", "ark:out.ark")
+    features.good("compute", "--device=cpu", "--use-gpu=yes", "net.raw", "ark:feats.ark", "ark:out.ark")
+
+
+@pytest.mark.parametrize("option", ["--extra-left-context=2000000000", "--extra-right-context-final=2000000000"])
+def test_absurd_sizes_are_refused_before_memory_is_taken(features: Cli, option: str) -> None:
+    outcome = features("compute", option, "net.raw", "ark:feats.ark", "ark:out.ark")
+    assert outcome.status == 1
+    assert "GiB of memory, and 4 are allowed: use less extra context or a smaller frames_per_chunk" in outcome.err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,8 +27,7 @@ def _small(task: Task, num_minibatches: int, goal: float) -> Task:
 @pytest.mark.parametrize(("goal", "status"), [(0.0, 0), (1.0, 1)])
 def test_what_it_writes_and_says(cli: Cli, monkeypatch: pytest.MonkeyPatch, goal: float, status: int) -> None:
     tasks = [_small(task, 2, goal) for task in digit_tasks(seed=1)[:1]]
-    # The package's attribute `command` is the verb, which hides the module.
-    monkeypatch.setattr(sys.modules["nnet3.cli.demo.command"], "digit_tasks", lambda seed: tasks)
+    monkeypatch.setattr("nnet3.cli.demo.run_demo.digit_tasks", lambda seed: tasks)
     outcome = cli("demo", "--folder=results")
     assert outcome.status == status
     assert "2 minibatches, 1 epochs" in outcome.out

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cli.run_command import Cli
-from nnet3.cli.main import VERBS
+from nnet3.cli.run import VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -38,7 +38,7 @@ def test_version(cli: Cli) -> None:
         (["--bogus"], "No such option '--bogus'"),
         (["info"], "Missing argument 'MODEL-OR-CONFIG'"),
         (["info", "net.raw", "more"], "unexpected extra argument"),
-        (["copy", "--binry=true", "net.raw", "out"], "Did you mean '--binary'?"),
+        (["copy", "--binry=true", "net.raw", "out"], "No such option '--binry'; did you mean '--binary'?"),
         (["copy", "--binary=perhaps", "net.raw", "out"], "'perhaps' is not a valid boolean"),
         (["copy", "--srand=x", "net.raw", "out"], "'x' is not a valid integer"),
         (["copy", "--learning-rate=-1", "net.raw", "out"], "not in the range"),

@@ -42,6 +42,7 @@ def files(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     return cli
 
 
+PERIOD = ["--online-ivector-period=10"]
 MISTAKES = [
     (["info", "nofile"], "nofile: No such file or directory"),
     (["info", "folder"], "folder: Is a directory"),
@@ -83,11 +84,31 @@ MISTAKES = [
     (["compute", "net.raw", "ark:empty", "ark:out"], "ark:empty: no utterances"),
     (["compute", "ivector.raw", "ark:feats.ark", "ark:out"], "has an input 'ivector', but none is given"),
     (["compute", "--ivectors=ark:nofile", "ivector.raw", "ark:feats.ark", "ark:out"], "cannot read nofile"),
-    (["compute", "--online-ivectors=ark:empty", "ivector.raw", "ark:feats.ark", "ark:out"], "no ivector for it"),
     (
-        ["compute", "--online-ivectors=ark:wide.ark", "ivector.raw", "ark:feats.ark", "ark:out"],
-        "dimension 2, got (5, 4)",
+        [
+            "compute",
+            "--online-ivectors=ark:empty",
+            "--online-ivector-period=10",
+            "ivector.raw",
+            "ark:feats.ark",
+            "ark:out",
+        ],
+        "no ivector for it",
     ),
+    (
+        [
+            "compute",
+            "--online-ivectors=ark:wide.ark",
+            "--online-ivector-period=10",
+            "ivector.raw",
+            "ark:feats.ark",
+            "ark:out",
+        ],
+        "the ivectors must be (rows, 2), got (5, 4)",
+    ),
+    (["compute", "--device=cuda:77", "net.raw", "ark:feats.ark", "ark:out"], "--device=cuda:77: PyTorch finds"),
+    (["compute", "--device=gpu", "net.raw", "ark:feats.ark", "ark:out"], "--device=gpu is not a device such as cpu"),
+    (["compute", "--resume", "net.raw", "ark:feats.ark", "ark:out"], "only an archive with a script can be resumed"),
     (["compute", "--use-priors=true", "net.raw", "ark:feats.ark", "ark:out"], "--use-priors needs an acoustic model"),
     (["show-computation", "unknown.config"], "unknown.config:2:31: unknown node 'inptu'"),
     (["show-computation", "--output=out=0", "net.raw"], "no output 'out'; did you mean 'output'?"),

@@ -52,8 +52,14 @@ def test_init_warns_of_orphans(cli: Cli) -> None:
 
 def test_info_of_a_config_and_of_its_network(cli: Cli) -> None:
     outcome = cli.good("info", "net.config")
-    assert "6 nodes, 2 components, 28 parameters" in outcome.out
-    assert "left context 1, right context 0, modulus 1" in outcome.out
+    assert outcome.out.splitlines()[:6] == [
+        "nodes: 6",
+        "components: 2",
+        "left-context: 1",
+        "right-context: 0",
+        "num-parameters: 28",
+        "modulus: 1",
+    ]
     assert "Append(Offset(input, -1), input)" in outcome.out
     assert cli.good("info", "net.raw").out == outcome.out
 
@@ -172,7 +178,7 @@ def test_show_computation(cli: Cli) -> None:
     outcome = cli.good("show-computation", "--output=output=0:1", "--backward=true", "--show-steps=true", "net.config")
     lines = outcome.out.splitlines()
     assert lines[:2] == ["request: input input [ (0, -1:1) ]", "request: output output [ (0, 0:1) ] with derivative"]
-    assert "step 1: affine_input [ (0, 0:1) ] gathered" in lines
+    assert "step 0: affine_input [ (0, 0:1) ] gathered" in lines
     assert any("affine.Propagate(" in line for line in lines)
     assert any("affine.Backprop(" in line for line in lines)
 

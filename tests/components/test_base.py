@@ -28,7 +28,8 @@ def test_matrices_of_any_kind() -> None:
     [
         (torch.zeros(2, 4), r"AffineComponent: input must be \(rows, 3\), got \(2, 4\)"),
         (torch.zeros(3), r"must be \(rows, 3\), got \(3,\)"),
-        (torch.zeros(2, 3).long(), "must hold floats, got torch.int64"),
+        (torch.zeros(2, 3).bool(), "input: expected floats or integers, got torch.bool"),
+        ([[1.0, 2.0, 3.0]], "AffineComponent: input: expected a tensor or an array, got list"),
     ],
 )
 def test_wrong_matrices(matrix: torch.Tensor, message: str) -> None:

@@ -157,8 +157,6 @@ def test_without_parameters_inputs_decide(first: torch.dtype, second: torch.dtyp
         torch.from_numpy(FEATURES).int(),
         FEATURES.astype(np.uint8),
         FEATURES.astype(np.uint64),
-        FEATURES.astype(int).tolist(),
-        torch.from_numpy(FEATURES).to_sparse(),
     ],
     ids=str,
 )

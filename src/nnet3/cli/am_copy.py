@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nnet3.cli.copy_options import copy_options, make_copy_options
-from nnet3.cli.files import load_acoustic_model, load_network, save_model
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.options import KALDI_BOOL, binary_option
-from nnet3.nnet.copy_operations import copy_model
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import files
+    from nnet3.nnet import copy_operations
+else:
+    files = LazyModule("nnet3.cli.files")
+    copy_operations = LazyModule("nnet3.nnet.copy_operations")
 
 
-@click.command("am-copy")
+@verb("am-copy")
 @binary_option
 @copy_options
 @click.option("--raw", type=KALDI_BOOL, default=False, help="Write the network alone.")
@@ -37,7 +44,7 @@ def command(
       nnet3 am-copy --raw=true final.mdl final.raw
       nnet3 am-copy --prepare-for-test=true final.mdl final_test.mdl
     """
-    model = load_acoustic_model(source)
-    replacement = None if set_raw_nnet is None else load_network(set_raw_nnet)
-    print_warnings(copy_model(model, make_copy_options(**options, set_raw_nnet=replacement)))
-    save_model(model.nnet if raw else model, output, binary)
+    model = files.load_acoustic_model(source)
+    replacement = None if set_raw_nnet is None else files.load_network(set_raw_nnet)
+    print_warnings(copy_operations.copy_model(model, make_copy_options(**options, set_raw_nnet=replacement)))
+    files.save_model(model.nnet if raw else model, output, binary)

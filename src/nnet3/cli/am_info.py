@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from nnet3.cli.files import load_acoustic_model
-from nnet3.cli.network_tables import print_network
-from nnet3.cli.options import kaldi_option
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.options import kaldi_option, learning_rates_option
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import files, network_tables
+else:
+    files = LazyModule("nnet3.cli.files")
+    network_tables = LazyModule("nnet3.cli.network_tables")
 
 
-@click.command("am-info")
+@verb("am-info")
 @kaldi_option
+@learning_rates_option
 @click.argument("source", metavar="MODEL")
-def command(source: str, kaldi: bool) -> None:
+def command(source: str, kaldi: bool, print_learning_rates: bool) -> None:
     """Describe an acoustic model: transition model, priors and network.
 
     \b
     Example:
       nnet3 am-info final.mdl
     """
-    model = load_acoustic_model(source)
+    model = files.load_acoustic_model(source)
+    if print_learning_rates:
+        click.echo(network_tables.learning_rates(model.nnet))
+        return
     if kaldi:
         click.echo(model.info(), nl=False)
         return
@@ -30,4 +42,4 @@ def command(source: str, kaldi: bool) -> None:
     )
     priors = f"{len(model.priors)}, summing to {float(model.priors.sum()):.6g}" if len(model.priors) else "none"
     click.echo(f"priors: {priors}")
-    print_network(model.nnet)
+    network_tables.print_network(model.nnet)

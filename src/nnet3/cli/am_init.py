@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from nnet3.cli.files import load_network, load_transitions, save_model
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.options import binary_option
-from nnet3.nnet import AcousticModel
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import files
+    from nnet3.nnet import acoustic_model
+else:
+    files = LazyModule("nnet3.cli.files")
+    acoustic_model = LazyModule("nnet3.nnet.acoustic_model")
 
 
-@click.command("am-init")
+@verb("am-init")
 @binary_option
 @click.argument("transition_model", metavar="TRANSITION-MODEL")
 @click.argument("network", metavar="RAW-IN")
@@ -22,6 +31,6 @@ def command(transition_model: str, network: str, output: str, binary: bool) -> N
     Example:
       nnet3 am-init tri3.mdl 0.raw 0.mdl
     """
-    model = AcousticModel(load_transitions(transition_model), load_network(network))
+    model = acoustic_model.AcousticModel(files.load_transitions(transition_model), files.load_network(network))
     print_warnings(model.warnings)
-    save_model(model, output, binary)
+    files.save_model(model, output, binary)

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import click
 
-from nnet3.cli.files import load_network, save_model
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.options import binary_option
-from nnet3.nnet import average
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    import nnet3.nnet.average as averaging
+    from nnet3.cli import files as model_files
+else:
+    averaging = LazyModule("nnet3.nnet.average")
+    model_files = LazyModule("nnet3.cli.files")
 
 
-@click.command("average")
+@verb("average")
 @binary_option
 @click.option("--weights", metavar="W1:W2:...", help="One weight per network; made to sum to one.")
 @click.argument("files", nargs=-1, required=True, metavar="RAW-IN... RAW-OUT")
@@ -25,8 +33,9 @@ def command(files: tuple[str, ...], binary: bool, weights: str | None) -> None:
     if len(files) < 2:
         raise click.UsageError("give at least one network to read and the file to write")
     *inputs, output = files
-    mean = average([load_network(name) for name in inputs], _weights(weights, len(inputs)), names=inputs)
-    save_model(mean, output, binary)
+    networks = [model_files.load_network(name) for name in inputs]
+    mean = averaging.average(networks, _weights(weights, len(inputs)), names=inputs)
+    model_files.save_model(mean, output, binary)
 
 
 def _weights(text: str | None, count: int) -> list[float] | None:

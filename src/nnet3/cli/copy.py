@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from nnet3.cli.copy_options import copy_options, make_copy_options
-from nnet3.cli.files import load_network, save_model
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.options import KALDI_BOOL, binary_option
-from nnet3.nnet.copy_operations import copy_raw
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import files
+    from nnet3.nnet import copy_operations
+else:
+    files = LazyModule("nnet3.cli.files")
+    copy_operations = LazyModule("nnet3.nnet.copy_operations")
 
 
-@click.command("copy")
+@verb("copy")
 @binary_option
 @copy_options
 @click.option("--batchnorm-test-mode", type=KALDI_BOOL, default=False, help="Put batch-norm in test mode.")
@@ -31,6 +38,8 @@ def command(source: str, output: str, binary: bool, batchnorm_test_mode: bool, *
       nnet3 copy --binary=false final.raw final.txt
       nnet3 copy --edits='set-learning-rate name=tdnn1* learning-rate=0; remove-orphans' 1.raw 2.raw
     """
-    nnet = load_network(source)
-    print_warnings(copy_raw(nnet, make_copy_options(**options, batchnorm_test_mode=batchnorm_test_mode)))
-    save_model(nnet, output, binary)
+    nnet = files.load_network(source)
+    print_warnings(
+        copy_operations.copy_raw(nnet, make_copy_options(**options, batchnorm_test_mode=batchnorm_test_mode))
+    )
+    files.save_model(nnet, output, binary)

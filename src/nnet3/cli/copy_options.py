@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from nnet3.cli.files import read_text
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.options import KALDI_BOOL, FiniteFloat, seed_option
-from nnet3.nnet.copy_operations import ConfigText, CopyOptions
+
+if TYPE_CHECKING:
+    from nnet3.cli import files
+    from nnet3.nnet import copy_operations
+else:
+    files = LazyModule("nnet3.cli.files")
+    copy_operations = LazyModule("nnet3.nnet.copy_operations")
 
 _OPTIONS = (
     click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
@@ -43,15 +49,17 @@ def make_copy_options(
     edits: str | None,
     seed: int,
     **others: Any,
-) -> CopyOptions:
+) -> copy_operations.CopyOptions:
     """What the library calls these options; `others` are passed on."""
     texts = []
     if edits_config is not None:
-        texts.append(ConfigText(read_text(edits_config), edits_config))
+        texts.append(copy_operations.ConfigText(files.read_text(edits_config), edits_config))
     if edits is not None:
-        texts.append(ConfigText(edits.replace(";", "\n"), "--edits"))
-    return CopyOptions(
-        nnet_config=None if nnet_config is None else ConfigText(read_text(nnet_config), nnet_config),
+        texts.append(copy_operations.ConfigText(edits.replace(";", "\n"), "--edits"))
+    return copy_operations.CopyOptions(
+        nnet_config=None
+        if nnet_config is None
+        else copy_operations.ConfigText(files.read_text(nnet_config), nnet_config),
         seed=seed,
         learning_rates=_rates(learning_rates),
         edits=texts,

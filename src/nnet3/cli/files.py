@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,15 @@ from nnet3.nnet import AcousticModel, Nnet, TransitionModel
 from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.text import decode_config
+
+_XCONFIG_LINE = re.compile(
+    r"^[ \t]*(?:input[ \t]|[a-z0-9-]+-layer\b|res2?-block\b|(?!component)[a-z-]+-component\b)", re.MULTILINE
+)
+_XCONFIG_HINT = (
+    "this is an xconfig: it describes layers, such as relu-batchnorm-layer, not nodes and components. No verb reads it "
+    "yet; make a config of it with Kaldi's steps/nnet3/xconfig_to_configs.py --xconfig-file=FILE --config-dir=configs "
+    "and give configs/final.config"
+)
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
@@ -86,9 +96,15 @@ def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:
     try:
         nnet.apply_config(text, source=_source(name), seed=seed)
     except ConfigError as error:
+        if _is_xconfig(text):
+            raise Nnet3Error(f"{_source(name)}: {_XCONFIG_HINT}") from None
         if error.span is not None:
             raise
         raise Nnet3Error(f"{_source(name)}: {error}") from None  # about a config as a whole
+
+
+def _is_xconfig(text: str) -> bool:
+    return _XCONFIG_LINE.search(text) is not None
 
 
 def _is_stream(name: str) -> bool:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from nnet3.cli.files import read_network_or_config
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import print_warnings
-from nnet3.cli.network_tables import print_network
-from nnet3.cli.options import kaldi_option
+from nnet3.cli.options import kaldi_option, learning_rates_option
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import files, network_tables
+else:
+    files = LazyModule("nnet3.cli.files")
+    network_tables = LazyModule("nnet3.cli.network_tables")
 
 
-@click.command("info")
+@verb("info")
 @kaldi_option
+@learning_rates_option
 @click.argument("network", metavar="MODEL-OR-CONFIG")
-def command(network: str, kaldi: bool) -> None:
+def command(network: str, kaldi: bool, print_learning_rates: bool) -> None:
     """Describe a network: its nodes and components, their dimensions, what is trained and how.
 
     The file may be a raw network, an acoustic model (its network is described) or a config.
@@ -23,9 +32,12 @@ def command(network: str, kaldi: bool) -> None:
       nnet3 info final.raw
       nnet3 info --kaldi final.raw
     """
-    nnet = read_network_or_config(network)
+    nnet = files.read_network_or_config(network)
     print_warnings(nnet.warnings)
+    if print_learning_rates:
+        click.echo(network_tables.learning_rates(nnet))
+        return
     if kaldi:
         click.echo(nnet.info(), nl=False)
     else:
-        print_network(nnet)
+        network_tables.print_network(nnet)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from nnet3.cli.files import apply_config_files, read_network_or_config, save_model
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.options import binary_option, seed_option
-from nnet3.nnet import Nnet
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import files as model_files
+    from nnet3.nnet import network
+else:
+    model_files = LazyModule("nnet3.cli.files")
+    network = LazyModule("nnet3.nnet.network")
 
 
-@click.command("init")
+@verb("init")
 @binary_option
 @seed_option
 @click.argument("files", nargs=-1, required=True, metavar="[RAW-IN] CONFIG... RAW-OUT")
@@ -27,10 +36,10 @@ def command(files: tuple[str, ...], binary: bool, seed: int) -> None:
     if len(files) < 2:
         raise click.UsageError("give at least one config file and the file to write")
     *inputs, output = files
-    nnet = Nnet((), {})
+    nnet = network.Nnet((), {})
     if len(inputs) > 1:
-        nnet = read_network_or_config(inputs.pop(0), seed)
+        nnet = model_files.read_network_or_config(inputs.pop(0), seed)
         seed += 1
-    apply_config_files(nnet, inputs, seed)
+    model_files.apply_config_files(nnet, inputs, seed)
     print_warnings(nnet.warnings)
-    save_model(nnet, output, binary)
+    model_files.save_model(nnet, output, binary)

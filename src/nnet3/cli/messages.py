@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
+_LOGGER = logging.getLogger("nnet3")
+
 
 def say(message: str) -> None:
     """One message. It may quote a file, and what files hold must not steer the terminal."""
@@ -25,20 +27,30 @@ def print_warnings(warnings: Iterable[str]) -> None:
 @contextlib.contextmanager
 def plain_warnings() -> Iterator[None]:
     """Within it, what the library warns of or logs is said in our way, without source lines."""
-    handler = _Handler(logging.WARNING)
-    logger = logging.getLogger("nnet3")
-    logger.addHandler(handler)
+    handler = _Handler()
+    _LOGGER.addHandler(handler)
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             yield
         finally:
-            logger.removeHandler(handler)
+            _LOGGER.removeHandler(handler)
+
+
+@contextlib.contextmanager
+def verbosity(level: int) -> Iterator[None]:
+    """Within it, all that the library logs is said if `level` is positive, else warnings only."""
+    before = _LOGGER.level
+    _LOGGER.setLevel(logging.DEBUG if level > 0 else before)
+    try:
+        yield
+    finally:
+        _LOGGER.setLevel(before)
 
 
 class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        say(f"warning: {record.getMessage()}")
+        say(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def _show_warning(

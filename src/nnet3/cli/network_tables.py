@@ -12,16 +12,27 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputN
 _WIDE = 100
 
 
+class ReadConsole(Console):
+    """One whose reader may stop reading: rich itself would end the process with status 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def print_network(nnet: Nnet, console: Console | None = None) -> None:
-    """Summary, nodes and components, as wide as the terminal (wide enough for everything when it is not one)."""
-    console = console or Console()
+    """Summary, nodes and components, as wide as the terminal (wide enough for everything when it is not one).
+
+    The summary is in Kaldi's lines, which scripts look for: `nnet3 info final.raw | grep left-context:`.
+    """
+    console = console or ReadConsole()
     if not console.is_terminal:
-        console = Console(width=160)
-    summary = f"{len(nnet.nodes)} nodes, {len(nnet.components)} components, {nnet.num_parameters:,} parameters"
-    console.print(summary, highlight=False)
+        console = ReadConsole(width=160)
+    summary = {"nodes": len(nnet.nodes), "components": len(nnet.components)}
     if nnet.is_simple:
-        context = f"left context {nnet.left_context}, right context {nnet.right_context}, modulus {nnet.modulus}"
-        console.print(context, highlight=False)
+        summary |= {"left-context": nnet.left_context, "right-context": nnet.right_context}
+    summary |= {"num-parameters": nnet.num_parameters, "modulus": nnet.modulus}
+    for name, value in summary.items():
+        console.print(f"{name}: {value}", highlight=False)
     wide = console.width >= _WIDE
     console.print(_node_table(nnet, wide))
     console.print(_component_table(nnet, wide))
@@ -103,3 +114,9 @@ def _training(component: Component) -> str:
     if updatable.is_gradient:
         notes.append("holds a gradient")
     return ", ".join(notes)
+
+
+def learning_rates(nnet: Nnet) -> str:
+    """The actual rates of the updatable components, as `copy --learning-rates` takes them."""
+    updatable = [component.updatable for component in nnet.components.values()]
+    return ":".join(f"{component.learning_rate:g}" for component in updatable if component is not None)

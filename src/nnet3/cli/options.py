@@ -19,19 +19,14 @@ seed_option = click.option(
 kaldi_option = click.option(
     "--kaldi", type=KALDI_BOOL, default=False, help="Print Kaldi's own lines instead of tables."
 )
+learning_rates_option = click.option(
+    "--print-learning-rates",
+    type=KALDI_BOOL,
+    default=False,
+    help="Print only the learning rates, with colons between, as copy --learning-rates takes them.",
+)
 
-_TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")
-
-
-def complete_flags(command: click.Command, arguments: list[str]) -> list[str]:
-    """`--flag` becomes `--flag=true`, as Kaldi reads it, unless a truth value comes next."""
-    flags = {name for parameter in command.params if parameter.type is KALDI_BOOL for name in parameter.opts}
-    completed = []
-    for position, argument in enumerate(arguments):
-        following = arguments[position + 1].lower() if position + 1 < len(arguments) else ""
-        bare = argument in flags and following not in _TRUTHS
-        completed.append(f"{argument}=true" if bare else argument)
-    return completed
+TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")
 
 
 class FiniteFloat(click.FloatRange):

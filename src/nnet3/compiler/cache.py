@@ -68,9 +68,7 @@ class ComputationCache:
         key = {"nnet": fingerprint, "request": request.key(), "options": options}
 
         def make() -> NnetComputation:
-            computation = compile(nnet, request, options)
-            computation.fingerprint = fingerprint
-            return computation
+            return compile(nnet, request, options)
 
         return self.get_or_compile(key, make)
 

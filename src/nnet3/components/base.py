@@ -20,6 +20,7 @@ from torch import Tensor
 
 from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
+from nnet3.computation.matrices import Matrix, as_tensor
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
 
@@ -132,7 +133,7 @@ class Component(abc.ABC):
 
     # ---- the same for a person at a prompt ----
 
-    def propagate(self, x: Tensor | np.ndarray) -> tuple[Tensor, Any]:
+    def propagate(self, x: Matrix) -> tuple[Tensor, Any]:
         """Output (rows, output_dim) and memo for an input (rows, input_dim). For simple components.
 
         The input is converted to the dtype of the parameters. Raises ComponentError when the number of columns is
@@ -147,9 +148,9 @@ class Component(abc.ABC):
 
     def backprop(
         self,
-        x: Tensor | np.ndarray,
-        y: Tensor | np.ndarray,
-        y_deriv: Tensor | np.ndarray,
+        x: Matrix,
+        y: Matrix,
+        y_deriv: Matrix,
         memo: Any = None,
         to_update: Component | None = None,
     ) -> Tensor:
@@ -169,15 +170,13 @@ class Component(abc.ABC):
             self.backward(x, y, y_deriv, memo, to_update, x_deriv)
         return x_deriv
 
-    def _as_matrix(self, matrix: Tensor | np.ndarray, dim: int, what: str) -> Tensor:
-        matrix = torch.as_tensor(matrix)
-        if matrix.ndim != 2 or matrix.shape[1] != dim:
-            raise ComponentError(f"{self.type_name}: {what} must be (rows, {dim}), got {tuple(matrix.shape)}")
-        if not matrix.is_floating_point():
-            raise ComponentError(f"{self.type_name}: {what} must hold floats, got {matrix.dtype}")
+    def _as_matrix(self, matrix: Matrix, dim: int, what: str) -> Tensor:
         own = (getattr(self, name) for name in (*self.parameter_names, *self.constant_names))
-        dtype = next((tensor.dtype for tensor in own if tensor.is_floating_point()), matrix.dtype)
-        return matrix.to(dtype)
+        dtype = next((tensor.dtype for tensor in own if tensor.is_floating_point()), None)
+        tensor = as_tensor(matrix, f"{self.type_name}: {what}", dtype=dtype, error=ComponentError)
+        if tensor.ndim != 2 or tensor.shape[1] != dim:
+            raise ComponentError(f"{self.type_name}: {what} must be (rows, {dim}), got {tuple(tensor.shape)}")
+        return tensor
 
     def _is_alike(self, other: Component) -> bool:
         mine, theirs = ({name: t.shape for name, t in c.parameters().items()} for c in (self, other))
@@ -200,6 +199,11 @@ class Component(abc.ABC):
     def updatable(self) -> UpdatableComponent | None:
         """This component, if it has parameters: it has learning rates then."""
         return None
+
+    @property
+    def needs_all_inputs(self) -> bool:
+        """Whether an output needs all inputs that it wants, so that it does not depend on which are given."""
+        return True
 
     @property
     def dropout_proportion(self) -> float | None:
@@ -347,6 +351,12 @@ class Component(abc.ABC):
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.items()
         return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
+
+    def shared_copy(self) -> Self:
+        """Another component with the same tensors, whose modes can be set without changing those of this one."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def gradient_copy(self) -> Self:
         """A copy with parameters and statistics zero that collects plain gradients."""

@@ -231,6 +231,11 @@ class CompositeComponent(UpdatableComponent):
         for number, part in enumerate(self.parts, start=1):
             part.seed_random(seed + number)
 
+    def shared_copy(self) -> Self:
+        twin = super().shared_copy()
+        twin.parts = [part.shared_copy() for part in self.parts]
+        return twin
+
     def set_test_mode(self, test_mode: bool) -> None:
         for part in self.parts:
             part.set_test_mode(test_mode)

@@ -200,6 +200,10 @@ class RestrictedAttentionComponent(Component):
         wanted[:, :, 1] += (self._steps() * self.sizes.time_stride).astype(np.int32)
         return wanted
 
+    @property
+    def needs_all_inputs(self) -> bool:
+        return False
+
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         steps = self._steps()
         is_required = (steps >= -self.sizes.num_left_required) & (steps <= self.sizes.num_right_required)

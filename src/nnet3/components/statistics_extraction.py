@@ -37,6 +37,10 @@ class StatisticsComponent(Component):
     identity_indexes = False
     needs_indexes = True
 
+    @property
+    def needs_all_inputs(self) -> bool:
+        return False
+
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.any(available, axis=1), available
 

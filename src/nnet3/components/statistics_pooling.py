@@ -127,6 +127,10 @@ class StatisticsPoolingComponent(StatisticsComponent):
         wanted[:, :, T] += steps
         return wanted
 
+    @property
+    def needs_all_inputs(self) -> bool:
+        return False
+
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.any(available, axis=1) & (outputs[:, T] % self.input_period == 0), available
 

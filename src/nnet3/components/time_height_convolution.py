@@ -163,6 +163,10 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
         wanted[:, :, 1] += np.array(self.model.time_offsets, np.int32)
         return wanted
 
+    @property
+    def needs_all_inputs(self) -> bool:
+        return set(self.model.required_time_offsets) == set(self.model.time_offsets)
+
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         is_required = np.isin(self.model.time_offsets, self.model.required_time_offsets)
         return np.all(available[:, is_required], axis=1), available

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.matrices import as_tensor
 from nnet3.compute.lanes import LANES
 from nnet3.compute.plan import OutsidePlan, Plan, Port
 from nnet3.errors import ExecutionError
 from nnet3.text import did_you_mean
-
-_NUMPY_FLOATS = {2: np.float16, 4: np.float32, 8: np.float64}
 
 
 def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) -> None:
@@ -73,26 +71,8 @@ def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torc
 
     Raises ExecutionError for other shapes, and for what does not hold floats or integers.
     """
-    if not isinstance(matrix, Tensor):
-        matrix = np.asarray(matrix)
-    if tuple(matrix.shape) != shape:
-        raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {tuple(matrix.shape)}")
     with torch.inference_mode(False), torch.no_grad():
-        if isinstance(matrix, np.ndarray):
-            return torch.from_numpy(_native(matrix, what)).to(device)
-        if matrix.dtype == torch.bool or matrix.is_complex() or matrix.is_quantized:
-            raise ExecutionError(f"{what}: expected floats or integers, got {matrix.dtype}")
-        own = matrix.detach() if matrix.layout == torch.strided else matrix.detach().to_dense()
-        return torch.empty(shape, dtype=own.dtype, device=device).copy_(own)
-
-
-def _native(matrix: np.ndarray, what: str) -> np.ndarray:
-    """A copy in a type that tensors have."""
-    if matrix.dtype.kind == "f":
-        dtype: Any = _NUMPY_FLOATS.get(matrix.dtype.itemsize, np.float64)
-    elif matrix.dtype.kind in "iu":
-        dtype = np.int64 if np.can_cast(matrix.dtype, np.int64) else np.float64
-    else:
-        raise ExecutionError(f"{what}: expected floats or integers, got {matrix.dtype}")
-    with np.errstate(over="ignore"):  # what becomes infinite is found in the outputs
-        return np.array(matrix, dtype=dtype, order="C")
+        tensor = as_tensor(matrix, what, device=device, copy=True)
+    if tuple(tensor.shape) != shape:
+        raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {tuple(tensor.shape)}")
+    return tensor

@@ -3,127 +3,173 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.compiler import ComputationRequest, IoSpecification, compile
+from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
+from nnet3.computation.matrices import Matrix, as_tensor
 from nnet3.compute import NnetComputer
+from nnet3.decode.options import UtteranceOptions
+from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.nnet import Nnet
 
 _MAX_COMPUTERS = 32  # of different lengths that are kept compiled
+_FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
 
 
-@dataclass(frozen=True)
-class UtteranceOptions:
-    """Frames are input frames. `frames_per_chunk` 0: the whole utterance at once.
+class _Chunk(NamedTuple):
+    """Output frames `start` .. `start + num_outputs - 1` of the network, from so much context on either side."""
 
-    Initial and final extra context apply at the ends of an utterance; negative: as elsewhere. Frames before the first
-    and after the last are repetitions of these.
-    """
-
-    frame_subsampling_factor: int = 1
-    frames_per_chunk: int = 0
-    extra_left_context: int = 0
-    extra_right_context: int = 0
-    extra_left_context_initial: int = -1
-    extra_right_context_final: int = -1
-    online_ivector_period: int = 10
+    start: int
+    num_outputs: int
+    left: int
+    right: int
+    ivector_frame: int  # whose online ivector is taken
 
 
 class UtteranceComputer:
-    """Computes output `output` of a simple network. Put the network in test mode first (`nnet.set_test_mode()`)."""
+    """Computes output `output` of a simple network for one utterance after another. Safe with threads: they take turns.
 
-    def __init__(self, nnet: Nnet, options: UtteranceOptions | None = None, device: str | torch.device = "cpu"):
+    The network is run in test mode, whatever mode it is in, as it is when the UtteranceComputer is made: later
+    changes of parameters in place are seen, those of its structure or its batch-norm statistics are not.
+
+    Chunks are what `options` say. A whole utterance (`frames_per_chunk` 0) that is long is run in pieces if that makes
+    no difference, which is so for networks without recurrences, statistics and attention; so an hour of speech needs
+    about as much memory as a minute.
+    """
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        options: UtteranceOptions | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        compile_options: CompileOptions | None = None,
+        debug: bool = False,
+    ):
         if not nnet.is_simple:
             raise NetworkError(
                 "only a simple network can be run over utterances: an output 'output', an input 'input', at most an "
                 f"input 'ivector' besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
             )
-        self.nnet, self.options, self.device = nnet, options or UtteranceOptions(), device
-        for name in ("frame_subsampling_factor", "online_ivector_period"):
-            if getattr(self.options, name) < 1:
-                raise ExecutionError(f"{name.replace('_', '-')} must be at least 1, got {getattr(self.options, name)}")
-        for name in ("frames_per_chunk", "extra_left_context", "extra_right_context"):
-            if getattr(self.options, name) < 0:
-                raise ExecutionError(
-                    f"{name.replace('_', '-')} must not be negative, got {getattr(self.options, name)}"
-                )
+        self.nnet, self.options, self.device = nnet.in_test_mode(), options or UtteranceOptions(), device
+        self._compile_options, self._debug = compile_options, debug
+        self._lock = threading.Lock()
         self._computers: OrderedDict[tuple[int, int, int], NnetComputer] = OrderedDict()
+        self._unit = math.lcm(self.options.frame_subsampling_factor, self.nnet.modulus)
+        self._bytes_per_frame = bytes_per_frame(self.nnet)
+        self._pieces_allowed = is_the_same_in_pieces(self.nnet)
 
-    def compute(
-        self,
-        features: np.ndarray,
-        ivector: np.ndarray | None = None,
-        online_ivectors: np.ndarray | None = None,
-    ) -> Tensor:
-        """Outputs (frames / subsampling factor, rounded up; dim) for features (frames, dim).
+    def compute(self, features: Matrix, ivector: Matrix | None = None, online_ivectors: Matrix | None = None) -> Tensor:
+        """Outputs (frames / subsampling factor, rounded up; dim), on the device, for features (frames, dim).
 
         A network with an input `ivector` is given either one vector (dim,) for the utterance, or online ones
         (rows, dim), one every `online_ivector_period` frames, of which each chunk takes the one at its middle.
-        Raises ExecutionError if sizes do not fit.
+        Matrices are tensors or arrays of any float or integer dtype.
+        Raises ExecutionError if sizes do not fit, if the input or the output is not finite, or if a chunk would need
+        more memory than 4 GiB; NotComputableError if the network cannot be computed from such an input.
         """
-        self._check(features, ivector, online_ivectors)
-        factor = self.options.frame_subsampling_factor
-        total = -(-len(features) // factor)
-        per_chunk = self._frames_per_chunk() // factor if self.options.frames_per_chunk else total
-        chunks = []
-        for start in range(0, total, per_chunk):
-            count = min(per_chunk, total - start)
-            chosen = self._ivector(ivector, online_ivectors, start * factor, (count - 1) * factor)
-            chunks.append(self._chunk(features, chosen, start * factor, count, last=start + count == total))
-        return torch.cat(chunks)
-
-    def _check(self, features: np.ndarray, ivector: np.ndarray | None, online: np.ndarray | None) -> None:
-        dim = self.nnet.node_dim("input")
-        if features.ndim != 2 or features.shape[1] != dim:
-            raise ExecutionError(f"the features must be (frames, {dim}), got {features.shape}")
-        if len(features) == 0:
+        frames = self._matrix("features", features, "input", dimensions=2)
+        if len(frames) == 0:
             raise ExecutionError("the utterance has no frames")
-        _check_finite("features", features)
-        wants = "ivector" in self.nnet.input_names
-        given = ivector if ivector is not None else online
-        if wants != (given is not None):
+        single, online = self._ivectors(ivector, online_ivectors)
+        with self._lock:
+            return torch.cat([self._run(frames, single, online, chunk) for chunk in self._chunks(len(frames))])
+
+    # ---- what is given ----
+
+    def _matrix(self, what: str, values: Matrix, node: str, dimensions: int) -> Tensor:
+        matrix = as_tensor(values, f"the {what}", device=self.device)
+        dim = self.nnet.node_dim(node)
+        fits = matrix.ndim == dimensions and matrix.shape[-1] == dim and (len(matrix) > 0 or node == "input")
+        if not fits:
+            expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
+            raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
+        bad = ~torch.isfinite(matrix)
+        if bad.any():
+            row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0
+            raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
+        return matrix
+
+    def _ivectors(self, ivector: Matrix | None, online: Matrix | None) -> tuple[Tensor | None, Tensor | None]:
+        wants, given = "ivector" in self.nnet.input_names, ivector is not None or online is not None
+        if ivector is not None and online is not None:
+            raise ExecutionError("give one ivector or online ivectors, not both")
+        if wants != given:
             have, want = ("an", "none is given") if wants else ("no", "one is given")
             raise ExecutionError(f"the network has {have} input 'ivector', but {want}")
-        if given is not None and (given.shape[-1] != self.nnet.node_dim("ivector") or len(given) == 0):
-            raise ExecutionError(f"ivectors must have dimension {self.nnet.node_dim('ivector')}, got {given.shape}")
-        if given is not None:
-            _check_finite("ivectors", given)
+        single = None if ivector is None else self._matrix("ivectors", ivector, "ivector", dimensions=1)
+        return single, None if online is None else self._matrix("ivectors", online, "ivector", dimensions=2)
 
-    def _frames_per_chunk(self) -> int:
-        """Rounded up so that all chunks of an utterance have the same structure."""
-        unit = math.lcm(self.options.frame_subsampling_factor, self.nnet.modulus)
-        return -(-self.options.frames_per_chunk // unit) * unit
+    def _online_row(self, online: Tensor, frame: int) -> Tensor:
+        row, last = frame // self.options.online_ivector_period, len(online) - 1
+        if (row - last) * self.options.online_ivector_period > _FRAMES_TOO_MANY:
+            raise ExecutionError(
+                f"the {len(online)} online ivectors, one every {self.options.online_ivector_period} frames, end long "
+                f"before frame {frame}: is the period right?"
+            )
+        return online[min(row, last)]
 
-    def _ivector(
-        self, ivector: np.ndarray | None, online: np.ndarray | None, first_frame: int, num_frames: int
-    ) -> np.ndarray | None:
-        if ivector is not None or online is None:
-            return ivector
-        row = (first_frame + num_frames // 2) // self.options.online_ivector_period
-        return np.asarray(online[min(max(row, 0), len(online) - 1)])
+    # ---- chunks ----
 
-    def _chunk(self, features: np.ndarray, ivector: np.ndarray | None, first: int, count: int, *, last: bool) -> Tensor:
-        options = self.options
-        left, right = options.extra_left_context, options.extra_right_context
-        if first == 0 and options.extra_left_context_initial >= 0:
-            left = options.extra_left_context_initial
-        if last and options.extra_right_context_final >= 0:
-            right = options.extra_right_context_final
-        left, right = left + self.nnet.left_context, right + self.nnet.right_context
-        end = first + (count - 1) * options.frame_subsampling_factor + right + 1
-        frames = np.clip(np.arange(first - left, end), 0, len(features) - 1)
-        computer = self._computer(left, len(frames), count)
-        computer.accept_input("input", np.asarray(features[frames], np.float32))
-        if ivector is not None:
-            computer.accept_input("ivector", np.asarray(ivector, np.float32)[np.newaxis])
+    def _chunks(self, num_frames: int) -> Iterator[_Chunk]:
+        options, factor = self.options, self.options.frame_subsampling_factor
+        total = -(-num_frames // factor)
+        if options.frames_per_chunk:
+            yield from self._equal_chunks(total, -(-options.frames_per_chunk // self._unit) * self._unit // factor)
+            return
+        whole = next(self._equal_chunks(total, total))
+        most = max(PIECE_BYTES // self._bytes_per_frame, 10 * (self.nnet.left_context + self.nnet.right_context))
+        rows = max(most // self._unit, 1) * self._unit // factor
+        if not self._pieces_allowed or rows >= total:
+            yield whole
+            return
+        for piece in self._equal_chunks(total, rows):
+            yield piece._replace(ivector_frame=whole.ivector_frame)
+
+    def _equal_chunks(self, total: int, per_chunk: int) -> Iterator[_Chunk]:
+        options, factor = self.options, self.options.frame_subsampling_factor
+        for start in range(0, total, per_chunk):
+            count = min(per_chunk, total - start)
+            left, right = options.extra_left_context, options.extra_right_context
+            if start == 0 and options.extra_left_context_initial >= 0:
+                left = options.extra_left_context_initial
+            if start + count == total and options.extra_right_context_final >= 0:
+                right = options.extra_right_context_final
+            middle = start * factor + (count - 1) * factor // 2
+            yield _Chunk(start, count, left + self.nnet.left_context, right + self.nnet.right_context, middle)
+
+    def _run(self, frames: Tensor, single: Tensor | None, online: Tensor | None, chunk: _Chunk) -> Tensor:
+        factor = self.options.frame_subsampling_factor
+        first, last = chunk.start * factor, (chunk.start + chunk.num_outputs - 1) * factor
+        first_input, num_input = first - chunk.left, chunk.left + last - first + 1 + chunk.right
+        self._check_size(chunk, num_input)
+        times = torch.arange(first_input, first_input + num_input, device=frames.device).clamp_(0, len(frames) - 1)
+        computer = self._computer(chunk.left, num_input, chunk.num_outputs)
+        computer.accept_input("input", frames[times])
+        if online is not None:
+            single = self._online_row(online, chunk.ivector_frame)
+        if single is not None:
+            computer.accept_input("ivector", single[np.newaxis])
         computer.run()
         return computer.get_output("output")
+
+    def _check_size(self, chunk: _Chunk, num_input: int) -> None:
+        size = num_input * self._bytes_per_frame
+        if size > MAX_BYTES:
+            context = f"{chunk.left} frames of context to the left and {chunk.right} to the right"
+            raise ExecutionError(
+                f"a chunk of {num_input} frames, with {context}, may need {size / 2**30:,.1f} GiB of memory, and "
+                f"{MAX_BYTES / 2**30:g} are allowed: use less extra context or a smaller frames_per_chunk"
+            )
 
     def _computer(self, left: int, num_input: int, num_output: int) -> NnetComputer:
         """A computer for this structure; times are shifted so that the first output has t = 0."""
@@ -131,23 +177,25 @@ class UtteranceComputer:
         if key in self._computers:
             self._computers.move_to_end(key)
             return self._computers[key]
-        times = np.arange(-left, num_input - left)
-        inputs = [IoSpecification("input", _at(times))]
+        inputs = [IoSpecification("input", _at(np.arange(-left, num_input - left)))]
         if "ivector" in self.nnet.input_names:
             inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
         outputs = [IoSpecification("output", _at(np.arange(num_output) * self.options.frame_subsampling_factor))]
-        computation = compile(self.nnet, ComputationRequest(inputs, outputs))
-        self._computers[key] = NnetComputer(computation, self.nnet, device=self.device)
+        computation = compile(self.nnet, ComputationRequest(inputs, outputs), self._compile_options)
+        self._computers[key] = NnetComputer(computation, self.nnet, device=self.device, debug=self._debug)
         if len(self._computers) > _MAX_COMPUTERS:
             self._computers.popitem(last=False)
         return self._computers[key]
 
 
-def _check_finite(what: str, values: np.ndarray) -> None:
-    bad = ~np.isfinite(values)
-    if bad.any():
-        row = int(bad.reshape(len(values), -1).any(axis=1).argmax())
-        raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
+def with_options(**options: int) -> UtteranceOptions:
+    """The options of these names. Raises ExecutionError for an unknown one."""
+    try:
+        return replace(UtteranceOptions(), **options)
+    except TypeError:
+        names = ", ".join(UtteranceOptions.__dataclass_fields__)
+        unknown = next(name for name in options if name not in UtteranceOptions.__dataclass_fields__)
+        raise ExecutionError(f"there is no option '{unknown}'; the options are {names}") from None
 
 
 def _at(times: np.ndarray) -> np.ndarray:

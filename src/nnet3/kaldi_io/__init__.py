@@ -4,9 +4,11 @@ from nnet3.kaldi_io.compressed import CompressedMatrix, CompressionMethod, compr
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.kaldi_io.load import load_matrix, load_vector, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.resume import Finished
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.table_values import (
     Posterior,
+    finished_matrices,
     int_vector_writer,
     matrix_writer,
     open_int_vector_table,
@@ -18,6 +20,7 @@ from nnet3.kaldi_io.table_values import (
     random_access_int_vectors,
     random_access_matrices,
     random_access_posteriors,
+    random_access_tokens,
     random_access_vectors,
     read_alignment,
     read_posterior,
@@ -37,6 +40,7 @@ from nnet3.kaldi_io.writer import Writer
 __all__ = [
     "CompressedMatrix",
     "CompressionMethod",
+    "Finished",
     "Posterior",
     "RandomAccessTable",
     "Reader",
@@ -45,6 +49,7 @@ __all__ = [
     "TableWriter",
     "Writer",
     "compress",
+    "finished_matrices",
     "int_vector_writer",
     "load_matrix",
     "load_vector",
@@ -59,6 +64,7 @@ __all__ = [
     "random_access_int_vectors",
     "random_access_matrices",
     "random_access_posteriors",
+    "random_access_tokens",
     "random_access_vectors",
     "read_alignment",
     "read_posterior",

@@ -18,6 +18,9 @@ from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import InputStream, open_input, read_whole
 
 T = TypeVar("T")
+# Where a text entry ends that cannot be read: behind its brackets or before something that looks like the next one.
+_END_OF_TEXT = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
+_END_OF_LINE = re.compile(rb"\n")
 _KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")
 
 
@@ -54,10 +57,28 @@ class Archive:
             except ModelFormatError as error:
                 if self._reader.ran_out and self._refill(start):
                     continue
+                self._reader.position = start
                 # Positions in the buffer of a stream mean nothing to the user
                 raise TableError(f"the entry '{self.key}': {error.message if self._refills else error}") from None
             if not (self._reader.ran_out and self._refill(start)):
                 return entry
+
+    def skip(self) -> bool:
+        """Go behind the entry that could not be read; False if nobody can tell where it ends (it is binary)."""
+        match = None if self._reader.binary else _KEY.match(self._reader.data, self._reader.position)
+        if match is None:
+            return False
+        behind_key = match.end() - self._reader.position
+        while True:
+            start = self._reader.position + behind_key
+            in_brackets = self._reader.data[start : start + 100].lstrip(b" \t").startswith(b"[")
+            end = (_END_OF_TEXT if in_brackets else _END_OF_LINE).search(self._reader.data, start)
+            if end is not None and end.end() < len(self._reader.data):
+                self._reader.position = end.end()
+                return True
+            if not self._refill(self._reader.position):
+                self._reader.position = len(self._reader.data)
+                return True
 
     def _entry(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
         self.key = ""

@@ -14,9 +14,19 @@ def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
         return array.astype(dtype)
 
 
+def _without_gradient(values: ArrayLike) -> ArrayLike:
+    """PyTorch's tensors become arrays only without gradient history, and bfloat16 only as float32."""
+    if not hasattr(values, "detach"):
+        return values
+    tensor = values.detach().cpu()
+    return tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
+
+
 def float_array(values: ArrayLike, dimensions: int, dtype: DTypeLike) -> np.ndarray:
     """`values` as a contiguous array of `dtype` that has that many dimensions."""
-    array = np.asarray(values)
+    array = np.asarray(_without_gradient(values))
+    if array.dtype.kind not in "fiub":
+        raise ModelFormatError(f"cannot write numbers of type {array.dtype} as floats")
     if array.ndim != dimensions:
         raise ModelFormatError(f"cannot write an array of shape {array.shape} where {dimensions} dimension(s) belong")
     return np.ascontiguousarray(array if array.dtype == dtype else converted(array, dtype))

@@ -122,8 +122,25 @@ class OutputStream:
         with self._naming_failures():
             self._file.flush()
 
-    def close(self) -> None:
-        """Finish writing; TableError if the command that was written to failed."""
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a file that is to get its name when it is complete."""
+        return self._temporary is not None
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a file is there that this one is to replace."""
+        return self._temporary is not None and self._target.exists()
+
+    def close(self, suffix: str = "", size: int | None = None) -> None:
+        """Finish writing; TableError if the command that was written to failed.
+
+        A file gets its name, or that name with `suffix`; with `size` what was written beyond it is cut off.
+        """
+        if self._temporary is not None:
+            if size is not None:
+                self._file.truncate(size)
+            self._target = self._target.with_name(self._target.name + suffix)
         if self._standard:
             self.flush()
         elif not self._file.closed:

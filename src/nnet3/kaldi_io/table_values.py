@@ -14,6 +14,7 @@ from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_row
 from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.resume import Finished, finished_entries
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.table_writer import TableWriter
 from nnet3.kaldi_io.tables import RandomAccessTable, TableReader
@@ -160,6 +161,11 @@ def random_access_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
     return RandomAccessTable(rspecifier, Reader.vector)
 
 
+def random_access_tokens(rspecifier: str) -> RandomAccessTable[str]:
+    """Words by key, such as the speaker of each utterance."""
+    return RandomAccessTable(rspecifier, read_token)
+
+
 def random_access_int_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
     """Vectors of integers by key."""
     return RandomAccessTable(rspecifier, read_alignment)
@@ -170,9 +176,16 @@ def random_access_posteriors(rspecifier: str) -> RandomAccessTable[Posterior]:
     return RandomAccessTable(rspecifier, read_posterior)
 
 
-def matrix_writer(wspecifier: str) -> TableWriter[ArrayLike | SparseMatrix | CompressedMatrix]:
-    """Writes full, sparse and compressed matrices."""
-    return TableWriter(wspecifier, Writer.general_matrix)
+def matrix_writer(
+    wspecifier: str, finished: Finished | None = None
+) -> TableWriter[ArrayLike | SparseMatrix | CompressedMatrix]:
+    """Writes full, sparse and compressed matrices, behind those that `finished_matrices` has found."""
+    return TableWriter(wspecifier, Writer.general_matrix, finished=finished)
+
+
+def finished_matrices(wspecifier: str) -> Finished:
+    """The matrices that are there already where a wspecifier `ark,scp:` writes to."""
+    return finished_entries(wspecifier, Reader.general_matrix)
 
 
 def vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:

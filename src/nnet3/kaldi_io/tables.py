@@ -45,21 +45,25 @@ class _Table(Generic[T]):
         self.close()
 
     def _next_of_archive(self) -> tuple[str, T] | None:
-        """The next entry; damage ends a permissive table."""
-        if self._archive is None:
-            return None
-        try:
-            entry = self._archive.next(self._read)
-        except TableError as error:
-            self.close()
-            if not self.specifier.permissive:
-                raise
-            _LOG.warning("%s: %s", self.specifier.text, error)
-            entry = None
-        if entry is None:
-            self.close()
-            self._archive = None
-        return entry
+        """The next entry. Behind damage it goes on with the next entry if it can tell where that begins."""
+        while self._archive is not None:
+            try:
+                entry = self._archive.next(self._read)
+            except TableError as error:
+                if not self._archive.skip():
+                    self._end_archive()
+                if not self.specifier.permissive:
+                    raise
+                _LOG.warning("%s: %s", self.specifier.text, error)
+                continue
+            if entry is not None:
+                return entry
+            self._end_archive()
+        return None
+
+    def _end_archive(self) -> None:
+        self.close()
+        self._archive = None
 
     def _load(self, entry: ScriptEntry) -> T | None:
         """The object of a line of the script; None if it is unreadable and the table permissive."""
@@ -73,7 +77,11 @@ class _Table(Generic[T]):
 
 
 class TableReader(_Table[T]):
-    """Iterates over (key, object). TableError at whatever is wrong; with the option `p` such entries are skipped."""
+    """Iterates over (key, object). TableError at whatever is wrong; with the option `p` such entries are skipped.
+
+    After a TableError the iteration may go on: with the next entry, if there is a way to find it (in a script, and in
+    an archive in text), else it is at its end.
+    """
 
     def __init__(self, rspecifier: str, read: Callable[[Reader], T]):
         super().__init__(rspecifier, read)

@@ -16,7 +16,6 @@ from nnet3.computation.commands import Command
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import FieldForm, Reference, with_operands, with_values
 from nnet3.lowering.layout import Layout
-from nnet3.lowering.schedule import operand_rows
 from nnet3.lowering.source import NodeKind, Use
 
 _FEWEST_PERIODS = 6
@@ -113,7 +112,7 @@ def _kernel_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int,
     for number, operand in enumerate(schedule.nodes[node].operands):
         if operand.use is Use.INDEXED:
             return False
-        if operand.use is Use.ROW and not _moves_on(operand_rows(schedule, node, number)[first], each):
+        if operand.use is Use.ROW and not _moves_on(schedule.operand_rows(node, number)[first], each):
             return False
         overwrites = layout.operand_overwrites.get((node, number))
         is_several = overwrites is not None and len(overwrites) > 1

@@ -14,13 +14,14 @@ from nnet3.errors import NetworkError
 from nnet3.kaldi_io import Writer
 from nnet3.nnet.model_file import read_nnet, write_nnet
 from nnet3.nnet.transition_model import TransitionModel
+from nnet3.nnet.utterances import RunsUtterances
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader
     from nnet3.nnet.network import Nnet
 
 
-class AcousticModel:
+class AcousticModel(RunsUtterances):
     """What decoding needs: `nnet`, whose output columns are the pdfs of `transition_model`, and `priors` of the pdfs.
 
     Scores for decoding are the network's output minus the logarithm of the priors. `priors` is (pdfs,) float32,

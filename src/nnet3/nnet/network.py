@@ -17,18 +17,20 @@ from nnet3.kaldi_io import Writer
 from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.context import compute_context
 from nnet3.nnet.conversion import check_number, parse_target
+from nnet3.nnet.fingerprint import network_fingerprint
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.text_file import read_config_file
+from nnet3.nnet.utterances import RunsUtterances
 from nnet3.text import did_you_mean
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Nnet:
+class Nnet(RunsUtterances):
     """A neural network: `nodes` in order (each component node right after its hidden input) and `components` by name.
 
     Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists the nodes and components that no
@@ -144,6 +146,13 @@ class Nnet:
     def right_context(self) -> int:
         """Frames of input needed to the right of an output frame."""
         return self._context[1]
+
+    def fingerprint(self) -> dict[str, str]:
+        """What compiled programs depend on, a digest for each aspect: the nodes, and every component's settings.
+
+        Two networks with equal fingerprints can run each other's computations.
+        """
+        return network_fingerprint(self.nodes, self.components)
 
     @property
     def num_parameters(self) -> int:
@@ -280,6 +289,16 @@ class Nnet:
         """Zero the statistics of all components."""
         for component in self.components.values():
             component.zero_stats()
+
+    def in_test_mode(self) -> Self:
+        """A network with the same parameter tensors whose batch-norm and dropout components are in test mode.
+
+        This one stays as it is. The other has the structure and the statistics that this one has now.
+        """
+        twin = copy.copy(self)
+        twin.replace_parts(replace(self._parts, components={n: c.shared_copy() for n, c in self.components.items()}))
+        twin.set_test_mode()
+        return twin
 
     def set_test_mode(self, test_mode: bool = True) -> None:
         """Put batch-norm and dropout components in test mode (or back in training mode)."""

@@ -1,0 +1,186 @@
+"""Runs a network over tables, and keeps what is finished however it ends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+from torch import Tensor
+
+from nnet3.cli.files import load_model
+from nnet3.cli.messages import say
+from nnet3.cli.tally import Tally
+from nnet3.compiler import CompileOptions
+from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, log_priors
+from nnet3.errors import NetworkError, Nnet3Error, TableError
+from nnet3.kaldi_io import (
+    RandomAccessTable,
+    TableReader,
+    TableWriter,
+    finished_matrices,
+    matrix_writer,
+    open_matrix_table,
+    random_access_matrices,
+    random_access_tokens,
+    random_access_vectors,
+)
+from nnet3.nnet import AcousticModel
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What is read and written: Kaldi's specifiers. With `resume` the output goes on from what it has already."""
+
+    features: str
+    output: str
+    ivectors: str | None = None
+    utt2spk: str | None = None
+    online_ivectors: str | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compute; `chunks` are UtteranceOptions."""
+
+    device: str = "cpu"
+    chunks: dict[str, int] = field(default_factory=dict)
+    acoustic_scale: float = 1.0
+    apply_exp: bool = False
+    use_priors: bool = False
+    optimize: bool = True
+    debug: bool = False
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A model ready to run."""
+
+    computer: UtteranceComputer
+    scoring: Scoring
+
+    def __call__(self, features: np.ndarray, ivector: np.ndarray | None, online: np.ndarray | None) -> np.ndarray:
+        scores = self.scoring.apply(self.computer.compute(features, ivector, online))
+        return np.asarray(scores.float().cpu())
+
+
+def load(path: str, settings: Settings) -> Runner:
+    """The model in a file. Raises Nnet3Error for priors that are not there or are 0."""
+    model = load_model(path)
+    priors = _priors(model, path) if settings.use_priors else None
+    nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=settings.device)
+    options = UtteranceOptions(**settings.chunks)
+    compile_options = CompileOptions(optimize=settings.optimize)
+    computer = UtteranceComputer(nnet, options, settings.device, compile_options=compile_options, debug=settings.debug)
+    return Runner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
+
+
+def compute_tables(tables: Tables, run: Runner) -> None:
+    """Compute all utterances. Those that cannot be are left out, with a warning.
+
+    Raises Nnet3Error at the end if none could be computed or some record could not be read; what is finished is kept
+    then, and also when this is interrupted.
+    """
+    ivectors = _Ivectors(tables)
+    finished = finished_matrices(tables.output) if tables.resume else None
+    tally = Tally()
+    with open_matrix_table(tables.features) as features:
+        writer = matrix_writer(tables.output, finished)
+        try:
+            with tally.shown():
+                _compute_all(features, finished.keys if finished else set(), ivectors, run, writer, tally)
+        except BaseException:
+            _keep(writer)
+            raise
+        if tally.damaged or tally.done + tally.resumed == 0:
+            _keep(writer)
+        else:
+            writer.close()
+    if tally.done + tally.resumed == 0:
+        reason = f"no utterance was computed ({tally.failed} left out)" if tally.failed else "no utterances"
+        raise Nnet3Error(reason if tally.failed else f"{tables.features}: {reason}")
+    say(str(tally))
+    if tally.damaged:
+        raise Nnet3Error(f"{tally.damaged} records could not be read: see above")
+
+
+def _compute_all(
+    features: TableReader[np.ndarray],
+    finished: set[str],
+    ivectors: _Ivectors,
+    run: Runner,
+    writer: TableWriter[Any],
+    tally: Tally,
+) -> None:
+    while True:
+        try:
+            entry = next(features, None)
+        except TableError as error:
+            say(f"warning: {error}")
+            tally.add(failed=1, damaged=1)
+            continue
+        if entry is None:
+            return
+        key, matrix = entry
+        if key in finished:
+            tally.add(resumed=1)
+            continue
+        try:
+            rows = run(matrix, *ivectors.of(key))
+        except Nnet3Error as error:
+            say(f"warning: utterance '{key}' left out: {error}")
+            tally.add(failed=1, damaged=int(isinstance(error, TableError)))
+            continue
+        writer.write(key, rows)
+        tally.add(done=1, frames=len(matrix))
+
+
+def _keep(writer: TableWriter[Any]) -> None:
+    """Keep what is finished, after a failure."""
+    if writer.count == 0 or not writer.makes_files:
+        writer.discard()
+        return
+    name = writer.keep()
+    say(f"{writer.count} finished utterances are kept in {name}")
+
+
+class _MissingError(Nnet3Error):
+    """A table has no entry for an utterance."""
+
+
+class _Ivectors:
+    """Looks up the ivectors of utterances."""
+
+    def __init__(self, tables: Tables):
+        self._single = random_access_vectors(tables.ivectors) if tables.ivectors else None
+        self._online = random_access_matrices(tables.online_ivectors) if tables.online_ivectors else None
+        self._speakers = random_access_tokens(tables.utt2spk) if tables.utt2spk else None
+
+    def of(self, key: str) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """One ivector, or online ones, or neither."""
+        speaker = _look_up(self._speakers, key, "no speaker for it in --utt2spk") or key
+        missing = "no ivector for it" if speaker == key else f"no ivector for its speaker '{speaker}'"
+        return _look_up(self._single, speaker, missing), _look_up(self._online, key, missing)
+
+
+def _look_up(table: RandomAccessTable[T] | None, key: str, missing: str) -> T | None:
+    if table is None:
+        return None
+    if key not in table:
+        raise _MissingError(missing)
+    return table[key]
+
+
+def _priors(model: object, path: str) -> Tensor | None:
+    if not isinstance(model, AcousticModel):
+        raise NetworkError(f"{path}: --use-priors needs an acoustic model, this is a raw network")
+    try:
+        priors = log_priors(model)
+    except NetworkError as error:
+        raise NetworkError(f"{path}: {error}") from None
+    if priors is None:
+        say(f"warning: {path}: --use-priors was given, but the model has no priors: nothing is subtracted")
+    return priors

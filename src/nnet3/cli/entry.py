@@ -1,0 +1,48 @@
+"""Entry points of the commands. Nothing is imported here but what is soon done: Ctrl-C works from the first moment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from nnet3.cli.lazy import import_quickly
+
+_RUN = "nnet3.cli.run"
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The command `nnet3`, with the arguments of this process or with these. Ends by SystemExit."""
+    if arguments is None:
+        _run_process("nnet3")
+    sys.exit(_run(list(arguments), "nnet3"))
+
+
+def kaldi_program() -> NoReturn:
+    """One of Kaldi's programs, such as `nnet3-copy`: the one by whose name this process was called."""
+    name = os.path.basename(sys.argv[0])
+    _run_process(name.removesuffix(".exe").removesuffix(".py"))
+
+
+def _run_process(program: str) -> NoReturn:
+    """Run as the whole of a process, which is not to say a word when it is interrupted."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, _end)
+    status = _run(sys.argv[1:], program)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # too late to matter
+    sys.exit(status)
+
+
+def _run(arguments: list[str], program: str) -> int:
+    status: int = import_quickly(_RUN).run(arguments, program)
+    return status
+
+
+def _end(number: int, frame: object) -> NoReturn:
+    """What is open is closed or removed on the way out; a second signal of the kind ends the process as it is."""
+    signal.signal(number, signal.SIG_DFL)
+    raise SystemExit(128 + number)

@@ -1,0 +1,118 @@
+"""What Kaldi's programs understand on a command line beyond declared options, made ready for click.
+
+Names with underscores and capitals, flags without a value, empty values, `--config=FILE`, and options that steer
+Kaldi's internals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from nnet3.cli.kaldi_options import INTERNALS, KNOWN
+from nnet3.cli.options import KALDI_BOOL, TRUTHS
+from nnet3.errors import Nnet3Error
+from nnet3.text import did_you_mean
+
+
+@dataclass(frozen=True)
+class KaldiArguments:
+    """A command line for click, and the options that steer Kaldi's internals, by name without dashes."""
+
+    arguments: list[str]
+    internals: dict[str, str] = field(default_factory=dict)
+
+
+def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArguments:
+    """Make a command line ready. Options of config files come first, so that those of the command line prevail.
+
+    Raises Nnet3Error for a config file that cannot be read, UsageError for an internal option without a value.
+    """
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    words, files = _split_off_configs([_with_dashes(word) for word in arguments[:end]])
+    lines = [line for name in files for line in _read_config(name)]
+    textual = {name for parameter in command.params if parameter.type is click.STRING for name in parameter.opts}
+    flags = {name for parameter in command.params if parameter.type is KALDI_BOOL for name in parameter.opts}
+    kept: list[str] = []
+    internals: dict[str, str] = {}
+    for word, following in [*((line, "") for line in lines), *zip(words, [*words, ""][1:], strict=True)]:
+        name, equals, value = word.partition("=")
+        if name.removeprefix("--") in INTERNALS and name.startswith("--"):
+            internals[name.removeprefix("--")] = _internal_value(name, value if equals else "true")
+        elif name in textual and equals and not value:
+            kept = [other for other in kept if other.partition("=")[0] != name]  # as if it had not been given
+        elif word in flags and following.lower() not in TRUTHS:
+            kept.append(f"{word}=true")
+        else:
+            kept.append(word)
+    return KaldiArguments(kept + arguments[end:], internals)
+
+
+def explain_unknown(option: str, command: click.Command) -> str:
+    """What to say of an option that a command does not have."""
+    name = option.lstrip("-").partition("=")[0]
+    if name in KNOWN:
+        return f"No such option '--{name}': Kaldi has it, but it is for other programs, or not supported here yet"
+    if not option.startswith("--"):
+        return f"No such option '{option}'"
+    own = [known.removeprefix("--") for parameter in command.params for known in parameter.opts if known[:2] == "--"]
+    hint = did_you_mean(name, {*own, *KNOWN, *INTERNALS}, similarity=0.8)
+    meant = hint.partition("'")[2].rpartition("'")[0]
+    if meant not in own and meant not in INTERNALS:
+        return f"No such option '--{name}'"
+    return f"No such option '--{name}'; did you mean '--{meant}'?"
+
+
+def _with_dashes(word: str) -> str:
+    """Kaldi reads `--Use_GPU=no` as `--use-gpu=no`."""
+    if not word.startswith("--"):
+        return word
+    name, equals, value = word.partition("=")
+    return name.lower().replace("_", "-") + equals + value
+
+
+def _split_off_configs(words: list[str]) -> tuple[list[str], list[str]]:
+    """The words without `--config=FILE` or `--config FILE`, and the files."""
+    rest: list[str] = []
+    files: list[str] = []
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, value = word.partition("=")
+        if name != "--config":
+            rest.append(word)
+            continue
+        file = value if equals else next(remaining, "")
+        if not file and not equals:
+            raise click.UsageError("Option '--config' requires an argument.")
+        files += [file] if file else []
+    return rest, files
+
+
+def _read_config(name: str) -> list[str]:
+    """The options in a file, one a line; `#` begins a comment."""
+    try:
+        text = Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Nnet3Error(f"{name}: not a text file; --config takes a file of options such as --scale=0.5") from None
+    options = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        option = line.partition("#")[0].strip()
+        if option and not option.startswith("--"):
+            hint = "" if "=" not in option else f"; did you mean '--{option}'?"
+            raise Nnet3Error(f"{name}:{number}: expected an option such as --scale=0.5, got '{option[:60]}'{hint}")
+        if option:
+            options.append(_with_dashes(option))
+    return options
+
+
+def _internal_value(name: str, value: str) -> str:
+    if INTERNALS[name.removeprefix("--")]:
+        good = value.lower() in TRUTHS
+    else:
+        good = value.lstrip("-+").isdigit()
+    if not good:
+        kind = "true or false" if INTERNALS[name.removeprefix("--")] else "an integer"
+        raise click.UsageError(f"Invalid value for '{name}': it takes {kind}, got '{value}'")
+    return value.lower()

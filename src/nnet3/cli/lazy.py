@@ -1,0 +1,56 @@
+"""Modules that are imported when they are first used: those that need PyTorch.
+
+A verb's file declares options and says what it does; help and wrong usage need only the former.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+INTERRUPTED = 130  # exit status after Ctrl-C
+
+
+class LazyModule:
+    """Stands for a module; the first use of one of its attributes imports it."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(import_quickly(self._name), attribute)
+
+
+def import_quickly(name: str) -> ModuleType:
+    """Import a module of the package and what it needs."""
+    if name in sys.modules:
+        return sys.modules[name]
+    with ending_at_once():
+        gc.disable()  # PyTorch's half a million objects are there to stay: looking through them takes 0.1 s each time
+        try:
+            module = importlib.import_module(name)
+            gc.freeze()
+        finally:
+            gc.enable()
+    return module
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """Within it Ctrl-C ends the process, silently: half-imported modules would turn it into all kinds of errors."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        yield
+        return
+    previous = signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)

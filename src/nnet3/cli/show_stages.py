@@ -1,0 +1,113 @@
+"""Compiles a network for a request and prints what comes of every stage: what `show-computation` does."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import click
+import numpy as np
+
+from nnet3.cli.files import read_network_or_config
+from nnet3.cli.messages import print_warnings
+from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, generate, schedule
+from nnet3.computation.checker import check_computation
+from nnet3.computation.passes.pipeline import optimize as run_passes
+from nnet3.computation.printer import print_computation
+from nnet3.nnet import Nnet
+
+_RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")
+_MAX_ROWS = 10_000_000
+
+
+def show_stages(
+    network: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    num_sequences: int,
+    backward: bool,
+    optimize: bool,
+    disabled: tuple[str, ...],
+    show_steps: bool,
+    max_commands: int | None,
+) -> None:
+    """Print request, sizes of graph and schedule, and the computation; see the options of the verb."""
+    nnet = read_network_or_config(network)
+    print_warnings(nnet.warnings)
+    request = _request(nnet, inputs, outputs, num_sequences, backward)
+    for line in str(request).splitlines():
+        click.echo(f"request: {line}")
+    start = time.perf_counter()
+    graph = build_graph(nnet, request)
+    start = _report("graph", f"{graph.num_cindexes} cindexes, {len(graph.dependencies[1])} dependencies", start)
+    organized = schedule(nnet, graph)
+    start = _report("schedule", organized.summary(), start)
+    if show_steps:
+        click.echo(str(organized))
+    computation = generate(nnet, request, organized)
+    start = _report("commands", f"{len(computation.commands)} before optimization", start)
+    check_computation(computation)
+    if optimize:
+        start = time.perf_counter()
+        computation = run_passes(computation, disabled=disabled)
+        _report("optimized", f"{len(computation.commands)} commands", start)
+        check_computation(computation)
+    click.echo(print_computation(computation, max_commands))
+
+
+def _report(stage: str, text: str, start: float) -> float:
+    now = time.perf_counter()
+    click.echo(f"{stage}: {text} ({now - start:.3f} s)")
+    return now
+
+
+def _request(
+    nnet: Nnet, inputs: tuple[str, ...], outputs: tuple[str, ...], num_sequences: int, backward: bool
+) -> ComputationRequest:
+    wanted = _all_times("--output", outputs) or {name: np.arange(10) for name in nnet.output_names}
+    given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
+    rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))
+    if rows > _MAX_ROWS:
+        raise click.UsageError(f"{rows:,} rows are too many: at most {_MAX_ROWS:,} at each input and output")
+    return ComputationRequest(
+        [IoSpecification(name, _indexes(times, num_sequences)) for name, times in given.items()],
+        [IoSpecification(name, _indexes(times, num_sequences), has_deriv=backward) for name, times in wanted.items()],
+        need_model_derivative=backward,
+        store_component_stats=backward,
+    )
+
+
+def _all_times(option: str, texts: tuple[str, ...]) -> dict[str, np.ndarray]:
+    times = dict(_times(text) for text in texts)
+    if len(times) < len(texts):
+        raise click.UsageError(f"{option} names an input or output twice: {', '.join(texts)}")
+    return times
+
+
+def _times(text: str) -> tuple[str, np.ndarray]:
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise click.UsageError(f"'{text}' is not NAME=FIRST:LAST or NAME=FIRST:LAST:STEP, for instance output=0:9")
+    first, last, step = int(match[2]), int(match[3] or match[2]), int(match[4] or 1)
+    if last < first or step < 1 or (last - first) // step >= _MAX_ROWS or max(abs(first), abs(last)) >= 2**30:
+        raise click.UsageError(
+            f"'{text}': FIRST must not be after LAST, STEP at least 1, and the range of sensible size"
+        )
+    return match[1].strip(), np.arange(first, last + 1, step)
+
+
+def _needed_inputs(nnet: Nnet, wanted: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    if not nnet.is_simple:
+        names = ", ".join(nnet.input_names)
+        raise click.UsageError(f"the network is not simple: say with --input what is given (it has inputs {names})")
+    first, last = (f(f(times) for times in wanted.values()) for f in (min, max))
+    needed = {"input": np.arange(first - nnet.left_context, last + nnet.right_context + 1)}
+    if "ivector" in nnet.input_names:
+        needed["ivector"] = np.arange(1)
+    return needed
+
+
+def _indexes(times: np.ndarray, num_sequences: int) -> np.ndarray:
+    """Time by time, all sequences of each."""
+    t, n = np.meshgrid(times, np.arange(num_sequences), indexing="ij")
+    return np.stack([n.ravel(), t.ravel(), np.zeros(n.size, int)], axis=1)

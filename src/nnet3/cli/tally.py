@@ -1,0 +1,46 @@
+"""What has been done, shown while it grows."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+from rich.console import Console
+
+from nnet3.cli.messages import say
+
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+class Tally:
+    """Counts utterances: in one line on a terminal, now and then in a new one elsewhere.
+
+    `failed` are left out, `damaged` those of them that could not be read, `resumed` were there already.
+    """
+
+    def __init__(self) -> None:
+        self.done = self.failed = self.damaged = self.resumed = self.frames = 0
+        self._start = self._said = time.perf_counter()
+        self._console = Console(stderr=True)
+        self._status = self._console.status("")
+
+    def shown(self) -> contextlib.AbstractContextManager[object]:
+        """Within it, progress is shown."""
+        return self._status if self._console.is_terminal else contextlib.nullcontext()
+
+    def add(self, *, done: int = 0, failed: int = 0, damaged: int = 0, resumed: int = 0, frames: int = 0) -> None:
+        """Count more."""
+        self.done, self.failed, self.frames = self.done + done, self.failed + failed, self.frames + frames
+        self.damaged, self.resumed = self.damaged + damaged, self.resumed + resumed
+        now = time.perf_counter()
+        if self._console.is_terminal:
+            self._status.update(str(self))
+        elif now - self._said >= _SECONDS_BETWEEN_LINES:
+            self._said = now
+            say(str(self))
+
+    def __str__(self) -> str:
+        seconds = time.perf_counter() - self._start
+        there = f"{self.resumed} were there already, " if self.resumed else ""
+        text = f"{self.done} utterances computed, {self.failed} left out; {self.frames} frames in {seconds:.2f} s"
+        return there + text

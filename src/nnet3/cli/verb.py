@@ -1,0 +1,89 @@
+"""Verb: a click command that takes Kaldi's global options besides its own."""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from nnet3.cli.kaldi_arguments import explain_unknown, read_arguments
+from nnet3.cli.messages import say, verbosity
+from nnet3.cli.options import KALDI_BOOL
+
+_LOG = logging.getLogger("nnet3")
+_INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
+
+
+class Verb(click.Command):
+    """`--config` is taken care of before click sees the command line; the others act when the verb is invoked."""
+
+    def __init__(self, *args: Any, **settings: Any):
+        super().__init__(*args, **settings)
+        own = {name for parameter in self.params for name in parameter.opts}
+        self.global_options = [option for option in _global_options() if not own.intersection(option.opts)]
+        self.params = [*self.params, *self.global_options]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with_internals = read_arguments(self, args)
+        ctx.meta[_INTERNALS] = dict(with_internals.internals)
+        try:
+            return super().parse_args(ctx, with_internals.arguments)
+        except click.NoSuchOption as error:
+            raise click.UsageError(explain_unknown(error.option_name, self), ctx) from None
+
+    def invoke(self, ctx: click.Context) -> Any:
+        settings = {option.name: ctx.params.pop(option.name or "") for option in self.global_options}
+        if settings.get("print_args"):
+            say(shlex.join(sys.argv))
+        ctx.meta[_USE_GPU] = settings.get("use_gpu")
+        with verbosity(settings.get("verbose") or 0):
+            result = super().invoke(ctx)
+            for name, value in ctx.meta[_INTERNALS].items():
+                _LOG.debug("ignored: --%s=%s, which steers what works in another way here", name, value)
+            if ctx.meta[_USE_GPU] not in (None, "no"):
+                _LOG.debug("ignored: --use-gpu=%s, since nothing is computed on a GPU here", ctx.meta[_USE_GPU])
+        return result
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        own = [
+            record for p in self.get_params(ctx) if p not in self.global_options and (record := p.get_help_record(ctx))
+        ]
+        with formatter.section("Options"):
+            formatter.write_dl(own)
+        with formatter.section("Options of all verbs, as in Kaldi"):
+            formatter.write_dl([record for p in self.global_options if (record := p.get_help_record(ctx))])
+
+
+def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    """Decorator: makes a function that click options decorate the verb of this name."""
+    return click.command(name, cls=Verb)
+
+
+def take_internal(name: str) -> str | None:
+    """The value of an option that steers Kaldi's internals, if it was given; who asks for it acts on it."""
+    internals: dict[str, str] = click.get_current_context().meta[_INTERNALS]
+    return internals.pop(name, None)
+
+
+def take_use_gpu() -> str | None:
+    """The value of `--use-gpu`, if it was given; who asks for it acts on it."""
+    value: str | None = click.get_current_context().meta.pop(_USE_GPU, None)
+    click.get_current_context().meta[_USE_GPU] = None
+    return value
+
+
+def _global_options() -> list[click.Option]:
+    return [
+        click.Option(["--config"], metavar="FILE", help="Read options from a file, one --name=value a line."),
+        click.Option(["--verbose"], type=int, default=0, metavar="N", help="From 1 on: say more."),
+        click.Option(["--print-args"], type=KALDI_BOOL, default=False, help="Print the command line to stderr."),
+        click.Option(
+            ["--use-gpu"],
+            type=click.Choice(["yes", "no", "wait", "optional"], case_sensitive=False),
+            help="Whether what computes may or must use a GPU.",
+        ),
+    ]

@@ -1,0 +1,51 @@
+"""Matrices from outside, as tensors: whatever holds real numbers in rows is welcome."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.errors import ExecutionError, Nnet3Error
+
+Matrix = Tensor | np.ndarray
+
+
+def as_tensor(
+    matrix: object,
+    what: str,
+    *,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    error: type[Nnet3Error] = ExecutionError,
+    copy: bool = False,
+) -> Tensor:
+    """The numbers of a tensor or array of any float or integer dtype and any strides, as `dtype` on `device`.
+
+    Without `dtype` floats stay what they are and integers become float32. The tensor has no gradient history; it may
+    share memory with the matrix unless `copy` is set. Raises `error` for anything else, such as lists and complex
+    numbers; `what` names the matrix.
+    """
+    if isinstance(matrix, np.ndarray):
+        tensor = _from_array(matrix, what, dtype, error)
+    elif isinstance(matrix, Tensor) and matrix.layout == torch.strided:
+        tensor = matrix.detach()
+    else:
+        kind = type(matrix).__name__ if not isinstance(matrix, Tensor) else f"a tensor with layout {matrix.layout}"
+        raise error(f"{what}: expected a tensor or an array, got {kind}")
+    if tensor.is_complex() or tensor.dtype == torch.bool or tensor.is_quantized:
+        raise error(f"{what}: expected floats or integers, got {tensor.dtype}")
+    dtype = dtype or (tensor.dtype if tensor.is_floating_point() else torch.float32)
+    return tensor.to(device=device, dtype=dtype, copy=copy)
+
+
+def _from_array(array: np.ndarray, what: str, dtype: torch.dtype | None, error: type[Nnet3Error]) -> Tensor:
+    if array.dtype.kind not in "fiu":
+        raise error(f"{what}: expected floats or integers, got {array.dtype}")
+    is_plain = array.dtype in (np.float32, np.float64, np.float16) and array.dtype.isnative
+    wanted = array.dtype if is_plain and dtype is None else np.float64 if dtype == torch.float64 else np.float32
+    if np.issubdtype(array.dtype, np.floating) and not is_plain and dtype is None:
+        wanted = np.float64
+    with np.errstate(over="ignore"):  # what becomes infinite is found by who computes with it
+        converted = array.astype(wanted, copy=not array.flags.writeable or min(array.strides, default=0) < 0)
+    return torch.from_numpy(np.require(converted, requirements=["C", "W"]))

@@ -1,0 +1,52 @@
+"""From the outputs of a network to what is wanted of them: log-likelihoods, scaled, or probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from nnet3.errors import NetworkError, NumericalError
+from nnet3.nnet import AcousticModel
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """scale (y - log_priors) for outputs y (rows, dim); with `exponentiate` the exponential of that.
+
+    `log_priors` is (dim,), or None for none.
+    """
+
+    log_priors: Tensor | None = None
+    scale: float = 1.0
+    exponentiate: bool = False
+
+    def apply(self, outputs: Tensor) -> Tensor:
+        """The scores of outputs (rows, dim). Raises NumericalError if they are not finite."""
+        scores = outputs
+        if self.log_priors is not None:
+            scores = scores - self.log_priors.to(scores)
+        if self.scale != 1.0:
+            scores = scores * self.scale
+        if self.exponentiate:
+            scores = scores.exp()
+        if not bool(torch.isfinite(scores).all()):
+            row, column = torch.nonzero(~torch.isfinite(scores))[0].tolist()
+            how = " after exp: is the output a log-probability?" if self.exponentiate else ""
+            raise NumericalError(f"the result is not finite, first in row {row}, column {column}{how}")
+        return scores
+
+
+def log_priors(model: AcousticModel) -> Tensor | None:
+    """The logarithms of a model's priors (pdfs,), None if it has no priors. Raises NetworkError for a prior of 0."""
+    if len(model.priors) == 0:
+        return None
+    zeros = torch.nonzero(model.priors == 0).flatten().tolist()
+    if zeros:
+        others = f" (and of {len(zeros) - 1} others)" if len(zeros) > 1 else ""
+        raise NetworkError(
+            f"the prior of pdf {zeros[0]}{others} is 0, which makes its likelihood infinite: set other priors, for "
+            "instance with `nnet3 am-adjust-priors`, which has a floor, or do without priors"
+        )
+    return model.priors.log()

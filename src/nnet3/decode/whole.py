@@ -1,0 +1,75 @@
+"""The short way from a model and features to outputs: what `nnet.compute` and `am.compute` call."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from nnet3.computation.matrices import Matrix
+from nnet3.decode.options import UtteranceOptions
+from nnet3.decode.scores import Scoring, log_priors
+from nnet3.decode.utterance import UtteranceComputer, with_options
+from nnet3.errors import NetworkError
+from nnet3.nnet import AcousticModel, Nnet
+
+
+class _Kept(NamedTuple):
+    """The computer of a network, and what the network and the options were when it was made."""
+
+    fingerprint: tuple[object, ...]
+    computer: UtteranceComputer
+
+
+_KEPT: weakref.WeakKeyDictionary[Nnet, _Kept] = weakref.WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def compute_utterance(
+    model: Nnet | AcousticModel,
+    features: Matrix,
+    ivector: Matrix | None = None,
+    online_ivectors: Matrix | None = None,
+    use_priors: bool = False,
+    **options: int,
+) -> Tensor:
+    """Output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
+    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    scoring = Scoring(_priors(model) if use_priors else None)
+    rows = _computer(nnet, with_options(**options)).compute(features, ivector, online_ivectors)
+    return scoring.apply(rows)
+
+
+def _priors(model: Nnet | AcousticModel) -> Tensor:
+    priors = log_priors(model) if isinstance(model, AcousticModel) else None
+    if priors is None:
+        kind = "this acoustic model has none" if isinstance(model, AcousticModel) else "a raw network has none"
+        raise NetworkError(f"use_priors was asked for, but {kind}: do without, or set them (am.priors = ...)")
+    return priors
+
+
+def _computer(nnet: Nnet, options: UtteranceOptions) -> UtteranceComputer:
+    """The computer of the last call, with what it has compiled, unless something has changed."""
+    device = next((t.device for c in nnet.components.values() for t in c.parameters().values()), torch.device("cpu"))
+    fingerprint = (options, device, nnet.parts.nodes, *_state(nnet))
+    with _LOCK:
+        kept = _KEPT.get(nnet)
+        if kept is None or kept.fingerprint != fingerprint:
+            kept = _KEPT[nnet] = _Kept(fingerprint, UtteranceComputer(nnet, options, device))
+        return kept.computer
+
+
+def _state(nnet: Nnet) -> list[object]:
+    """What must be as it was for a computer to be still right: components, their tensors and statistics."""
+    state: list[object] = []
+    for name, component in nnet.components.items():
+        state += [name, id(component)]
+        for tensor in component.parameters().values():
+            state += [id(tensor), tensor.dtype, tensor.device, tensor.data_ptr()]
+        for key in component.statistic_names:
+            value = getattr(component, key)
+            state += [value.sum().item()] if isinstance(value, Tensor) else [value]
+    return state

@@ -1,0 +1,39 @@
+"""What a compiled program depends on in a network, as a short digest for each aspect."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from nnet3.components import Component
+from nnet3.nnet.nodes import Node
+
+_PLAIN = (bool, int, str, tuple)
+_NOT_PROGRAM = frozenset({"is_gradient"})  # settings of updates, which no program depends on
+
+
+def network_fingerprint(nodes: tuple[Node, ...], components: Mapping[str, Component]) -> dict[str, str]:
+    """Aspect -> digest: "nodes" for the nodes and their descriptors, "component NAME" for each component.
+
+    Equal for networks that compile to the same program for every request: types, sizes, promises (which test mode
+    changes), settings such as time offsets. Values of parameters and statistics do not count.
+    """
+    result = {"nodes": _digest("\n".join(map(str, nodes)))}
+    for name, component in components.items():
+        result[f"component {name}"] = _digest(repr(_settings(component)))
+    return result
+
+
+def _settings(component: Component) -> tuple[object, ...]:
+    """Type, promises, and all plain settings by name."""
+    plain = [
+        (key, value)
+        for key, value in vars(component).items()
+        if isinstance(value, _PLAIN) and not key.startswith("_") and key not in _NOT_PROGRAM
+    ]
+    properties = int(component.properties)
+    return component.type_name, properties, component.identity_indexes, component.needs_indexes, sorted(plain)
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

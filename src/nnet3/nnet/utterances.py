@@ -1,0 +1,46 @@
+"""The short way from a model and features to outputs, as a method of networks and acoustic models."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from nnet3.computation.matrices import Matrix
+
+# What runs networks stands on what they are, not the other way round: it is imported when it is first asked for.
+_RUNNER = "nnet3.decode"
+
+
+class RunsUtterances:
+    """Has the method `compute`."""
+
+    def compute(
+        self,
+        features: Matrix,
+        ivector: Matrix | None = None,
+        online_ivectors: Matrix | None = None,
+        use_priors: bool = False,
+        **options: int,
+    ) -> Tensor:
+        """Output `output` for features (T, dim): a tensor (ceil(T / frame_subsampling_factor), outputs).
+
+        A network with an input `ivector` is given either `ivector` (dim,) or `online_ivectors` (rows, dim), one row
+        for every `online_ivector_period` (10) frames. Matrices are tensors or arrays of any float or integer dtype;
+        the result is on the device of the parameters, without gradient history. With `use_priors` an acoustic model
+        gives log-likelihoods: outputs minus the logarithms of its priors.
+
+        Context that the network needs at the ends is made by repeating the first and last frame. By default the
+        whole utterance is computed at once (long ones in pieces if that makes no difference); `frames_per_chunk`,
+        `frame_subsampling_factor`, `extra_left_context`, `extra_left_context_initial` and so on are the options of
+        Kaldi's nnet3-compute. Batch-norm and dropout are in test mode here, whatever mode the network is in. Safe
+        with threads; what was compiled for one length is kept for the next utterance of that length.
+
+        Raises ExecutionError for matrices of the wrong size or that are not finite, NetworkError for a network that
+        is not simple or priors that are not there, NotComputableError for one that needs more than such an input.
+        """
+        runner: Any = importlib.import_module(_RUNNER)
+        rows: Tensor = runner.compute_utterance(self, features, ivector, online_ivectors, use_priors, **options)
+        return rows

@@ -1,0 +1,177 @@
+"""However compute ends, what is finished is kept, what is wrong is named, and no file is half overwritten."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.run_command import Cli, Outcome
+from nnet3 import Nnet
+from nnet3.kaldi_io import matrix_writer, open_matrix_table
+
+KEYS = ("utt1", "utt2", "utt3")
+
+
+@pytest.fixture
+def features(cli: Cli) -> Cli:
+    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer:
+        for number, key in enumerate(KEYS):
+            writer.write(key, np.full((4 + number, 3), number, np.float32))
+    cli.good("compute", "net.raw", "ark:feats.ark", "ark,scp:expected.ark,expected.scp")
+    return cli
+
+
+def _read(rspecifier: str) -> dict[str, np.ndarray]:
+    with open_matrix_table(rspecifier) as table:
+        return {key: np.asarray(matrix) for key, matrix in table}
+
+
+def _has(rspecifier: str, *keys: str) -> None:
+    found, expected = _read(rspecifier), _read("ark:expected.ark")
+    assert list(found) == list(keys)
+    assert all(np.array_equal(found[key], expected[key]) for key in keys)
+
+
+def _bad(outcome: Outcome, *messages: str) -> None:
+    assert outcome.status == 1
+    for message in messages:
+        assert message in outcome.err
+
+
+def _no_temporary_files() -> None:
+    assert not [name for name in os.listdir() if name.startswith(".") or name.endswith(".tmp")]
+
+
+def test_a_damaged_archive(features: Cli) -> None:
+    Path("cut.ark").write_bytes(Path("feats.ark").read_bytes()[:-2])
+    outcome = features("compute", "net.raw", "ark:cut.ark", "ark,scp:out.ark,out.scp")
+    _bad(outcome, "warning: ark:cut.ark: the entry 'utt3': ", "2 finished utterances are kept in out.ark")
+    _bad(outcome, "2 utterances computed, 1 left out", "nnet3: 1 records could not be read")
+    _has("ark:out.ark", "utt1", "utt2")
+    _has("scp:out.scp", "utt1", "utt2")
+
+
+def test_a_missing_file_in_a_script(features: Cli) -> None:
+    lines = Path("feats.scp").read_text().splitlines()
+    lines[1] = "utt2 nofile.ark:5"
+    Path("feats.scp").write_text("\n".join(lines) + "\n")
+    outcome = features("compute", "net.raw", "scp:feats.scp", "ark:out.ark")
+    _bad(outcome, "the entry 'utt2': cannot read nofile.ark", "2 utterances computed, 1 left out")
+    _has("ark:out.ark", "utt1", "utt3")
+
+
+@pytest.mark.parametrize("source", ["ark:text.ark", "ark:cat text.ark |"])
+def test_a_record_of_text_that_cannot_be_read(features: Cli, source: str) -> None:
+    with matrix_writer("ark,t:text.ark") as writer:
+        for key, matrix in _read("ark:feats.ark").items():
+            writer.write(key, matrix)
+    good = Path("text.ark").read_text()
+    for bad in (good.replace("1 1 1", "1 nan 1", 1), good.replace("1 1 1 ]", "1 1 1", 1)):
+        Path("text.ark").write_text(bad)
+        outcome = features("compute", "net.raw", source, "ark:out.ark")
+        _bad(outcome, "the entry 'utt2'", "2 utterances computed, 1 left out", "1 records could not be read")
+        _has("ark:out.ark", "utt1", "utt3")
+        Path("out.ark").unlink()
+
+
+def test_a_network_that_cannot_be_computed_for_one_utterance(features: Cli) -> None:
+    config = """
+        input-node name=input dim=3
+        component name=sum type=NoOpComponent dim=3
+        component-node name=sum component=sum input=Sum(input, Failover(Offset(input, 8), Offset(sum, 1)))
+        output-node name=output input=sum
+    """
+    Nnet.from_config(config).save("sum.raw")
+    outcome = features("compute", "sum.raw", "ark:feats.ark", "ark:out.ark")
+    assert outcome.status in (0, 1)
+    for key in set(KEYS) - set(_read("ark:out.ark") if Path("out.ark").exists() else ()):
+        assert f"utterance '{key}' left out: " in outcome.err
+
+
+def test_an_old_output_stays_when_the_new_one_is_not_complete(features: Cli) -> None:
+    features.good("compute", "net.raw", "ark:feats.ark", "ark,scp:out.ark,out.scp")
+    before = Path("out.ark").read_bytes(), Path("out.scp").read_bytes()
+    Path("cut.ark").write_bytes(Path("feats.ark").read_bytes()[:-2])
+    outcome = features("compute", "net.raw", "ark:cut.ark", "ark,scp:out.ark,out.scp")
+    _bad(outcome, "2 finished utterances are kept in out.ark.partial")
+    assert (Path("out.ark").read_bytes(), Path("out.scp").read_bytes()) == before
+    _has("scp:out.scp.partial", "utt1", "utt2")
+    Path("out.ark").unlink()  # then the script alone is old: both parts of the new one are beside it
+    features("compute", "net.raw", "ark:cut.ark", "ark,scp:out.ark,out.scp")
+    _has("scp:out.scp.partial", "utt1", "utt2")
+    assert not Path("out.ark").exists()
+
+
+def test_nothing_finished_leaves_nothing(features: Cli) -> None:
+    Path("cut.ark").write_bytes(Path("feats.ark").read_bytes()[:20])
+    _bad(features("compute", "net.raw", "ark:cut.ark", "ark,scp:out.ark,out.scp"), "no utterance was computed (1 left")
+    assert not Path("out.ark").exists()
+    assert not Path("out.scp").exists()
+
+
+@pytest.mark.parametrize("options", ["", "t,"])
+def test_resume(features: Cli, options: str) -> None:
+    output = f"{options}ark,scp:out.ark,out.scp"
+    features.good("compute", "--resume", "net.raw", "ark:feats.ark", output)
+    complete = Path("out.ark").read_bytes(), Path("out.scp").read_bytes()
+    Path("cut.ark").write_bytes(Path("feats.ark").read_bytes()[:-2])
+    Path("out.ark").unlink()
+    Path("out.scp").unlink()
+    features("compute", "net.raw", "ark:cut.ark", output)
+    with open("out.ark", "ab") as file:
+        file.write(b"utt3 half an ent")  # as a power cut might leave it
+    outcome = features.good("compute", "--resume", "net.raw", "ark:feats.ark", output)
+    assert "2 were there already, 1 utterances computed, 0 left out; 6 frames" in outcome.err
+    assert (Path("out.ark").read_bytes(), Path("out.scp").read_bytes()) == complete
+    outcome = features.good("compute", "--resume", "net.raw", "ark:feats.ark", output)
+    assert "3 were there already, 0 utterances computed" in outcome.err
+    assert (Path("out.ark").read_bytes(), Path("out.scp").read_bytes()) == complete
+
+
+def test_resume_only_what_belongs_together(features: Cli) -> None:
+    features.good("compute", "net.raw", "ark:feats.ark", "ark,scp:out.ark,out.scp")
+    Path("out.scp").write_text("utt1 other.ark:5\n")
+    outcome = features("compute", "--resume", "net.raw", "ark:feats.ark", "ark,scp:out.ark,out.scp")
+    _bad(outcome, "cannot resume, since the script says 'utt1 other.ark:5', which is not in that archive")
+    Path("out.scp").write_text("utt1 out.ark:99999999\n")
+    outcome = features("compute", "--resume", "net.raw", "ark:feats.ark", "ark,scp:out.ark,out.scp")
+    _bad(outcome, "cannot resume, ")
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize("old", [False, True])
+def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
+    if old:
+        Path("out.ark").write_bytes(b"old")
+    source = "ark:head -c -9 feats.ark; sleep 100 |"  # the last entry does not end
+    command = [sys.executable, "-m", "nnet3", "compute", "net.raw", source, "ark,scp:out.ark,out.scp"]
+    with open("err", "w") as err:
+        process = subprocess.Popen(command, stderr=err, start_new_session=True)
+    try:
+        _wait_for_output(2)
+        process.send_signal(number)
+        process.wait(timeout=30)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # the sleep
+    assert process.returncode == status
+    suffix = ".partial" if old else ""
+    assert Path("err").read_text() == f"nnet3: 2 finished utterances are kept in out.ark{suffix}\n"
+    _no_temporary_files()
+    _has(f"scp:out.scp{suffix}", "utt1", "utt2")
+    assert not old or Path("out.ark").read_bytes() == b"old"
+
+
+def _wait_for_output(seconds: float) -> None:
+    """Until the archive is open for writing, and a while for the entries."""
+    deadline = time.monotonic() + 30
+    while not [name for name in os.listdir() if name.startswith(".out.ark")]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(seconds)

@@ -1,0 +1,138 @@
+"""Command lines as hands that know Kaldi type them: global options, spellings, config files, suggestions."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from cli.run_command import Cli
+from nnet3 import load_nnet
+from nnet3.cli.kaldi_options import INTERNALS, KNOWN
+from nnet3.cli.run import VERBS
+from shared_data import GOLDEN, needs_shared
+
+
+def _rate(path: str) -> float:
+    return getattr(load_nnet(path).components["affine"], "learning_rate")  # type: ignore[no-any-return]  # noqa: B009
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_takes_the_global_options(cli: Cli, verb: str) -> None:
+    Path("empty.conf").write_text("# no options\n")
+    options = ["--config=empty.conf", "--verbose=0", "--print-args=false", "--use-gpu=no", "--debug-computation=false"]
+    outcome = cli(verb, *options, "--no-such-option")
+    assert outcome.status == 2
+    assert "No such option '--no-such-option'" in outcome.err
+    assert "--use-gpu [yes|no|wait|optional]" in " ".join(cli.good(verb, "--help").out.split())
+
+
+def test_a_config_file_and_a_command_line_that_overrides_it(cli: Cli) -> None:
+    Path("copy.conf").write_text("--learning_rate=0.5  # as in the recipe\n\n--binary=false\n")
+    cli.good("copy", "--config=copy.conf", "net.raw", "out.raw")
+    assert _rate("out.raw") == 0.5
+    assert Path("out.raw").read_bytes().startswith(b"<Nnet3>")
+    for order in (["--learning-rate=0.25", "--config=copy.conf"], ["--config", "copy.conf", "--learning-rate=0.25"]):
+        cli.good("copy", *order, "net.raw", "out.raw")
+        assert _rate("out.raw") == 0.25
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("scale=2\n", "bad.conf:1: expected an option such as --scale=0.5, got 'scale=2'; did you mean '--scale=2'?"),
+        ("\n2\n", "bad.conf:2: expected an option such as --scale=0.5, got '2'\n"),
+        ("--scael=2\n", "No such option '--scael'; did you mean '--scale'?"),
+        ("--scale=x\n", "'x' is not a valid float"),
+    ],
+)
+def test_a_bad_config_file(cli: Cli, text: str, message: str) -> None:
+    Path("bad.conf").write_text(text)
+    outcome = cli("copy", "--config=bad.conf", "net.raw", "out.raw")
+    assert outcome.status in (1, 2)
+    assert message in outcome.err
+    assert "nofile: No such file" in cli("copy", "--config=nofile", "net.raw", "out.raw").err
+
+
+def test_underscores_and_capitals(cli: Cli) -> None:
+    cli.good("copy", "--Learning_Rate=0.125", "net.raw", "out.raw")
+    assert _rate("out.raw") == 0.125
+
+
+def test_empty_values_are_as_if_not_given(cli: Cli) -> None:
+    Path("edits").write_text("frobnicate\n")
+    Path("copy.conf").write_text("--edits-config=edits\n")
+    options = ["--config=copy.conf", "--config=", "--edits-config=", "--edits=", "--nnet-config=", "--learning-rates="]
+    cli.good("copy", *options, "net.raw", "out.raw")
+    assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
+
+
+def test_print_args(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["nnet3", "copy", "--edits=a b"])
+    assert cli.good("copy", "--print-args", "net.raw", "out.raw").err == "nnet3: nnet3 copy '--edits=a b'\n"
+    assert cli.good("copy", "--print-args=false", "net.raw", "out.raw").err == ""
+
+
+def test_what_steers_kaldis_internals_is_accepted_and_said_to_be_ignored(cli: Cli) -> None:
+    options = ["--optimization.snip_row_ops=false", "--compiler.cache-capacity=8", "--use-gpu=wait"]
+    assert cli.good("copy", *options, "net.raw", "out.raw").err == ""
+    lines = cli.good("copy", "--verbose=1", *options, "net.raw", "out.raw").err.splitlines()
+    assert len(lines) == 3
+    assert (
+        "nnet3: debug: ignored: --optimization.snip-row-ops=false, which steers what works in another way" in lines[0]
+    )
+    assert "--use-gpu=wait" in lines[2]
+    assert not logging.getLogger("nnet3").isEnabledFor(logging.DEBUG)
+    for option, message in (
+        ("--optimization.snip-row-ops=maybe", "it takes true or false, got 'maybe'"),
+        ("--compiler.cache-capacity=x", "it takes an integer, got 'x'"),
+        ("--optimization.snip-row-op=true", "did you mean '--optimization.snip-row-ops'?"),
+        ("--use-gpu=perhaps", "'perhaps' is not one of 'yes', 'no', 'wait', 'optional'"),
+    ):
+        outcome = cli("copy", option, "net.raw", "out.raw")
+        assert outcome.status == 2
+        assert message in outcome.err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_option_of_another_meaning_is_proposed(cli: Cli, verb: str) -> None:
+    for name in sorted(KNOWN):
+        outcome = cli(verb, f"--{name}=no-such-value")
+        if "No such option" in outcome.err:
+            assert "did you mean" not in outcome.err.lower()
+    assert not KNOWN & set(INTERNALS)
+
+
+def test_learning_rates_are_printed_as_copy_takes_them(cli: Cli) -> None:
+    cli.good("copy", "--learning-rates=0.125", "net.raw", "out.raw")
+    assert cli.good("info", "--print-learning-rates=true", "out.raw").out == "0.125\n"
+
+
+@needs_shared
+def test_learning_rates_of_an_acoustic_model(cli: Cli) -> None:
+    rates = cli.good("am-info", "--print-learning-rates", GOLDEN / "mdl" / "1" / "final.mdl").out.strip()
+    assert cli.good("am-copy", f"--learning-rates={rates}", GOLDEN / "mdl" / "1" / "final.mdl", "out.mdl").err == ""
+    assert all(float(rate) >= 0 for rate in rates.split(":"))
+
+
+def test_info_has_the_lines_that_scripts_look_for(cli: Cli) -> None:
+    lines = cli.good("info", "net.raw").out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith(("left-context:", "num-parameters:"))] == ["1", "28"]
+
+
+@pytest.mark.parametrize("verb", ["init", "info", "show-computation"])
+def test_an_xconfig_is_said_to_be_one(cli: Cli, verb: str) -> None:
+    Path("network.xconfig").write_text("input dim=40 name=input\nrelu-batchnorm-layer name=tdnn1 dim=625\n")
+    outcome = cli(verb, "network.xconfig", *(["out.raw"] if verb == "init" else []))
+    assert outcome.status == 1
+    assert outcome.err.startswith("nnet3: network.xconfig: this is an xconfig: it describes layers")
+    assert "xconfig_to_configs.py" in outcome.err
+
+
+@needs_shared
+def test_every_xconfig_is_known_and_no_config_is_taken_for_one(cli: Cli) -> None:
+    for path in sorted((GOLDEN / "xconfig").glob("*/network.xconfig"))[:12]:
+        assert "this is an xconfig" in cli("init", path, "out.raw").err
+    Path("bad.config").write_text("input-node name=input dim=3\ncomponent name=a type=Affine\n")
+    assert "xconfig" not in cli("init", "bad.config", "out.raw").err

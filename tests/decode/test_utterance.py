@@ -1,0 +1,207 @@
+"""UtteranceComputer: what it takes, test mode, threads, long utterances."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from cli.run_command import CONFIG, IVECTOR_CONFIG
+from nnet3 import Nnet
+from nnet3.decode import UtteranceComputer, UtteranceOptions
+from nnet3.decode import pieces as pieces_module
+from nnet3.decode import utterance as utterance_module
+from nnet3.decode.pieces import is_the_same_in_pieces
+from nnet3.errors import ExecutionError, Nnet3Error, NotComputableError
+
+FEATURES = torch.arange(30, dtype=torch.float32).reshape(10, 3) / 30
+RECURRENT = """
+    input-node name=input dim=3
+    component name=sum type=NoOpComponent dim=3
+    component-node name=sum component=sum input=Sum(input, IfDefined(Offset(sum, -1)))
+    output-node name=output input=sum
+"""
+NORM_AND_DROPOUT = """
+    input-node name=input dim=3
+    component name=norm type=BatchNormComponent dim=3
+    component name=drop type=DropoutComponent dim=3 dropout-proportion=0.5
+    component-node name=norm component=norm input=input
+    component-node name=drop component=drop input=norm
+    output-node name=output input=drop
+"""
+
+
+def _trained() -> Nnet:
+    """With statistics, and in training mode."""
+    nnet = Nnet.from_config(NORM_AND_DROPOUT)
+    norm = nnet.components["norm"]
+    x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0)) * 3 + 1
+    y, memo = norm.propagate(x)
+    norm.store_stats(x, y, memo)
+    return nnet
+
+
+MATRICES: dict[str, Callable[[torch.Tensor], object]] = {
+    "array": lambda x: x.numpy(),
+    "float64": lambda x: x.double(),
+    "float64 array": lambda x: x.double().numpy(),
+    "half": lambda x: x.half(),
+    "half array": lambda x: x.half().numpy(),
+    "bfloat16": lambda x: x.bfloat16(),
+    "long double": lambda x: x.numpy().astype(np.longdouble),
+    "other byte order": lambda x: x.numpy().astype(">f4"),
+    "integers": lambda x: x.int(),
+    "small integers": lambda x: x.byte(),
+    "integer array": lambda x: x.numpy().astype(np.int64),
+    "unsigned array": lambda x: x.numpy().astype(np.uint16),
+    "transposed": lambda x: x.T.contiguous().T,
+    "transposed array": lambda x: np.asfortranarray(x.numpy()),
+    "every second row": lambda x: x.repeat_interleave(2, 0)[::2],
+    "backwards array": lambda x: x.flip(0).numpy()[::-1],
+    "read-only array": lambda x: np.frombuffer(x.numpy().tobytes(), np.float32).reshape(x.shape),
+    "with gradient": lambda x: x.clone().requires_grad_(),
+    "result of a gradient": lambda x: x.clone().requires_grad_() * 1,
+}
+
+
+@pytest.mark.parametrize("make", MATRICES.values(), ids=MATRICES)
+@pytest.mark.filterwarnings("error")
+def test_any_real_matrix_is_taken(make: Callable[[torch.Tensor], object]) -> None:
+    whole = (30 * FEATURES).round()  # integers below 100
+    ivectors = torch.tensor([[3.0, 4.0]])
+    computer = UtteranceComputer(Nnet.from_config(IVECTOR_CONFIG))
+    expected = computer.compute(whole, ivectors[0])
+    assert torch.equal(computer.compute(make(whole), make(ivectors)[0]), expected)  # type: ignore[arg-type, index]
+    assert torch.equal(computer.compute(make(whole), online_ivectors=make(ivectors)), expected)  # type: ignore[arg-type]
+
+
+def test_inference_tensors() -> None:
+    computer = UtteranceComputer(Nnet.from_config(CONFIG))
+    expected = computer.compute(FEATURES)
+    with torch.inference_mode():
+        features = FEATURES.clone()
+        assert torch.equal(computer.compute(features), expected)
+    assert torch.equal(computer.compute(features), expected)
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ([[1.0, 2.0, 3.0]], "the features: expected a tensor or an array, got list"),
+        (None, "got NoneType"),
+        (torch.zeros(4, 3, dtype=torch.complex64), "expected floats or integers, got torch.complex64"),
+        (np.zeros((4, 3), complex), "expected floats or integers, got complex128"),
+        (np.array([["a", "b", "c"]]), "expected floats or integers, got <U1"),
+        (torch.zeros(4, 3).to_sparse(), "a tensor with layout torch.sparse_coo"),
+        (torch.zeros(3), r"the features must be \(frames, 3\), got \(3,\)"),
+        (torch.zeros(0, 3), "the utterance has no frames"),
+        (torch.tensor([[0.0, 1, 2], [0, np.inf, 0]]), "a NaN or an infinity, first in row 1"),
+    ],
+)
+def test_what_is_refused(features: object, message: str) -> None:
+    with pytest.raises(ExecutionError, match=message):
+        UtteranceComputer(Nnet.from_config(CONFIG)).compute(features)  # type: ignore[arg-type]
+
+
+def test_test_mode_is_a_matter_of_the_computer() -> None:
+    nnet = _trained()
+    computer = UtteranceComputer(nnet)
+    explicit = nnet.copy()
+    explicit.set_test_mode()
+    expected = UtteranceComputer(explicit).compute(FEATURES)
+    assert torch.equal(computer.compute(FEATURES), expected)
+    assert torch.equal(computer.compute(FEATURES[:1]), expected[:1])
+    assert not nnet.components["norm"].test_mode
+    assert not nnet.components["drop"].test_mode
+
+
+def test_parameters_that_are_changed_in_place_are_seen() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    computer = UtteranceComputer(nnet)
+    computer.compute(FEATURES)
+    nnet.scale_(0.5)
+    assert torch.equal(computer.compute(FEATURES), UtteranceComputer(nnet).compute(FEATURES))
+
+
+def test_threads_take_turns() -> None:
+    computer = UtteranceComputer(Nnet.from_config(CONFIG))
+    inputs = [torch.full((5 + number % 3, 3), float(number)) for number in range(6)]
+    expected = [computer.compute(features) for features in inputs]
+    wrong: list[int] = []
+
+    def run(number: int) -> None:
+        for _ in range(100):
+            if not torch.equal(computer.compute(inputs[number]), expected[number]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(inputs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_an_utterance_that_cannot_be_computed_does_not_spoil_the_next() -> None:
+    config = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -1), ReplaceIndex(input, t, 40))")
+    computer = UtteranceComputer(Nnet.from_config(config), UtteranceOptions(extra_right_context=20))
+    with pytest.raises(NotComputableError, match="needs input t="):
+        computer.compute(FEATURES)
+    assert computer.compute(torch.ones(30, 3)).shape == (30, 4)
+
+
+@pytest.mark.parametrize(
+    ("config", "same"),
+    [
+        (CONFIG, True),
+        (IVECTOR_CONFIG, True),
+        (RECURRENT, False),
+        (CONFIG.replace("Offset(input, -1)", "ReplaceIndex(input, t, 0)"), False),
+        (CONFIG.replace("Offset(input, -1)", "Failover(Offset(input, -1), input)"), False),
+    ],
+)
+def test_which_networks_are_the_same_in_pieces(config: str, same: bool) -> None:
+    assert is_the_same_in_pieces(Nnet.from_config(config)) == same
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+def test_a_long_utterance_is_computed_in_pieces(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
+    options = UtteranceOptions(frame_subsampling_factor=factor, online_ivector_period=10)
+    features = torch.randn(500, 3, generator=torch.Generator().manual_seed(1))
+    online = torch.randn(50, 2, generator=torch.Generator().manual_seed(2))
+    nnet = Nnet.from_config(IVECTOR_CONFIG)
+    whole = UtteranceComputer(nnet, options).compute(features, online_ivectors=online)
+    monkeypatch.setattr(utterance_module, "PIECE_BYTES", 100 * pieces_module.bytes_per_frame(nnet))
+    computer = UtteranceComputer(nnet, options)
+    torch.testing.assert_close(computer.compute(features, online_ivectors=online), whole)
+    assert max(outputs for _, _, outputs in computer._computers) <= 100 / factor
+
+
+def test_what_needs_too_much_memory_is_refused() -> None:
+    computer = UtteranceComputer(Nnet.from_config(RECURRENT), UtteranceOptions(extra_left_context=2_000_000_000))
+    with pytest.raises(ExecutionError, match=r"a chunk of 2000000010 frames, .* may need 89.4 GiB of memory, and 4"):
+        computer.compute(FEATURES)
+
+
+def test_online_ivectors_that_end_early() -> None:
+    nnet, online = Nnet.from_config(IVECTOR_CONFIG), torch.zeros(6, 2)
+    computer = UtteranceComputer(nnet, UtteranceOptions(frames_per_chunk=10))
+    assert computer.compute(torch.zeros(110, 3), online_ivectors=online).shape == (110, 4)  # Kaldi tolerates so much
+    with pytest.raises(ExecutionError, match="6 online ivectors, one every 10 frames, end long before frame 114"):
+        computer.compute(torch.zeros(120, 3), online_ivectors=online)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("frames_per_chunk", -1), ("frame_subsampling_factor", 0), ("extra_left_context", 1.5)]
+)
+def test_options_that_cannot_be_meant(name: str, value: object) -> None:
+    with pytest.raises(ExecutionError, match=name):
+        UtteranceOptions(**{name: value})  # type: ignore[arg-type]
+
+
+def test_a_network_that_is_not_simple() -> None:
+    with pytest.raises(Nnet3Error, match="only a simple network"):
+        UtteranceComputer(Nnet.from_config(CONFIG.replace("name=output ", "name=posterior ")))
