@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from nnet3 import drawing
     from nnet3.cli import files
     from nnet3.kaldi_io import files as paths
-    from nnet3.nnet import Nnet, picture, unrolled
+    from nnet3.nnet import network as networks
+    from nnet3.nnet import picture, unrolled
 else:
     drawing = LazyModule("nnet3.drawing")
     files = LazyModule("nnet3.cli.files")
     paths = LazyModule("nnet3.kaldi_io.files")
+    networks = LazyModule("nnet3.nnet.network")
     picture = LazyModule("nnet3.nnet.picture")
     unrolled = LazyModule("nnet3.nnet.unrolled")
 
@@ -35,10 +37,10 @@ _RANGE = re.compile(r"(-?\d{1,6})(?::(-?\d{1,6}))?")
 @click.option("--input", "given", metavar="FIRST:LAST", help="With --unroll: the frames of input that are given.")
 @click.option("--every-node", type=KALDI_BOOL, default=False, help="A box for each node rather than for each layer.")
 @click.option("--graphviz", type=KALDI_BOOL, default=None, help="Let Graphviz place the boxes (default: if installed).")
-@click.argument("network", metavar="MODEL-OR-CONFIG")
+@click.argument("source", metavar="MODEL-OR-CONFIG")
 @click.argument("output", metavar="PICTURE")
 def command(
-    network: str, output: str, unroll: str | None, given: str | None, every_node: bool, graphviz: bool | None
+    source: str, output: str, unroll: str | None, given: str | None, every_node: bool, graphviz: bool | None
 ) -> None:
     """Draw a network as a .svg, .png or .dot file (- prints SVG): layers with their dimensions and descriptors, which
     frames of each other they take, and recurrences, which are dashed.
@@ -55,9 +57,9 @@ def command(
         raise click.UsageError(f"the name of the picture must end in .{', .'.join(_FORMS)}, got '{output}'")
     if given is not None and unroll is None:
         raise click.UsageError("--input says what --unroll may use: give both")
-    nnet = files.read_network_or_config(network)
+    nnet = files.read_network_or_config(source)
     print_warnings(nnet.warnings)
-    title = "" if network == "-" else Path(network).name
+    title = "" if source == "-" else Path(source).name
     if unroll is None:
         graph = picture.network_graph(nnet, title, every_node=every_node)
     else:
@@ -69,7 +71,7 @@ def command(
         paths.write_atomically(output, contents)
 
 
-def _frames(nnet: Nnet, unroll: str, given: str | None) -> unrolled.Frames:
+def _frames(nnet: networks.Nnet, unroll: str, given: str | None) -> unrolled.Frames:
     first, last = _range("--unroll", unroll)
     if given is not None:
         return unrolled.Frames(first, last, *_range("--input", given))
