@@ -15,7 +15,7 @@ from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import verb
 
 if TYPE_CHECKING:
-    from nnet3 import drawing
+    import nnet3.drawing as drawing
     from nnet3.cli import files
     from nnet3.kaldi_io import files as paths
     from nnet3.nnet import network as networks
