@@ -10,8 +10,9 @@ import pytest
 from drawing.pictures import random_graph, small_graph
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.drawing.layout import Layout, PlacedArc, PlacedBox, label_width, lay_out
-from nnet3.drawing.places import Item, arrange
+from nnet3.drawing.places import Item, order_rows
 from nnet3.drawing.ranks import rank_boxes
+from nnet3.drawing.straighten import place_rows
 from nnet3.errors import DrawingError
 
 
@@ -87,7 +88,9 @@ def test_crossings_that_can_be_avoided_are() -> None:
     for item, below in zip(top, reversed(bottom), strict=True):
         item.below.append(below)
         below.above.append(item)
-    arrange([top, bottom])
+    rows = [top, bottom]
+    order_rows(rows)
+    place_rows(rows)
     assert all(item.x == pytest.approx(item.below[0].x, abs=1.0) for item in top)
 
 

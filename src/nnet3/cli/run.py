@@ -22,6 +22,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo.command", "see networks learn from real data"),
     "init": ("init", "make a network from config files"),
     "info": ("info", "describe a network"),
+    "draw": ("draw", "draw a network as a picture"),
     "copy": ("copy", "copy a raw network with changes"),
     "average": ("average", "average networks"),
     "am-info": ("am_info", "describe an acoustic model"),

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from nnet3.drawing.graph import Arc, Box, Graph
-from nnet3.drawing.places import Item, arrange
+from nnet3.drawing.places import Item, order_rows
 from nnet3.drawing.ranks import rank_boxes
+from nnet3.drawing.straighten import place_rows
 from nnet3.drawing.style import LABEL_SIZE, LINE_HEIGHT, TITLE_SIZE, box_size, text_width
 
 _MARGIN = 20.0
@@ -18,6 +19,7 @@ _ROW_GAP = 14.0  # between a row of boxes and the row of labels below it
 _LOOP_WIDTH = 26.0
 _GRID_GAP_X, _GRID_GAP_Y = 30.0, 54.0
 _PORT_PITCH = 18.0
+_SHORT_PULL = 4.0  # boxes stand below each other rather than below the lane of a bypass
 
 Point = tuple[float, float]
 
@@ -112,21 +114,38 @@ def _grid(graph: Graph) -> tuple[list[PlacedBox], list[PlacedArc]]:
 
 
 def _straight(arc: Arc, a: PlacedBox, b: PlacedBox) -> PlacedArc:
-    """From the side of one box to the facing side of the other."""
-    if a.y == b.y:
-        sign = 1.0 if a.x < b.x else -1.0
-        start = (a.middle + sign * a.width / 2, a.y + a.height / 2)
-        end = (b.middle - sign * b.width / 2, b.y + b.height / 2)
-        bend = (end[0] - start[0]) / 3
-        curve = ((start[0] + bend, start[1]), (end[0] - bend, end[1]), end)
-    else:
-        down = a.y < b.y
-        start = (a.middle, a.y + (a.height if down else 0.0))
-        end = (b.middle, b.y + (0.0 if down else b.height))
+    """From one box to the other, between the boxes that stand in the way rather than behind them."""
+    rows = (b.box.rank or 0) - (a.box.rank or 0)
+    sign = 1.0 if a.x <= b.x else -1.0
+    side = (b.middle - sign * b.width / 2, b.y + b.height / 2)  # of b, where it faces a
+    if rows > 1 and a.box.column == b.box.column:
+        start, end = (a.x + a.width, a.y + a.height / 2), (b.x + b.width, b.y + b.height / 2)
+        bulge = max(start[0], end[0]) + _GRID_GAP_X
+        curves = [((bulge, start[1]), (bulge, end[1]), end)]
+    elif rows > 0:
+        start, end = (a.middle, a.y + a.height), (b.middle, b.y)
         bend = (end[1] - start[1]) / 3
-        curve = ((start[0], start[1] + bend), (end[0], end[1] - bend), end)
+        curves = [((start[0], start[1] + bend), (end[0], end[1] - bend), end)]
+    elif rows < 0:
+        start = (a.middle, a.y)
+        lane = side[0] - sign * _GRID_GAP_X * 0.4
+        top = a.y - _GRID_GAP_Y * 0.8
+        turn = (lane, top)
+        curves = [
+            ((start[0], start[1] - _GRID_GAP_Y * 0.5), (lane, a.y - _GRID_GAP_Y * 0.5), turn),
+            ((lane, min(top, side[1])), (lane, side[1]), side),
+        ]
+    elif abs((a.box.column or 0.0) - (b.box.column or 0.0)) > 1:
+        start, end = (a.middle, a.y), (b.middle, b.y)
+        high = min(a.y, b.y) - _GRID_GAP_Y * 0.7
+        curves = [((start[0], high), (end[0], high), end)]
+    else:
+        start = (a.middle + sign * a.width / 2, a.y + a.height / 2)
+        bend = (side[0] - start[0]) / 3
+        curves = [((start[0] + bend, start[1]), (side[0] - bend, side[1]), side)]
+    end = curves[-1][2]
     label = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2) if arc.label else None
-    return PlacedArc(arc, start, (curve,), label)
+    return PlacedArc(arc, start, tuple(curves), label)
 
 
 # ---- boxes to be arranged ----
@@ -159,7 +178,8 @@ class _Layers:
         for arc in self.loops:
             self.items[arc.a].margin += _LOOP_WIDTH + label_width(arc)
         self.chains = [self._chain(arc) for arc in graph.arcs if arc.a != arc.b]
-        arrange(self.rows)
+        order_rows(self.rows)
+        place_rows(self.rows)
         self.tops = self._tops()
         self._set_ports()
 
@@ -176,6 +196,9 @@ class _Layers:
                 label = item = Item(label_width(arc), LINE_HEIGHT)
             self.rows[row].append(item)
             between.append(item)
+        for item in between:
+            item.is_between = True
+            item.pull = _SHORT_PULL if len(between) == 1 and not upwards else 1.0
         items = [self.items[upper], *between, self.items[lower]]
         downwards = list(pairwise(items))
         if level:

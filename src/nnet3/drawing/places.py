@@ -1,4 +1,4 @@
-"""Things in rows: boxes, the lanes of long arcs and the labels of arcs; their order in a row and where they stand."""
+"""Things in rows: boxes, the lanes of long arcs and the labels of arcs; and in which order they stand in a row."""
 
 from __future__ import annotations
 
@@ -6,28 +6,27 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 _SWEEPS = 12
-_GAP = 26.0  # between neighbours
-_LANE_GAP = 14.0
 
 
 @dataclass(eq=False)
 class Item:
-    """Something that stands in a row. `x` is the centre of the part `width` wide; `margin` is room to the right."""
+    """Something that stands in a row. `x` is the centre of the part `width` wide; `margin` is room to the right.
+
+    `is_between`: it is on the way of an arc. `pull` says how much that arc wants to be straight.
+    """
 
     width: float = 0.0
     height: float = 0.0
     margin: float = 0.0
+    pull: float = 1.0
+    is_between: bool = False
     x: float = 0.0
     above: list[Item] = field(default_factory=list)
     below: list[Item] = field(default_factory=list)
 
-    @property
-    def is_lane(self) -> bool:
-        return self.height == 0.0
 
-
-def arrange(rows: list[list[Item]]) -> None:
-    """Order each row so that few arcs cross, and set every `x`."""
+def order_rows(rows: list[list[Item]]) -> None:
+    """Put each row in an order in which few arcs cross: by the mean place of neighbours, up and down in turns."""
     best, fewest = [list(row) for row in rows], _crossings(rows)
     for sweep in range(_SWEEPS):
         if not fewest:
@@ -41,11 +40,6 @@ def arrange(rows: list[list[Item]]) -> None:
             best, fewest = [list(row) for row in rows], crossings
     for row, order in zip(rows, best, strict=True):
         row[:] = order
-    for row in rows:
-        _spread(row, [0.0] * len(row))
-    for sweep in range(2 * _SWEEPS):
-        for row in rows[1:] if sweep % 2 == 0 else rows[-2::-1]:
-            _spread(row, [_wanted_x(item, up=sweep % 2 == 0) for item in row])
 
 
 def _number(row: Iterable[Item]) -> None:
@@ -89,38 +83,3 @@ def _crossings(rows: list[list[Item]]) -> int:
             total += sum(before > after.x for after in item.below for before in seen)
             seen += [after.x for after in item.below]
     return total
-
-
-def _wanted_x(item: Item, *, up: bool) -> float:
-    """The mean of all neighbours; those on the side that the sweep comes from count more."""
-    first, second = (item.above, item.below) if up else (item.below, item.above)
-    weights = [(other.x, 4.0 if item.is_lane and other.is_lane else 1.0) for other in first]
-    weights += [(other.x, 0.25) for other in second]
-    if not weights:
-        return item.x
-    return sum(x * weight for x, weight in weights) / sum(weight for _, weight in weights)
-
-
-def _spread(row: list[Item], wanted: list[float]) -> None:
-    """The places nearest to the wanted ones at which nothing overlaps (least squares: pool adjacent violators)."""
-    offset, offsets = 0.0, []
-    for position, item in enumerate(row):
-        if position:
-            before = row[position - 1]
-            gap = _LANE_GAP if before.is_lane and item.is_lane else _GAP
-            offset += before.width / 2 + before.margin + gap + item.width / 2
-        offsets.append(offset)
-    pools: list[tuple[float, float, int]] = []  # mean, weight, members
-    for item, target, shift in zip(row, wanted, offsets, strict=True):
-        weight = 3.0 if item.is_lane else 1.0
-        mean, members = target - shift, 1
-        while pools and pools[-1][0] >= mean:
-            other, other_weight, count = pools.pop()
-            mean = (mean * weight + other * other_weight) / (weight + other_weight)
-            weight, members = weight + other_weight, members + count
-        pools.append((mean, weight, members))
-    position = 0
-    for mean, _, members in pools:
-        for item in row[position : position + members]:
-            item.x = mean + offsets[position]
-            position += 1

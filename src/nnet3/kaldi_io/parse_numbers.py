@@ -36,31 +36,27 @@ def parse_real(word: bytes) -> float | None:
     return float(word) if _INFINITE.fullmatch(word) or _NAN.fullmatch(word) else None
 
 
-def parse_rows(
-    data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail, *, allow_nan: bool = False
-) -> np.ndarray:
+def parse_rows(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) -> np.ndarray:
     """The numbers in data[start:end], rows ended by newline or `;`, empty rows ignored: (rows, columns) of `dtype`."""
     columns, total = _shape(data, start, end, fail)
     numbers = np.empty(total, dtype)
     done = 0
     for offset, block in _blocks(data, start, end, fail):
         values = _parse_block(block, np.int64 if np.issubdtype(dtype, np.integer) else dtype)
-        if values is None or not _acceptable(values, block, dtype, allow_nan):
-            raise _first_bad_word(block, offset, dtype, allow_nan, fail)
+        if values is None or not _acceptable(values, block, dtype):
+            raise _first_bad_word(block, offset, dtype, fail)
         numbers[done : done + len(values)] = values
         done += len(values)
     return numbers.reshape(-1, columns) if columns else numbers.reshape(0, 0)
 
 
-def parse_row(
-    data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail, *, allow_nan: bool = False
-) -> np.ndarray:
+def parse_row(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) -> np.ndarray:
     """The numbers in data[start:end], which must be one row: (n,) of `dtype`."""
     for row_end in (b"\n", b";"):
         offset = data.find(row_end, start, end)
         if offset >= 0:
             raise fail(offset, "the numbers must stand on one line, without ';'")
-    return parse_rows(data, start, end, dtype, fail, allow_nan=allow_nan).reshape(-1)
+    return parse_rows(data, start, end, dtype, fail).reshape(-1)
 
 
 def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
@@ -76,8 +72,8 @@ def parse_pairs(data: Buffer, start: int, end: int, fail: Fail) -> np.ndarray:
         one_comma_a_word = np.array_equal(np.searchsorted(word_starts, commas), np.arange(1, len(word_starts) + 1))
         if not one_comma_a_word or values is None or len(values) != 2 * len(commas):
             raise fail(offset, "expected pairs of integers such as 1,-2")
-        if not _acceptable(values, block, np.int32, False):
-            raise _first_bad_word(block, offset, np.int32, False, fail)
+        if not _acceptable(values, block, np.int32):
+            raise _first_bad_word(block, offset, np.int32, fail)
         pairs[done : done + len(values)] = values
         done += len(values)
     return pairs.reshape(-1, 2)
@@ -152,15 +148,15 @@ def _parse_block(block: bytes, dtype: DTypeLike) -> np.ndarray | None:
     return values[:-1] if len(values) == count + 1 and values[-1] == 7 else None
 
 
-def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike, allow_nan: bool) -> bool:
+def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike) -> bool:
     if np.issubdtype(dtype, np.integer):
         limits = np.iinfo(np.dtype(dtype))
         fits = not len(values) or (limits.min <= values.min() and values.max() <= limits.max)
         return fits and not block.translate(None, b"0123456789+- \t\r\n\v\f;")
-    return bool(np.isfinite(values).all()) or _find_bad_word(block, dtype, allow_nan) is None
+    return bool(np.isfinite(values).all()) or _find_bad_word(block, dtype) is None
 
 
-def _find_bad_word(block: bytes, dtype: DTypeLike, allow_nan: bool) -> tuple[re.Match[bytes], str] | None:
+def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str] | None:
     """The first word that is not an acceptable number, with what is wrong; slow."""
     whole = np.issubdtype(dtype, np.integer)
     limits = np.iinfo(np.dtype(dtype)) if whole else np.finfo(np.dtype(dtype))
@@ -170,15 +166,15 @@ def _find_bad_word(block: bytes, dtype: DTypeLike, allow_nan: bool) -> tuple[re.
         shown = word[:40].decode("utf-8", "replace")
         if value is None:
             return match, f"'{shown}' is not " + ("a 32-bit integer" if whole else "a number")
-        if math.isnan(value) and not allow_nan:
-            return match, "a NaN is not allowed in a matrix"
+        if math.isnan(value):
+            return match, "a NaN is not allowed in a vector or matrix"
         if math.isfinite(value) and not float(limits.min) <= value <= float(limits.max):
             return match, f"'{shown}' does not fit {np.dtype(dtype)}"
     return None
 
 
-def _first_bad_word(block: bytes, offset: int, dtype: DTypeLike, allow_nan: bool, fail: Fail) -> Exception:
-    found = _find_bad_word(block, dtype, allow_nan)
+def _first_bad_word(block: bytes, offset: int, dtype: DTypeLike, fail: Fail) -> Exception:
+    found = _find_bad_word(block, dtype)
     if found is None:
         return fail(offset, "this text is not a list of numbers")
     match, message = found

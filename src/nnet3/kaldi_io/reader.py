@@ -295,7 +295,7 @@ class Reader:
         """A vector of floats, (n,) of `dtype`."""
         if not self.binary:
             start, end = self._brackets("a vector")
-            return parse_row(self.data, start, end, dtype, self.error_at, allow_nan=True)
+            return parse_row(self.data, start, end, dtype, self.error_at)
         stored = _FLOAT_OF_TAG[self.expect("FV", "DV")[0]]
         count = self.size("a vector")
         return converted(self.raw_array(count, stored, "a vector"), dtype)

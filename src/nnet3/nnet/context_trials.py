@@ -55,7 +55,7 @@ def _trial(parts: NetworkParts, shift: int, window: int) -> tuple[int, int] | No
     """Frames lost at the left and the right when input is given for t = shift .. shift + window - 1."""
     margin = window + parts.modulus
     times = np.arange(shift - margin, shift + window + margin, dtype=np.int32)
-    trial = _Computability(parts, times)
+    trial = Computability(parts, times)
     trial.supply("input", (times >= shift) & (times < shift + window))
     trial.supply("ivector", (times >= shift - parts.modulus) & (times < shift + window))
     outputs = trial.solve(parts.node_number["output"])[margin : margin + window]
@@ -67,7 +67,7 @@ def _trial(parts: NetworkParts, shift: int, window: int) -> tuple[int, int] | No
     return first, window - end
 
 
-class _Computability:
+class Computability:
     """Which times of each (node, x) are computable; times outside the array count as not computable."""
 
     def __init__(self, parts: NetworkParts, times: np.ndarray):

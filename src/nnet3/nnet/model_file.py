@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nnet3.components import Component, RandomSource, read_from
 from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.nnet.config_reader import apply_config
+from nnet3.nnet.finite import not_finite_warnings
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.parts import NetworkParts
@@ -29,7 +30,7 @@ def read_nnet(reader: Reader) -> Nnet:
     components = _read_components(reader)
     reader.expect("</Nnet3>")
     parts, warnings = _resolve(reader, start, lines, components)
-    return Nnet(parts.nodes, components, warnings)
+    return Nnet(parts.nodes, components, [*not_finite_warnings(components), *warnings])
 
 
 def _read_config_lines(reader: Reader) -> _ConfigLines:

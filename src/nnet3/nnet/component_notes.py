@@ -1,0 +1,122 @@
+"""What makes a component what it is besides its dimensions, in a few words: times it looks at, windows, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from nnet3.components import Component
+
+
+def format_offsets(offsets: Sequence[int]) -> str:
+    """Times relative to t: `t-1, t, t+1`, or `t-5 .. t+5` for many in a row."""
+    step = offsets[1] - offsets[0] if len(offsets) > 1 else 0
+    regular = all(after - before == step for before, after in pairwise(offsets))
+    if len(offsets) > 5 and regular:
+        every = f" every {step}" if step != 1 else ""
+        return f"{_time(offsets[0])} .. {_time(offsets[-1])}{every}"
+    return ", ".join(map(_time, offsets))
+
+
+def _time(offset: int) -> str:
+    return f"t{offset:+d}" if offset else "t"
+
+
+def component_notes(component: Component) -> list[str]:
+    """Short phrases on what info and pictures would hide otherwise; none for most components."""
+    notes = []
+    for attribute, describe in _NOTES.items():
+        value = getattr(component, attribute, None)
+        if value is not None:
+            notes.append(describe(value, component))
+    parts = [note for note in notes if note]
+    if component.test_mode:
+        parts.append("test mode")
+    return parts
+
+
+def _convolution(model: Any, _: Component) -> str:
+    times = sorted({time for time, _ in model.offsets})
+    heights = sorted({height for _, height in model.offsets})
+    needed = (
+        "" if set(times) == set(model.required_time_offsets) else f" (must have {_list(model.required_time_offsets)})"
+    )
+    stride = f", stride {model.height_subsample_out}" if model.height_subsample_out != 1 else ""
+    return (
+        f"{format_offsets(times)}{needed}; heights {_list(heights)}{stride}; "
+        f"{model.num_filters_in} -> {model.num_filters_out} filters, height {model.height_in} -> {model.height_out}"
+    )
+
+
+def _list(offsets: Sequence[int]) -> str:
+    return ",".join(f"{offset:d}" for offset in offsets)
+
+
+def _patches(layout: Any, component: Component) -> str:
+    size, filters = f"{layout.x_dim} x {layout.y_dim} x {layout.z_dim}", f"{layout.filter_x} x {layout.filter_y}"
+    number = getattr(component, "num_filters", 0)
+    return f"{number} filters {filters}, strides {layout.step_x} x {layout.step_y}, over {size}"
+
+
+def _pools(sizes: Any, component: Component) -> str:
+    window, steps, dims = (" x ".join(map(str, v)) for v in (sizes, component.steps, component.input_dims))  # type: ignore[attr-defined]
+    return f"window {window}, strides {steps}, over {dims}"
+
+
+def _attention(sizes: Any, _: Component) -> str:
+    if not hasattr(sizes, "num_heads"):
+        return ""
+    stride = sizes.time_stride
+    times = [stride * step for step in range(-sizes.num_left, sizes.num_right + 1)]
+    heads = f"{sizes.num_heads} heads, keys {sizes.key_dim}, values {sizes.value_dim}"
+    return f"{format_offsets(times)}; {heads}"
+
+
+def _extraction(period: int, component: Component) -> str:
+    what = "mean and variance" if getattr(component, "include_variance", False) else "mean"
+    return f"{what} over {period} frames, one each {getattr(component, 'input_period', 1)}"
+
+
+def _pooling(right: int, component: Component) -> str:
+    left, period = getattr(component, "left_context", 0), getattr(component, "input_period", 1)
+    every = f" every {period}" if period != 1 else ""
+    stddevs = ", standard deviations" if getattr(component, "output_stddevs", False) else ""
+    return f"window {_time(-left)} .. {_time(right)}{every}{stddevs}"
+
+
+def _blocks(block_dim: int, component: Component) -> str:
+    return f"blocks of {block_dim}" if block_dim != component.input_dim else ""
+
+
+def _composite(parts: Sequence[Component], _: Component) -> str:
+    shown = []
+    for part in parts:
+        inner = ", ".join(component_notes(part))
+        shown.append(part.type_name.removesuffix("Component") + (f" ({inner})" if inner else ""))
+    return ", then ".join(shown)
+
+
+_NOTES: dict[str, Callable[[Any, Component], str]] = {
+    "time_offsets": lambda offsets, _: format_offsets(offsets),
+    "model": _convolution,
+    "layout": _patches,
+    "sizes": lambda sizes, component: _attention(sizes, component) or _pools(sizes, component),
+    "output_period": _extraction,
+    "right_context": _pooling,
+    "num_log_count_features": lambda count, _: f"{count} log-counts" if count else "",
+    "block_dim": _blocks,
+    "num_blocks": lambda count, _: f"{count} blocks",
+    "num_repeats": lambda count, _: f"{count} repeats",
+    "cell_dim": lambda dim, _: f"{dim} cells",
+    "recurrent_dim": lambda dim, _: f"{dim} recurrent",
+    "recurrence_interval": lambda interval, _: f"recurrence interval {interval}",
+    "clipping_threshold": lambda threshold, _: f"clips at {threshold:g}",
+    "dropout_proportion": lambda proportion, _: f"proportion {proportion:g}",
+    "time_period": lambda period, _: f"same for {period} frames" if period else "",
+    "zeroed_proportion": lambda proportion, _: f"zeroes {proportion:g}",
+    "time_mask_max_frames": lambda frames, _: f"at most {frames} frames",
+    "target_rms": lambda rms, _: f"target rms {rms:g}" if rms != 1.0 else "",
+    "parts": _composite,
+}
+"""How to describe an attribute, for the components that have it."""

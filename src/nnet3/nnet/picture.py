@@ -1,0 +1,272 @@
+"""A network as boxes and arcs: layers, what they take and when, and which of that comes from another time."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nnet3.drawing import Arc, Box, Graph
+from nnet3.errors import DrawingError
+from nnet3.nnet.component_notes import component_notes, format_offsets
+from nnet3.nnet.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
+from nnet3.nnet.network import Nnet
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.schedule import DirectedGraph, strongly_connected_components
+
+_MOST_BOXES = 3000
+_LINE, _MOST_LINES = 52, 4  # of a descriptor in a box
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a descriptor refers to a node: `time` for plain offsets, else in words; `extra`: scale, condition."""
+
+    node: str
+    time: int | None
+    words: str = ""
+    extra: str = ""
+
+
+@dataclass
+class Group:
+    """Nodes of one layer in a row, of which each feeds only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
+
+    nodes: list[Node]
+    descriptor: Descriptor | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the only node, or what the names have in common up to a dot."""
+        names = [node.name for node in self.nodes]
+        stem = _stem(names[0])
+        if stem and len(names) > 1:
+            return stem
+        return " + ".join(names) if len(names) < 3 else f"{names[0]} .. {names[-1]}"
+
+
+@dataclass
+class _Arcs:
+    """Readings of one group by another."""
+
+    readings: list[Reading] = field(default_factory=list)
+
+    def label(self) -> str:
+        """`t-1, t, t+1`, `scale 0.66`, `t-3 if defined`; empty for the value itself."""
+        by_extra: dict[str, list[Reading]] = {}
+        for reading in self.readings:
+            by_extra.setdefault(reading.extra, []).append(reading)
+        return "; ".join(filter(None, (_label(extra, readings) for extra, readings in by_extra.items())))
+
+
+def _label(extra: str, readings: list[Reading]) -> str:
+    offsets = sorted({reading.time for reading in readings if reading.time is not None})
+    words = list(dict.fromkeys(reading.words for reading in readings if reading.words))
+    times = format_offsets(offsets) if offsets and offsets != [0] else ""
+    if offsets == [0] and words:
+        times = "t"
+    return " ".join(filter(None, (", ".join(filter(None, (times, *words))), extra)))
+
+
+def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> Graph:
+    """The picture of a network: a box for each layer, or for each node. Raises DrawingError for a very large one."""
+    return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
+
+
+def groups_graph(nnet: Nnet, groups: list[Group], title: str = "") -> Graph:
+    """The picture with a box for each of these groups, whose ids are their numbers."""
+    if len(groups) > _MOST_BOXES:
+        raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
+    group_of = {node.name: number for number, group in enumerate(groups) for node in group.nodes}
+    arcs = _collect_arcs(nnet, groups, group_of)
+    cycle_of, in_cycle = _cycles(len(groups), list(arcs))
+    boxes = [
+        Box(str(number), tuple(_lines(nnet, group)), _kind(nnet, group, in_cycle[number]), tooltip=_tooltip(group))
+        for number, group in enumerate(groups)
+    ]
+    drawn = []
+    for (source, user), arc in arcs.items():
+        within = cycle_of[source] == cycle_of[user]
+        is_delay = within and any(reading.time != 0 for reading in arc.readings)
+        drawn.append(Arc(str(source), str(user), arc.label(), is_delay))
+    return Graph(boxes, drawn, title)
+
+
+# ---- which nodes share a box ----
+
+
+def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[Group]:
+    """Visible nodes in order; a component node joins the one before it if it is the only one to take its value.
+
+    With `same_time` only if it also takes it at the same index as its own.
+    """
+    users: dict[str, int] = {}
+    for node in nnet.nodes:
+        for name in _source_names(node):
+            users[name] = users.get(name, 0) + 1
+    group_of: dict[str, Group] = {}
+    groups = []
+    for number, node in enumerate(nnet.nodes):
+        if isinstance(node, DescriptorNode) and not node.is_output:
+            continue
+        descriptor = _descriptor(nnet, number)
+        before = _plain_source(descriptor) if descriptor is not None else None
+        joins = merge and isinstance(node, ComponentNode) and before in group_of and users[before or ""] == 1
+        if joins and same_time and isinstance(node, ComponentNode):
+            joins = nnet.component_of(node).identity_indexes
+        if joins and before is not None and _same_layer(group_of[before], node):
+            group = group_of[before]
+            group.nodes.append(node)
+        else:
+            group = Group([node], descriptor)
+            groups.append(group)
+        group_of[node.name] = group
+    return groups
+
+
+def _same_layer(group: Group, node: Node) -> bool:
+    last = group.nodes[-1]
+    return isinstance(last, ComponentNode) and _stem(last.name) == _stem(node.name)
+
+
+def _stem(name: str) -> str:
+    """What stands before the last dot."""
+    return name.rpartition(".")[0]
+
+
+def _source_names(node: Node) -> list[str]:
+    if isinstance(node, DescriptorNode):
+        return [reference.node for reference in node.descriptor.node_references()]
+    return [node.source] if isinstance(node, DimRangeNode) else []
+
+
+def _descriptor(nnet: Nnet, number: int) -> Descriptor | None:
+    node = nnet.nodes[number]
+    if isinstance(node, ComponentNode):
+        if not nnet.parts.sources(number):
+            return None  # a dropout mask must be given an input, but does not look at it
+        node = nnet.nodes[number - 1]
+    return node.descriptor if isinstance(node, DescriptorNode) else None
+
+
+def _plain_source(descriptor: Descriptor) -> str | None:
+    """The node if the descriptor is just that."""
+    part = descriptor.parts[0]
+    if len(descriptor.parts) > 1 or not isinstance(part, Simple) or not isinstance(part.source, NodeReference):
+        return None
+    return part.source.node if part.source.scale == 1.0 else None
+
+
+# ---- what a box says ----
+
+
+def _lines(nnet: Nnet, group: Group) -> Iterator[str]:
+    yield group.name
+    first = group.nodes[0]
+    if group.descriptor is not None and _plain_source(group.descriptor) is None:
+        wrapped = textwrap.wrap(str(group.descriptor), _LINE, break_long_words=False)
+        yield from wrapped[:_MOST_LINES]
+        if len(wrapped) > _MOST_LINES:
+            yield "..."
+    if isinstance(first, InputNode):
+        yield f"input, dim {first.dim}"
+    elif isinstance(first, DimRangeNode):
+        yield f"columns {first.dim_offset} to {first.dim_offset + first.dim - 1}"
+    elif isinstance(first, DescriptorNode):
+        yield f"output, dim {nnet.node_dim(first.name)}, {first.objective}"
+    for node in group.nodes:
+        if isinstance(node, ComponentNode):
+            yield _component_line(nnet, group, node)
+
+
+def _component_line(nnet: Nnet, group: Group, node: ComponentNode) -> str:
+    component = nnet.component_of(node)
+    kind = component.type_name.removesuffix("Component")
+    same = component.input_dim == component.output_dim
+    dims = f"{component.output_dim}" if same else f"{component.input_dim} -> {component.output_dim}"
+    start = "" if len(group.nodes) == 1 else f"{node.name.removeprefix(f'{group.name}.')}: "
+    shared = f", component {node.component}" if node.component != node.name else ""
+    notes = component_notes(component)
+    return f"{start}{kind} {dims}{shared}{'; ' if notes else ''}{'; '.join(notes)}"
+
+
+def _tooltip(group: Group) -> str:
+    return "" if group.descriptor is None else f"input = {group.descriptor}"
+
+
+def _kind(nnet: Nnet, group: Group, in_cycle: bool) -> str:
+    first = group.nodes[0]
+    if isinstance(first, InputNode):
+        return "input"
+    if first.is_output:
+        return "output"
+    if in_cycle:
+        return "memory"
+    if isinstance(first, DimRangeNode):
+        return "glue"
+    components = [nnet.component_of(node) for node in group.nodes if isinstance(node, ComponentNode)]
+    return "trained" if any(component.num_parameters for component in components) else "function"
+
+
+# ---- what an arc says ----
+
+
+def _collect_arcs(nnet: Nnet, groups: list[Group], group_of: dict[str, int]) -> dict[tuple[int, int], _Arcs]:
+    arcs: dict[tuple[int, int], _Arcs] = {}
+    for number, group in enumerate(groups):
+        first = group.nodes[0]
+        readings = [Reading(first.source, 0)] if isinstance(first, DimRangeNode) else []
+        if group.descriptor is not None:
+            readings = [reading for part in group.descriptor.parts for reading in _sum_readings(part, "")]
+        for reading in readings:
+            arcs.setdefault((group_of[reading.node], number), _Arcs()).readings.append(reading)
+    return arcs
+
+
+def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[Reading]:
+    if isinstance(part, Simple):
+        yield from _readings(part.source, 0, "", extra)
+    elif isinstance(part, Sum):
+        for term in part.terms:
+            yield from _sum_readings(term, extra)
+    elif isinstance(part, Failover):
+        yield from _sum_readings(part.left, extra or "if defined")
+        yield from _sum_readings(part.right, "else")
+    elif isinstance(part, IfDefined):
+        yield from _sum_readings(part.source, "if defined")
+    else:
+        assert isinstance(part, Const)
+
+
+def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str) -> Iterator[Reading]:
+    """`offset` is the sum of those met so far; `words` is what else was."""
+    if isinstance(forward, NodeReference):
+        scale = f"scale {forward.scale:g}" if forward.scale != 1.0 else ""
+        text = words and (words if not offset else f"{words}{offset:+d}")
+        yield Reading(forward.node, None if words else offset, text, " ".join(filter(None, (scale, extra))))
+    elif isinstance(forward, Offset):
+        moved = f"x{forward.x_offset:+d}" if forward.x_offset else ""
+        yield from _readings(forward.source, offset + forward.t_offset, " ".join(filter(None, (words, moved))), extra)
+    elif isinstance(forward, Round):
+        inner = f"t{offset:+d}" if offset else "t"
+        yield from _readings(forward.source, 0, f"{inner} rounded to {forward.t_modulus}", extra)
+    elif isinstance(forward, ReplaceIndex):
+        yield from _readings(forward.source, 0, f"at {forward.variable} = {forward.value}", extra)
+    elif isinstance(forward, Switch):
+        count = len(forward.sources)
+        for number, source in enumerate(forward.sources):
+            yield from _readings(source, offset, f"t mod {count} = {number}" if count > 1 else words, extra)
+
+
+def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bool]]:
+    """For each box the number of its strongly connected component, and whether it is on a cycle."""
+    sources = np.array([source for source, _ in arcs], int)
+    users = np.array([user for _, user in arcs], int)
+    component, _ = strongly_connected_components(DirectedGraph.from_edges(count, sources, users))
+    numbers = [int(number) for number in component]
+    sizes = np.bincount(component, minlength=count)
+    loops = {source for source, user in arcs if source == user}
+    return numbers, [bool(sizes[number] > 1) or box in loops for box, number in enumerate(numbers)]

@@ -1,0 +1,66 @@
+"""`nnet3 draw`: files of each form, networks unrolled, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from cli.run_command import Cli
+
+
+@pytest.fixture(autouse=True)
+def _no_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+
+
+def test_svg_of_a_model_and_of_a_config(cli: Cli) -> None:
+    cli.good("draw", "net.raw", "model.svg")
+    cli.good("draw", "net.config", "config.svg")
+    text = Path("model.svg").read_text()
+    assert "AffineComponent" not in text
+    assert "Affine 6 -&gt; 4" in text
+    assert "t-1, t" in text
+    ElementTree.fromstring(text)
+    assert Path("config.svg").read_text() == text.replace("net.raw", "net.config")
+
+
+def test_dot_and_png(cli: Cli) -> None:
+    pytest.importorskip("matplotlib")
+    cli.good("draw", "net.raw", "model.dot")
+    cli.good("draw", "net.raw", "model.PNG")
+    assert Path("model.dot").read_text().startswith("digraph {")
+    assert Path("model.PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_unrolled(cli: Cli) -> None:
+    cli.good("draw", "--unroll=0:2", "net.raw", "unrolled.svg")
+    text = Path("unrolled.svg").read_text()
+    assert text.count(">input</text>") == 4
+    assert text.count(">output</text>") == 3
+    cli.good("draw", "--unroll=0:2", "--input=0:9", "net.raw", "unrolled.svg")
+    assert Path("unrolled.svg").read_text().count(">output</text>") == 2
+
+
+def test_every_node(cli: Cli) -> None:
+    cli.good("draw", "--every-node", "net.raw", "nodes.svg")
+    assert ">softmax</text>" in Path("nodes.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["net.raw", "picture.gif"], 2, "must end in .svg, .png, .dot, got 'picture.gif'"),
+        (["--unroll=2:1", "net.raw", "out.svg"], 2, "--unroll must be FIRST:LAST such as 0:3, got '2:1'"),
+        (["--input=2:3", "net.raw", "out.svg"], 2, "give both"),
+        (["--unroll=0:2", "--input=50:60", "net.raw", "out.svg"], 1, "no output can be computed at t = 0 to 2"),
+        (["nofile", "out.svg"], 1, "nofile: No such file or directory"),
+    ],
+)
+def test_what_is_refused(cli: Cli, arguments: list[str], status: int, message: str) -> None:
+    outcome = cli("draw", *arguments)
+    assert outcome.status == status
+    assert message in outcome.err
+    assert not Path("out.svg").exists()

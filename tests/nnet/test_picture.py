@@ -1,0 +1,182 @@
+"""What pictures of networks show: layers, dimensions, descriptors, times, recurrences; networks unrolled in time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nnet3.drawing import Arc, Graph, to_svg
+from nnet3.errors import DrawingError
+from nnet3.nnet import Nnet, load_nnet
+from nnet3.nnet.picture import network_graph
+from nnet3.nnet.unrolled import Frames, unrolled_graph
+from shared_data import GOLDEN, golden_cases, needs_shared
+
+TDNN = """
+input-node name=input dim=4
+input-node name=ivector dim=3
+component name=tdnn1.affine type=AffineComponent input-dim=11 output-dim=6
+component name=tdnn1.relu type=RectifiedLinearComponent dim=6
+component name=tdnn2.linear type=TdnnComponent input-dim=6 output-dim=2 time-offsets=-1,0
+component name=tdnn2.affine type=TdnnComponent input-dim=2 output-dim=6 time-offsets=0,3
+component name=noop type=NoOpComponent dim=6
+component-node name=tdnn1.affine component=tdnn1.affine input=Append({}, ReplaceIndex(ivector, t, 0))
+component-node name=tdnn1.relu component=tdnn1.relu input=tdnn1.affine
+component-node name=tdnn2.linear component=tdnn2.linear input=tdnn1.relu
+component-node name=tdnn2.affine component=tdnn2.affine input=tdnn2.linear
+component-node name=tdnn2.noop component=noop input=Sum(Scale(0.5, tdnn1.relu), tdnn2.affine)
+output-node name=output input=Round(tdnn2.noop, 3)
+""".format("Offset(input, -1), Offset(input, 2)")
+
+RNN = """
+input-node name=input dim=2
+component name=affine type=AffineComponent input-dim=4 output-dim=2
+component name=tanh type=TanhComponent dim=2
+component-node name=sum component=affine input=Append(input, IfDefined(Offset(h, -1)))
+component-node name=h component=tanh input=sum
+output-node name=output input=Offset(h, 1)
+"""
+
+
+def _titles(graph: Graph) -> dict[str, str]:
+    return {box.id: box.lines[0] for box in graph.nodes}
+
+
+def _arcs(graph: Graph) -> set[tuple[str, str, str, bool]]:
+    titles = _titles(graph)
+    return {(titles[arc.a], titles[arc.b], arc.label, arc.is_delay) for arc in graph.arcs}
+
+
+def test_layers_are_boxes_and_arcs_say_which_times() -> None:
+    graph = network_graph(Nnet.from_config(TDNN), "tdnn")
+    assert graph.title == "tdnn"
+    assert [(box.lines[0], box.kind) for box in graph.nodes] == [
+        ("input", "input"),
+        ("ivector", "input"),
+        ("tdnn1", "trained"),
+        ("tdnn2", "trained"),
+        ("tdnn2.noop", "function"),
+        ("output", "output"),
+    ]
+    assert _arcs(graph) == {
+        ("input", "tdnn1", "t-1, t+2", False),
+        ("ivector", "tdnn1", "at t = 0", False),
+        ("tdnn1", "tdnn2", "", False),
+        ("tdnn1", "tdnn2.noop", "scale 0.5", False),
+        ("tdnn2", "tdnn2.noop", "", False),
+        ("tdnn2.noop", "output", "t rounded to 3", False),
+    }
+    lines = {box.lines[0]: box.lines[1:] for box in graph.nodes}
+    assert lines["tdnn2"] == ("linear: Tdnn 6 -> 2; t-1, t", "affine: Tdnn 2 -> 6; t, t+3")
+    assert lines["tdnn2.noop"] == ("Sum(Scale(0.5, tdnn1.relu), tdnn2.affine)", "NoOp 6, component noop")
+    assert lines["tdnn1"][-2:] == ("affine: Affine 11 -> 6", "relu: RectifiedLinear 6")
+    assert lines["output"] == ("Round(tdnn2.noop, 3)", "output, dim 6, linear")
+
+
+def test_every_node_has_a_box_of_its_own() -> None:
+    graph = network_graph(Nnet.from_config(TDNN), every_node=True)
+    assert [box.lines[0] for box in graph.nodes][2:6] == ["tdnn1.affine", "tdnn1.relu", "tdnn2.linear", "tdnn2.affine"]
+
+
+def test_recurrences_are_delays() -> None:
+    graph = network_graph(Nnet.from_config(RNN))
+    assert _arcs(graph) == {
+        ("input", "sum + h", "", False),
+        ("sum + h", "sum + h", "t-1 if defined", True),
+        ("sum + h", "output", "t+1", False),
+    }
+    assert graph.nodes[1].kind == "memory"
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "label"),
+    [
+        ("Offset(input, 3)", "t+3"),
+        ("Append(input, Offset(input, -1), Offset(input, 1))", "t-1, t, t+1"),
+        ("Append(Offset(input, -6), Offset(input, -4), Offset(input, -2), input, Offset(input, 2), Offset(input, 4))",
+         "t-6 .. t+4 every 2"),
+        ("Failover(Offset(input, 1), input)", "t+1 if defined; else"),
+        ("IfDefined(Scale(2, input))", "scale 2 if defined"),
+        ("Switch(input, Offset(input, 1))", "t mod 2 = 0, t mod 2 = 1+1"),
+        ("Round(Offset(input, 1), 3)", "t rounded to 3+1"),
+        ("Offset(Round(input, 3), 1)", "t+1 rounded to 3"),
+        ("Offset(input, 0, 1)", "x+1"),
+    ],
+)  # fmt: skip
+def test_labels(descriptor: str, label: str) -> None:
+    config = f"input-node name=input dim=1\noutput-node name=output input={descriptor}"
+    (arc,) = network_graph(Nnet.from_config(config)).arcs
+    assert arc.label == label
+
+
+def test_a_mask_does_not_look_at_its_input() -> None:
+    config = """
+        input-node name=input dim=3
+        component name=mask type=DropoutMaskComponent output-dim=3
+        component-node name=mask component=mask input=mask
+        output-node name=output input=Sum(input, mask)
+    """
+    assert {(arc.a, arc.b) for arc in network_graph(Nnet.from_config(config)).arcs} == {("0", "2"), ("1", "2")}
+
+
+def test_unrolled_in_time() -> None:
+    graph = unrolled_graph(Nnet.from_config(RNN), Frames(0, 2, 0, 9))
+    places = {box.id: f"{box.lines[0]} {box.lines[1].removeprefix('t = ')}" for box in graph.nodes}
+    assert sorted(places.values()) == sorted(
+        [f"input {t}" for t in range(4)] + [f"sum + h {t}" for t in range(4)] + [f"output {t}" for t in range(3)]
+    )
+    assert {(places[arc.a], places[arc.b]) for arc in graph.arcs if arc.is_delay} == {
+        (f"sum + h {t}", f"sum + h {t + 1}") for t in range(3)
+    }
+    assert {(places[arc.a], places[arc.b]) for arc in graph.arcs if not arc.is_delay} == {
+        *((f"input {t}", f"sum + h {t}") for t in range(4)),
+        *((f"sum + h {t + 1}", f"output {t}") for t in range(3)),
+    }
+    assert graph.is_grid
+    assert {box.lines[0]: box.rank for box in graph.nodes} == {"input": 0, "sum + h": 1, "output": 2}
+
+
+def test_only_what_is_needed_is_drawn() -> None:
+    nnet = Nnet.from_config(TDNN)
+    graph = unrolled_graph(nnet, Frames(0, 2, -5, 9))
+    boxes = {box.lines for box in graph.nodes}
+    assert ("ivector", "t = 0") in boxes
+    assert {t for name, t in boxes if name == "tdnn2.noop"} == {"t = 0"}
+    assert {t for name, t in boxes if name == "tdnn2.linear"} == {"t = 0", "t = 3"}
+    assert {t for name, t in boxes if name == "tdnn1"} == {"t = -1", "t = 0", "t = 2", "t = 3"}
+    assert {t for name, t in boxes if name == "input"} == {f"t = {t}" for t in (-2, -1, 1, 2, 4, 5)}
+
+
+def test_too_large_or_impossible() -> None:
+    nnet = Nnet.from_config(RNN)
+    with pytest.raises(DrawingError, match=r"no output can be computed at t = 0 to 1 from input at 5 to 6"):
+        unrolled_graph(nnet, Frames(0, 1, 5, 6))
+    with pytest.raises(DrawingError, match="would not be readable: ask for fewer"):
+        unrolled_graph(nnet, Frames(0, 2000, 0, 2001))
+    with pytest.raises(DrawingError, match="a picture of 100003 frames"):
+        unrolled_graph(nnet, Frames(0, 100_000, 0, 5))
+    many = "".join(f"output-node name=n{k} input=Offset(input, {k})\n" for k in range(3001))
+    with pytest.raises(DrawingError, match="a picture of 3002 boxes"):
+        network_graph(Nnet.from_config(f"input-node name=input dim=1\n{many}"))
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["tdnnf", "tdnn_lstm", "blstm", "tdnn_opgru"])
+def test_large_recipes_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GOLDEN / "bench" / name)
+    monkeypatch.setenv("PATH", os.devnull)
+    graph = network_graph(Nnet.from_config_file("final.config"))
+    assert 20 < len(graph.nodes) < 80
+    assert any(arc.is_delay for arc in graph.arcs) == (name != "tdnnf")
+    assert "<svg" in to_svg(graph)
+
+
+@needs_shared
+@pytest.mark.parametrize("folder", golden_cases("recipe") + golden_cases("random")[:30], ids=lambda folder: folder.name)
+def test_networks_of_every_kind_can_be_drawn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    graph = network_graph(load_nnet(folder / "model.raw"))
+    assert to_svg(graph).count("<path d=") >= len(graph.arcs)
+    assert all(isinstance(arc, Arc) for arc in graph.arcs)
