@@ -78,7 +78,7 @@ class _Rules(NodeRules):
 
     def _needs_nothing(self, number: int) -> bool:
         probe = np.zeros((1, 3), np.int32)
-        none = np.zeros(self.wanted(number, probe)[0].shape, bool)
+        none = np.zeros(self.slots(number, probe)[0].shape, bool)
         return bool(self.computable(number, probe, none)[0][0])
 
     def directed_graph(self) -> DirectedGraph:
@@ -240,7 +240,7 @@ class GraphBuilder:
 
     def _add_slots(self, node: int, ids: np.ndarray) -> np.ndarray:
         """The cindexes that each slot of these cindexes refers to, (rows, slots), remembered for the node."""
-        nodes, indexes = self.rules.wanted(node, self._indexes.values[ids])
+        nodes, indexes = self.rules.slots(node, self._indexes.values[ids])
         slots = np.empty(nodes.shape, np.int32)
         if nodes.size and (nodes == nodes[0, 0]).all():
             slots[:] = self._add(int(nodes[0, 0]), indexes.reshape(-1, 3)).reshape(slots.shape)

@@ -1,13 +1,8 @@
-"""NnetSource: an nnet3 network as lowering sees it.
-
-Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel whose only operand is
-its hidden input, a dim-range a view.
-"""
+"""NnetSource: an nnet3 network as lowering sees it: the rules of its nodes, and its components as kernels."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +11,9 @@ from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.components import Component, Properties
 from nnet3.computation.kernel import InputPromises, KernelInfo
 from nnet3.index import IndexTable, T
-from nnet3.lowering.source import GatherPart, LoweringRequest, NodeKind, Operand, RequestedRows, SourceNode, Use
+from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.node_rules import NodeRules
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.nnet.nodes import ComponentNode
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
@@ -27,30 +22,20 @@ if TYPE_CHECKING:
 _LONGEST_PERIOD = 400
 
 
-class NnetSource:
+class NnetSource(NodeRules):
     """A GraphSource for a network as it is now."""
 
     def __init__(self, nnet: Nnet):
-        self.rules = NodeRules(nnet.parts)
-        self.nodes: Sequence[SourceNode] = [self._source_node(number) for number in range(len(nnet.nodes))]
-
-    def may_use(self, node: int) -> Sequence[int]:
-        return self.rules.may_use(node)
-
-    def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
-        return self.rules.wanted(node, indexes)
-
-    def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.rules.computable(node, indexes, available)
+        super().__init__(nnet.parts)
 
     def kernel(self, node: int) -> KernelInfo:
         """As the component is now: test mode changes what it promises."""
-        source_node = self.rules.parts.nodes[node]
+        source_node = self.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
-        return kernel_info(source_node.component, self.rules.component(node), len(self.nodes[node].operands))
+        return kernel_info(source_node.component, self.component(node), len(self.nodes[node].operands))
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
-        component = self.rules.component(node)
+        component = self.component(node)
         if component.properties & Properties.REORDERS_INDEXES:
             return component.reorder_indexes(inputs, outputs)
         return inputs, outputs
@@ -58,14 +43,14 @@ class NnetSource:
     def precompute(
         self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        component = self.rules.component(node)
+        component = self.component(node)
         if not component.needs_indexes:
             return None
         return component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
 
     def remedy(self, node: int, indexes: IndexTable) -> str:
         """Advice in terms of descriptors."""
-        if not isinstance(self.rules.parts.nodes[node], ComponentNode):
+        if not isinstance(self.parts.nodes[node], ComponentNode):
             return "IfDefined or Failover lets it begin"
         if self._could_be(node, indexes).all():
             return ""
@@ -74,8 +59,8 @@ class NnetSource:
 
     def _could_be(self, node: int, indexes: IndexTable) -> np.ndarray:
         """Which rows of a node are computable if all that they may look at is."""
-        available = np.ones(self.rules.wanted(node, indexes)[0].shape, bool)
-        return self.rules.computable(node, indexes, available)[0]
+        available = np.ones(self.slots(node, indexes)[0].shape, bool)
+        return self.computable(node, indexes, available)[0]
 
     def _period(self, node: int) -> int | None:
         """The least number above 1 such that times rounded to multiples of it are never refused."""
@@ -86,41 +71,6 @@ class NnetSource:
             if self._could_be(node, indexes).all():
                 return period
         return None
-
-    def _source_node(self, number: int) -> SourceNode:
-        parts = self.rules.parts
-        node = parts.nodes[number]
-        num_cols = parts.dim(node.name)
-        if isinstance(node, InputNode):
-            return SourceNode(node.name, NodeKind.PROVIDED, num_cols)
-        if isinstance(node, DimRangeNode):
-            operand = Operand(parts.node_number[node.source])
-            return SourceNode(node.name, NodeKind.VIEW, num_cols, (operand,), col_offset=node.dim_offset)
-        if isinstance(node, ComponentNode):
-            use = Use.ROW if parts.component(node).identity_indexes else Use.INDEXED
-            operands = tuple(Operand(source, use) for source in self.rules.may_use(number))
-            return SourceNode(node.name, NodeKind.KERNEL, num_cols, operands)
-        assert isinstance(node, DescriptorNode)
-        return SourceNode(node.name, NodeKind.GATHERED, num_cols, parts=self._gather_parts(node))
-
-    def _gather_parts(self, node: DescriptorNode) -> tuple[GatherPart, ...]:
-        network, descriptor = self.rules.parts, node.descriptor
-        return tuple(
-            GatherPart(
-                num_cols=dim,
-                first_slot=slots.start,
-                num_slots=slots.stop - slots.start,
-                constant=part.constant,
-                scale_of_source={
-                    network.node_number[reference.node]: reference.scale
-                    for forward in part.forwards()
-                    for reference in forward.nodes()
-                },
-            )
-            for part, slots, dim in zip(
-                descriptor.parts, descriptor.part_slots(), descriptor.part_dims(network.dim), strict=True
-            )
-        )
 
 
 def kernel_info(name: str, component: Component, num_inputs: int) -> KernelInfo:

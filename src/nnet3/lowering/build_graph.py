@@ -8,11 +8,11 @@ import numpy.typing as npt
 from nnet3.lowering.explain import complain_not_computable
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.numbering import number_cindexes
-from nnet3.lowering.source import GraphSource, LoweringRequest
+from nnet3.lowering.source import GraphRules, LoweringRequest
 from nnet3.lowering.sweeps import Sweeps
 
 
-def build_graph(source: GraphSource, request: LoweringRequest) -> ComputationGraph:
+def build_graph(source: GraphRules, request: LoweringRequest) -> ComputationGraph:
     """The cindexes of a request. The source must not change afterwards: what follows from it alone is kept with it.
 
     Raises NotComputableError for outputs out of reach, RequestError for a recurrence that never ends and for indexes
@@ -33,8 +33,8 @@ def build_graph(source: GraphSource, request: LoweringRequest) -> ComputationGra
     )
 
 
-def computable_outputs(source: GraphSource, request: LoweringRequest) -> list[npt.NDArray[np.bool_]]:
+def computable_outputs(source: GraphRules, request: LoweringRequest) -> list[npt.NDArray[np.bool_]]:
     """For each requested output, which of its rows (rows,) are computable. One without samples counts as one row."""
     sweeps = Sweeps(source, request)
-    sweeps.run()
+    sweeps.run_computable()
     return sweeps.outputs_computable()

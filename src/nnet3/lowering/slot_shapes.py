@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nnet3.index import T, X
 from nnet3.lowering.grids import Grid, Int64
-from nnet3.lowering.source import GraphSource, NodeKind, SourceNode, Use
+from nnet3.lowering.source import GraphRules, NodeKind, SourceNode, Use
 
 _MAX_SHIFTS = 24  # of one node that are worth an array operation each
 
@@ -50,7 +50,7 @@ class SlotShape:
 class NodeSlots:
     """The slots of a node. `fixed`: (slot, source) of ROW and WHOLE operands and of views.
 
-    `asked`: the slots that `GraphSource.slots` tells of. `all_samples`: (position, node) of operands of that kind.
+    `asked`: the slots that `GraphRules.slots` tells of. `all_samples`: (position, node) of operands of that kind.
     """
 
     fixed: tuple[tuple[int, int], ...]
@@ -63,7 +63,7 @@ class NodeSlots:
         return len(self.operand)
 
 
-def node_slots(source: GraphSource, number: int, node: SourceNode) -> NodeSlots:
+def node_slots(source: GraphRules, number: int, node: SourceNode) -> NodeSlots:
     """How many slots a node has, and whose they are."""
     probe = np.zeros((1, 3), np.int32)
     if node.kind == NodeKind.GATHERED:
@@ -88,9 +88,7 @@ def node_slots(source: GraphSource, number: int, node: SourceNode) -> NodeSlots:
     return NodeSlots(tuple(fixed), np.array(asked, np.intp), np.array(owner, np.int32), all_samples)
 
 
-def slot_shape(
-    source: GraphSource, number: int, slots: NodeSlots, grid: Grid, has_samples: Sequence[bool]
-) -> SlotShape:
+def slot_shape(source: GraphRules, number: int, slots: NodeSlots, grid: Grid, has_samples: Sequence[bool]) -> SlotShape:
     """Where the slots of node `number` look, for the rows of the grid."""
     shifts, singles, scattered = [], [], []
     for slot, at in slots.fixed:

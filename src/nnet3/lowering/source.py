@@ -82,8 +82,11 @@ class SourceNode:
     gradient: str = ""
 
 
-class GraphSource(Protocol):
-    """A front-end's graph. Index tables are int32 (rows, 3) of n, t, x; "rows" is any number of indexes of one node."""
+class GraphRules(Protocol):
+    """What nodes a front-end's graph has and what they use: enough to find out what a request involves.
+
+    Index tables are int32 (rows, 3) of n, t, x; "rows" is any number of indexes of one node.
+    """
 
     @property
     def nodes(self) -> Sequence[SourceNode]:
@@ -106,6 +109,10 @@ class GraphSource(Protocol):
         more slots never make less rows computable, and if a row uses the same of two sets of slots, one within the
         other, it does so of all sets between them.
         """
+
+
+class GraphSource(GraphRules, Protocol):
+    """A front-end's graph with its kernels."""
 
     def kernel(self, node: int) -> KernelInfo:
         """What the kernel of a KERNEL node promises; nodes that share a kernel give one name."""

@@ -1,4 +1,4 @@
-"""Structure: what follows from a GraphSource alone, found once and kept for all requests to it."""
+"""Structure: what follows from the rules of a graph alone, found once and kept for all requests to it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from nnet3.lowering.grids import Grid
 from nnet3.lowering.slot_shapes import NodeSlots, SlotShape, node_slots, slot_shape
-from nnet3.lowering.source import GraphSource
+from nnet3.lowering.source import GraphRules
 from nnet3.schedule import DirectedGraph, epochs
 
 _PROBE_STEP = 128  # slots are asked for on times rounded outwards to multiples of this, to serve later requests too
@@ -31,7 +31,7 @@ class Reach:
 class Structure:
     """`components[k]` are the nodes of one epoch, in order; they need only each other and those of earlier ones."""
 
-    def __init__(self, source: GraphSource):
+    def __init__(self, source: GraphRules):
         self._source = weakref.ref(source)
         self.nodes = list(source.nodes)
         self.names = [node.name for node in self.nodes]
@@ -54,7 +54,7 @@ class Structure:
         self._reach: dict[int, Reach] = {}
 
     @property
-    def source(self) -> GraphSource:
+    def source(self) -> GraphRules:
         source = self._source()
         assert source is not None
         return source
@@ -104,11 +104,11 @@ class Structure:
         return found
 
 
-_structures: weakref.WeakKeyDictionary[GraphSource, Structure] = weakref.WeakKeyDictionary()
+_structures: weakref.WeakKeyDictionary[GraphRules, Structure] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def structure_of(source: GraphSource) -> Structure:
+def structure_of(source: GraphRules) -> Structure:
     """The structure of a source, which must not change; sources are told apart by identity."""
     with _lock:
         if source not in _structures:

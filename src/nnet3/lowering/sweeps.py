@@ -15,7 +15,7 @@ from nnet3.lowering.domain import Domain, Margin, find_domain
 from nnet3.lowering.grids import FARTHEST, Interval
 from nnet3.lowering.needed import needed_rows
 from nnet3.lowering.slot_table import Mask, SlotTable
-from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
+from nnet3.lowering.source import GraphRules, LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.structure import structure_of
 
 _FIRST_MARGIN = 32
@@ -38,7 +38,7 @@ class Sweeps:
     computability: Computability
     need: list[Mask | None]
 
-    def __init__(self, source: GraphSource, request: LoweringRequest):
+    def __init__(self, source: GraphRules, request: LoweringRequest):
         self.source, self.structure, self.request = source, structure_of(source), request
         tables = [rows.indexes for rows in (*request.inputs, *request.outputs)]
         if request.samples is not None:
@@ -64,19 +64,36 @@ class Sweeps:
         """Sweep. Raises RequestError for a recurrence that goes on past all inputs, whatever the domain."""
         while True:
             self._sweep()
-            at_edge = [
-                number
-                for number in self._margins
-                if any(self.computability.depends_on_edge(node) for node in self.structure.components[number])
-            ]
+            at_edge = self._at_edge()
             if not at_edge or not self._matters():
                 return
-            growing = [number for number in at_edge if self._margins[number] != self._last_margins[number]]
-            if not growing:
+            if not self._grow(at_edge):
                 self._complain_endless(at_edge)
-            for number in growing:
-                margin, last = self._margins[number], self._last_margins[number]
-                self._margins[number] = Margin(min(4 * margin.t, last.t), min(2 * margin.x, last.x))
+
+    def run_computable(self) -> None:
+        """Find out what outputs are computable, no more: what could only come from beyond all inputs is not."""
+        while True:
+            self._sweep()
+            at_edge = self._at_edge()
+            if not at_edge or not self._outputs_differ(self._computability(optimistic=True)) or not self._grow(at_edge):
+                return
+
+    def _at_edge(self) -> list[int]:
+        """The recurrences in which something depends on what is beyond the domain."""
+        components = self.structure.components
+        return [
+            number
+            for number in self._margins
+            if any(self.computability.depends_on_edge(node) for node in components[number])
+        ]
+
+    def _grow(self, components: Sequence[int]) -> bool:
+        """Widen the domain of these recurrences; False if all are as wide as is of use."""
+        growing = [number for number in components if self._margins[number] != self._last_margins[number]]
+        for number in growing:
+            margin, last = self._margins[number], self._last_margins[number]
+            self._margins[number] = Margin(min(4 * margin.t, last.t), min(2 * margin.x, last.x))
+        return bool(growing)
 
     def outputs_computable(self) -> list[npt.NDArray[np.bool_]]:
         """For each requested output, which of its rows (rows,) are computable; one without samples has one row."""
@@ -153,14 +170,20 @@ class Sweeps:
 
     # ---- the edge ----
 
-    def _matters(self) -> bool:
-        """Whether a needed row or a requested output would be another if what is beyond the edge were available."""
-        best = self._computability(optimistic=True)
+    def _outputs_differ(self, other: Computability) -> bool:
+        """Whether more of the requested outputs is computable there."""
         for node, asked in self.asked.items():
-            known = best.known[node]
+            known = other.known[node]
             assert known is not None
             if (asked & known & ~self.known(node)).any():
                 return True
+        return False
+
+    def _matters(self) -> bool:
+        """Whether a needed row or a requested output would be another if what is beyond the edge were available."""
+        best = self._computability(optimistic=True)
+        if self._outputs_differ(best):
+            return True
         for node, need in enumerate(self.need):
             used, could_use = self.computability.used[node], best.used[node]
             if need is None or used is None or could_use is None:

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.errors import ConfigError
-from nnet3.nnet.descriptor import Descriptor
-from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode
+from nnet3.index import T, X
+from nnet3.nnet.node_rules import NodeRules
+from nnet3.nnet.nodes import DescriptorNode
 from nnet3.nnet.parts import NetworkParts
-from nnet3.schedule import DirectedGraph, strongly_connected_components
+from nnet3.schedule import DirectedGraph, epochs, strongly_connected_components
+
+_PROBED_TIMES = np.array([0, 1, 7, -3, 1001])
+_MOST_PROBED = 500
 
 _UNIT = 2**31
 _MOST_STARTS, _MOST_PLACES = 20, 2000  # of the search for a cycle to show
@@ -35,7 +38,8 @@ class _Arc:
 
 def check_cycles_move(parts: NetworkParts) -> None:
     """Raise ConfigError at a descriptor on a cycle that never moves."""
-    arcs = [arc for number in range(len(parts.nodes)) for arc in _arcs_of(parts, number)]
+    rules = NodeRules(parts)
+    arcs = [arc for number in _recurrent_nodes(rules) for arc in _arcs_of(rules, number)]
     graph = DirectedGraph.from_edges(
         len(parts.nodes), np.array([arc.source for arc in arcs], int), np.array([arc.user for arc in arcs], int)
     )
@@ -47,6 +51,14 @@ def check_cycles_move(parts: NetworkParts) -> None:
     for cycle_arcs in map(_in_search_order, by_component.values()):
         if not _all_cycles_move(cycle_arcs):
             _complain(parts, cycle_arcs)
+
+
+def _recurrent_nodes(rules: NodeRules) -> list[int]:
+    """The nodes that may need themselves."""
+    num_nodes = len(rules.parts.nodes)
+    arcs = [(source, user) for user in range(num_nodes) for source in rules.may_use(user)]
+    epoch_of_node, is_recurrent = epochs(DirectedGraph.from_edges(num_nodes, *np.array(arcs, int).reshape(-1, 2).T))
+    return np.flatnonzero(is_recurrent[epoch_of_node]).tolist()
 
 
 def _in_search_order(arcs: list[_Arc]) -> list[_Arc]:
@@ -126,43 +138,19 @@ def _walk_to(
     return walk[::-1]
 
 
-def _arcs_of(parts: NetworkParts, number: int) -> list[_Arc]:
-    node = parts.nodes[number]
-    if isinstance(node, DescriptorNode):
-        return _descriptor_arcs(parts, number, node.descriptor)
-    if isinstance(node, DimRangeNode):
-        return [_Arc(number, parts.node_number[node.source], (0, 0))]
-    if isinstance(node, ComponentNode):
-        return [_Arc(number, number - 1, offset) for offset in _component_offsets(parts, node)]
-    return []
-
-
-def _descriptor_arcs(parts: NetworkParts, number: int, descriptor: Descriptor) -> list[_Arc]:
-    arcs = []
-    for forward in descriptor.slots():
-        offset = _constant_offset(forward)
-        if offset is not None:
-            source = next(forward.nodes()).node
-            arcs.append(_Arc(number, parts.node_number[source], offset))
-    return arcs
-
-
-def _constant_offset(forward: ForwardingDescriptor) -> tuple[int, int] | None:
-    """The offset (t, x) if it is the same for every index, else None."""
-    if isinstance(forward, NodeReference):
-        return 0, 0
-    if isinstance(forward, Offset):
-        inner = _constant_offset(forward.source)
-        return None if inner is None else (inner[0] + forward.t_offset, inner[1] + forward.x_offset)
-    return None
-
-
-def _component_offsets(parts: NetworkParts, node: ComponentNode) -> list[tuple[int, int]]:
-    """Offsets at which the component looks at its input, as far as they do not depend on the index."""
-    probes = np.array([[0, t, x] for t, x in ((0, 0), (1, 0), (7, 1), (-3, 2))], np.int32)
-    wanted = parts.component(node).wanted_inputs(probes).astype(np.int64) - probes[:, np.newaxis, :]
-    same = (wanted == wanted[:1]).all(axis=(0, 2))
-    return [(int(offset[1]), int(offset[2])) for offset in wanted[0][same]]
+def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
+    """The slots of a node that look at one node at the same offset for every index."""
+    node = rules.parts.nodes[number]
+    period = node.descriptor.modulus if isinstance(node, DescriptorNode) else 1
+    times = np.concatenate([_PROBED_TIMES, np.arange(min(period, _MOST_PROBED))])
+    probes = np.zeros((len(times), 3), np.int32)
+    probes[:, T] = times
+    probes[:, X] = np.arange(len(times)) % 3
+    sources, indexes = rules.slots(number, probes)
+    moves = indexes.astype(np.int64) - probes[:, np.newaxis]
+    same = (moves == moves[:1]).all(axis=(0, 2)) & (sources == sources[:1]).all(axis=0)
+    offsets = zip(sources[0, same].tolist(), moves[0, same, T].tolist(), moves[0, same, X].tolist(), strict=True)
+    return [_Arc(number, source, (t, x)) for source, t, x in offsets]
 
 
 def _all_cycles_move(arcs: list[_Arc]) -> bool:
