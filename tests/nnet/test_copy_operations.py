@@ -146,12 +146,14 @@ def test_model_batchnorm_is_left_in_its_mode() -> None:
 def test_set_raw_nnet_drops_priors_that_do_not_fit() -> None:
     model = _model(short_network(LAYERS), num_priors=4)
     same_dim, other_dim = short_network("x Affine 4->4 < Offset(input, 2)"), short_network("x Affine 4->7 < input")
-    assert copy_model(model, CopyOptions(set_raw_nnet=same_dim)) == []
+    (warning,) = copy_model(model, CopyOptions(set_raw_nnet=same_dim))
+    assert "has dimension 4, but the transition model has 152 pdfs" in warning
     assert model.nnet is same_dim
     assert model.right_context == 2
     assert len(model.priors) == 4
-    assert copy_model(model, CopyOptions(set_raw_nnet=other_dim, prepare_for_test=True)) == [
-        "the 4 priors are dropped: the output has dimension 7 now"
+    assert sorted(copy_model(model, CopyOptions(set_raw_nnet=other_dim, prepare_for_test=True))) == [
+        "the 4 priors are dropped: the output has dimension 7 now",
+        "the network's output has dimension 7, but the transition model has 152 pdfs",
     ]
     assert len(model.priors) == 0
 
@@ -178,7 +180,7 @@ def test_model_operations_come_in_order() -> None:
         edits=_edits("set-dropout-proportion proportion=0.5"),
         prepare_for_test=True,
     )
-    assert copy_model(model, options) == []
+    assert copy_model(model, options) == ["the network's output has dimension 4, but the transition model has 152 pdfs"]
     assert list(model.nnet.components) == ["d", "r", "bn.a"]
     assert model.nnet.components["d"].dropout_proportion == 0.5
     block = model.nnet.components["r"]

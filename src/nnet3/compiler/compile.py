@@ -48,7 +48,9 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     """The program that computes what the request asks for.
 
     It holds for the network as it is now: after a change of its structure, or of a component's test mode, compile
-    again (a `ComputationCache` does so by itself); to run it then is an error that says what has changed. Raises RequestError or NotComputableError.
+    again (a `ComputationCache` does so by itself); to run it then is an error that says what has changed.
+
+    Raises RequestError or NotComputableError.
     """
     options = options or CompileOptions()
     request.check(nnet)

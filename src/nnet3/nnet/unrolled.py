@@ -9,10 +9,12 @@ import numpy as np
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.drawing.ranks import rank_boxes
 from nnet3.errors import DrawingError
-from nnet3.index import T, X
-from nnet3.nnet.context_trials import Computability
+from nnet3.index import IndexTable, T, X
+from nnet3.lowering.build_graph import build_graph, computable_outputs
+from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.nnet.node_rules import NodeRules
+from nnet3.nnet.nodes import DescriptorNode
 from nnet3.nnet.picture import group_nodes, groups_graph
 
 _MOST_CELLS = 20_000
@@ -93,64 +95,40 @@ def _side_by_side(boxes: list[Box]) -> list[Box]:
 
 def _uses(nnet: Nnet, frames: Frames) -> dict[Cell, list[Cell]]:
     """For each value that is needed, hidden inputs included, the values that it is computed from."""
-    parts = nnet.parts
     given = (frames.first_input, frames.last_input)
-    low, high = min(given[0], frames.first, 0), max(given[1], frames.last, 0)
-    span = range(low - parts.modulus, high + parts.modulus + 1)
-    if len(span) > _MOST_FRAMES:
-        raise DrawingError(f"a picture of {len(span)} frames would not be readable: ask for fewer")
-    times = np.arange(span.start, span.stop, dtype=np.int32)
-    waiting: list[Cell] = []
-    uses: dict[Cell, list[Cell]] = {}
-    state = Computability(parts, times)
-    for node in nnet.nodes:
-        if isinstance(node, InputNode):
-            everywhere = node.name != "input"
-            state.supply(node.name, (times >= given[0]) & (times <= given[1]) | everywhere)
-    for name in nnet.output_names:
-        number = parts.node_number[name]
-        computable = state.solve(number)
-        wanted = range(frames.first, frames.last + 1)
-        waiting += [(number, t, 0) for t in wanted if t in span and computable[t - span.start]]
-    if not waiting:
+    low, high = min(given[0], frames.first, 0) - nnet.modulus, max(given[1], frames.last, 0) + nnet.modulus
+    if high - low >= _MOST_FRAMES:
+        raise DrawingError(f"a picture of {high - low + 1} frames would not be readable: ask for fewer")
+    spans = {name: given if name == "input" else (low, high) for name in nnet.input_names}
+    inputs = [RequestedRows(nnet.node_number[name], name, _times(*span)) for name, span in spans.items()]
+    times = _times(frames.first, frames.last)
+    wanted = [RequestedRows(nnet.node_number[name], name, times) for name in nnet.output_names]
+    rules = NodeRules(nnet.parts)
+    computable = computable_outputs(rules, LoweringRequest(inputs, wanted))
+    outputs = [
+        RequestedRows(rows.node, rows.name, times[which])
+        for rows, which in zip(wanted, computable, strict=True)
+        if which.any()
+    ]
+    if not outputs:
         raise DrawingError(
             f"no output can be computed at t = {frames.first} to {frames.last} from input at {given[0]} to {given[1]}"
         )
-    while waiting:
-        cell = waiting.pop()
-        if cell not in uses:
-            uses[cell] = _sources(nnet, state, span, cell)
-            waiting += uses[cell]
-        if len(uses) > _MOST_CELLS:
-            raise DrawingError(f"more than {_MOST_CELLS} values are needed: ask for fewer frames or a smaller network")
-    return uses
+    graph = build_graph(rules, LoweringRequest(inputs, outputs))
+    needed = [number for slots in graph.slots for number in np.unique(slots[slots >= 0]).tolist()]
+    shown = set(needed) | set(np.flatnonzero(~graph.is_input).tolist())
+    if len(shown) > _MOST_CELLS:
+        raise DrawingError(f"more than {_MOST_CELLS} values are needed: ask for fewer frames or a smaller network")
+    cell = list(zip(graph.node.tolist(), graph.indexes[:, T].tolist(), graph.indexes[:, X].tolist(), strict=True))
+    rows = (row.tolist() for slots in graph.slots for row in slots)
+    return {
+        cell[number]: [cell[source] for source in row if source >= 0]
+        for number, row in enumerate(rows)
+        if number in shown
+    }
 
 
-def _sources(nnet: Nnet, state: Computability, span: range, cell: Cell) -> list[Cell]:
-    number, t, x = cell
-    node = nnet.nodes[number]
-    index = np.array([[0, t, x]], np.int32)
-    if isinstance(node, DimRangeNode):
-        return [(nnet.node_number[node.source], t, x)]
-    if isinstance(node, InputNode):
-        return []
-    if isinstance(node, DescriptorNode):
-        nodes, mapped = node.descriptor.get_dependencies(index, nnet.node_number)
-        cells = [(int(n), int(i[T]), int(i[X])) for n, i in zip(nodes[0], mapped[0], strict=True)]
-    else:
-        assert isinstance(node, ComponentNode)
-        wanted = nnet.component_of(node).wanted_inputs(index)[0]
-        cells = [(number - 1, int(i[T]), int(i[X])) for i in wanted]
-    available = np.array([[_is_known(state, span, source) for source in cells]], bool).reshape(1, len(cells))
-    if isinstance(node, DescriptorNode):
-        used = node.descriptor.is_computable(available)[1][0]
-    else:
-        assert isinstance(node, ComponentNode)
-        used = nnet.component_of(node).computable(index, available)[1][0]
-    return [source for source, is_used in zip(cells, used, strict=True) if is_used]
-
-
-def _is_known(state: Computability, span: range, cell: Cell) -> bool:
-    number, t, x = cell
-    known = state.known.get((number, x))
-    return known is not None and t in span and bool(known[t - span.start])
+def _times(first: int, last: int) -> IndexTable:
+    table = np.zeros((last - first + 1, 3), np.int32)
+    table[:, T] = np.arange(first, last + 1)
+    return table
