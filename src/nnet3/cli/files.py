@@ -9,6 +9,7 @@ from pathlib import Path
 
 from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
+from nnet3.kaldi_io.files import read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
@@ -112,7 +113,12 @@ def _is_stream(name: str) -> bool:
 
 
 def _read(name: str) -> Buffer:
-    return read_whole(parse_rxfilename(name)) if _is_stream(name) else Path(name).read_bytes()
+    if _is_stream(name):
+        return read_whole(parse_rxfilename(name))
+    if os.path.isfile(name):
+        return Path(name).read_bytes()
+    with open(name, "rb") as file:
+        return read_stream(file)
 
 
 def _decode(contents: Buffer, name: str) -> str:
