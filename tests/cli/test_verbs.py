@@ -204,3 +204,13 @@ def test_names_stay_whole_on_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) ->
     assert text.count(name) == 3
     assert "NaturalGradientAffine " in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+@needs_shared
+def test_am_init_with_tree_and_topology(cli: Cli) -> None:
+    folder = GOLDEN / "chain" / "mono"
+    cli.good("am-init", folder / "0.trans_mdl", folder / "start.raw", "expected.mdl")
+    assert cli.good("am-init", folder / "tree", folder / "topo", folder / "start.raw", "out.mdl").err == ""
+    assert Path("out.mdl").read_bytes() == Path("expected.mdl").read_bytes()
+    assert cli("am-init", folder / "topo", folder / "start.raw").status == 2
+    assert "ContextDependency" in cli("am-init", folder / "topo", folder / "tree", "net.raw", "out.mdl").err
