@@ -22,6 +22,8 @@ def files(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Files that are wrong in one way or another."""
     Path("unknown.config").write_text("input-node name=input dim=3\noutput-node name=output input=inptu\n")
     Path("empty").write_bytes(b"")
+    zero = "component name=a type=FixedAffineComponent matrix=/dev/zero"
+    Path("zero.config").write_text(f"input-node name=input dim=3\n{zero}\noutput-node name=output input=input\n")
     huge = "component name=a type=AffineComponent input-dim=2000000000 output-dim=2000000000"
     Path("huge.config").write_text(f"input-node name=input dim=3\n{huge}\noutput-node name=output input=input\n")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO()))
@@ -52,6 +54,12 @@ MISTAKES = [
     (["info", "escape.config"], "escape.config:1:17: "),
     (["info", "cut.raw"], "the file is cut off"),
     (["info", "noise.raw"], "noise.raw: byte 2"),
+    (["info", "/dev/zero"], "/dev/zero: this is a device, not a file"),
+    (["info", "zero.config"], "/dev/zero: this is a device, not a file"),
+    (["info", "cat /dev/zero |"], "begins with a zero byte, but not with the header 00 42"),
+    (["am-info", "/dev/zero"], "/dev/zero: this is a device, not a file"),
+    (["info", "/dev/null"], "the config defines no nodes"),
+    (["compute", "net.raw", "ark:/dev/zero", "ark:out"], "/dev/zero: this is a device, not a file"),
     (["am-info", "empty"], "empty: this file is empty"),
     (["am-info", "net.raw"], "net.raw: this is a raw network; an acoustic model (.mdl) is needed here"),
     (["am-copy", "net.raw", "out"], "net.raw: this is a raw network; an acoustic model (.mdl) is needed here"),

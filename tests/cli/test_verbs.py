@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,61 @@ def test_info_of_a_config_and_of_its_network(cli: Cli) -> None:
     ]
     assert "Append(Offset(input, -1), input)" in outcome.out
     assert cli.good("info", "net.raw").out == outcome.out
+
+
+def test_info_shows_what_makes_the_network(cli: Cli) -> None:
+    Path("conv.config").write_text(
+        "input-node name=input dim=12\n"
+        "component name=shared type=TdnnComponent input-dim=12 output-dim=12 time-offsets=-3,0,3\n"
+        "component name=cnn type=TimeHeightConvolutionComponent num-filters-in=3 num-filters-out=2 height-in=4 "
+        "height-out=2 height-subsample-out=2 time-offsets=-1,0,1 height-offsets=-1,0,1 required-time-offsets=0\n"
+        "component name=stats type=StatisticsExtractionComponent input-dim=4 input-period=1 output-period=10\n"
+        "component name=pool type=StatisticsPoolingComponent input-dim=9 input-period=10 left-context=50 "
+        "right-context=50 num-log-count-features=1\n"
+        "component-node name=tdnn component=shared input=input\ncomponent-node name=cnn component=cnn input=tdnn\n"
+        "component-node name=stats component=stats input=cnn\ncomponent-node name=pool component=pool input=stats\n"
+        "output-node name=output input=Round(pool, 10) objective=quadratic\n"
+    )
+    outcome = cli.good("info", "conv.config")
+    lines = {line.split()[0]: line for line in outcome.out.splitlines() if line and "  " in line}
+    assert lines["shared"].endswith("t-3, t, t+3")
+    assert "t-1, t, t+1 (must have t); heights -1,0,1, stride 2; 3 -> 2 filters, height 4 -> 2" in outcome.out
+    assert "mean and variance over 10 frames, one each 1" in lines["stats"]
+    assert "window t-50 .. t+50 every 10; 1 log-count" in lines["pool"]
+    assert lines["output"].split("  ")[1].strip() == "output, quadratic"
+    tdnn = lines["tdnn"].split()
+    assert tdnn == ["tdnn", "component", "12", "shared", "input"]
+    assert not any(line.endswith(" ") for line in outcome.out.splitlines())
+
+
+def test_info_shows_nans(cli: Cli) -> None:
+    nnet = load_nnet("net.raw")
+    nnet.components["affine"].parameters()["bias_params"][0] = float("nan")
+    nnet.save("bad.raw")
+    outcome = cli.good("info", "bad.raw")
+    assert "1 NaN OR INFINITE" in outcome.out
+    assert "warning: component 'affine' has 1 number that" in outcome.err
+
+
+def test_info_of_a_network_that_can_compute_nothing(cli: Cli) -> None:
+    Path("stuck.config").write_text(
+        "input-node name=input dim=3\ncomponent name=a type=NoOpComponent dim=3\n"
+        "component-node name=a component=a input=Sum(input, Offset(a, -1))\noutput-node name=output input=a\n"
+    )
+    outcome = cli.good("info", "stuck.config")
+    assert "stuck.config:3:59: the recurrence through 'a' has no way to start" in outcome.err
+    assert "left-context" not in outcome.out
+
+
+def test_info_of_twenty_thousand_nodes(cli: Cli) -> None:
+    count = 20_000
+    lines = ["input-node name=input dim=1", "component name=k type=NoOpComponent dim=1"]
+    lines += [f"component-node name=n{k} component=k input={f'n{k - 1}' if k else 'input'}" for k in range(count)]
+    Path("large.config").write_text("\n".join([*lines, f"output-node name=output input=n{count - 1}"]))
+    start = time.process_time()
+    outcome = cli.good("info", "large.config")
+    assert time.process_time() - start < 8  # a second or two where nothing else runs
+    assert "nodes: 40002" in outcome.out
 
 
 def test_info_as_kaldi_prints_it(cli: Cli) -> None:
@@ -204,3 +260,13 @@ def test_names_stay_whole_on_a_wide_terminal(monkeypatch: pytest.MonkeyPatch) ->
     assert text.count(name) == 3
     assert "NaturalGradientAffine " in text
     assert max(map(len, text.splitlines())) <= 100
+
+
+@needs_shared
+def test_am_init_with_tree_and_topology(cli: Cli) -> None:
+    folder = GOLDEN / "chain" / "mono"
+    cli.good("am-init", folder / "0.trans_mdl", folder / "start.raw", "expected.mdl")
+    assert cli.good("am-init", folder / "tree", folder / "topo", folder / "start.raw", "out.mdl").err == ""
+    assert Path("out.mdl").read_bytes() == Path("expected.mdl").read_bytes()
+    assert cli("am-init", folder / "topo", folder / "start.raw").status == 2
+    assert "ContextDependency" in cli("am-init", folder / "topo", folder / "tree", "net.raw", "out.mdl").err

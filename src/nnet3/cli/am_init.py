@@ -21,16 +21,22 @@ else:
 
 @verb("am-init")
 @binary_option
-@click.argument("transition_model", metavar="TRANSITION-MODEL")
-@click.argument("network", metavar="RAW-IN")
-@click.argument("output", metavar="MODEL-OUT")
-def command(transition_model: str, network: str, output: str, binary: bool) -> None:
-    """Join a transition model (or any model file that begins with one) and a raw network. Priors are not set.
+@click.argument("names", nargs=-1, required=True, metavar="{TRANSITION-MODEL | TREE TOPOLOGY} RAW-IN MODEL-OUT")
+def command(names: tuple[str, ...], binary: bool) -> None:
+    """Join a transition model and a raw network. Priors are not set.
+
+    The transition model is given as a file, which may be any model that begins with one, or made of a tree and a
+    topology, with the topology's transition probabilities.
 
     \b
-    Example:
+    Examples:
       nnet3 am-init tri3.mdl 0.raw 0.mdl
+      nnet3 am-init tree topo 0.raw 0.mdl
     """
-    model = acoustic_model.AcousticModel(files.load_transitions(transition_model), files.load_network(network))
-    print_warnings(model.warnings)
+    if len(names) not in (3, 4):
+        raise click.UsageError("give a transition model, or a tree and a topology; then a raw network and the output")
+    *sources, network, output = names
+    transitions = files.load_transitions(*sources) if len(sources) == 1 else files.make_transitions(*sources)
+    model = acoustic_model.AcousticModel(transitions, files.load_network(network))
+    print_warnings([*transitions.topology.warnings, *model.warnings] if len(sources) == 2 else model.warnings)
     files.save_model(model, output, binary)

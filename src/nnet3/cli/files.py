@@ -9,12 +9,15 @@ from pathlib import Path
 
 from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
+from nnet3.kaldi_io.files import read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
 from nnet3.nnet import AcousticModel, Nnet, TransitionModel
 from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.nnet.model_writer import write_nnet
+from nnet3.nnet.topology_file import read_topology
+from nnet3.nnet.tree import ContextDependency, make_transition_model
 from nnet3.text import decode_config
 
 _XCONFIG_LINE = re.compile(
@@ -48,6 +51,12 @@ def load_acoustic_model(name: str) -> AcousticModel:
 def load_transitions(name: str) -> TransitionModel:
     """The transition model that a file begins with."""
     return read_transition_model(open_file(name))
+
+
+def make_transitions(tree: str, topology: str) -> TransitionModel:
+    """The transition model that a tree and a topology make."""
+    dependency = ContextDependency.read(open_file(tree))
+    return make_transition_model(dependency, read_topology(open_file(topology)))
 
 
 def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
@@ -112,7 +121,12 @@ def _is_stream(name: str) -> bool:
 
 
 def _read(name: str) -> Buffer:
-    return read_whole(parse_rxfilename(name)) if _is_stream(name) else Path(name).read_bytes()
+    if _is_stream(name):
+        return read_whole(parse_rxfilename(name))
+    if os.path.isfile(name):
+        return Path(name).read_bytes()
+    with open(name, "rb") as file:
+        return read_stream(file)
 
 
 def _decode(contents: Buffer, name: str) -> str:

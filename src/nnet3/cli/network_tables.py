@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from rich.console import Console
-from rich.table import Table
 
+from nnet3.cli.text_table import Column, format_table
 from nnet3.components import Component
+from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.nnet.component_notes import component_notes
+from nnet3.nnet.finite import num_not_finite
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, Node
 
-_WIDE = 100
+_UNLIMITED = 1_000_000  # columns: what is not a terminal, such as grep, wants whole lines
 
 
 class ReadConsole(Console):
@@ -20,86 +23,87 @@ class ReadConsole(Console):
 
 
 def print_network(nnet: Nnet, console: Console | None = None) -> None:
-    """Summary, nodes and components, as wide as the terminal (wide enough for everything when it is not one).
+    """Summary, nodes and components, as wide as the terminal (one line each when it is not one).
 
     The summary is in Kaldi's lines, which scripts look for: `nnet3 info final.raw | grep left-context:`.
     """
     console = console or ReadConsole()
-    if not console.is_terminal:
-        console = ReadConsole(width=160)
+    width = console.width if console.is_terminal else _UNLIMITED
     summary = {"nodes": len(nnet.nodes), "components": len(nnet.components)}
     if nnet.is_simple:
-        summary |= {"left-context": nnet.left_context, "right-context": nnet.right_context}
+        summary |= _context(nnet)
     summary |= {"num-parameters": nnet.num_parameters, "modulus": nnet.modulus}
     for name, value in summary.items():
         console.print(f"{name}: {value}", highlight=False)
-    wide = console.width >= _WIDE
-    console.print(_node_table(nnet, wide))
-    console.print(_component_table(nnet, wide))
+    for title, table in (("Nodes", _node_table(nnet)), ("Components", _component_table(nnet))):
+        console.print(f"\n[bold]{title}[/bold]")
+        console.file.write("\n".join([*format_table(table, width), ""]))
+    console.file.flush()
 
 
-def _table(title: str, wide: bool, *columns: tuple[str, str]) -> Table:
-    """On a wide terminal only the last column is folded, so that names stay whole."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for number, (name, justify) in enumerate(columns, start=1):
-        whole = wide and number < len(columns)
-        table.add_column(name, justify=justify, overflow="fold", no_wrap=whole)  # type: ignore[arg-type]
-    return table
+def _context(nnet: Nnet) -> dict[str, int]:
+    """Left and right context; without them for a network that can compute nothing, which has been warned of."""
+    try:
+        return {"left-context": nnet.left_context, "right-context": nnet.right_context}
+    except NetworkError:
+        return {}
 
 
-def _node_table(nnet: Nnet, wide: bool) -> Table:
-    table = _table("\nNodes", wide, ("node", "left"), ("kind", "left"), ("dim", "right"), ("from", "left"))
-    for number, node in enumerate(nnet.nodes):
-        if isinstance(node, DescriptorNode) and not node.is_output:
-            continue
-        kind, source = _kind_and_source(nnet, number, node)
-        table.add_row(node.name, kind, str(nnet.node_dim(node.name)), source)
-    return table
+def _node_table(nnet: Nnet) -> list[Column]:
+    rows = [_node_row(nnet, n, node) for n, node in enumerate(nnet.nodes) if node.is_output or not _is_hidden(node)]
+    names, kinds, components, dims, sources = zip(*rows, strict=True)
+    columns = [Column("node", names), Column("kind", kinds), Column("dim", dims, right=True)]
+    if any(components):
+        columns.append(Column("component", components))
+    return [*columns, Column("from", sources)]
 
 
-def _kind_and_source(nnet: Nnet, number: int, node: Node) -> tuple[str, str]:
-    if isinstance(node, InputNode):
-        return "input", ""
+def _is_hidden(node: Node) -> bool:
+    return isinstance(node, DescriptorNode)
+
+
+def _node_row(nnet: Nnet, number: int, node: Node) -> tuple[str, str, str, str, str]:
+    """Name, kind, component (if it is called otherwise), dimension, source."""
+    kind, component, source = "input", "", ""
     if isinstance(node, DimRangeNode):
-        return "dim-range", f"{node.source}, columns {node.dim_offset} to {node.dim_offset + node.dim - 1}"
-    if isinstance(node, ComponentNode):
+        kind, source = "dim-range", f"{node.source}, columns {node.dim_offset} to {node.dim_offset + node.dim - 1}"
+    elif isinstance(node, ComponentNode):
+        kind, component = "component", node.component if node.component != node.name else ""
         hidden = nnet.nodes[number - 1]
         assert isinstance(hidden, DescriptorNode)
-        return node.component if node.component != node.name else "component", str(hidden.descriptor)
-    assert isinstance(node, DescriptorNode)
-    return f"output, {node.objective}", str(node.descriptor)
+        source = str(hidden.descriptor)
+    elif isinstance(node, DescriptorNode):
+        kind, source = "output" if node.objective == "linear" else f"output, {node.objective}", str(node.descriptor)
+    return node.name, kind, component, str(nnet.node_dim(node.name)), source
 
 
-def _component_table(nnet: Nnet, wide: bool) -> Table:
-    columns = (
-        ("component", "left"),
-        ("type", "left"),
-        ("in", "right"),
-        ("out", "right"),
-        ("parameters", "right"),
-        ("learning\nrate", "right"),
-        ("how it is trained", "left"),
-    )
-    table = _table("\nComponents", wide, *columns)
-    for name, component in nnet.components.items():
-        rate = "" if component.updatable is None else f"{component.updatable.learning_rate:g}"
-        table.add_row(
-            name,
-            component.type_name.removesuffix("Component"),
-            str(component.input_dim),
-            str(component.output_dim),
-            f"{component.num_parameters:,}" if component.num_parameters else "",
-            rate,
-            _training(component),
-        )
-    return table
+def _component_table(nnet: Nnet) -> list[Column]:
+    components = nnet.components.values()
+    updatable = [component.updatable for component in components]
+    return [
+        Column("component", list(nnet.components)),
+        Column("type", [component.type_name.removesuffix("Component") for component in components]),
+        Column("in", [str(component.input_dim) for component in components], right=True),
+        Column("out", [str(component.output_dim) for component in components], right=True),
+        Column("parameters", [f"{c.num_parameters:,}" if c.num_parameters else "" for c in components], right=True),
+        Column("rate", [f"{c.learning_rate:g}" if c is not None else "" for c in updatable], right=True),
+        Column("what it does and how it is trained", [_details(component) for component in components]),
+    ]
 
 
-def _training(component: Component) -> str:
-    """What besides the learning rate decides how a component changes."""
+def _details(component: Component) -> str:
+    """Times it looks at, windows, sizes; what besides the learning rate decides how it changes; NaNs."""
+    notes = [*component_notes(component), *_training(component)]
+    count = num_not_finite(component)
+    if count:
+        notes.insert(0, f"{count} NaN OR INFINITE")
+    return "; ".join(notes)
+
+
+def _training(component: Component) -> list[str]:
     updatable = component.updatable
     if updatable is None:
-        return "test mode" if component.test_mode else ""
+        return []
     notes = []
     if updatable.learning_rate_factor != 1.0:
         notes.append(f"rate factor {updatable.learning_rate_factor:g}")
@@ -113,7 +117,7 @@ def _training(component: Component) -> str:
         notes.append("frozen")
     if updatable.is_gradient:
         notes.append("holds a gradient")
-    return ", ".join(notes)
+    return notes
 
 
 def learning_rates(nnet: Nnet) -> str:

@@ -12,6 +12,8 @@ from typing import BinaryIO
 
 from nnet3.errors import ModelFormatError, Nnet3Error
 
+ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files"
+
 
 def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
     """The contents of a file without reading them yet (a pipe is read whole). ModelFormatError if there are none."""
@@ -19,7 +21,7 @@ def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                contents: bytes | mmap.mmap = file.read()
+                contents: bytes | mmap.mmap = read_stream(file)
             elif status.st_size == 0:
                 contents = b""
             else:
@@ -29,6 +31,24 @@ def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
     if len(contents) == 0:
         raise ModelFormatError("this file is empty", os.fspath(path))
     return contents
+
+
+def is_device(descriptor: int) -> bool:
+    """Whether an open file is a device such as /dev/zero: not one that is a terminal or always empty."""
+    status = os.fstat(descriptor)
+    is_harmless = os.isatty(descriptor) or status.st_rdev == os.stat(os.devnull).st_rdev
+    return stat.S_ISCHR(status.st_mode) and not is_harmless
+
+
+def read_stream(file: BinaryIO) -> bytes:
+    """All of what is no regular file. ModelFormatError for what may never end: a device, zeros out of a pipe."""
+    if is_device(file.fileno()):
+        raise ModelFormatError("this is a device, not a file", str(file.name))
+    first = file.read(1)
+    second = file.read(1)
+    if first == b"\0" and second != b"B":
+        raise ModelFormatError(ZERO_BYTE, str(file.name))
+    return first + second + file.read()
 
 
 def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[bytes]) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from nnet3.errors import ModelFormatError, TableError
-from nnet3.kaldi_io.files import is_special, map_file, open_beside
+from nnet3.kaldi_io.files import ZERO_BYTE, is_device, is_special, map_file, open_beside
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import FileName
 
@@ -65,7 +65,11 @@ def open_input(name: FileName) -> Buffer | InputStream:
     try:
         if os.path.isfile(name.name):
             return map_file(name.name) if os.path.getsize(name.name) else b""
-        return InputStream(cast(BinaryIO, open(name.name, "rb")))
+        file = cast(BinaryIO, open(name.name, "rb"))  # noqa: SIM115
+        if is_device(file.fileno()):
+            file.close()
+            raise TableError(f"{name.name}: this is a device, not a file")
+        return InputStream(file)
     except (OSError, ValueError) as error:
         raise TableError(f"cannot read {name.name}: {getattr(error, 'strerror', None) or error}") from None
     except ModelFormatError as error:
@@ -78,7 +82,10 @@ def read_whole(name: FileName) -> Buffer:
     if not isinstance(source, InputStream):
         return source
     try:
-        pieces = list(iter(lambda: source.read(_CHUNK), b""))
+        pieces = [source.read(2)]
+        if pieces[0][:1] == b"\0" and pieces[0][:2] != b"\0B":
+            raise ModelFormatError(ZERO_BYTE, name.name or "standard input")
+        pieces += iter(lambda: source.read(_CHUNK), b"")
         source.finish()
     finally:
         source.close()

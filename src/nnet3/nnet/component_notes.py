@@ -39,9 +39,8 @@ def component_notes(component: Component) -> list[str]:
 def _convolution(model: Any, _: Component) -> str:
     times = sorted({time for time, _ in model.offsets})
     heights = sorted({height for _, height in model.offsets})
-    needed = (
-        "" if set(times) == set(model.required_time_offsets) else f" (must have {_list(model.required_time_offsets)})"
-    )
+    required = list(model.required_time_offsets)
+    needed = "" if times == required else f" (must have {format_offsets(required)})"
     stride = f", stride {model.height_subsample_out}" if model.height_subsample_out != 1 else ""
     return (
         f"{format_offsets(times)}{needed}; heights {_list(heights)}{stride}; "
@@ -59,18 +58,21 @@ def _patches(layout: Any, component: Component) -> str:
     return f"{number} filters {filters}, strides {layout.step_x} x {layout.step_y}, over {size}"
 
 
-def _pools(sizes: Any, component: Component) -> str:
-    window, steps, dims = (" x ".join(map(str, v)) for v in (sizes, component.steps, component.input_dims))  # type: ignore[attr-defined]
-    return f"window {window}, strides {steps}, over {dims}"
+def _sizes(sizes: Any, component: Component) -> str:
+    """Of an attention or a pooling."""
+    if hasattr(sizes, "num_heads"):
+        stride = sizes.time_stride
+        times = [stride * step for step in range(-sizes.num_left, sizes.num_right + 1)]
+        heads = f"{_count(sizes.num_heads, 'head')}, keys {sizes.key_dim}, values {sizes.value_dim}"
+        return f"{format_offsets(times)}; {heads}"
+    if hasattr(component, "steps") and hasattr(component, "input_dims"):
+        window, steps, dims = (" x ".join(map(str, v)) for v in (sizes, component.steps, component.input_dims))
+        return f"window {window}, strides {steps}, over {dims}"
+    return ""
 
 
-def _attention(sizes: Any, _: Component) -> str:
-    if not hasattr(sizes, "num_heads"):
-        return ""
-    stride = sizes.time_stride
-    times = [stride * step for step in range(-sizes.num_left, sizes.num_right + 1)]
-    heads = f"{sizes.num_heads} heads, keys {sizes.key_dim}, values {sizes.value_dim}"
-    return f"{format_offsets(times)}; {heads}"
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _extraction(period: int, component: Component) -> str:
@@ -101,14 +103,14 @@ _NOTES: dict[str, Callable[[Any, Component], str]] = {
     "time_offsets": lambda offsets, _: format_offsets(offsets),
     "model": _convolution,
     "layout": _patches,
-    "sizes": lambda sizes, component: _attention(sizes, component) or _pools(sizes, component),
+    "sizes": _sizes,
     "output_period": _extraction,
     "right_context": _pooling,
-    "num_log_count_features": lambda count, _: f"{count} log-counts" if count else "",
+    "num_log_count_features": lambda count, _: _count(count, "log-count") if count else "",
     "block_dim": _blocks,
-    "num_blocks": lambda count, _: f"{count} blocks",
-    "num_repeats": lambda count, _: f"{count} repeats",
-    "cell_dim": lambda dim, _: f"{dim} cells",
+    "num_blocks": lambda count, _: _count(count, "block"),
+    "num_repeats": lambda count, _: _count(count, "repeat"),
+    "cell_dim": lambda dim, _: _count(dim, "cell"),
     "recurrent_dim": lambda dim, _: f"{dim} recurrent",
     "recurrence_interval": lambda interval, _: f"recurrence interval {interval}",
     "clipping_threshold": lambda threshold, _: f"clips at {threshold:g}",

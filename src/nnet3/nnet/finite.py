@@ -30,6 +30,6 @@ def not_finite_warnings(components: Mapping[str, Component]) -> list[str]:
     for name, component in components.items():
         count = num_not_finite(component)
         if count:
-            numbers = "1 number" if count == 1 else f"{count} numbers"
-            warnings.append(f"component '{name}' has {numbers} that are NaN or infinite: its outputs cannot be trusted")
+            numbers = "1 number that is" if count == 1 else f"{count} numbers that are"
+            warnings.append(f"component '{name}' has {numbers} NaN or infinite: its outputs cannot be trusted")
     return warnings

@@ -1,0 +1,36 @@
+"""Plain tables: columns as wide as what is in them, the last one folded, no blanks at the end of a line."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_LEAST_LAST = 24  # columns for the last one, however narrow the terminal
+
+
+@dataclass(frozen=True)
+class Column:
+    """A title and a text for each row."""
+
+    title: str
+    texts: Sequence[str]
+    right: bool = False  # justified
+
+
+def format_table(columns: Sequence[Column], width: int) -> Iterator[str]:
+    """The lines of a table at most `width` wide, if the columns but the last leave room."""
+    others = columns[:-1]
+    widths = [max(map(len, [column.title, *column.texts]), default=0) for column in others]
+    indent = sum(widths) + 2 * len(widths)
+    room = max(_LEAST_LAST, width - indent)
+    titles = [column.title for column in columns]
+    for texts in (titles, *zip(*(column.texts for column in columns), strict=True)):
+        cells = [
+            text.rjust(wide) if column.right else text.ljust(wide)
+            for column, text, wide in zip(others, texts, widths, strict=False)
+        ]
+        folded = textwrap.wrap(texts[-1], room, break_on_hyphens=False) or [""]
+        yield "  ".join([*cells, folded[0]]).rstrip()
+        for line in folded[1:]:
+            yield " " * indent + line
