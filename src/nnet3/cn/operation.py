@@ -88,6 +88,10 @@ class Operation:
         """What computes the node: the operation itself unless it needs more than its options."""
         return self
 
+    def gradient_kernel(self) -> Kernel:
+        """Where the gradients of the operation's own parameters are collected, if it has any."""
+        return self
+
     # ---- the two functions of the chapter ----
 
     def evaluate(self, inputs: Sequence[Tensor], output: Tensor) -> Any:
