@@ -102,6 +102,13 @@ def test_several_weighted_criteria() -> None:
     compare(network({first: 1.0, second: -0.3}), {"x": RANDOM.normal(size=(3, 4))})
 
 
+def test_a_node_that_is_an_operand_twice() -> None:
+    x = cn.input("x", 3)
+    h = cn.parameter("W", (3, 3)) @ x
+    J = cn.sum_elements((h + h) * (h - cn.tanh(h)) - h * h)
+    compare(network(J), {"x": RANDOM.normal(size=(3, 4))})
+
+
 def test_shared_parameters_and_sharing_inside_sums() -> None:
     x = cn.input("x", 3)
     W = cn.parameter("W", (3, 3))

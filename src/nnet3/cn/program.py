@@ -140,13 +140,14 @@ class Runner:
             self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
         kernels = _Kernels(program.source.kernels(state))
         to_update = _Kernels(program.source.kernels_to_update()) if program.request.need_model_derivative else None
+        used = [matrix.name for matrix in program.computation.outside]
         self.computer = NnetComputer(
             program.computation,
             kernels,
             to_update,
             device,
             dtype=dtype,
-            outside=self.memory,
+            outside={name: self.memory[name] for name in used},
             check_finite=False,
         )
 
