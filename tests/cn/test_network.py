@@ -122,7 +122,6 @@ def test_gradients_of_other_nodes() -> None:
     found = net.gradients(inputs, wrt=["x", "hidden", "labels"])
     hidden = found["hidden"]
     assert hidden.shape == (4, 5)
-    np.testing.assert_allclose(hidden, net.find("V").value.T @ found["times2"] if "times2" in found else hidden)
     posterior = net.evaluate("posterior", inputs)
     expected = net.find("V").value.T @ (posterior - inputs["labels"])
     np.testing.assert_allclose(hidden, expected, rtol=1e-8)
@@ -165,11 +164,8 @@ def test_only_what_is_asked_for_is_computed_and_only_once() -> None:
     net.evaluate("posterior", {"x": inputs["x"].copy()})
     assert net.computed == ()
     net.set_parameters({"V": 2 * net.parameters()["V"]})
-    first = net.evaluate("posterior", inputs)
+    net.evaluate("posterior", inputs)
     assert net.computed == ("times2", "softmax1")
-    np.testing.assert_allclose(
-        first, network(outputs=[net.find("posterior")]).evaluate("posterior", inputs) if 0 else first
-    )
     net.evaluate("posterior", {"x": inputs["x"] + 1})
     assert "times1" in net.computed
 
