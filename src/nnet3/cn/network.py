@@ -254,9 +254,9 @@ class Network:
         extra = tuple(self.find(node) for node in wrt)
         value, layout, found = self._backward(inputs, extra, training)
         result: dict[str, Any] = {}
-        for node in self._parameter_nodes():
-            if node.trainable or node in extra:
-                result[node.name] = self._gradient(node).detach().cpu().numpy().T.copy()
+        for parameter in self._parameter_nodes():
+            if parameter.trainable or parameter in extra:
+                result[parameter.name] = self._gradient(parameter).detach().cpu().numpy().T.copy()
         for node in extra:
             if not isinstance(node, StoredNode):
                 rows = found.get(node)
