@@ -1,6 +1,6 @@
 """The LSTM of a computational network against the same equations written in PyTorch with autograd.
 
-16 sequences x 100 frames, 256 cells, 64 inputs, 40 classes: forward and gradient, float32, one thread. Prints both times
+16 sequences x 100 frames, 256 cells, 64 inputs, 40 classes: forward and gradient, float32, one thread. Prints times
 (the least of several rounds, taken in turns) and their ratio.
 """
 
