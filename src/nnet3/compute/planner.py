@@ -15,6 +15,7 @@ from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation, SubMatrix
 from nnet3.compute.lanes import LANES, lane_of
 from nnet3.compute.lifetimes import Span, matrix_spans
+from nnet3.compute.objects import many_objects
 from nnet3.compute.packing import ALIGNMENT, lowest_gap, pack
 from nnet3.compute.plan import OutsidePlan, Plan, PlannedKernel
 from nnet3.compute.row_blocks import RowBlocks
@@ -231,7 +232,12 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
     for one that uses a matrix that is not in memory, for a goto to nowhere, a loop that never stops at a segment
     marker, and for unknown dtypes and compression methods.
     """
-    planner = Planner(computation, lane_of(dtype))
+    with many_objects():
+        return _plan(Planner(computation, lane_of(dtype)))
+
+
+def _plan(planner: Planner) -> Plan:
+    computation = planner.computation
     segments = find_segments(computation, [planner.lanes[lane] for lane in planner.lane_of_matrix])
     first_call = np.zeros(len(computation.commands) + 1, dtype=np.int64)
     counts = []
