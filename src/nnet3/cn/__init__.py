@@ -1,5 +1,9 @@
 """Computational networks: directed graphs of matrix operations; see docs/computational_networks.md."""
 
+from nnet3.cn import macros
+from nnet3.cn.check_gradients import check_gradients
+from nnet3.cn.copying import copy_network
+from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, log, negate, relu, sigmoid, tanh
 from nnet3.cn.nodes.convolution import convolution
@@ -17,17 +21,25 @@ from nnet3.cn.nodes.softmax import log_softmax, softmax
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
 from nnet3.cn.operators import as_node
+from nnet3.cn.samples import Sequences, sequences
+from nnet3.cn.saving import load, save
 from nnet3.cn.shape import Shape
+from nnet3.cn.text_form import from_text, to_text
+from nnet3.cn.training import sgd_step, train, truncated
 
 __all__ = [
+    "Network",
     "Node",
+    "Sequences",
     "Shape",
     "as_node",
     "average_pooling",
+    "check_gradients",
     "classification_error",
     "constant",
     "convolution",
     "copy",
+    "copy_network",
     "cos",
     "cross_entropy",
     "cross_entropy_with_softmax",
@@ -36,13 +48,16 @@ __all__ = [
     "dropout",
     "element_times",
     "exp",
+    "from_text",
     "input",
     "inv_std_dev",
     "khatri_rao_product",
     "l1_norm",
     "l2_norm",
+    "load",
     "log",
     "log_softmax",
+    "macros",
     "max_pooling",
     "mean",
     "minus",
@@ -53,11 +68,17 @@ __all__ = [
     "relu",
     "row_slice",
     "row_stack",
+    "save",
     "scale",
+    "sequences",
+    "sgd_step",
     "sigmoid",
     "softmax",
     "square_error",
     "sum_elements",
     "tanh",
     "times",
+    "to_text",
+    "train",
+    "truncated",
 ]

@@ -38,8 +38,8 @@ class Operation:
     num_operands: ClassVar[int] = 1
     #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
-    #: Whether the value may be written over an operand's of equal shape, and the gradient of the only (or the first)
-    #: operand over that of the node.
+    #: Whether the value may be written over an operand's of equal shape, and the gradient of the last operand, which is
+    #: computed last, over that of the node.
     evaluates_in_place: ClassVar[bool] = False
     gradient_in_place: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = True
@@ -62,6 +62,8 @@ class Operation:
         for number, is_wanted in enumerate(wanted):
             if is_wanted:
                 needed |= self.needs_of_gradient(number)
+        # What a gradient without samples gets from all frames of a recurrence is computed at once, after the loop.
+        merges = value.has_samples and any(w and not s.has_samples for w, s in zip(wanted, operands, strict=True))
         inputs = []
         for number, shape in enumerate(operands):
             fits = shape == value
@@ -69,7 +71,7 @@ class Operation:
                 InputPromises(
                     backprop_needs_value=number in needed,
                     propagate_in_place=self.evaluates_in_place and fits,
-                    backprop_in_place=self.gradient_in_place and fits and number == 0,
+                    backprop_in_place=self.gradient_in_place and fits and number == len(operands) - 1,
                     accumulates_deriv=True,
                 )
             )
@@ -77,6 +79,7 @@ class Operation:
             name,
             tuple(inputs),
             row_by_row=value.has_samples,
+            merges_updates=merges and not self.uses_memo,
             backprop_needs_output=OWN_VALUE in needed,
             uses_memo=self.uses_memo and any(wanted),
         )
@@ -86,6 +89,10 @@ class Operation:
 
     def kernel(self, state: RunState) -> Kernel:
         """What computes the node: the operation itself unless it needs more than its options."""
+        return self
+
+    def gradient_kernel(self) -> Kernel:
+        """Where the gradients of the operation's own parameters are collected, if it has any."""
         return self
 
     # ---- the two functions of the chapter ----
@@ -129,9 +136,8 @@ class Operation:
         accumulate: Sequence[bool],
         indexes: Any,
     ) -> None:
-        # The first operand comes last: its gradient may lie where that of the node lies.
-        for child in range(len(input_derivs) - 1, -1, -1):
-            deriv = input_derivs[child]
+        # In order: of a node that is an operand twice, the first gradient overwrites and the second is added.
+        for child, deriv in enumerate(input_derivs):
             if deriv is not None and deriv.numel():
                 self.compute_partial_gradient(child, inputs, output, output_deriv, memo, deriv, accumulate[child])
 

@@ -8,6 +8,7 @@ from nnet3.computation.commands import AllocMatrix, CompressMatrix, DeallocMatri
 from nnet3.computation.computation import NnetComputation
 
 Span = tuple[int, int]  # first and last command, both included
+_MATTER = {AllocMatrix, DeallocMatrix, CompressMatrix, DecompressMatrix, Goto}
 
 
 def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
@@ -23,8 +24,9 @@ def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
         if key in begun:
             spans[key].append((begun.pop(key), number))
 
-    number = 0
-    for number, command in enumerate(computation.commands):
+    last = len(computation.commands) - 1
+    for number in [n for n, command in enumerate(computation.commands) if type(command) in _MATTER]:
+        command = computation.commands[number]
         if isinstance(command, AllocMatrix):
             begun[_matrix(computation, command.matrix)] = number
         elif isinstance(command, DeallocMatrix):
@@ -38,9 +40,10 @@ def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
             end(-matrix, number)
             begun[matrix] = number
         elif isinstance(command, Goto):
+            last = number
             break
     for key in list(begun):
-        end(key, number)
+        end(key, last)
     return dict(spans)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from nnet3.compute.calls import CALLS, BoundCall
 from nnet3.compute.kernels import Kernels
 from nnet3.compute.lanes import LANES
 from nnet3.compute.memory import Arena
+from nnet3.compute.objects import many_objects
 from nnet3.compute.plan import Plan, SegmentPlan
 from nnet3.errors import ExecutionError
 
@@ -92,6 +93,7 @@ class Linker:
         self.outside, self.fill_undefined = outside, fill_undefined
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
         self.views = make_views(plan, arena, outside)
+        self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
         self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
 
@@ -116,9 +118,12 @@ class Linker:
         return self.constants.of_kernels[key]
 
     def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> BoundCall:
-        planned, result = self.plan.kernels[kernel], self.views[output]
-        values = [self.views[view] for view in inputs]
-        return partial(self.kernels.find(planned).run_forward, values, result, self.loaded(kernel, precomputed))
+        run = self._run_forward.get(kernel)
+        if run is None:
+            run = self._run_forward[kernel] = self.kernels.find(self.plan.kernels[kernel]).run_forward
+        views = self.views
+        indexes = None if precomputed == 0 else self.loaded(kernel, precomputed)
+        return partial(run, [views[view] for view in inputs], views[output], indexes)
 
     def accept(self, view: Tensor, name: str) -> BoundCall:
         bound = self.outside.get(self._accepts[name])
@@ -156,15 +161,12 @@ def link(
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos
-    linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
     kinds = [_kind(name) for name in plan.kinds]
     args, starts = plan.call_args.tolist(), plan.call_start.tolist()
-    calls = [
-        kinds[kind](linker, args[start:end], number)
-        for kind, start, end, number in zip(
-            plan.call_kind.tolist(), starts, starts[1:], plan.call_number.tolist(), strict=False
-        )
-    ]
+    places = zip(plan.call_kind.tolist(), starts, starts[1:], plan.call_number.tolist(), strict=False)
+    with many_objects():
+        linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
+        calls = [kinds[kind](linker, args[start:end], number) for kind, start, end, number in places]
     first_call = plan.first_call.tolist()
     of_segment = {segment.start: _of_segment(segment, calls, first_call) for segment in plan.segments}
     return LinkedComputation(plan, kernels, arena.storage, linker.outside, linker.views, calls, of_segment)

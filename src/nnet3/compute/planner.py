@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation, SubMatrix
 from nnet3.compute.lanes import LANES, lane_of
 from nnet3.compute.lifetimes import Span, matrix_spans
+from nnet3.compute.objects import many_objects
 from nnet3.compute.packing import ALIGNMENT, lowest_gap, pack
 from nnet3.compute.plan import OutsidePlan, Plan, PlannedKernel
 from nnet3.compute.row_blocks import RowBlocks
@@ -24,6 +26,7 @@ from nnet3.errors import ExecutionError
 
 #: The lane in which a matrix is kept while it is compressed, by method.
 COMPRESSED = {"bfloat16": "bfloat16", "sign": "bool"}
+_ALWAYS: Span = (-1, 1 << 60)
 
 
 class ViewTable:
@@ -67,7 +70,7 @@ class Planner:
         self._offsets: dict[int, list[tuple[Span, int]]] = defaultdict(list)
         for (key, span), offset in zip(keys, offsets, strict=True):
             self._offsets[key].append((span, offset))
-        self._view_numbers: dict[tuple[int, int], int] = {}
+        self._known_views: dict[int, tuple[int, int, int]] = {}  # number, and first and last command for which it holds
         self._scratch_end = (-1, 0)
 
     # ---- calls ----
@@ -83,9 +86,7 @@ class Planner:
 
     def note_kernel(self, number: int, **facts: Any) -> None:
         """Note what the program does with a kernel, for the checks before it is linked."""
-        kernel = self.kernels[number]
-        if any(getattr(kernel, name) != value for name, value in facts.items()):
-            self.kernels[number] = replace(kernel, **facts)
+        self.kernels[number] = replace(self.kernels[number], **facts)
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
         """What is regular in an index table, and the rows for which it has -1; equal tables are looked at once."""
@@ -107,13 +108,15 @@ class Planner:
 
     def view(self, submatrix: int) -> int:
         """The sub-matrix as a view (rows, columns); (0, 0) for number 0."""
+        known = self._known_views.get(submatrix)
+        if known is not None and known[1] <= self.command <= known[2]:
+            return known[0]
         block = self.computation.submatrices[submatrix]
-        offset = 0 if block.matrix == 0 else self._offset_now(block.matrix)
-        key = submatrix, offset
-        if key not in self._view_numbers:
-            space, start, step = self.place(submatrix)
-            self._view_numbers[key] = self.rows_view(space, start, block.num_rows, step, block.num_cols)
-        return self._view_numbers[key]
+        space, start, step = self.place(submatrix)
+        number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+        first, last = self._span_now(block.matrix)[0] if block.matrix in self._offsets else _ALWAYS
+        self._known_views[submatrix] = number, first, last
+        return number
 
     def place(self, submatrix: int) -> tuple[tuple[int, int], int, int]:
         """Where a sub-matrix lies: its space (lane and column), address of its first row, distance of rows.
@@ -124,7 +127,7 @@ class Planner:
         if block.matrix in self._outside:
             return (-1 - self._outside[block.matrix], block.col_offset), block.row_offset, 1
         lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
-        offset = 0 if block.matrix == 0 else self._offset_now(block.matrix)
+        offset = 0 if block.matrix == 0 else self._span_now(block.matrix)[1]
         start = offset // LANES[self.lanes[lane]].itemsize
         return (lane, 0), start + block.row_offset * stride + block.col_offset, stride
 
@@ -163,7 +166,7 @@ class Planner:
         """The memory for the compressed form of a whole matrix."""
         block = self.computation.submatrices[submatrix]
         lane = self._lane(COMPRESSED[self._compression[block.matrix]])
-        start = self._offset_now(-block.matrix) // LANES[self.lanes[lane]].itemsize
+        start = self._span_now(-block.matrix)[1] // LANES[self.lanes[lane]].itemsize
         return self.rows_view((lane, 0), start, block.num_rows, block.num_cols, block.num_cols)
 
     # ---- memory within a command ----
@@ -213,12 +216,11 @@ class Planner:
         name = self.lanes[self.lane_of_matrix[key]] if key > 0 else COMPRESSED[self._compression[-key]]
         return matrix.num_rows * matrix.num_cols * LANES[name].itemsize
 
-    def _offset_now(self, key: int) -> int:
-        for (first, last), offset in self._offsets.get(key, ()):
-            if first <= self.command <= last:
-                return offset
-        if key in self._outside:
-            return 0
+    def _span_now(self, key: int) -> tuple[Span, int]:
+        """When a matrix is in memory, at present, and where."""
+        for span, offset in self._offsets.get(key, ()):
+            if span[0] <= self.command <= span[1]:
+                return span, offset
         form = "compressed" if key < 0 else "in memory"
         raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
 
@@ -230,14 +232,23 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
     for one that uses a matrix that is not in memory, for a goto to nowhere, a loop that never stops at a segment
     marker, and for unknown dtypes and compression methods.
     """
-    planner = Planner(computation, lane_of(dtype))
+    with many_objects():
+        return _plan(Planner(computation, lane_of(dtype)))
+
+
+def _plan(planner: Planner) -> Plan:
+    computation = planner.computation
     segments = find_segments(computation, [planner.lanes[lane] for lane in planner.lane_of_matrix])
     first_call = np.zeros(len(computation.commands) + 1, dtype=np.int64)
+    counts = []
     for number, command in enumerate(computation.commands):
         planner.command = number
         plan_command(command, planner)
-        first_call[number + 1] = len(planner.calls)
-    starts = np.cumsum([0, *[len(args) for _, args, _ in planner.calls]])
+        counts.append(len(planner.calls))
+    first_call[1:] = counts
+    kinds, args, numbers = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
+    starts = np.zeros(len(args) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
     return Plan(
         dtype=planner.dtype,
         num_bytes=planner.num_bytes,
@@ -246,10 +257,10 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
         views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 8),
         kinds=tuple(planner.kinds),
         texts=tuple(planner.texts),
-        call_kind=np.array([kind for kind, _, _ in planner.calls], dtype=np.int32),
+        call_kind=np.array(kinds, dtype=np.int32),
         call_start=starts,
-        call_args=np.array([arg for _, args, _ in planner.calls for arg in args], dtype=np.int32),
-        call_number=np.array([number for _, _, number in planner.calls], dtype=np.float64),
+        call_args=np.fromiter(chain.from_iterable(args), np.int32, int(starts[-1])),
+        call_number=np.array(numbers, dtype=np.float64),
         first_call=first_call,
         indexes=tuple(planner.indexes),
         precomputed=tuple(computation.precomputed),

@@ -103,14 +103,15 @@ def _decompress_matrix(command: cmd.DecompressMatrix, planner: Planner) -> None:
 @rule(cmd.Propagate)
 def _propagate(command: cmd.Propagate, planner: Planner) -> None:
     inputs, output = [planner.view(s) for s in command.inputs], planner.view(command.output)
-    planner.note_kernel(command.kernel, output_width=planner.block(command.output).num_cols)
-    if len(inputs) == 1:
-        planner.note_kernel(command.kernel, input_width=planner.block(command.inputs[0]).num_cols)
-    if command.store_stats:
-        planner.note_kernel(command.kernel, stores_stats=True)
+    if planner.kernels[command.kernel].output_width < 0:
+        input_width = planner.block(command.inputs[0]).num_cols if len(inputs) == 1 else -1
+        width = planner.block(command.output).num_cols
+        planner.note_kernel(command.kernel, input_width=input_width, output_width=width)
     if not command.store_stats and command.memo < 0:
         planner.call("propagate", command.kernel, command.precomputed, output, *inputs)
         return
+    if command.store_stats:
+        planner.note_kernel(command.kernel, stores_stats=True)
     more = command.memo, int(command.store_stats)
     planner.call("propagate and keep", command.kernel, command.precomputed, output, *more, *inputs)
 
@@ -118,7 +119,7 @@ def _propagate(command: cmd.Propagate, planner: Planner) -> None:
 @rule(cmd.Backprop)
 def _backprop(command: cmd.Backprop, planner: Planner) -> None:
     """Views of derivatives that are not computed are -1."""
-    if command.update:
+    if command.update and not planner.kernels[command.kernel].is_updated:
         planner.note_kernel(command.kernel, is_updated=True)
     is_last_use = planner.last_memo_use.get(command.memo) == planner.command
     fixed = [

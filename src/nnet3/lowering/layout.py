@@ -255,13 +255,13 @@ def _operand_contributions(
 ) -> list[tuple[tuple[int, int], int, np.ndarray]]:
     """Node and operand, its contribution, and where in that the rows of each step begin."""
     schedule = layout.schedule
-    counts = [schedule.steps[position].num_rows for position in positions.tolist()]
+    rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
     is_merged = any(number in nodes for nodes in layout.updates.values())
     found = []
     for place, operand in enumerate(schedule.nodes[number].operands):
         if not layout.needed[operand.node]:
             continue
-        where, term = positions, place
+        where, term, counts = positions, place, rows_of_steps
         if operand.use is Use.ROW:
             rows = schedule.operand_rows(number, place)[schedule.num_given[number] :]
         elif operand.use is Use.INDEXED:

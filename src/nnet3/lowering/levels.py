@@ -70,10 +70,13 @@ def _continued(level: Levels, rounds: int) -> Levels:
 
 
 def _extended(level: Levels, count: int) -> Levels:
-    """The first `count` levels continued: after each period the same again, higher by a constant."""
-    known = level[:count]
-    for period in range(1, min(count // 3, _MAX_PERIOD) + 1):
-        rise = known[count - 2 * period :] - known[count - 3 * period : count - period]
+    """The first `count` levels continued: after each period the same again, higher by a constant.
+
+    The latter two thirds of them must say so; a few might do so by chance.
+    """
+    known, regular = level[:count], level[count // 3 : count]
+    for period in range(1, min(len(regular) // 2, _MAX_PERIOD) + 1):
+        rise = regular[period:] - regular[:-period]
         if (rise == rise[0]).all():
             beyond = np.arange(len(level) - count)
             times, place = np.divmod(beyond, period)

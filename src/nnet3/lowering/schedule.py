@@ -40,7 +40,8 @@ class Schedule:
     """`items[node]` (rows,) is the cindex of each row of the node's matrix (NO_ITEM: padding; views have no rows).
 
     `num_given[node]`: that many rows, the first ones, are provided. `row_of_item` (cindexes,): where each is in its
-    node's matrix, for a view in that of the node it looks at. `epoch_steps`: first step, end, whether recurrent.
+    node's matrix, for a view in that of the node it looks at; an INDEXED operand's may be in several places.
+    `epoch_steps`: first step, end, whether recurrent.
     """
 
     graph: ComputationGraph

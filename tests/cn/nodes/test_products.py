@@ -46,6 +46,7 @@ def test_row_stack(operands) -> None:
 def test_row_slice_is_a_view() -> None:
     node = cn.row_slice(x, 1, 2)
     assert str(node.shape) == "2 x S"
+    check_node(node, [random(4, 5)], lambda value: value[1:3])
 
 
 @pytest.mark.parametrize(

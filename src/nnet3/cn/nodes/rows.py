@@ -18,7 +18,7 @@ Matrices = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class RowSlice(Operation):
-    """Rows [first, first + rows) of the operand. It computes nothing: it is a view."""
+    """Rows [first, first + rows) of the operand. With samples it computes nothing: it is a view."""
 
     type: ClassVar[str] = "row_slice"
     first: int
@@ -28,6 +28,18 @@ class RowSlice(Operation):
         if self.first < 0 or self.rows < 1 or self.first + self.rows > operands[0].rows:
             raise ShapeError(f"row_slice of {self.rows} rows from {self.first} needs more rows than there are")
         return Shape(self.rows, operands[0].cols)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # v_ij = x_(first + i)j
+        output.copy_(inputs[0][:, self.first : self.first + self.rows])
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dx_(first + i)j += dv_ij; the other rows get nothing
+        if not accumulate:
+            dx.zero_()
+        dx[:, self.first : self.first + self.rows].add_(gradient)
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ class ElementTimes(Expanding):
     ) -> None:
         # dX += dV * Y (1.65), dY += dV * X (1.66), summed over where the operand was repeated
         other = inputs[1 - child]
-        if dx.shape == gradient.shape and len(other) in (1, len(gradient)):
+        if dx.shape == gradient.shape and (other.size(0) == 1 or other.size(0) == gradient.size(0)):
             put_product(dx, gradient, other, accumulate)
             return
         product = torch.empty_like(gradient)
@@ -112,20 +112,20 @@ class ElementTimes(Expanding):
 def apply(function: Callable[..., Tensor], inputs: Matrices, output: Tensor) -> None:
     """output = function(x, y), the operands repeated to the size of the output: rows in blocks, one column to all."""
     x, y = inputs
-    num_rows = len(output)
-    if len(x) in (1, num_rows) and len(y) in (1, num_rows):
+    rows, x_rows, y_rows = output.size(0), x.size(0), y.size(0)
+    if (x_rows == rows or x_rows == 1) and (y_rows == rows or y_rows == 1):
         function(x, y, out=output)
         return
-    small = min(len(x), len(y))
+    small = min(x_rows, y_rows)
     blocks = [matrix.unflatten(0, (-1, small)) for matrix in (x, y, output)]  # (repetitions, rows, columns)
     function(blocks[0], blocks[1], out=blocks[2])
 
 
 def fold(value: Tensor, like: Tensor) -> Tensor:
     """The sum of `value` over what was repeated, in the size of `like`."""
-    if len(value) != len(like):
-        value = value.unflatten(0, (-1, len(like))).sum(0)
-    if value.shape[1] != like.shape[1]:
+    if value.size(0) != like.size(0):
+        value = value.unflatten(0, (-1, like.size(0))).sum(0)
+    if value.size(1) != like.size(1):
         value = value.sum(1, keepdim=True)
     return value
 

@@ -1,0 +1,44 @@
+"""Copies of networks: nodes of their own, parameters of their own."""
+
+from __future__ import annotations
+
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.registry import make_node
+
+
+def copy_network(network: Network) -> Network:
+    """A network equal to this one that shares nothing with it."""
+    copies: dict[Node, Node] = {}
+    delays: list[tuple[DelayNode, DelayNode]] = []
+    for node in network.nodes:
+        if isinstance(node, DelayNode):
+            copies[node] = copy = DelayNode(node.operation, (), node.name)
+            delays.append((node, copy))
+    for node in network.nodes:
+        if node not in copies:
+            copies[node] = make_node(node.operation, [copies[operand] for operand in node.operands], node.name)
+            copies[node].place = node.place
+            _copy_value(node, copies[node])
+    for node, copy in delays:
+        copy.place = node.place
+        copy.initial = copies[node.operands[1]] if len(node.operands) > 1 else None
+        copy.connect(copies[node.operands[0]])
+    criteria = {copies[node]: weight for node, weight in network.criteria.items()}
+    outputs = {name: copies[node] for name, node in network.outputs.items()}
+    result = Network(criteria or None, outputs or None, dtype=network.dtype, device=network.device)
+    result.optimize = network.optimize
+    result.state.generator.set_state(network.state.generator.get_state())
+    return result
+
+
+def _copy_value(node: Node, copy: Node) -> None:
+    if isinstance(node, StoredNode) and isinstance(copy, StoredNode):
+        copy.memory = node.memory.detach().clone()
+    if isinstance(node, ParameterNode) and isinstance(copy, ParameterNode):
+        copy.trainable = node.trainable
+    if isinstance(node, StatisticNode) and isinstance(copy, StatisticNode):
+        copy.is_computed = node.is_computed

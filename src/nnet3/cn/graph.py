@@ -1,0 +1,121 @@
+"""A network's nodes: named, checked, and found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.leaves import Input
+from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops
+from nnet3.cn.source import initial_states
+from nnet3.errors import NetworkError
+from nnet3.text import did_you_mean
+
+
+class NodeGraph:
+    """All nodes that some roots need, in forward order, each with a name of its own.
+
+    Nodes without a name get one: their type and a number. Raises NetworkError for a name that two nodes have, a delay
+    that was never connected, and loops that cannot be computed.
+    """
+
+    def __init__(self, roots: Iterable[Node]):
+        self.roots = list(roots)
+        check_connected(self.roots)
+        self.composites: list[Composite] = forward_order_with_loops(self.roots)
+        self.nodes: list[Node] = [node for composite in self.composites for node in composite.nodes]
+        self._name()
+        self.by_name = {node.name: node for node in self.nodes}
+        self.states = initial_states(self.nodes)
+        check_states(self.nodes, self.states)
+        check_loops(self.composites)
+
+    @property
+    def stored(self) -> list[StoredNode]:
+        return [node for node in self.nodes if isinstance(node, StoredNode)]
+
+    @property
+    def inputs(self) -> list[Node]:
+        return [node for node in self.nodes if isinstance(node.operation, Input)]
+
+    def _name(self) -> None:
+        taken: dict[str, Node] = {}
+        for node in self.nodes:
+            if node.name and taken.setdefault(node.name, node) is not node:
+                raise NetworkError(f"two nodes are called '{node.name}':\n  {taken[node.name].place}\n  {node.place}")
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            while not node.name:
+                counts[node.type] = counts.get(node.type, 0) + 1
+                name = f"{node.type}{counts[node.type]}"
+                if name not in taken:
+                    node.name, taken[name] = name, node
+
+    def find(self, node: Node | str) -> Node:
+        """A node of this graph, given itself or its name. Raises NetworkError for others, naming a near one."""
+        if isinstance(node, Node):
+            if self.by_name.get(node.name) is node:
+                return node
+            raise NetworkError(f"node '{node.formula}' is not part of this network: add it to its outputs")
+        if node in self.by_name:
+            return self.by_name[node]
+        hint = did_you_mean(node, self.by_name)
+        raise NetworkError(f"there is no node '{node}' in the network" + (f"; {hint}" if hint else ""))
+
+
+def check_connected(roots: Iterable[Node]) -> None:
+    for node in all_nodes(roots):
+        if isinstance(node, DelayNode) and not node.operands:
+            raise NetworkError(f"delay '{node.formula}' was never connected: call connect()\n  {node.place}")
+
+
+def check_states(nodes: Iterable[Node], states: Iterable[Node]) -> None:
+    """Initial states lie at other times than everything else, so nothing else may use them."""
+    states = set(states)
+    for node in nodes:
+        uses = node.operands[:1] if isinstance(node, DelayNode) else node.operands
+        for operand in uses:
+            if operand in states:
+                raise NetworkError(
+                    f"'{operand.name}' is an initial state, but '{node.name}' uses it too\n  {node.place}"
+                )
+
+
+def check_loops(composites: Iterable[Composite]) -> None:
+    """Raise NetworkError for a recurrence over parameters alone, and for one that needs its own value."""
+    has_input: dict[Node, bool] = {}
+    for composite in composites:
+        given = any(isinstance(node.operation, Input) and node.shape.has_samples for node in composite.nodes)
+        given |= any(has_input.get(operand, False) for node in composite.nodes for operand in node.operands)
+        has_input.update(dict.fromkeys(composite.nodes, given))
+        if not composite.is_loop:
+            continue
+        names = ", ".join(node.name or node.formula for node in composite.nodes[:6])
+        if not given:
+            raise NetworkError(
+                f"the loop of {names} is a recurrence over parameters alone: no input with samples says how long it is"
+            )
+        if _lag_of_some_loop(composite, 1) and _lag_of_some_loop(composite, -1):
+            raise NetworkError(f"the loop of {names} looks forward and backward in time: a value would need itself")
+
+
+def _lag_of_some_loop(composite: Composite, sign: int) -> bool:
+    """Whether the nodes have a cycle whose total lag, times `sign`, is at most 0 (Bellman-Ford)."""
+    number = {node: i for i, node in enumerate(composite.nodes)}
+    scale = len(number) + 1
+    arcs = []
+    for node in composite.nodes:
+        lag = node.operation.lag if isinstance(node, DelayNode) else 0
+        # A cycle of total lag 0 counts too: a tiny negative weight on each arc tells it from a positive one.
+        arcs += [(number[o], number[node], sign * lag * scale - 1) for o in node.operands if o in number]
+    distance = [0] * len(number)
+    for _ in range(len(number)):
+        changed = False
+        for source, target, weight in arcs:
+            if distance[source] + weight < distance[target]:
+                distance[target] = distance[source] + weight
+                changed = True
+        if not changed:
+            return False
+    return True

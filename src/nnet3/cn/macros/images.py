@@ -1,0 +1,48 @@
+"""A block of a convolutional network: convolution, bias, nonlinearity, pooling (Section 1.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.activations import relu
+from nnet3.cn.nodes.convolution import Convolution, convolution
+from nnet3.cn.nodes.leaves import parameter
+from nnet3.cn.nodes.pooling import MaxPooling, max_pooling
+from nnet3.cn.nodes.rows import row_stack
+from nnet3.cn.nodes.sums import plus
+
+Image: TypeAlias = tuple[int, int, int]
+
+
+def cnn_block(
+    x: Node,
+    image: Image,
+    channels: int,
+    *,
+    name: str,
+    window: tuple[int, int] | int = 3,
+    pad: bool = True,
+    pool: tuple[int, int] | int | None = 2,
+    activation: Callable[..., Node] = relu,
+) -> tuple[Node, Image]:
+    """pool(activation(convolution + bias)), and the (rows, columns, channels) of the images it gives.
+
+    Parameters `name.K` (channels x window) and `name.b` (channels x 1, the same for each pixel). `pool`: window and
+    stride of max pooling, None for none.
+    """
+    rows, cols = (window, window) if isinstance(window, int) else window
+    kernels = parameter(f"{name}.K", (channels, rows * cols * image[2]))
+    convolved = convolution(kernels, x, image=image, window=window, pad=pad)
+    assert isinstance(convolved.operation, Convolution)
+    down, across = convolved.operation.windows.output_size
+    bias = parameter(f"{name}.b", (channels, 1))
+    spread = row_stack(*[bias] * (down * across)) if down * across > 1 else bias
+    active = activation(plus(convolved, spread), name=name if pool is None else "")
+    if pool is None:
+        return active, (down, across, channels)
+    pooled = max_pooling(active, image=(down, across, channels), window=pool, stride=pool, name=name)
+    assert isinstance(pooled.operation, MaxPooling)
+    steps = pooled.operation.windows.output_size
+    return pooled, (*steps, channels)

@@ -1,0 +1,53 @@
+"""Sums of products with a bias (1.165 to 1.168), and layers of deep networks (Algorithm 1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.activations import sigmoid
+from nnet3.cn.nodes.dropout import dropout
+from nnet3.cn.nodes.leaves import parameter
+from nnet3.cn.nodes.products import times
+from nnet3.cn.nodes.sums import plus
+
+
+def macro_2w1b(w1: Node, i1: Node, w2: Node, i2: Node, b: Node, *, name: str = "") -> Node:
+    """W1 I1 + W2 I2 + b (1.165, 1.166)."""
+    return plus(plus(times(w1, i1), times(w2, i2)), b, name=name)
+
+
+def macro_3w1b(w1: Node, i1: Node, w2: Node, i2: Node, w3: Node, i3: Node, b: Node, *, name: str = "") -> Node:
+    """W1 I1 + W2 I2 + W3 I3 + b (1.167, 1.168)."""
+    return plus(macro_2w1b(w1, i1, w2, i2, b), times(w3, i3), name=name)
+
+
+def affine(x: Node, dim: int, *, name: str) -> Node:
+    """W X + b with parameters `name.W` (dim x rows of X) and `name.b`."""
+    W, b = parameter(f"{name}.W", (dim, x.shape.rows)), parameter(f"{name}.b", (dim, 1))
+    return plus(times(W, x), b, name=name)
+
+
+def dnn_layer(
+    x: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid, dropout_rate: float = 0.0
+) -> Node:
+    """activation(W X + b), with dropout if a rate is given. The value's node is called `name`."""
+    plain = affine(x, dim, name=f"{name}.affine")
+    if not dropout_rate:
+        return activation(plain, name=name)
+    return dropout(dropout_rate, activation(plain), name=name)
+
+
+def dnn(
+    x: Node,
+    hidden: Sequence[int],
+    outputs: int,
+    *,
+    name: str = "dnn",
+    activation: Callable[..., Node] = sigmoid,
+    dropout_rate: float = 0.0,
+) -> Node:
+    """Hidden layers `name.1`, `name.2`, ... of the given sizes, and `name.output`: values before a softmax."""
+    for number, dim in enumerate(hidden, 1):
+        x = dnn_layer(x, dim, name=f"{name}.{number}", activation=activation, dropout_rate=dropout_rate)
+    return affine(x, outputs, name=f"{name}.output")

@@ -1,0 +1,215 @@
+"""Program: what a network is asked, lowered to an NnetComputation, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.operation import RunState
+from nnet3.cn.samples import Layout
+from nnet3.cn.source import GRADIENT, PROBE, CnSource
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.passes.pipeline import optimize
+from nnet3.compute import NnetComputer
+from nnet3.lowering.build_graph import build_graph
+from nnet3.lowering.graph import ComputationGraph
+from nnet3.lowering.lower import lower
+from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
+
+_NO_ROWS = np.zeros((0, 3), np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What is asked of a network.
+
+    `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
+    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes`: see `CnSource`. `states`:
+    inputs that are initial states, with their lags.
+    """
+
+    outputs: tuple[Node, ...]
+    layout: Layout | None
+    given: tuple[Node, ...] = ()
+    criteria: tuple[Node, ...] = ()
+    flags: Mapping[Node, bool] = field(default_factory=dict)
+    probes: tuple[Node, ...] = ()
+    states: Mapping[Node, int] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Equal for questions that the same program of one network answers."""
+        names = (_names(nodes) for nodes in (self.outputs, self.given, self.criteria, self.probes))
+        flagged = _names(tuple(node for node, flag in self.flags.items() if flag))
+        return (self.layout, *names, flagged)
+
+
+def _names(nodes: tuple[Node, ...]) -> tuple[str, ...]:
+    return tuple(node.name for node in nodes)
+
+
+class Program:
+    """The answer to one question: every stage can be looked at."""
+
+    def __init__(self, question: Question, *, optimize: bool = True):
+        self.question, self.optimize = question, optimize
+        self.source = CnSource(question.outputs, question.flags, question.given, question.probes)
+
+    def layout_of(self, node: Node) -> Layout:
+        """Which samples a node with samples has."""
+        layout, lag = self.question.layout, self.question.states.get(node)
+        assert layout is not None, "a network with samples is given some"
+        return layout if lag is None else layout.of_states(lag)
+
+    @cached_property
+    def provided(self) -> list[Node]:
+        """Nodes with samples whose rows are given to each run."""
+        nodes = self.source.nodes
+        return [
+            node
+            for node, number in self.source.number.items()
+            if nodes[number].kind is NodeKind.PROVIDED and nodes[number].num_rows is None
+        ]
+
+    @cached_property
+    def sample_probes(self) -> list[Node]:
+        return [node for node in self.source.probe if node.shape.has_samples]
+
+    @cached_property
+    def request(self) -> LoweringRequest:
+        question, number = self.question, self.source.number
+        inputs = [
+            RequestedRows(number[node], node.name, self.layout_of(node).indexes, question.flags.get(node, False))
+            for node in self.provided
+        ]
+        inputs += [
+            RequestedRows(self.source.probe[node], node.name + PROBE, self.layout_of(node).indexes, has_deriv=True)
+            for node in self.sample_probes
+        ]
+        outputs = [
+            RequestedRows(
+                number[node],
+                node.name,
+                self.layout_of(node).indexes if node.shape.has_samples else _NO_ROWS,
+                node in question.criteria,
+            )
+            for node in question.outputs
+        ]
+        samples = None if question.layout is None else question.layout.indexes
+        needs_model = bool(question.criteria) and any(info.updatable for info in self.source.kernel_infos())
+        return LoweringRequest(inputs, outputs, need_model_derivative=needs_model, samples=samples)
+
+    @cached_property
+    def graph(self) -> ComputationGraph:
+        return build_graph(self.source, self.request)
+
+    @cached_property
+    def computation(self) -> NnetComputation:
+        computation = lower(self.source, self.request)
+        return optimize(computation) if self.optimize else computation
+
+
+@dataclass
+class _Kernels:
+    components: Mapping[str, Any]
+
+
+class Runner:
+    """A program with memory: runs it as often as wanted, in one thread at a time."""
+
+    def __init__(
+        self,
+        program: Program,
+        state: RunState,
+        gradients: Mapping[StoredNode, Tensor],
+        dtype: torch.dtype,
+        device: torch.device,
+    ):
+        self.program, self.dtype, self.device = program, dtype, device
+        self.memory: dict[str, Tensor] = {}  # of values without samples, by the name under which they are bound
+        for node, number in program.source.number.items():
+            self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient, gradients)
+        for node, number in program.source.probe.items():
+            self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
+        kernels = _Kernels(program.source.kernels(state))
+        to_update = _Kernels(program.source.kernels_to_update()) if program.request.need_model_derivative else None
+        used = [matrix.name for matrix in program.computation.outside]
+        self.computer = NnetComputer(
+            program.computation,
+            kernels,
+            to_update,
+            device,
+            dtype=dtype,
+            outside={name: self.memory[name] for name in used},
+            check_finite=False,
+        )
+
+    def _bind(self, node: Node, memory: str, gradient: str, gradients: Mapping[StoredNode, Tensor]) -> None:
+        if not memory:
+            return
+        if not isinstance(node, StoredNode):
+            self._bind_buffers(node, memory, gradient)
+            return
+        self.memory[memory] = node.memory
+        if gradient:
+            self.memory[gradient] = gradients[node]
+
+    def _bind_buffers(self, node: Node, memory: str, gradient: str) -> None:
+        if memory:
+            self.memory[memory] = torch.zeros(
+                node.shape.cols or 1, node.shape.rows, dtype=self.dtype, device=self.device
+            )
+        if gradient:
+            self.memory[gradient] = torch.zeros_like(self.memory[memory])
+
+    def forward(self, values: Mapping[Node, Tensor]) -> dict[Node, Tensor]:
+        """The outputs, from the values (rows, columns) of inputs and given nodes. They are the caller's."""
+        self.computer.reset()
+        for node, number in self.program.source.number.items():
+            memory = self.program.source.nodes[number].memory
+            if memory and not isinstance(node, StoredNode):
+                self.memory[memory].copy_(values[node])
+        for node in self.program.provided:
+            self.computer.accept_input(node.name, values[node])
+        for node in self.program.sample_probes:
+            rows = self.program.layout_of(node).num_samples
+            zeros = torch.zeros(rows, node.shape.rows, dtype=self.dtype, device=self.device)
+            self.computer.accept_input(node.name + PROBE, zeros)
+        self.computer.run()
+        return {node: self.computer.get_output(node.name) for node in self.program.question.outputs}
+
+    def backward(self, weights: Mapping[Node, float]) -> dict[Node, Tensor]:
+        """Gradients with respect to probed nodes and inputs, (rows, columns); those of parameters are added to where
+        they lie. `weights` of the criteria.
+        """
+        question = self.program.question
+        for node in question.criteria:
+            weight = torch.full((1, 1), weights[node], dtype=self.dtype, device=self.device)
+            self.computer.accept_input(node.name, weight)
+        own = [*self.program.source.number, *self.program.source.probe]
+        for name in {node.name + GRADIENT for node in own if not isinstance(node, StoredNode)}:
+            if name in self.memory:
+                self.memory[name].zero_()
+        for node in self.program.source.probe:
+            if node.name + PROBE + GRADIENT in self.memory:
+                self.memory[node.name + PROBE + GRADIENT].zero_()
+        self.computer.run()
+        found = {}
+        for node in self.program.provided:
+            if question.flags.get(node, False):
+                found[node] = self.computer.get_output(node.name)
+        for node in self.program.source.probe:
+            name = node.name + PROBE
+            in_memory = self.memory.get(name + GRADIENT)
+            found[node] = self.computer.get_output(name) if in_memory is None else in_memory.clone()
+        for node in self.program.source.number:
+            if not isinstance(node, StoredNode) and not node.operands and node.name + GRADIENT in self.memory:
+                found[node] = self.memory[node.name + GRADIENT].clone()
+        return found

@@ -1,0 +1,142 @@
+"""Samples: what a minibatch looks like to users (a column a sample) and inside the machine (a row a sample)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.errors import ShapeError
+from nnet3.index import IndexTable
+
+Array: TypeAlias = np.ndarray
+Value: TypeAlias = "Array | list[Array]"
+"""What users get: (rows, samples), or for sequences a list of (rows, frames)."""
+
+
+class Sequences(Sequence[Array]):
+    """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`."""
+
+    def __init__(self, arrays: Sequence[Any]):
+        self._arrays = [as_matrix(array, f"sequence {number}") for number, array in enumerate(arrays)]
+        if not self._arrays:
+            raise ShapeError("expected at least one sequence")
+        rows = {len(array) for array in self._arrays}
+        if len(rows) > 1:
+            raise ShapeError(f"sequences of one batch have equally many rows, got {sorted(rows)}")
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._arrays[place]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self._arrays)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(array.shape[1] for array in self._arrays)
+
+
+def sequences(arrays: Sequence[Any]) -> Sequences:
+    """A batch of sequences, each an array (D, T_i) with a column for each frame; lengths may differ."""
+    return Sequences(arrays)
+
+
+def as_matrix(value: Any, what: str) -> Array:
+    """The value as an array with two axes; raises ShapeError for anything else."""
+    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+    if array.ndim != 2 or array.dtype.kind not in "fiub":
+        raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")
+    return array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which samples there are, and in which order their rows lie: frame by frame across sequences.
+
+    `lengths`: frames of each sequence. Without `are_sequences` each sample is a sequence of its own, of one frame.
+    `first` (a number for each sequence, if not 0): the time of its first frame.
+    """
+
+    lengths: tuple[int, ...]
+    are_sequences: bool = True
+    first: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, value: Any, what: str) -> Layout:
+        if isinstance(value, Sequences):
+            return cls(value.lengths)
+        return cls((1,) * as_matrix(value, what).shape[1], are_sequences=False)
+
+    @property
+    def num_samples(self) -> int:
+        return sum(self.lengths)
+
+    def __str__(self) -> str:
+        if not self.are_sequences:
+            return f"{len(self.lengths)} samples"
+        return f"{len(self.lengths)} sequences of {', '.join(map(str, self.lengths))} frames"
+
+    @cached_property
+    def _by_sequence(self) -> IndexTable:
+        """Indexes sequence after sequence."""
+        table = np.zeros((self.num_samples, 3), np.int32)
+        starts = np.cumsum((0, *self.lengths))[:-1]
+        table[:, 0] = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        table[:, 1] = np.arange(self.num_samples) - np.repeat(starts, self.lengths)
+        if self.first:
+            table[:, 1] += np.repeat(self.first, self.lengths)
+        return table
+
+    @cached_property
+    def _order(self) -> Array:
+        """Positions in `_by_sequence` of the rows, in their order."""
+        table = self._by_sequence
+        return np.lexsort((table[:, 0], table[:, 1]))
+
+    @cached_property
+    def indexes(self) -> IndexTable:
+        """The index (n, t, 0) of each row: by t, then n."""
+        return np.ascontiguousarray(self._by_sequence[self._order])
+
+    def rows_of(self, value: Any, num_cols: int, what: str, dtype: torch.dtype) -> Tensor:
+        """A user's value as rows, (samples, num_cols), in memory of its own. Raises ShapeError if it does not fit."""
+        if self.are_sequences != isinstance(value, Sequences):
+            wanted = "sequences (cn.sequences([...]))" if self.are_sequences else "one array, a column a sample"
+            raise ShapeError(f"{what}: expected {wanted} as for the other inputs, got {type(value).__name__}")
+        if isinstance(value, Sequences):
+            lengths, array = value.lengths, np.concatenate(list(value), axis=1)
+        else:
+            array = as_matrix(value, what)
+            lengths = (1,) * array.shape[1]
+        if len(array) != num_cols:
+            raise ShapeError(f"{what}: expected {num_cols} rows, got {len(array)}: a column is a sample")
+        if lengths != self.lengths:
+            raise ShapeError(
+                f"{what}: expected {self} as for the other inputs, got {Layout(lengths, self.are_sequences)}"
+            )
+        rows = torch.as_tensor(array.T[self._order] if self.are_sequences else array.T)
+        return torch.empty(rows.shape, dtype=dtype).copy_(rows)
+
+    def value_of(self, rows: Tensor) -> Value:
+        """Rows, (samples, D), as users see them: (D, samples), or a list of (D, frames)."""
+        array = rows.detach().cpu().numpy()
+        if not self.are_sequences:
+            return array.T.copy()
+        by_sequence = np.empty_like(array)
+        by_sequence[self._order] = array
+        ends = np.cumsum(self.lengths)[:-1]
+        return [np.ascontiguousarray(part.T) for part in np.split(by_sequence, ends)]
+
+    def of_states(self, lag: int) -> Layout:
+        """The |lag| frames before the first frame of each sequence, or for a negative lag after the last."""
+        frames = abs(lag)
+        first = tuple(-frames if lag > 0 else length for length in self.lengths)
+        return Layout((frames,) * len(self.lengths), True, first)

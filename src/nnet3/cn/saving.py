@@ -1,0 +1,79 @@
+"""Saving and loading of networks: one safetensors file, with the graph as readable text in its header.
+
+`strings model.cn | head` shows the graph. Nothing in a file is executed: it is a JSON header, numbers, and lines that
+name known node types.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from nnet3.cn.network import Network
+from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.text_form import from_text, to_text
+from nnet3.errors import ModelFormatError
+
+try:
+    from safetensors import SafetensorError, safe_open
+    from safetensors.numpy import save as safetensors_bytes
+except ImportError as _error:  # pragma: no cover
+    _missing: ImportError | None = _error
+else:
+    _missing = None
+
+_GRAPH = "computational_network"
+_STATISTICS = "statistics_computed"
+
+
+def save(network: Network, path: str | os.PathLike[str]) -> None:
+    """Write graph, parameters and statistics, (rows, columns) each. The file appears whole or not at all."""
+    _need_safetensors()
+    arrays = {node.name: np.ascontiguousarray(node.memory.detach().cpu().numpy().T) for node in network.stored}
+    computed = [node.name for node in network.stored if isinstance(node, StatisticNode) and node.is_computed]
+    data = safetensors_bytes(arrays, metadata={_GRAPH: to_text(network), _STATISTICS: " ".join(computed)})
+    path = Path(path)
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Network:
+    """The network that `save` wrote. Raises ModelFormatError for a file that is damaged or is something else."""
+    _need_safetensors()
+    source = os.fspath(path)
+    try:
+        with safe_open(source, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            if _GRAPH not in metadata:
+                raise ModelFormatError("no computational network in this safetensors file", source)
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except SafetensorError as error:
+        raise ModelFormatError(f"cannot be read: {error}", source) from None
+    network = from_text(metadata[_GRAPH], source, max_numbers=sum(array.size for array in arrays.values()))
+    wanted = {node.name: node for node in network.stored}
+    if set(arrays) != set(wanted):
+        different = ", ".join(sorted(set(arrays) ^ set(wanted)))
+        raise ModelFormatError(f"the numbers do not belong to the graph: {different}", source)
+    dtypes = {array.dtype for array in arrays.values()}
+    network.to(torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32, device)
+    computed = set(metadata.get(_STATISTICS, "").split())
+    for name, node in wanted.items():
+        array = arrays[name]
+        if array.shape != (node.shape.rows, node.shape.cols) or array.dtype.kind != "f":
+            raise ModelFormatError(f"'{name}': expected {node.shape}, got {array.shape} of {array.dtype}", source)
+        node.value = array
+        if isinstance(node, StatisticNode):
+            node.is_computed = name in computed
+    return network
+
+
+def _need_safetensors() -> None:
+    if _missing is not None:
+        raise ImportError("saving and loading need safetensors: pip install safetensors") from _missing

@@ -1,0 +1,212 @@
+"""The readable text form of a network's graph, and reading it back.
+
+    # computational network 1
+    x = input(rows=39)
+    W = parameter(rows=128, cols=39)
+    times1 = times(W, x)
+    d = delay(h, rows=128, lag=1, default=0.0)
+    criterion J * 1.0
+    output posterior = softmax1
+
+A line for each node: its name, its type, its operands in order, its options. Operands stand above, except that a delay
+may name what comes later. Numbers of parameters are not part of it (see `nnet3.cn.saving`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.delay import Delay, DelayNode
+from nnet3.cn.nodes.leaves import Leaf
+from nnet3.cn.operation import Operation
+from nnet3.cn.registry import OPERATIONS, make_node
+from nnet3.errors import ModelFormatError, NetworkError
+from nnet3.text import did_you_mean
+
+HEADER = "# computational network 1"
+_NODE = re.compile(r"([A-Za-z_][\w.\-]*) = (\w+)\((.*)\)\Z")
+_CRITERION = re.compile(r"criterion ([\w.\-]+) \* (\S+)\Z")
+_OUTPUT = re.compile(r"output ([\w.\-]+) = ([\w.\-]+)\Z")
+_OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
+
+
+def to_text(network: Network) -> str:
+    """The graph, its criteria and outputs as text that `from_text` reads."""
+    lines = [HEADER, *(_node_line(node) for node in _in_writing_order(network.nodes))]
+    lines += [f"criterion {node.name} * {weight!r}" for node, weight in network.criteria.items()]
+    lines += [f"output {name} = {node.name}" for name, node in network.outputs.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _in_writing_order(nodes: Iterable[Node]) -> list[Node]:
+    """Leaves first; forward order already puts operands above, except those of delays."""
+    nodes = list(nodes)
+    return [node for node in nodes if not node.operands] + [node for node in nodes if node.operands]
+
+
+def _node_line(node: Node) -> str:
+    operands = [operand.name for operand in node.operands]
+    return f"{node.name} = {node.type}({', '.join([*operands, *_options(node)])})"
+
+
+def _options(node: Node) -> list[str]:
+    operation = current_operation(node)
+    shown = []
+    for field in fields(operation):  # type: ignore[arg-type]
+        value = getattr(operation, field.name)
+        if value is not None:
+            shown.append(f"{field.name}={value!r}")
+    return shown
+
+
+def current_operation(node: Node) -> Operation:
+    """The operation with what has changed since the node was made: whether a parameter is trainable."""
+    trainable = getattr(node, "trainable", None)
+    if trainable is None:
+        return node.operation
+    return type(node.operation)(**{**vars(node.operation), "trainable": trainable})
+
+
+def from_text(text: str, source: str = "", *, max_numbers: int = 2**31) -> Network:
+    """The network of a text form; parameters are zero, and have at most `max_numbers` elements together.
+
+    Raises ModelFormatError, which names the line.
+    """
+    return _Reader(source, max_numbers).read(text)
+
+
+class _Reader:
+    def __init__(self, source: str, max_numbers: int):
+        self.source, self.room = source, max_numbers
+        self.nodes: dict[str, Node] = {}
+        self.later: list[tuple[str, DelayNode, list[str]]] = []
+        self.criteria: dict[Node, float] = {}
+        self.outputs: dict[str, Node] = {}
+        self.place = ""
+
+    def read(self, text: str) -> Network:
+        for number, line in enumerate(text.splitlines(), 1):
+            self.place = f"line {number}"
+            if number == 1 and line.strip() != HEADER:
+                raise self._error(f"expected '{HEADER}', got {line[:60]!r}")
+            if line.strip() and not line.lstrip().startswith("#"):
+                self._line(line.strip())
+        for place, delay, operands in self.later:
+            self.place = place
+            found = [self._find(name) for name in operands]
+            self._guarded(lambda delay=delay, found=found: _connect(delay, found))
+        self.place = "end of text"
+        return self._guarded(lambda: Network(self.criteria or None, self.outputs or None))
+
+    def _line(self, line: str) -> None:
+        if match := _CRITERION.match(line):
+            weight = self._literal(match[2])
+            if not isinstance(weight, float):
+                raise self._error(f"expected a number as the weight of a criterion, got {match[2]}")
+            self.criteria[self._find(match[1])] = weight
+        elif match := _OUTPUT.match(line):
+            self.outputs[match[1]] = self._find(match[2])
+        elif match := _NODE.match(line):
+            self._node(match[1], match[2], _split(match[3]))
+        else:
+            raise self._error(f"expected NAME = TYPE(...), criterion or output, got {line[:80]!r}")
+
+    def _node(self, name: str, type: str, arguments: list[str]) -> None:
+        if name in self.nodes:
+            raise self._error(f"two nodes are called '{name}'")
+        if type not in OPERATIONS:
+            hint = did_you_mean(type, OPERATIONS)
+            raise self._error(f"there is no node type '{type}'" + (f"; {hint}" if hint else ""))
+        options = {m[1]: self._literal(m[2]) for m in map(_OPTION.match, arguments) if m}
+        operands = [argument for argument in arguments if not _OPTION.match(argument)]
+        operation = self._operation(type, options)
+        if isinstance(operation, Leaf):
+            self.room -= operation.rows * (operation.cols or 0)
+            if operation.rows < 1 or (operation.cols or 1) < 1 or self.room < 0:
+                raise self._error(f"a value of {operation.rows} x {operation.cols} cannot be")
+        if isinstance(operation, Delay):
+            delay = DelayNode(operation, (), name)
+            self.nodes[name] = delay
+            self.later.append((self.place, delay, operands))
+            return
+        found = [self._find(operand) for operand in operands]
+        if operation.num_operands not in (-1, len(found)):
+            raise self._error(f"{type} has {operation.num_operands} operands, got {len(found)}")
+        self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
+
+    def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
+        """Options are checked against the fields of the operation: their names and the kinds of their values."""
+        made = OPERATIONS[type]
+        known = {field.name: str(field.type) for field in fields(made)}  # type: ignore[arg-type]
+        for name, value in options.items():
+            if name not in known or not _fits(value, known[name]):
+                raise self._error(f"{type}: no option {name}={value!r}; options are {known}")
+        return self._guarded(lambda: made(**options))
+
+    def _find(self, name: str) -> Node:
+        if name not in self.nodes:
+            hint = did_you_mean(name, self.nodes)
+            raise self._error(f"there is no node '{name}' above" + (f"; {hint}" if hint else ""))
+        return self.nodes[name]
+
+    def _literal(self, text: str) -> Any:
+        try:
+            return ast.literal_eval(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise self._error(f"expected a number, a text or a tuple, got {text[:40]!r}") from None
+
+    def _guarded(self, make: Any) -> Any:
+        try:
+            return make()
+        except (NetworkError, TypeError) as error:
+            raise self._error(str(error).split("\n")[0]) from None
+
+    def _error(self, message: str) -> ModelFormatError:
+        return ModelFormatError(message, self.source, self.place)
+
+
+def _connect(delay: DelayNode, operands: list[Node]) -> None:
+    if len(operands) not in (1, 2):
+        raise NetworkError(f"delay has 1 or 2 operands, got {len(operands)}")
+    delay.initial = operands[1] if len(operands) == 2 else None
+    delay.connect(operands[0])
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a literal may be the value of a field of this kind; None, integers for floats, and tuples are allowed."""
+    if value is None:
+        return "None" in kind
+    if kind.startswith("tuple"):
+        return isinstance(value, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+    if isinstance(value, bool):
+        return kind == "bool"
+    if isinstance(value, int):
+        return kind.startswith(("int", "float")) and abs(value) < 2**31
+    if isinstance(value, float):
+        return kind == "float"
+    return isinstance(value, str) and kind == "str"
+
+
+def _split(text: str) -> list[str]:
+    """Arguments at commas outside parentheses and quotes."""
+    parts, depth, quote, start = [], 0, "", 0
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "([":
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    return [part.strip() for part in parts if part.strip()]

@@ -1,0 +1,88 @@
+"""Macros: LSTM by (1.152) to (1.164) frame by frame, layers, convolutional blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from reference import compare
+
+from nnet3 import cn
+
+RANDOM = np.random.default_rng(0)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def by_hand(p: dict[str, np.ndarray], x: np.ndarray, cells: int, diagonal: bool) -> np.ndarray:
+    """The chapter's (1.147) to (1.151), with peepholes."""
+
+    def peep(gate: str, c: np.ndarray) -> np.ndarray:
+        return p[f"lstm.dc{gate}"] * c if diagonal or gate == "i" else p[f"lstm.Wc{gate}"] @ c
+
+    h = c = np.zeros((cells, 1))
+    found = []
+    for t in range(x.shape[1]):
+        s = {g: p[f"lstm.Wx{g}"] @ x[:, t : t + 1] + p[f"lstm.Wh{g}"] @ h + p[f"lstm.b{g}"] for g in "ifco"}
+        i, f = sigmoid(s["i"] + peep("i", c)), sigmoid(s["f"] + peep("f", c))
+        c = f * c + i * np.tanh(s["c"])
+        h = sigmoid(s["o"] + peep("o", c)) * np.tanh(c)
+        found.append(h)
+    return np.concatenate(found, 1)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_lstm(diagonal) -> None:
+    x = cn.input("x", 3)
+    nodes = cn.macros.lstm(x, 4, diagonal=diagonal)
+    net = cn.Network(cn.square_error(nodes.h, cn.input("y", 4)), {"h": nodes.h}, dtype=torch.float64)
+    net.set_parameters({name: RANDOM.normal(size=value.shape) for name, value in net.parameters().items()})
+    batch = {n: cn.sequences([RANDOM.normal(size=(r, t)) for t in (6, 3)]) for n, r in (("x", 3), ("y", 4))}
+    for value, given in zip(net.evaluate("h", batch), batch["x"], strict=True):
+        np.testing.assert_allclose(value, by_hand(net.parameters(), given, 4, diagonal), rtol=1e-10)
+    compare(net, batch)
+
+
+def test_blstm() -> None:
+    x = cn.input("x", 3)
+    net = cn.Network(cn.l2_norm(cn.macros.blstm(x, 2)), dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(3, t)) for t in (5, 2)])}
+    compare(net, batch)
+    backward = net.evaluate("blstm", batch)[0][2:]
+    changed = {"x": cn.sequences([np.concatenate([a[:, :1] + 1, a[:, 1:]], 1) for a in batch["x"]])}
+    np.testing.assert_array_equal(net.evaluate("blstm", changed)[0][2:, 1:], backward[:, 1:])
+
+
+def test_dnn() -> None:
+    x = cn.input("x", 3)
+    o = cn.macros.dnn(x, [5, 4], 2, activation=cn.tanh)
+    net = cn.Network(cn.cross_entropy_with_softmax(cn.input("y", 2), o), dtype=torch.float64)
+    assert {"dnn.1", "dnn.2", "dnn.output"} <= {node.name for node in net.nodes}
+    compare(net, {"x": RANDOM.normal(size=(3, 4)), "y": np.eye(2)[:, [0, 1, 1, 0]]})
+
+
+def test_dropout_in_layers() -> None:
+    o = cn.macros.dnn(cn.input("x", 3), [50], 2, dropout_rate=0.5)
+    net = cn.Network(cn.sum_elements(o), {"o": o})
+    x = {"x": RANDOM.normal(size=(3, 4))}
+    assert (net.evaluate("o", x) == net.evaluate("o", x)).all()
+    assert (net.gradients(x)["dnn.output.W"] == 0).sum() < 40
+    assert not np.array_equal(net.gradients(x)["dnn.output.W"], net.gradients(x)["dnn.output.W"])
+
+
+def test_cnn_blocks_follow_each_other() -> None:
+    first, image = cn.macros.cnn_block(cn.input("x", 36), (6, 6, 1), 3, name="first")
+    assert image == (3, 3, 3)
+    second, image = cn.macros.cnn_block(first, image, 2, name="second", pool=None, pad=False)
+    assert image == (1, 1, 2)
+    net = cn.Network(cn.l2_norm(second), dtype=torch.float64)
+    assert set(net.parameters()) == {"first.K", "first.b", "second.K", "second.b"}
+    compare(net, {"x": RANDOM.normal(size=(36, 2))})
+
+
+def test_tensor_layer() -> None:
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    net = cn.Network(cn.l1_norm(cn.macros.tensor_layer(x, y, 4, name="t")), dtype=torch.float64)
+    compare(net, {"x": RANDOM.normal(size=(3, 5)), "y": RANDOM.normal(size=(2, 5))})

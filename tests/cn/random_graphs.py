@@ -1,0 +1,113 @@
+"""Random computational networks: any operations of fitting shapes, delays, loops, parameters shared."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from nnet3 import cn
+from nnet3.cn.node import Node
+
+ONE_OPERAND = (cn.negate, cn.sigmoid, cn.tanh, cn.softmax, cn.log_softmax, cn.copy)
+TWO_OPERANDS = (cn.plus, cn.minus, cn.element_times)
+ROWS = (1, 2, 3)
+
+
+class Maker:
+    """Draws nodes one after the other; `pool` holds what may be an operand."""
+
+    def __init__(self, draw, rng: np.random.Generator):
+        self.draw, self.rng = draw, rng
+        self.pool: list[Node] = [cn.input("x", 3), cn.input("y", 2)]
+        self.parameters: dict[tuple[int, int], list[Node]] = {}
+        self.open: list[cn.Node] = []
+
+    def choose(self, nodes) -> Node:
+        nodes = list(nodes)
+        return nodes[self.draw(st.integers(0, len(nodes) - 1))]
+
+    def parameter(self, rows: int, cols: int) -> Node:
+        """A parameter of this shape, sometimes one that is used already."""
+        known = self.parameters.setdefault((rows, cols), [])
+        if not known or self.draw(st.booleans()):
+            name = f"P{rows}{cols}_{len(known)}"
+            known.append(cn.parameter(name, (rows, cols), self.rng.normal(size=(rows, cols))))
+        return self.choose(known)
+
+    def samples(self, rows: int | None = None) -> Node:
+        found = [node for node in self.pool if node.shape.has_samples and rows in (None, node.shape.rows)]
+        if found:
+            return self.choose(found)
+        other = self.choose([node for node in self.pool if node.shape.has_samples])
+        return cn.times(self.parameter(rows, other.shape.rows), other)
+
+    def step(self) -> None:
+        kind = self.draw(
+            st.sampled_from(("one", "two", "times", "delay", "loop", "slice", "stack", "scale", "fixed", "rao"))
+        )
+        if kind == "one":
+            self.pool.append(self.choose(ONE_OPERAND)(self.samples()))
+        elif kind == "two":
+            x = self.samples()
+            rows = x.shape.rows
+            others = [lambda: self.samples(rows), lambda: self.parameter(rows, 1), lambda: self.samples(1)]
+            self.pool.append(self.choose(TWO_OPERANDS)(x, self.choose(others)()))
+        elif kind == "times":
+            x = self.samples()
+            self.pool.append(cn.times(self.parameter(self.choose(ROWS), x.shape.rows), x))
+        elif kind == "delay":
+            lag = self.draw(st.sampled_from((1, 2, -1, -2)))
+            self.pool.append(cn.delay(self.samples(), lag, self.draw(st.sampled_from((0.0, 0.5)))))
+        elif kind == "loop":
+            delay = cn.delay(None, self.loop_lag(), dim=self.choose(ROWS))
+            self.open.append(delay)
+            self.pool.append(delay)
+        elif kind == "slice":
+            x = self.samples(3)
+            self.pool.append(cn.row_slice(x, self.draw(st.integers(0, 1)), 2))
+        elif kind == "stack":
+            self.pool.append(cn.row_slice(cn.row_stack(self.samples(), self.samples()), 0, 2))
+        elif kind == "scale":
+            self.pool.append(cn.scale(self.parameter(1, 1), self.samples()))
+        elif kind == "rao":
+            self.pool.append(cn.times(self.parameter(2, 4), cn.khatri_rao_product(self.samples(2), self.samples(2))))
+        else:
+            x = cn.tanh(self.parameter(2, 3) @ self.parameter(3, 2))
+            self.pool.append(x @ self.samples(2))
+
+    def loop_lag(self) -> int:
+        """One direction for all loops, which may be nested: else a value might need itself."""
+        return self.draw(st.sampled_from((1, 2)))
+
+    def close(self) -> None:
+        for delay in self.open:
+            others = [
+                n for n in self.pool if n.shape.rows == delay.shape.rows and n.shape.has_samples and n is not delay
+            ]
+            source = self.choose(others) if others else self.samples(delay.shape.rows)
+            delay.connect(cn.tanh(cn.plus(source, self.parameter(delay.shape.rows, 1))))
+
+
+@st.composite
+def networks(draw):
+    """(criterion, outputs, inputs): inputs are independent samples or sequences of random lengths."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**31)))
+    maker = Maker(draw, rng)
+    for _ in range(draw(st.integers(2, 9))):
+        maker.step()
+    maker.close()
+    last = maker.pool[-1]
+    terms = [cn.square_error(cn.tanh(maker.parameter(2, last.shape.rows) @ last), maker.pool[1])]
+    if draw(st.booleans()):
+        terms.append(cn.scale(0.1, cn.l2_norm(maker.parameter(2, last.shape.rows))))
+    if draw(st.booleans()):
+        terms.append(cn.sum_elements(cn.sigmoid(maker.choose(maker.pool))))
+    criterion = terms[0]
+    for term in terms[1:]:
+        criterion = cn.plus(criterion, term)
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        inputs = {n: cn.sequences([rng.normal(size=(r, t)) for t in lengths]) for n, r in (("x", 3), ("y", 2))}
+    else:
+        inputs = {n: rng.normal(size=(r, len(lengths))) for n, r in (("x", 3), ("y", 2))}
+    return criterion, last, inputs

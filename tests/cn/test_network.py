@@ -1,0 +1,264 @@
+"""Whole networks against an independent computation by autograd."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from reference import columns, compare
+
+from nnet3 import cn
+from nnet3.errors import GradientError, NetworkError, ShapeError
+
+RANDOM = np.random.default_rng(0)
+
+
+def network(*args, **options) -> cn.Network:
+    return cn.Network(*args, dtype=torch.float64, **options)
+
+
+def one_hidden_layer() -> tuple[cn.Network, dict[str, np.ndarray]]:
+    x, labels = cn.input("x", 3), cn.input("labels", 2)
+    W, b, V = cn.parameter("W", (4, 3)), cn.parameter("b", (4, 1), 0.1), cn.parameter("V", (2, 4))
+    o = V @ cn.sigmoid(W @ x + b, name="hidden")
+    J = cn.cross_entropy_with_softmax(labels, o, name="J")
+    net = network(J, {"posterior": cn.softmax(o)})
+    return net, {"x": RANDOM.normal(size=(3, 5)), "labels": np.eye(2)[:, [0, 1, 0, 1, 0]]}
+
+
+def batch(rows: int, lengths=(4, 2, 3)) -> cn.Sequences:
+    return cn.sequences([RANDOM.normal(size=(rows, length)) for length in lengths])
+
+
+def recurrence(lag: int = 1, default: float = 0.0, initial=None) -> cn.Network:
+    x = cn.input("x", 3)
+    d = cn.delay(None, lag, default, dim=4, name="d", initial=initial)
+    h = d.connect(cn.tanh(cn.parameter("W", (4, 3)) @ x + cn.parameter("R", (4, 4)) @ d, name="h"))
+    return network(cn.square_error(cn.parameter("V", (2, 4)) @ h, cn.input("y", 2), name="J"), {"h": h})
+
+
+def test_one_hidden_layer() -> None:
+    compare(*one_hidden_layer())
+
+
+@pytest.mark.parametrize("lag", [1, 2, -1, -3])
+@pytest.mark.parametrize("default", [0.0, 0.7])
+@pytest.mark.parametrize("lengths", [(4, 2, 3), (3, 3), (1,)])
+def test_recurrence(lag, default, lengths) -> None:
+    net = recurrence(lag, default)
+    compare(net, {"x": batch(3, lengths), "y": batch(2, lengths)})
+
+
+@pytest.mark.parametrize("lag", [1, 2, -2])
+def test_initial_state(lag) -> None:
+    net = recurrence(lag, initial=cn.input("state", 4))
+    lengths = (4, 2, 3)
+    compare(net, {"x": batch(3, lengths), "y": batch(2, lengths), "state": batch(4, (abs(lag),) * 3)})
+
+
+def test_forward_and_backward_in_time_and_nested_loops() -> None:
+    x = cn.input("x", 3)
+    R = cn.parameter("R", (3, 3))
+    forward = cn.delay(None, dim=3)
+    forward.connect(h := cn.tanh(x + R @ forward, name="h"))
+    backward = cn.delay(None, lag=-1, dim=3)
+    backward.connect(g := cn.sigmoid(h + R @ backward, name="g"))
+    outer, inner = cn.delay(None, lag=2, dim=3), cn.delay(None, lag=1, default=0.2, dim=3)
+    inner.connect(a := cn.tanh(cn.row_stack(cn.row_slice(g, 1, 2), cn.row_slice(outer, 0, 1)) - inner, name="a"))
+    outer.connect(b := cn.element_times(a, g, name="b"))
+    J = cn.sum_elements(b) + cn.l2_norm(R) * 0.1
+    compare(network(J), {"x": batch(3)})
+
+
+def test_delays_of_delays_and_of_inputs() -> None:
+    x = cn.input("x", 2)
+    twice = cn.delay(cn.delay(x, 1, 0.5), -2, 0.25)
+    J = cn.sum_elements(cn.tanh(cn.diag_times(cn.parameter("d", (2, 1), 0.3), twice * x) + cn.delay(x, -1)))
+    compare(network(J, {"twice": twice}), {"x": batch(2)})
+
+
+def test_values_without_samples() -> None:
+    A, B = cn.parameter("A", (3, 2)), cn.parameter("B", (2, 4))
+    product = cn.tanh(A @ B, name="product")
+    stacked = cn.row_stack(product, cn.row_slice(product, 1, 1), name="stacked")
+    x = cn.input("x", 4)
+    J = cn.sum_elements(stacked @ x, name="J") + 0.5 * cn.l1_norm(product)
+    net = network(J)
+    compare(net, {"x": RANDOM.normal(size=(4, 6))})
+    commands = [str(line) for line in str(net.program({"x": RANDOM.normal(size=(4, 6))})).splitlines()]
+    assert sum("product.Propagate" in line for line in commands) == 1
+
+
+def test_control_inputs_without_samples() -> None:
+    c, x = cn.input("c", (2, 3)), cn.input("x", 3)
+    net = network(cn.sum_elements(cn.exp(cn.parameter("W", (1, 2)) @ (c @ x))))
+    compare(net, {"x": RANDOM.normal(size=(3, 4)), "c": RANDOM.normal(size=(2, 3))})
+
+
+def test_several_weighted_criteria() -> None:
+    x = cn.input("x", 3)
+    W = cn.parameter("W", (2, 3))
+    first, second = cn.l2_norm(W @ x), cn.l1_norm(W)
+    compare(network({first: 1.0, second: -0.3}), {"x": RANDOM.normal(size=(3, 4))})
+
+
+def test_a_node_that_is_an_operand_twice() -> None:
+    x = cn.input("x", 3)
+    h = cn.parameter("W", (3, 3)) @ x
+    J = cn.sum_elements((h + h) * (h - cn.tanh(h)) - h * h)
+    compare(network(J), {"x": RANDOM.normal(size=(3, 4))})
+
+
+def test_shared_parameters_and_sharing_inside_sums() -> None:
+    x = cn.input("x", 3)
+    W = cn.parameter("W", (3, 3))
+    h = cn.tanh(W @ x)
+    J = cn.square_error(W @ h + h, h * cn.sigmoid(W @ h))
+    compare(network(J), {"x": RANDOM.normal(size=(3, 4))})
+
+
+def test_gradients_of_other_nodes() -> None:
+    net, inputs = one_hidden_layer()
+    found = net.gradients(inputs, wrt=["x", "hidden", "labels"])
+    hidden = found["hidden"]
+    assert hidden.shape == (4, 5)
+    posterior = net.evaluate("posterior", inputs)
+    expected = net.find("V").value.T @ (posterior - inputs["labels"])
+    np.testing.assert_allclose(hidden, expected, rtol=1e-8)
+    slope = expected * (h := net.evaluate("hidden", inputs)) * (1 - h)
+    np.testing.assert_allclose(found["x"], net.find("W").value.T @ slope, rtol=1e-8)
+    np.testing.assert_allclose(found["labels"], -np.log(posterior), rtol=1e-8)
+
+
+def test_the_gradient_of_a_node_in_a_loop_goes_round_it() -> None:
+    net = recurrence()
+    inputs = {"x": batch(3, (3,)), "y": batch(2, (3,))}
+    total = net.gradients(inputs, wrt=["h"])["h"][0]
+    V, R = net.find("V").value, net.find("R").value
+    h = net.evaluate("h", inputs)[0]
+    own = V.T @ (V @ h - inputs["y"][0])
+    expected = own.copy()
+    for t in (1, 0):
+        expected[:, t] += R.T @ (expected[:, t + 1] * (1 - h[:, t + 1] ** 2))
+    np.testing.assert_allclose(total, expected, rtol=1e-8)
+
+
+def test_frozen_parameters_have_no_gradient() -> None:
+    net, inputs = one_hidden_layer()
+    every = net.gradients(inputs)
+    net.freeze("W", "b")
+    assert set(net.gradients(inputs)) == {"V"}
+    assert ".gradient" not in str(net.program(inputs)).split("V.gradient")[1]
+    net.unfreeze("W", "b")
+    np.testing.assert_array_equal(net.gradients(inputs)["W"], every["W"])
+
+
+def test_only_what_is_asked_for_is_computed_and_only_once() -> None:
+    net, inputs = one_hidden_layer()
+    net.evaluate("hidden", {"x": inputs["x"]})
+    assert net.computed == ("times1", "plus1", "hidden")
+    net.evaluate("J", inputs)
+    assert net.computed == ("times2", "J")
+    net.evaluate("posterior", {"x": inputs["x"]})
+    assert net.computed == ("softmax1",)
+    net.evaluate("posterior", {"x": inputs["x"].copy()})
+    assert net.computed == ()
+    net.set_parameters({"V": 2 * net.parameters()["V"]})
+    net.evaluate("posterior", inputs)
+    assert net.computed == ("times2", "softmax1")
+    net.evaluate("posterior", {"x": inputs["x"] + 1})
+    assert "times1" in net.computed
+
+
+def test_time_stamps_with_other_samples() -> None:
+    net = recurrence()
+    for lengths in ((4, 2), (3,), (4, 2)):
+        inputs = {"x": batch(3, lengths), "y": batch(2, lengths)}
+        compare(net, inputs)
+
+
+def test_the_optimizer_changes_nothing() -> None:
+    inputs = {"x": batch(3), "y": batch(2)}
+    found = []
+    for optimize in (True, False):
+        net = recurrence()
+        net.optimize = optimize
+        found.append((net.evaluate("h", inputs), net.gradients(inputs)))
+    np.testing.assert_allclose(columns(found[0][0]), columns(found[1][0]), rtol=1e-12)
+    for name, gradient in found[0][1].items():
+        np.testing.assert_allclose(gradient, found[1][1][name], rtol=1e-10)
+
+
+def test_criteria_without_gradient() -> None:
+    x, y = cn.input("x", 3), cn.input("y", 3)
+    W = cn.parameter("W", (3, 3))
+    errors = cn.classification_error(W @ x, y, name="errors")
+    net = network(errors)
+    inputs = {"x": RANDOM.normal(size=(3, 4)), "y": np.eye(3)[:, [0, 1, 2, 0]]}
+    assert net.evaluate("errors", inputs) <= 4
+    with pytest.raises(GradientError, match=r"'errors': classification_error has no gradient"):
+        net.gradients(inputs)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda i: i.pop("x"), "missing inputs: 'x'"),
+        (lambda i: i.update(z=1), "there is no input 'z'"),
+        (lambda i: i.update(x=i["x"][:2]), "expected 3 rows, got 2"),
+        (lambda i: i.update(x=i["x"][:, :2]), "samples as for the other inputs"),
+        (lambda i: i.update(x=cn.sequences([i["x"]])), "as for the other inputs"),
+        (lambda i: i.update(x=i["x"][0]), "expected a matrix of numbers"),
+    ],
+)
+def test_inputs_that_do_not_fit(change, says) -> None:
+    net, inputs = one_hidden_layer()
+    change(inputs)
+    with pytest.raises((ShapeError, NetworkError), match=says):
+        net.gradients(inputs)
+
+
+def test_graphs_that_cannot_be() -> None:
+    x = cn.input("x", 3)
+    with pytest.raises(NetworkError, match="criterion or an output"):
+        cn.Network()
+    with pytest.raises(ShapeError, match="a criterion is 1 x 1"):
+        cn.Network(cn.tanh(x))
+    with pytest.raises(NetworkError, match="two nodes are called 'a'"):
+        cn.Network(outputs=cn.plus(cn.tanh(x, name="a"), cn.tanh(x, name="a")))
+    with pytest.raises(NetworkError, match="never connected"):
+        cn.Network(outputs=cn.delay(None, dim=3))
+    d = cn.delay(None, dim=3)
+    d.connect(cn.tanh(cn.parameter("R", (3, 3)) @ d))
+    with pytest.raises(NetworkError, match="recurrence over parameters alone"):
+        cn.Network(outputs=[d.operands[0] + x])
+    left, right = cn.delay(None, 1, dim=3), cn.delay(None, -1, dim=3)
+    h = cn.tanh(x + left + right)
+    left.connect(h), right.connect(h)
+    with pytest.raises(NetworkError, match="forward and backward"):
+        cn.Network(outputs=h)
+
+
+def test_parameters() -> None:
+    net, _ = one_hidden_layer()
+    values = {name: RANDOM.normal(size=value.shape) for name, value in net.parameters().items()}
+    net.set_parameters(values)
+    for name, value in net.parameters().items():
+        np.testing.assert_array_equal(value, values[name])
+    with pytest.raises(ShapeError, match=r"'b': expected shape \(4, 1\), got \(3, 4\)"):
+        net.set_parameters({"W": values["W"], "b": values["W"].T})
+    with pytest.raises(NetworkError, match=r"there is no node 'v' in the network; did you mean 'V'\?"):
+        net.set_parameters({"v": 0})
+    with pytest.raises(NetworkError, match="'J' is no parameter"):
+        net.freeze("J")
+
+
+def test_what_is_printed() -> None:
+    net, inputs = one_hidden_layer()
+    assert "hidden  : sigmoid" in " ".join(str(net).split()) or ": sigmoid" in str(net)
+    assert str(net.order("posterior")).splitlines()[-1].startswith("{softmax1 : softmax} <- times2")
+    assert net.order(gradient=True)[0] == "J"
+    assert "times1" in str(net.graph(inputs))
+    loop = recurrence()
+    assert ("d", "times2", "plus1", "h") in loop.order("h")
+    assert "loop over 4 nodes" in str(loop.order("h"))

@@ -1,0 +1,162 @@
+"""Gradient descent, torch optimizers, statistics before training, sequences in pieces, gradient checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import cn
+from nnet3.errors import NetworkError, TrainingError
+
+RANDOM = np.random.default_rng(0)
+
+
+def linear() -> tuple[cn.Network, dict[str, np.ndarray]]:
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    J = cn.square_error(cn.parameter("W", (2, 3)) @ x + cn.parameter("b", (2, 1)), y, name="J")
+    X = RANDOM.normal(size=(3, 40))
+    return cn.Network(J, dtype=torch.float64), {"x": X, "y": RANDOM.normal(size=(2, 3)) @ X + 0.5}
+
+
+def test_a_step_is_1_1_and_1_2() -> None:
+    net, batch = linear()
+    before, gradients = net.parameters(), net.gradients(batch)
+    value = cn.sgd_step(net, batch, 0.3)
+    assert value == pytest.approx(float(0.5 * ((before["W"] @ batch["x"] + before["b"] - batch["y"]) ** 2).sum() / 40))
+    for name, array in net.parameters().items():
+        np.testing.assert_allclose(array, before[name] - 0.3 * gradients[name] / 40, rtol=1e-12)
+
+
+def test_training_by_gradient_descent() -> None:
+    net, batch = linear()
+    minibatches = [{name: array[:, i : i + 10] for name, array in batch.items()} for i in range(0, 40, 10)]
+    seen = []
+    history = cn.train(net, minibatches, learning_rate=0.3, epochs=30, report=lambda epoch, value: seen.append(epoch))
+    assert seen == list(range(1, 31))
+    assert history[-1] < 1e-4 * history[0]
+
+
+@pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.AdamW])
+def test_torch_optimizers(make) -> None:
+    net, batch = linear()
+    optimizer = make(list(net.tensors().values()), lr=0.05)
+    history = cn.train(net, [batch], optimizer, epochs=100)
+    assert history[-1] < 0.1 * history[0]
+
+
+def test_a_torch_optimizer_by_hand() -> None:
+    net, batch = linear()
+    optimizer = torch.optim.SGD(list(net.tensors().values()), lr=0.001)
+    before, gradients = net.parameters(), net.gradients(batch)
+    net.backward(batch)
+    optimizer.step()
+    np.testing.assert_allclose(net.parameters()["W"], before["W"] - 0.001 * gradients["W"], rtol=1e-12)
+
+
+def test_frozen_parameters_stay() -> None:
+    net, batch = linear()
+    net.freeze("W")
+    before = net.parameters()["W"]
+    cn.train(net, [batch], epochs=3)
+    np.testing.assert_array_equal(net.parameters()["W"], before)
+    assert set(net.tensors()) == {"b"}
+
+
+def test_training_that_cannot_be() -> None:
+    net, batch = linear()
+    with pytest.raises(TrainingError, match="no minibatches"):
+        cn.train(net, iter([]))
+    with pytest.raises(TrainingError, match="tensors that are not this network's"):
+        cn.train(net, [batch], torch.optim.SGD([torch.zeros(3)], lr=1.0))
+    with pytest.raises(TrainingError, match="epoch 1: the criterion is nan"):
+        cn.train(net, [{**batch, "x": np.full((3, 40), np.nan)}])
+
+
+def test_statistics_are_computed_once_before_training() -> None:
+    x = cn.input("x", 3)
+    log = cn.log(x, name="log")
+    normalized = cn.per_dim_mean_var_norm(log, cn.mean(log, name="m"), cn.inv_std_dev(log, name="s"), name="n")
+    again = cn.mean(normalized * normalized, name="m2")
+    J = cn.square_error(cn.parameter("W", (3, 3)) @ (normalized - again), cn.input("y", 3))
+    net = cn.Network(J, dtype=torch.float64)
+    data = [{"x": np.exp(RANDOM.normal(2, 3, size=(3, size)))} for size in (5, 7, 30)]
+    with pytest.raises(NetworkError, match="'m' is not known yet: call compute_statistics"):
+        net.evaluate("n", data[0])
+    net.compute_statistics(data)
+    every = np.log(np.concatenate([batch["x"] for batch in data], 1))
+    np.testing.assert_allclose(net.find("m").value, every.mean(1, keepdims=True))
+    np.testing.assert_allclose(net.find("s").value, 1 / every.std(1, keepdims=True))
+    np.testing.assert_allclose(net.find("m2").value, 1, rtol=1e-9)
+    expected = (np.log(data[0]["x"]) - every.mean(1, keepdims=True)) / every.std(1, keepdims=True)
+    np.testing.assert_allclose(net.evaluate("n", data[0]), expected)
+    net.compute_statistics([])  # all are marked: nothing is computed again
+    np.testing.assert_allclose(net.find("m").value, every.mean(1, keepdims=True))
+
+
+def lstm(carry: bool) -> cn.Network:
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    nodes = cn.macros.lstm(x, 4, carry=carry)
+    J = cn.square_error(cn.macros.affine(nodes.h, 2, name="out"), y, name="J")
+    return cn.Network(J, {"h": nodes.h}, dtype=torch.float64)
+
+
+def test_pieces_with_carried_states_equal_the_whole() -> None:
+    lengths = (11, 7, 4)
+    batch = {n: cn.sequences([RANDOM.normal(size=(r, t)) for t in lengths]) for n, r in (("x", 3), ("y", 2))}
+    whole, net = lstm(carry=False), lstm(carry=True)
+    parts: list[list[np.ndarray]] = [[], [], []]
+    total = 0.0
+    sizes = []
+    for piece in cn.truncated(net, batch, 4):
+        total += net.backward(piece)
+        for n, value in enumerate(net.evaluate("h", piece)):
+            parts[n].append(value)
+        sizes.append(piece["x"].lengths)
+    assert sizes == [(4, 4, 4), (4, 3), (3,)]
+    expected = whole.evaluate("h", batch)
+    np.testing.assert_allclose(np.concatenate(parts[0], 1), expected[0], rtol=1e-10)
+    np.testing.assert_allclose(parts[2][0], expected[2], rtol=1e-10)
+    assert total == pytest.approx(float(whole.evaluate("J", batch)))
+
+
+def test_training_in_pieces() -> None:
+    net = lstm(carry=True)
+    x = [RANDOM.normal(size=(3, 20)) for _ in range(4)]
+    y = [np.stack([value[0], np.roll(value[1], 1)]) for value in x]
+    batch = {"x": cn.sequences(x), "y": cn.sequences(y)}
+    optimizer = torch.optim.Adam(list(net.tensors().values()), lr=0.03)
+    history = cn.train(net, lambda: cn.truncated(net, batch, 5), optimizer, epochs=25)
+    assert history[-1] < 0.5 * history[0]
+
+
+def test_the_gradient_check(capsys) -> None:
+    net = lstm(carry=False)
+    batch = {n: cn.sequences([RANDOM.normal(size=(r, 5))]) for n, r in (("x", 3), ("y", 2))}
+    check = cn.check_gradients(net, batch, max_elements=5)
+    assert check.worst < 1e-4
+    assert {row.parameter for row in check} == set(net.parameters())
+    errors = [row.relative_error for row in check]
+    assert errors == sorted(errors, reverse=True)
+    printed = capsys.readouterr().out
+    assert printed.startswith("parameter")
+    assert "lstm.dci" in printed
+
+
+def test_the_gradient_check_finds_a_wrong_gradient(monkeypatch, capsys) -> None:
+    net, batch = linear()
+
+    def wrong(self, child, inputs, output, gradient, memo, dx, accumulate) -> None:
+        dx.add_(gradient.sum(0, keepdim=True) * 1.01) if accumulate else dx.copy_(gradient)
+
+    monkeypatch.setattr("nnet3.cn.nodes.sums.Plus.compute_partial_gradient", wrong)
+    check = cn.check_gradients(net, batch)
+    assert check[0].parameter == "b"
+    assert check.worst == pytest.approx(0.01, rel=0.1)
+
+
+def test_the_gradient_check_keeps_one_mask_of_dropout(capsys) -> None:
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    h = cn.dropout(0.5, cn.tanh(cn.parameter("W", (6, 3)) @ x))
+    net = cn.Network(cn.square_error(cn.parameter("V", (2, 6)) @ h, y))
+    assert cn.check_gradients(net, {"x": RANDOM.normal(size=(3, 9)), "y": np.zeros((2, 9))}).worst < 1e-5

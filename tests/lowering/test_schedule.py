@@ -1,0 +1,213 @@
+"""Schedules of random graphs: every row once, after what it needs; Python's work is per step."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import nnet3
+from call_count import count_calls
+from lowering.random_toy_graphs import random_toy_case
+from nnet3.compiler.compile import build_graph as network_graph
+from nnet3.compiler.compile import schedule as network_schedule
+from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
+from nnet3.lowering.schedule import NO_ITEM, operand_rows
+from random_networks import computable_request, random_network
+
+
+def check_rows(plan: Schedule) -> None:
+    """Each cindex has one row of its node's matrix, given rows first; steps are the others, one after another."""
+    graph = plan.graph
+    private = {operand.node for node in plan.nodes for operand in node.operands if operand.use is Use.INDEXED}
+    for number, node in enumerate(plan.nodes):
+        items = plan.items[number]
+        real = items[items != NO_ITEM]
+        end = plan.num_given[number]
+        for position in plan.steps_of_node[number]:
+            step = plan.steps[position]
+            assert (step.first, step.num_rows > 0) == (end, True)
+            end += step.num_rows
+        assert end == len(items) or node.num_rows is not None
+        if number in plan.detour_slots or node.kind is NodeKind.VIEW:
+            continue
+        own = np.arange(graph.first[number], graph.first[number + 1])
+        assert set(real.tolist()) == set(own.tolist())
+        if number not in private:  # such a node may have a row in several steps, and nobody else looks at it
+            assert np.array_equal(items[plan.row_of_item[own]], own)
+        assert graph.is_input[items[: plan.num_given[number]]].all()
+        if node.num_rows is None:
+            assert not graph.is_input[items[plan.num_given[number] :][items[plan.num_given[number] :] != NO_ITEM]].any()
+
+
+def check_order(plan: Schedule) -> None:
+    """All that a step uses is given or in earlier steps, views being where what they look at is."""
+    graph = plan.graph
+    done = graph.is_input.copy()
+    indptr, ids = graph.dependencies
+    views = [number for number, node in enumerate(plan.nodes) if node.kind is NodeKind.VIEW]
+
+    def ready(item: int) -> bool:
+        while graph.node[item] in views:
+            item = int(graph.slots[graph.node[item]][item - graph.first[graph.node[item]], 0])
+        return bool(done[item])
+
+    for step in plan.steps:
+        items = plan.items[step.node][step.first : step.first + step.num_rows]
+        items = items[items != NO_ITEM]
+        if step.node in plan.detour_slots:
+            slots = plan.detour_slots[step.node][step.first : step.first + step.num_rows]
+            assert all(ready(int(item)) for item in slots[slots >= 0])
+            continue
+        for item in items.tolist():
+            assert graph.is_input[item] or all(ready(used) for used in ids[indptr[item] : indptr[item + 1]].tolist())
+        done[items] = True
+    assert all(ready(item) for item in range(graph.num_cindexes))
+
+
+def check_operands(plan: Schedule) -> None:
+    """A step of a kernel reads consecutive rows of operands by row, and an indexed one's just before it."""
+    for position, step in enumerate(plan.steps):
+        node = plan.nodes[step.node]
+        for number, operand in enumerate(node.operands):
+            if operand.use is Use.INDEXED:
+                before = plan.steps[position - 1]
+                assert before.node == operand.node
+                read = plan.items[before.node][before.first : before.first + before.num_rows]
+                used = plan.slots_of_rows(step.node)[step.first : step.first + step.num_rows]
+                assert set(read[read != NO_ITEM].tolist()) == set(used[used >= 0].tolist())
+            elif operand.use is Use.ROW and plan.nodes[operand.node].num_rows is None:
+                rows = operand_rows(plan, step.node, number)[step.first : step.first + step.num_rows]
+                assert (np.diff(rows) == 1).all()
+
+
+def check(plan: Schedule) -> None:
+    check_rows(plan)
+    check_order(plan)
+    check_operands(plan)
+    assert [start for start, _, _ in plan.epoch_steps] == [0, *(end for _, end, _ in plan.epoch_steps)][:-1]
+    assert len(str(plan).splitlines()) == len(plan.steps) + 1
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_rules_hold_on_random_networks(block: int) -> None:
+    for seed in range(3000 + 12 * block, 3012 + 12 * block):
+        case = random_network(seed)
+        nnet = case.nnet()
+        request = computable_request(nnet, case.request)
+        if request is not None:
+            check(network_schedule(nnet, network_graph(nnet, request)))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_the_rules_hold_on_toy_graphs(block: int) -> None:
+    for seed in range(50 * block, 50 * block + 50):
+        case = random_toy_case(seed)
+        assert case.request is not None
+        check(schedule(case.graph, build_graph(case.graph, case.request)))
+
+
+LOOP = """
+input-node name=input dim=2
+component name=noop type=NoOpComponent dim=2
+component-node name=below component=noop input=input
+component-node name=loop component=noop input=Sum(below, IfDefined(Offset(loop, -3)))
+component-node name=above component=noop input=loop
+output-node name=output input=above
+"""
+
+
+def test_a_recurrence_takes_turns_and_the_layer_above_it_is_one_step() -> None:
+    nnet = nnet3.Nnet.from_config(LOOP)
+    rows = [(n, t) for n in range(4) for t in range(9)]
+    request = nnet3.ComputationRequest([nnet3.IoSpecification("input", rows)], [nnet3.IoSpecification("output", rows)])
+    plan = network_schedule(nnet, network_graph(nnet, request))
+    steps = [(plan.nodes[step.node].name, len(plan.step_indexes(step))) for step in plan.steps]
+    assert steps == [
+        *[("below_input", 36), ("below", 36)],
+        *[("loop_input", 12), ("loop", 12)] * 3,  # a delay of 3 frames: three time steps at once
+        *[("above_input", 36), ("above", 36)],
+        ("output", 36),
+    ]
+
+
+# ---- how much work it is ----
+
+TDNN = """
+input-node name=input dim=4
+input-node name=ivector dim=2
+component name=a type=NaturalGradientAffineComponent input-dim=14 output-dim=6
+component-node name=a component=a input=Append(Offset(input,-1), input, Offset(input,1), ReplaceIndex(ivector, t, 0))
+component name=relu type=RectifiedLinearComponent dim=6
+component-node name=relu component=relu input=a
+component name=bn type=BatchNormComponent dim=6
+component-node name=bn component=bn input=relu
+component name=tdnn type=TdnnComponent input-dim=6 output-dim=6 time-offsets=-3,0,3
+component-node name=tdnn component=tdnn input=bn
+component name=stats type=StatisticsExtractionComponent input-dim=6 output-period=2
+component-node name=stats component=stats input=tdnn
+component name=pool type=StatisticsPoolingComponent input-dim=13 input-period=2 left-context=4 right-context=4
+component-node name=pool component=pool input=stats
+output-node name=output input=Append(Round(pool, 2), Sum(tdnn, Scale(0.5, bn)))
+"""
+LSTM = """
+input-node name=input dim=4
+component name=W type=NaturalGradientAffineComponent input-dim=7 output-dim=12
+component-node name=gates component=W input=Append(input, IfDefined(Offset(m, -1)))
+component name=lstm type=LstmNonlinearityComponent cell-dim=3
+component-node name=lstm component=lstm input=Append(gates, IfDefined(Offset(c, -1)))
+dim-range-node name=c input-node=lstm dim-offset=0 dim=3
+dim-range-node name=m input-node=lstm dim-offset=3 dim=3
+output-node name=output input=m
+"""
+CLOCKWORK = """
+input-node name=input dim=3
+component name=W type=AffineComponent input-dim=6 output-dim=3
+component name=tanh type=TanhComponent dim=3
+component-node name=a component=W input=Append(input, IfDefined(Switch(Offset(h, -1), Offset(h, -2))))
+component-node name=h component=tanh input=a
+component-node name=slow component=tanh input=Sum(Round(h, 3), IfDefined(Offset(Round(slow, 3), -3)))
+output-node name=output input=Failover(Offset(slow, 3), h)
+"""
+NETWORKS = pytest.mark.parametrize("config", [TDNN, LSTM, CLOCKWORK], ids=["tdnn", "lstm", "clockwork"])
+
+
+def request_for(nnet: nnet3.Nnet, num_sequences: int, backward: bool, odd: bool = False) -> nnet3.ComputationRequest:
+    """`odd`: the last sequence has one output less, so that not all are alike."""
+    sequences, times = np.arange(num_sequences), np.arange(-12, 18)
+    rows = np.stack(np.meshgrid(sequences, times, [0], indexing="ij"), axis=-1).reshape(-1, 3)
+    inputs = [nnet3.IoSpecification(name, rows, has_deriv=backward) for name in nnet.input_names]
+    wanted = rows[(rows[:, 1] >= 0) & (rows[:, 1] < 6)]
+    wanted = wanted[:-1] if odd else wanted
+    return nnet3.ComputationRequest(inputs, [nnet3.IoSpecification("output", wanted, backward)], backward)
+
+
+def compile_for(config: str, num_sequences: int, backward: bool, odd: bool) -> None:
+    nnet = nnet3.Nnet.from_config(config)
+    assert nnet3.compile(nnet, request_for(nnet, num_sequences, backward, odd)).commands
+
+
+@pytest.mark.parametrize("odd", [False, True], ids=["equal", "unequal"])
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@NETWORKS
+def test_calls_do_not_depend_on_the_number_of_sequences(config: str, backward: bool, odd: bool) -> None:
+    few = 4 if odd else 2
+    compile_for(config, few, backward, odd)  # caches fill
+    gc.disable()  # test tools hang calls of their own on collections
+    try:
+        calls = [count_calls(compile_for, config, number, backward, odd) for number in (few, 200)]
+    finally:
+        gc.enable()
+    if odd:  # sorting sequences into classes, and levels of each, take some
+        assert calls[1] - calls[0] <= 200 * (200 - few)
+    else:
+        assert calls[0] == calls[1]
+
+
+@NETWORKS
+def test_equal_sequences_are_compiled_once(config: str) -> None:
+    nnet = nnet3.Nnet.from_config(config)
+    graphs = [network_graph(nnet, request_for(nnet, number, False)) for number in (1, 200)]
+    assert graphs[0].num_cindexes == graphs[1].num_cindexes
+    assert [graph.multiplicity for graph in graphs] == [1, 200]
