@@ -51,6 +51,7 @@ def _everything() -> NnetComputation:
     range_table(c, [(0, 3)])
     index_table(c, [])
     c.num_memos = 3
+    c.fingerprint = {"structure": "abc"}
     c.commands += [cmd.MatrixAdd(1, 2, 1 / 3), cmd.CompressMatrix(1, "sign"), cmd.Propagate(3, "p", (1, 2), 3, 1, 2)]
     return c
 
