@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
-from docs.doctest_page import run_page
+from docs.doctest_page import DOCS, run_page
+from nnet3.drawing import to_svg
+from nnet3.nnet import Nnet
+from nnet3.nnet.unrolled import Frames, unrolled_graph
 
 
 def test_every_line_of_the_tutorial() -> None:
     assert run_page("tutorial.md") > 90
+
+
+def test_the_picture_is_what_is_drawn_now() -> None:
+    config = """
+        component name=affine type=AffineComponent input-dim=4 output-dim=2
+        component name=tanh type=TanhComponent dim=2
+        input-node name=input dim=2
+        component-node name=sum component=affine input=Append(input, IfDefined(Offset(h, -1)))
+        component-node name=h component=tanh input=sum
+        output-node name=output input=h objective=quadratic
+    """
+    drawn = to_svg(unrolled_graph(Nnet.from_config(config), Frames(0, 2, 0, 2)), use_graphviz=False)
+    assert (DOCS / "unrolled.svg").read_text() == drawn
