@@ -14,15 +14,16 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def run_page(name: str) -> int:
-    """Assert that every `>>>` of the page prints what the page says; returns how many there are."""
+def run_page(name: str, *, heading: str = "") -> int:
+    """Assert that every `>>>` of the page, or from a heading on, prints what it says; returns how many there are."""
     path = DOCS / name
     text = path.read_text()
+    begin = text.index(heading)
     names: dict[str, object] = {"__name__": "__main__"}
     parser, runner, failures = doctest.DocTestParser(), doctest.DocTestRunner(), io.StringIO()
     try:
         with np.printoptions():  # what the page sets stays with the page
-            for block in _BLOCK.finditer(text):
+            for block in _BLOCK.finditer(text, begin):
                 line = text.count("\n", 0, block.start(1))
                 if not block[1].startswith(">>>"):
                     exec(compile("\n" * line + block[1], str(path), "exec"), names)

@@ -12,6 +12,10 @@ def test_every_line_of_the_tutorial() -> None:
     assert run_page("tutorial.md") > 90
 
 
+def test_the_part_on_learning_stands_alone() -> None:
+    assert run_page("tutorial.md", heading="# Part 3") > 20
+
+
 def test_the_picture_is_what_is_drawn_now() -> None:
     config = """
         component name=affine type=AffineComponent input-dim=4 output-dim=2

@@ -1,4 +1,4 @@
-"""Small models in Kaldi's text form, to be damaged, and the same in binary where formats.md spells it out."""
+"""Small models in Kaldi's text form, to be damaged, and the same in binary spelt out byte by byte."""
 
 # ruff: noqa: W291 (Kaldi writes a blank at the end of most lines)
 

@@ -1,4 +1,4 @@
-"""Descriptors on whole index tables against the row-by-row oracle, and the examples of config.md section 6."""
+"""Descriptors on whole index tables against the row-by-row oracle, and examples worked out by hand."""
 
 from __future__ import annotations
 

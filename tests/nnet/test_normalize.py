@@ -1,4 +1,4 @@
-"""The normal form of descriptors: config.md section 5, every row of its table, and what cannot be normalised."""
+"""The normal form of descriptors: every rule of docs/config_language.md, and what cannot be normalised."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _rows(model: TransitionModel) -> list[tuple[object, ...]]:
 
 
 def _rows_one_by_one(model: TransitionModel) -> list[tuple[object, ...]]:
-    """The same in loops, as formats.md 7.2 words it."""
+    """The same in loops, element by element."""
     rows: list[tuple[object, ...]] = []
     for number, (phone, hmm_state, forward, self_loop) in enumerate(model.tuples.tolist(), start=1):
         state = model.topology.entries[model.topology.entry_of_phone[phone]].states[hmm_state]

@@ -1,4 +1,4 @@
-"""Lines of key=value (config.md, section 1): what they parse to, and where errors point."""
+"""Lines of key=value: what they parse to, and where errors point."""
 
 from __future__ import annotations
 

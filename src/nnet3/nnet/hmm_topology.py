@@ -1,4 +1,4 @@
-"""HmmTopology: which states and transitions the HMM of each phone has (formats.md, section 7.3)."""
+"""HmmTopology: which states and transitions the HMM of each phone has."""
 
 from __future__ import annotations
 

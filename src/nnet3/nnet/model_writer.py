@@ -1,4 +1,4 @@
-"""Writing a raw network (formats.md, section 6)."""
+"""Writing a raw network: its nodes as config lines, then its components."""
 
 from __future__ import annotations
 

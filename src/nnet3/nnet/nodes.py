@@ -1,4 +1,4 @@
-"""The four kinds of network node, and the config line that each prints as (config.md, sections 2 and 7)."""
+"""The four kinds of network node, and the config line that each prints as (docs/config_language.md)."""
 
 from __future__ import annotations
 

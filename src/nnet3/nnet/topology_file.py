@@ -1,4 +1,4 @@
-"""HmmTopology in files: two quite different forms, text and binary (formats.md, section 7.3)."""
+"""HmmTopology in files: two quite different forms, text and binary."""
 
 from __future__ import annotations
 

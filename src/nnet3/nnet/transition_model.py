@@ -1,4 +1,4 @@
-"""TransitionModel: what each transition-id of an acoustic model stands for (formats.md, section 7.2)."""
+"""TransitionModel: what each transition-id of an acoustic model stands for."""
 
 from __future__ import annotations
 
