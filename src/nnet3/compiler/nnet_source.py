@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.compiler.request import ComputationRequest, IoSpecification
-from nnet3.components import Component, Properties
+from nnet3.components import Properties
 from nnet3.computation.kernel import InputPromises, KernelInfo
 from nnet3.index import IndexTable, T
 from nnet3.lowering.source import LoweringRequest, RequestedRows
@@ -32,7 +33,8 @@ class NnetSource(NodeRules):
         """As the component is now: test mode changes what it promises."""
         source_node = self.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
-        return kernel_info(source_node.component, self.component(node), len(self.nodes[node].operands))
+        component, num_inputs = self.component(node), len(self.nodes[node].operands)
+        return kernel_info(source_node.component, component.properties, component.needs_indexes, num_inputs)
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         component = self.component(node)
@@ -73,9 +75,10 @@ class NnetSource(NodeRules):
         return None
 
 
-def kernel_info(name: str, component: Component, num_inputs: int) -> KernelInfo:
+@lru_cache(maxsize=10_000)
+def kernel_info(name: str, properties: Properties, needs_indexes: bool, num_inputs: int) -> KernelInfo:
     """What lowering and passes may know of a component that has this many inputs, one or none."""
-    has = component.properties.__contains__
+    has = properties.__contains__
     promises = InputPromises(
         backprop_needs_value=has(Properties.BACKPROP_NEEDS_INPUT),
         propagate_in_place=has(Properties.PROPAGATE_IN_PLACE),
@@ -90,7 +93,7 @@ def kernel_info(name: str, component: Component, num_inputs: int) -> KernelInfo:
         backprop_needs_output=has(Properties.BACKPROP_NEEDS_OUTPUT),
         uses_memo=has(Properties.USES_MEMO),
         stores_stats=has(Properties.STORES_STATS),
-        needs_indexes=component.needs_indexes,
+        needs_indexes=needs_indexes,
     )
 
 

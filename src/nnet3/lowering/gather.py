@@ -64,7 +64,7 @@ class GatherCode:
         if part.constant != 0.0 or not terms:
             yield SetConst(target, part.constant)
         else:
-            head = next((term for term in terms if term.num_rows == count), terms[0])
+            head = max(terms, key=lambda term: self._worth_copying(term, count))
             terms = [term for term in terms if term is not head]
             begin, end = head.first - first, head.first - first + head.num_rows
             for low, high in ((0, begin), (end, count)):
@@ -73,6 +73,12 @@ class GatherCode:
             yield MatrixCopy(self._rows(target, begin, head.num_rows), self._taken(head), head.scale)
         for term in terms:
             yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
+
+    def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
+        """How good a term is to begin with: it fills all rows; it may give its place up to the sum."""
+        schedule = self.values.schedule
+        same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
+        return term.num_rows == count, term.scale == 1.0 and same_rows
 
     def _rows(self, target: int, first: int, count: int) -> int:
         m = self.values.schedule.multiplicity(self.gathered.number)
