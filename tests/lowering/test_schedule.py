@@ -13,7 +13,7 @@ from lowering.random_toy_graphs import random_toy_case
 from nnet3.compiler.compile import build_graph as network_graph
 from nnet3.compiler.compile import schedule as network_schedule
 from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
-from nnet3.lowering.schedule import NO_ITEM, operand_rows
+from nnet3.lowering.schedule import NO_ITEM
 from random_networks import computable_request, random_network
 
 
@@ -78,7 +78,7 @@ def check_operands(plan: Schedule) -> None:
                 used = plan.slots_of_rows(step.node)[step.first : step.first + step.num_rows]
                 assert set(read[read != NO_ITEM].tolist()) == set(used[used >= 0].tolist())
             elif operand.use is Use.ROW and plan.nodes[operand.node].num_rows is None:
-                rows = operand_rows(plan, step.node, number)[step.first : step.first + step.num_rows]
+                rows = plan.operand_rows(step.node, number)[step.first : step.first + step.num_rows]
                 assert (np.diff(rows) == 1).all()
 
 
