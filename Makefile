@@ -7,7 +7,7 @@ WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech test lint bench fuzz coverage clean
+.PHONY: help demo demo-speech test soak lint bench fuzz coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ demo-speech: $(VENV)/installed  ## the same on spoken digits (SHARED/data/fsdd)
 
 test: $(VENV)/installed  ## run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+soak: $(VENV)/installed  ## compare many more random graphs with the oracles than `make test` does
+	OMP_NUM_THREADS=1 RANDOM_GRAPHS=2000 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .
