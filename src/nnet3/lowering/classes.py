@@ -47,11 +47,13 @@ def equal_sequences(tables: Sequence[IndexTable]) -> SequenceClasses:
     """Sort the sequences of these index tables into classes."""
     patterns = [_patterns(table) for table in tables if len(table)]
     all_n = np.unique(np.concatenate([np.empty(0, np.int32), *(n for n, _ in patterns)]))
+    if len(all_n) == 0:
+        return SequenceClasses(all_n, all_n.reshape(0, 1), np.empty(0, np.intp))
     labels = np.full((len(all_n), len(patterns)), -1)
     for column, (n, label) in enumerate(patterns):
         labels[np.searchsorted(all_n, n), column] = label
-    if len(all_n) == 0 or (labels == labels[0]).all():
-        classes, first, sizes = np.zeros(len(all_n), np.intp), np.zeros(min(len(all_n), 1), np.intp), [len(all_n)]
+    if (labels == labels[0]).all():
+        classes, first, sizes = np.zeros(len(all_n), np.intp), np.zeros(1, np.intp), [len(all_n)]
     else:
         _, first, inverse = np.unique(labels, axis=0, return_index=True, return_inverse=True)
         rank = np.argsort(np.argsort(first))
@@ -59,7 +61,7 @@ def equal_sequences(tables: Sequence[IndexTable]) -> SequenceClasses:
         sizes = np.bincount(classes).tolist()
     if len(set(sizes)) == 1:
         members = all_n[np.argsort(classes, kind="stable")].reshape(len(first), -1)
-        return SequenceClasses(all_n[first], members if len(all_n) else members.reshape(0, 1), np.arange(len(first)))
+        return SequenceClasses(all_n[first], members, np.arange(len(first)))
     return SequenceClasses(all_n[first], all_n[:, np.newaxis], classes)
 
 

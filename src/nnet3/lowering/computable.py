@@ -79,7 +79,8 @@ class Computability:
             table = self.tables[node]
             assert table is not None
             self.known[node] = self.given.get(node, np.zeros((*table.grid.shape, self.copies(node)), bool))
-        rounds = Rounds(nodes) if self._can_be_foreseen(nodes) else None
+        has_samples = self.domain.structure.has_samples
+        rounds = Rounds(nodes) if all(has_samples[node] for node in nodes) else None
         waiting = set(nodes)
         while waiting:
             if rounds is not None:
@@ -97,13 +98,6 @@ class Computability:
                     waiting.update(users[node])
             if rounds is not None and waiting and rounds.is_time_to_guess and self._foresee(rounds):
                 waiting = set(nodes)
-
-    def _can_be_foreseen(self, nodes: Sequence[int]) -> bool:
-        tables = [self.tables[node] for node in nodes]
-        has_samples = self.domain.structure.has_samples
-        return all(table is not None and table.grid.is_contiguous for table in tables) and all(
-            has_samples[node] for node in nodes
-        )
 
     def _foresee(self, rounds: Rounds) -> bool:
         """Add what coming rounds will add, if that can be told."""

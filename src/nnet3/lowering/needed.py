@@ -68,7 +68,8 @@ class _NeedSweep:
         """Push what is needed round a recurrence until nothing changes, then out of it."""
         outside = set(range(len(self.need))) - set(nodes)
         pushed = {node: np.zeros_like(self._need(node)) for node in nodes}
-        rounds = Rounds(nodes[::-1]) if self._can_be_foreseen(nodes) else None
+        has_samples = self.domain.structure.has_samples
+        rounds = Rounds(nodes[::-1]) if all(has_samples[node] for node in nodes) else None
         changed = True
         while changed:
             changed = False
@@ -87,13 +88,6 @@ class _NeedSweep:
         for node in nodes:
             if pushed[node].any():
                 self._push(node, nodes)
-
-    def _can_be_foreseen(self, nodes: Sequence[int]) -> bool:
-        tables = [self.tables[node] for node in nodes]
-        has_samples = self.domain.structure.has_samples
-        return all(table is not None and table.grid.is_contiguous for table in tables) and all(
-            has_samples[node] for node in nodes
-        )
 
     def _foresee(self, rounds: Rounds) -> None:
         """Add what coming rounds will add, if that can be told."""

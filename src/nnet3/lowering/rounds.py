@@ -17,7 +17,12 @@ import numpy.typing as npt
 from nnet3.lowering.slot_table import Mask
 
 Ranks = npt.NDArray[np.int64]
-Rows = tuple[npt.NDArray[np.intp], ...]  # positions in time, x, class
+Rows = tuple[npt.NDArray[np.intp], ...]  # positions in the grid: time, x, class
+
+Additions = list[dict[int, Rows]]  # what each of some rounds has added, by node
+Front = tuple[Additions, int]  # what one period has added, and by how many frames the next will be moved
+
+_EVERYTHING = (-np.inf, np.inf)
 
 THERE, NEVER = -1, np.iinfo(np.int64).max
 """The ranks of what is there already and of what is not guessed."""
@@ -30,20 +35,20 @@ _LONGEST_PERIOD = 8
 class Rounds:
     """What each round has added to the nodes of a recurrence, and a guess of what is to come.
 
-    Within a round the nodes take turns in the order given. All must have contiguous times.
+    Within a round the nodes take turns in the order given.
     """
 
     def __init__(self, nodes: Sequence[int]):
         self.nodes = list(nodes)
         self._turn = {node: turn for turn, node in enumerate(nodes)}
-        self._history: list[dict[int, Rows]] = []
+        self._history: Additions = []
         self._number, self._next_guess, self._pause = 0, _FIRST_GUESS, _PAUSE
 
     def begin(self) -> None:
         self._number += 1
         if self._number >= _FIRST_KEPT:
             self._history.append({})
-        del self._history[: -2 * _LONGEST_PERIOD]
+        del self._history[: -3 * _LONGEST_PERIOD]
 
     def add(self, node: int, before: Mask, after: Mask) -> None:
         """What the turn of a node has added."""
@@ -58,17 +63,21 @@ class Rounds:
         """The rank of every row that is there (`state`) or guessed, by node; None if nothing repeats."""
         self._next_guess = self._number + self._pause
         self._pause *= 2
-        for period in range(1, min(_LONGEST_PERIOD, len(self._history) // 2) + 1):
-            earlier, later = self._history[-2 * period : -period], self._history[-period:]
-            for fronts in (_whole, _halves):
-                found = [front for front in fronts(earlier, later) if front is not None]
-                if found:
-                    return self._continued(found, state)
+        found: list[Front] = []
+        for period in range(1, min(_LONGEST_PERIOD, len(self._history) // 3) + 1):
+            first, second, third = (self._history[len(self._history) - back * period :][:period] for back in (3, 2, 1))
+            for select in (_EVERYTHING, *_halves([*first, *second, *third])):
+                times = [_part(added, select) for added in (first, second, third)]
+                move = _move(times[0], times[1])
+                if move and _move(times[1], times[2]) == move:
+                    found.append((times[2], move))
+                    if select is _EVERYTHING:
+                        break
+            if found:
+                return self._continued(found, state)
         return None
 
-    def _continued(
-        self, fronts: Sequence[tuple[list[dict[int, Rows]], int]], state: Mapping[int, Mask]
-    ) -> dict[int, Ranks]:
+    def _continued(self, fronts: Sequence[Front], state: Mapping[int, Mask]) -> dict[int, Ranks]:
         ranks = {node: np.where(there, THERE, NEVER) for node, there in state.items()}
         for rounds, move in fronts:
             for number, added in enumerate(rounds):
@@ -101,42 +110,39 @@ class Rounds:
         return accepted
 
 
-Front = tuple[list[dict[int, Rows]], int]
-
-
-def _whole(earlier: list[dict[int, Rows]], later: list[dict[int, Rows]]) -> list[Front | None]:
-    """The later rounds as the earlier ones moved by some frames, with that number."""
+def _move(earlier: Additions, later: Additions) -> int | None:
+    """By how many frames the later rounds are the earlier ones moved; None if they are not."""
     move = None
     for before, after in zip(earlier, later, strict=True):
         if before.keys() != after.keys():
-            return [None]
+            return None
         for node, (time, x, which) in after.items():
             old_time, old_x, old_which = before[node]
             if len(time) != len(old_time):
-                return [None]
+                return None
             if len(time) == 0:
                 continue
             move = int(time[0] - old_time[0]) if move is None else move
             if (time - old_time != move).any() or (x != old_x).any() or (which != old_which).any():
-                return [None]
-    return [(later, move)] if move else [None]
+                return None
+    return move
 
 
-def _halves(earlier: list[dict[int, Rows]], later: list[dict[int, Rows]]) -> list[Front | None]:
-    """The same for what lies early and what lies late in time, each for itself."""
-    times = [rows[0] for added in (*earlier, *later) for rows in added.values() if len(rows[0])]
+def _halves(rounds: Additions) -> list[tuple[float, float]]:
+    """What lies early and what lies late in time: where something spreads both ways, each goes its own."""
+    times = [rows[0] for added in rounds for rows in added.values() if len(rows[0])]
     if not times:
-        return [None]
+        return []
     middle = (min(int(each.min()) for each in times) + max(int(each.max()) for each in times)) / 2
-    fronts: list[Front | None] = []
-    for is_late in (False, True):
-        halves = [
-            [{node: _select(rows, (rows[0] > middle) == is_late) for node, rows in added.items()} for added in rounds]
-            for rounds in (earlier, later)
-        ]
-        fronts += _whole(*halves)
-    return fronts
+    return [(-np.inf, middle), (middle, np.inf)]
 
 
-def _select(rows: Rows, chosen: Mask) -> Rows:
-    return tuple(axis[chosen] for axis in rows)
+def _part(rounds: Additions, select: tuple[float, float]) -> Additions:
+    """The rows at these times."""
+    if select is _EVERYTHING:
+        return rounds
+    low, high = select
+    return [
+        {node: tuple(axis[(low < rows[0]) & (rows[0] <= high)] for axis in rows) for node, rows in added.items()}
+        for added in rounds
+    ]

@@ -1,0 +1,180 @@
+"""Recurrences of all kinds: what is foreseen is what going round and round would find, in far fewer rounds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import nnet3
+from hop_by_hop_builder import GraphBuilder
+from nnet3.compiler.nnet_source import lowering_request, nnet_source
+from nnet3.errors import ConfigError, RequestError
+from nnet3.lowering.rounds import Ranks, Rounds
+from nnet3.lowering.slot_table import Mask
+from nnet3.lowering.sweeps import Sweeps
+
+HEAD = "input-node name=input dim=1\ncomponent name=noop type=NoOpComponent dim=1\n"
+
+
+class _Network:
+    """Up to three nodes that look at each other: back and ahead, by turns, rounded, with or without a way to start."""
+
+    def __init__(self, seed: int):
+        self.rng = random.Random(seed)
+        self.names = [f"n{number}" for number in range(self.rng.choice([1, 2, 3]))]
+        lines = []
+        for name in self.names:
+            terms = [self._term() for _ in range(self.rng.choice([1, 1, 2]))]
+            if self.rng.random() < 0.75:
+                terms.append(self.rng.choice(["input", "Offset(input, 1)", "IfDefined(input)"]))
+            lines.append(f"component-node name={name} component=noop input=Sum({', '.join(terms)})")
+        self.text = HEAD + "\n".join([*lines, f"output-node name=output input={self.rng.choice(self.names)}"])
+
+    def _forward(self, depth: int = 2) -> str:
+        kind, name = self.rng.random(), self.rng.choice(self.names)
+        if depth == 0 or kind < 0.3:
+            return f"Offset({name}, {self.rng.choice([-4, -3, -2, -1, -1, -1, 1, 2])})"
+        if kind < 0.7:
+            return f"Offset({self._forward(depth - 1)}, {self.rng.choice([-3, -2, -1, 2])})"
+        if kind < 0.85:
+            return f"Switch({', '.join(self._forward(1) for _ in range(self.rng.choice([2, 2, 3])))})"
+        return f"Offset(Round({name}, {self.rng.choice([2, 3])}), {self.rng.choice([-3, -2, -6])})"
+
+    def _term(self) -> str:
+        kind, forward = self.rng.random(), self._forward()
+        if kind < 0.35:
+            return f"IfDefined({forward})"
+        if kind < 0.55:
+            return f"Failover({forward}, {self._forward()})"
+        if kind < 0.7:
+            return f"Failover({forward}, Offset(input, {self.rng.choice([-1, 0, 1])}))"
+        return f"Failover({forward}, IfDefined({self._forward()}))" if kind < 0.8 else forward
+
+    def request(self, length: int) -> nnet3.ComputationRequest:
+        """Input with gaps, perhaps some values of a node, outputs anywhere."""
+        rng = self.rng
+        holes = 8 / length if rng.random() < 0.4 else 0.0
+        sequences = rng.choice([[0], [0], [0, 1]])
+        rows = [(n, t) for n in sequences for t in range(length + 5 * n) if rng.random() >= holes]
+        given = [nnet3.IoSpecification("input", rows)]
+        if rng.random() < 0.6:
+            first = rng.choice([-5, -1, length // 2, length])
+            some = {(n, first + rng.randint(-3, 3)) for n in sequences for _ in range(rng.choice([1, 3, 6]))}
+            given.append(nnet3.IoSpecification(rng.choice(self.names), sorted(some)))
+        every = list(range(0, length, rng.choice([1, 3, 7])))
+        times = rng.choice([[length - 1], [0], [length // 2], every, every])
+        return nnet3.ComputationRequest(
+            given, [nnet3.IoSpecification("output", [(n, t) for n in sequences for t in times])]
+        )
+
+
+def sweep(nnet: nnet3.Nnet, request: nnet3.ComputationRequest) -> tuple[str, Sweeps]:
+    """The sweeps, and the complaint if there was one."""
+    sweeps = Sweeps(nnet_source(nnet), lowering_request(nnet, request))
+    try:
+        sweeps.run()
+    except RequestError as error:
+        return str(error), sweeps
+    return "", sweeps
+
+
+def same(mine: Sequence[Mask | None], others: Sequence[Mask | None]) -> bool:
+    return all(
+        (a is None) == (b is None) and (a is None or np.array_equal(a, b)) for a, b in zip(mine, others, strict=True)
+    )
+
+
+def no_guess(self: Rounds, state: dict[int, Mask]) -> dict[int, Ranks] | None:
+    return None
+
+
+@pytest.mark.parametrize("block", range(6))
+def test_foreseen_is_what_rounds_would_find(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = 0
+    for seed in range(20 * block, 20 * block + 20):
+        network = _Network(seed)
+        try:
+            nnet = nnet3.Nnet.from_config(network.text)
+        except ConfigError:
+            continue  # a cycle that never moves
+        request = network.request(network.rng.choice([20, 40, 120]))
+        complaint, foreseen = sweep(nnet, request)
+        if complaint:
+            continue
+        with monkeypatch.context() as patch:
+            patch.setattr(Rounds, "guess", no_guess)
+            slow_complaint, slow = sweep(nnet, request)
+        assert not slow_complaint
+        assert same(foreseen.computability.known, slow.computability.known), network.text
+        assert same(foreseen.need, slow.need), network.text
+        checked += 1
+    assert checked >= 4
+
+
+@pytest.mark.parametrize("seed", range(1000, 1040))
+def test_recurrences_hop_by_hop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The builder of the tests complains of more recurrences: also of those whose far end nobody uses."""
+    monkeypatch.setattr("hop_by_hop_builder._MAX_BEYOND", 200)
+    network = _Network(seed)
+    try:
+        nnet = nnet3.Nnet.from_config(network.text)
+    except ConfigError:
+        return
+    request = network.request(20)
+    complaint, sweeps = sweep(nnet, request)
+    builder = GraphBuilder(nnet, request)
+    try:
+        builder.compute()
+    except RequestError:
+        return
+    assert not complaint
+    for new, old in zip(sweeps.outputs_computable(), builder.outputs_computable(), strict=True):
+        assert np.array_equal(new, old)
+    needed = sum(
+        int((need | sweeps.given.get(node, False)).sum()) for node, need in enumerate(sweeps.need) if need is not None
+    )
+    assert needed * sweeps.classes.members.size // sweeps.classes.num_classes == len(builder.prune().node)
+
+
+LONG = 20_000
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "given", "wanted", "num_used"),
+    [
+        ("IfDefined(Offset(a, -1))", None, LONG - 1, LONG),
+        ("IfDefined(Offset(a, 1))", None, 0, LONG),
+        ("Offset(a, -1)", -1, LONG - 1, LONG),
+        ("IfDefined(Offset(a, -3)), IfDefined(Offset(a, -2))", None, LONG - 1, LONG - 1),
+        ("IfDefined(Switch(Offset(a, -3), Offset(a, 2)))", None, LONG - 1, None),
+        ("IfDefined(Switch(Offset(a, -1), Offset(a, -5)))", None, LONG - 1, None),
+        ("IfDefined(Offset(Round(a, 3), -3))", None, LONG - 1, None),
+        ("Failover(Offset(a, -1), ReplaceIndex(input, t, 0))", None, LONG - 1, LONG),
+    ],
+)  # fmt: skip
+def test_long_recurrences_take_few_rounds(
+    recurrence: str, given: int | None, wanted: int, num_used: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"component-node name=a component=noop input=Sum(input, {recurrence})\noutput-node name=output input=a"
+    nnet = nnet3.Nnet.from_config(HEAD + text)
+    inputs = [nnet3.IoSpecification("input", [(0, t) for t in range(LONG)])]
+    if given is not None:
+        inputs.append(nnet3.IoSpecification("a", [(0, given)]))
+    rounds = []
+    begin = Rounds.begin
+
+    def count(self: Rounds) -> None:
+        rounds.append(self)
+        begin(self)
+
+    monkeypatch.setattr(Rounds, "begin", count)
+    complaint, sweeps = sweep(nnet, nnet3.ComputationRequest(inputs, [nnet3.IoSpecification("output", [(0, wanted)])]))
+    assert not complaint
+    assert all(rows.all() for rows in sweeps.outputs_computable())
+    need = sweeps.need[nnet.node_number["a_input"]]
+    assert need is not None
+    assert num_used is None or need.sum() == num_used
+    assert len(rounds) < 300
