@@ -76,7 +76,7 @@ def test_statistics_are_sums() -> None:
     assert component.count == 16
     torch.testing.assert_close(component.stats_sum, both.sum(0), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(component.stats_sumsq, both.square().sum(0), rtol=1e-6, atol=1e-6)
-    mean, variance = component.mean_and_variance()
+    mean, variance = component.stats_mean, component.stats_var
     torch.testing.assert_close(mean, both.mean(0), rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(variance, both.var(0, correction=0), rtol=1e-5, atol=1e-6)
 
@@ -151,7 +151,7 @@ def test_what_is_written_is_read_back() -> None:
         ("", "'dim=' is missing", ""),
         ("dim=0", "'dim' must be >= 1", "0"),
         ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
-        ("dim=4 block-dim=0", "'block-dim' must divide dim=4, got 0", "0"),
+        ("dim=4 block-dim=0", "'block-dim' must be >= 1, got 0", "0"),
         ("dim=4 epsilon=0", "'epsilon' must be > 0", "0"),
         ("dim=4 target-rms=-1", "'target-rms' must be > 0", "-1"),
         ("dim=4 test-mode=yes", "'test-mode' must be true or false", "yes"),
@@ -180,7 +180,7 @@ GOOD = {
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("BlockDim", "3", "<BlockDim> must divide the dimension 2, got 3"),
+        ("BlockDim", "3", "<BlockDim> must divide dim=2, got 3"),
         ("BlockDim", "1", "<StatsMean> must have 1 elements, got 2"),
         ("Epsilon", "0", "<Epsilon> must be > 0, got 0"),
         ("TargetRms", "-1", "<TargetRms> must be > 0, got -1"),

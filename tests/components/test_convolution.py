@@ -74,7 +74,7 @@ def test_is_gradient_at_the_end_of_a_file_overrides_the_header(tmp_path: Path) -
     ("config", "message"),
     [
         (SIZES, "'num-filters=' is missing"),
-        (SIZES.replace("filt-x-dim=3", "filt-x-dim=6"), "'filt-x-dim' must be <= input-x-dim (5), got 6"),
+        (SIZES.replace("filt-x-dim=3", "filt-x-dim=6"), "'filt-x-dim' must be <= input-x-dim=5, got 6"),
         (SIZES.replace("filt-x-step=2", "filt-x-step=3"), "'filt-x-step' must divide input-x-dim - filt-x-dim = 2"),
         (SIZES.replace("filt-y-step=1", "filt-y-step=0"), "'filt-y-step' must be >= 1"),
         (f"{SIZES} num-filters=3 input-vectorization-order=xyz", "must be zyx or yzx, got 'xyz'"),
@@ -91,7 +91,7 @@ def test_bad_configs(config: str, message: str) -> None:
     ("old", "new", "message"),
     [
         ("<FiltXStep> 2", "<FiltXStep> 0", "<FiltXStep> must be >= 1"),
-        ("<FiltYDim> 2", "<FiltYDim> 7", "filt-y-dim must be <= input-y-dim (4), got 7"),
+        ("<FiltYDim> 2", "<FiltYDim> 7", "<FiltYDim> must be <= input-y-dim=4, got 7"),
         ("<InputZDim> 2", "<InputZDim> 3", "<FilterParams> must be rows x 18, got 3 x 12"),
         ("<InputVectorization> 1", "<InputVectorization> 2", "<InputVectorization> must be 0 or 1"),
     ],

@@ -61,7 +61,7 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
     text = (tmp_path / "a").read_text()
     assert text == "<DistributeComponent> <InputDim> 6 <OutputDim> 2 </DistributeComponent> \n"
     (tmp_path / "a").write_text(text.replace("<OutputDim> 2", "<OutputDim> 4"))
-    with pytest.raises(ModelFormatError, match="must divide <InputDim>"):
+    with pytest.raises(ModelFormatError, match="must divide input-dim=6, got 4"):
         components.read(tmp_path / "a")
 
 
@@ -69,7 +69,7 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
     ("config", "message"),
     [
         ("input-dim=6", "'output-dim=' is missing"),
-        ("input-dim=6 output-dim=4", "'output-dim' must divide input-dim (6), got 4"),
+        ("input-dim=6 output-dim=4", "'output-dim' must divide input-dim=6, got 4"),
         ("input-dim=6 output-dim=0", "'output-dim' must be >= 1"),
     ],
 )

@@ -174,7 +174,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("<Dim> 4 <BlockDim> 3", "<BlockDim> must divide the dimension 4, got 3"),
+        ("<Dim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
         ("<Dim> 4 <BlockDim> 2 <TimePeriod> -1", "<TimePeriod> must be >= 0, got -1"),
         ("<Dim> 4 <BlockDim> 2 <TimePeriod> 0 <DropoutProportion> -1", "must be in [0, 1], got -1"),
         (

@@ -108,7 +108,7 @@ def test_written_file_is_read_back(type_name: str, tmp_path: Path) -> None:
     ("type_name", "config", "message"),
     [
         (GRU, "", "'cell-dim=' is missing"),
-        (GRU, "cell-dim=4 recurrent-dim=5", "'recurrent-dim' must be <= 4"),
+        (GRU, "cell-dim=4 recurrent-dim=5", "'recurrent-dim' must be from 1 to 4, got 5"),
         (GRU, "cell-dim=4 recurrent-dim=0", "'recurrent-dim' must be from 1 to 4"),
         (GRU, "cell-dim=4 rank-in=0", "'rank-in' must be >= 1"),
         (GRU, "cell-dim=4 alpha=-1", "'alpha' must be >= 0"),
@@ -127,7 +127,7 @@ def test_bad_configs(type_name: str, config: str, message: str) -> None:
     ("type_name", "old", "new", "message"),
     [
         (GRU, "<CellDim> 4", "<CellDim> 0", "<CellDim> must be >= 1"),
-        (GRU, "<RecurrentDim> 4", "<RecurrentDim> 5", "<RecurrentDim> must be at most 4"),
+        (GRU, "<RecurrentDim> 4", "<RecurrentDim> 5", "<RecurrentDim> must be from 1 to 4, got 5"),
         (GRU, "<RecurrentDim> 4", "<RecurrentDim> 3", "<w_h> must be 4 x 3"),
         (GRU, "<UpdatePeriod> 4", "<UpdatePeriod> 0", "<UpdatePeriod> must be >= 1"),
         (OUTPUT_GRU, "<CellDim> 4", "<CellDim> 3", "<w_h> must have 3 elements"),

@@ -91,7 +91,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
     ("old", "new", "message"),
     [
         ("[\n  1 2 3 ]", "[ ]", "<Params> must be a matrix that is not empty"),
-        ("<RankInOut> 2 1", "<RankInOut> 2 0", "<RankInOut> must be >= 1, got 0"),
+        ("<RankInOut> 2 1", "<RankInOut> 2 0", "rank-out must be >= 1, got 0"),
         (
             "<OrthonormalConstraint> -1",
             "<OrthonormalConstraint> inf",

@@ -147,7 +147,7 @@ def test_bad_configs(config: str, message: str) -> None:
 def test_bad_files(tmp_path: Path, old: str, new: str, message: str) -> None:
     component = lstm("cell-dim=2")
     component.params[0] = torch.tensor([1.0, 2.0])
-    component.self_repair_config = (0.5, *component.self_repair_config[1:])
+    component.self_repair_config[0] = 0.5
     component.write(str(tmp_path / "component"), binary=False)
     text = (tmp_path / "component").read_text()
     assert old in text

@@ -86,7 +86,7 @@ GOOD = {"x": (4, 2, 1), "y": (3, 3, 3), "z": (6, 2, 2)}  # dim, size, step
         ("y", (3, 4, 3), "'pool-y-size' must be <= input-y-dim=3, got 4", "<PoolYSize> must be <="),
         ("z", (6, 2, 3), "'pool-z-step' must be <= pool-z-size=2, got 3", "<PoolZStep> must be <="),
         ("x", (5, 2, 2), "'pool-x-step' must divide input-x-dim - pool-x-size = 3, got 2", "<PoolXStep> must divide"),
-        ("x", (2**31 - 1, 1, 1), "'input-x-dim' times the other", "<InputXDim> times the other input dimensions"),
+        ("x", (2**31 - 1, 1, 1), "'input-z-dim' times the other", "<InputZDim> times the other input dimensions"),
     ],
 )
 def test_bad_input(axis: str, values: tuple[int, ...], config_message: str, file_message: str) -> None:

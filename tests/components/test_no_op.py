@@ -40,4 +40,4 @@ def test_old_files(middle: str) -> None:
 def test_bad_input() -> None:
     check_config_error("NoOpComponent", "dim=x", "'dim' must be an integer, got 'x'", "x")
     check_file_error("<NoOpComponent> <Dim> 0 <BackpropScale> 1 </NoOpComponent> ", "<Dim> must be >= 1, got 0")
-    check_file_error("<NoOpComponent> <Dim> 2 <Scale> 1 </NoOpComponent> ", "expected <ValueAvg>, got '<Scale>'")
+    check_file_error("<NoOpComponent> <Dim> 2 <Scale> 1 </NoOpComponent> ", "expected </NoOpComponent>, got '<Scale>'")

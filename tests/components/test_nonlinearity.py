@@ -119,7 +119,7 @@ def test_old_files_lack_the_last_fields() -> None:
     ("pattern", "replacement", "message"),
     [
         ("<Dim> 2", "<Dim> 0", "<Dim> must be >= 1, got 0"),
-        ("<Dim> 2", "<Dim> 2 <BlockDim> 4", "<BlockDim> must divide the dimension 2, got 4"),
+        ("<Dim> 2", "<Dim> 2 <BlockDim> 4", "<BlockDim> must divide dim=2, got 4"),
         (r"\[ 0.5 1.25 \]", "[ 0.5 ]", "<ValueAvg> must have 0 or 2 elements, got 1"),
         (r"\[ 0.5 1 \]", "[ 1 2 3 ]", "<DerivAvg> must have 0 or 2 elements, got 3"),
         (r"\[ 0.1 0.2 \]", "[ 0.1 ]", "<OderivRms> must have 0 or 2 elements, got 1"),

@@ -97,8 +97,8 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("<InputDim> 4 <BlockDim> 3", "<BlockDim> must divide the input dimension 4, got 3"),
-        ("<InputDim> -4", "the input dimension must be >= 1, got -4"),
+        ("<InputDim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
+        ("<InputDim> -4", "<InputDim> must be >= 1, got -4"),
         ("<InputDim> 4 <TargetRms> 0", "<TargetRms> must be > 0, got 0"),
         ("<OutputDim> 4", "expected <InputDim> or <Dim>, got '<OutputDim>'"),
     ],

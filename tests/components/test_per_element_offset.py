@@ -78,7 +78,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("<Dim> 6", "<Dim> 5", "<Dim> must be a multiple of the 2 <Offsets>, got 5"),
+        ("<Dim> 6", "<Dim> 5", "<Dim> must be a multiple of the 2 offsets, got 5"),
         ("[ 1 2 ]", "[ ]", "<Offsets> must have at least one element"),
         ("<UseNaturalGradient> F ", "", "expected <UseNaturalGradient>"),
     ],

@@ -59,13 +59,13 @@ def test_product_derivative_where_factors_are_zero() -> None:
     [
         ("PnormComponent", "input-dim=4", "'output-dim=' is missing", ""),
         ("PnormComponent", "input-dim=0 output-dim=2", "'input-dim' must be >= 1", "0"),
-        ("PnormComponent", "input-dim=5 output-dim=2", "'input-dim' must be a multiple of output-dim=2, got 5", "5"),
-        ("SumBlockComponent", "input-dim=5 output-dim=2", "must be a multiple of output-dim=2, got 5", "5"),
+        ("PnormComponent", "input-dim=5 output-dim=2", "'output-dim' must divide input-dim=5, got 2", "2"),
+        ("SumBlockComponent", "input-dim=5 output-dim=2", "must divide input-dim=5, got 2", "2"),
         ("SumBlockComponent", "input-dim=4 output-dim=2 scale=x", "'scale' must be a number", "x"),
         (
             "ElementwiseProductComponent",
             "input-dim=4 output-dim=4",
-            "'input-dim' must be at least twice output-dim=4",
+            "'output-dim' must be at most half of input-dim=4",
             "4",
         ),
     ],
@@ -77,10 +77,14 @@ def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> N
 @pytest.mark.parametrize(
     ("type_name", "fields", "message"),
     [
-        ("PnormComponent", "<InputDim> 5 <OutputDim> 2", "<InputDim> must be a multiple of <OutputDim>, got 5 and 2"),
+        ("PnormComponent", "<InputDim> 5 <OutputDim> 2", "<OutputDim> must divide input-dim=5, got 2"),
         ("PnormComponent", "<InputDim> 4 <OutputDim> 0", "<OutputDim> must be >= 1, got 0"),
         ("SumBlockComponent", "<InputDim> 4 <OutputDim> 2", "expected <Scale>, got '</SumBlockComponent>'"),
-        ("ElementwiseProductComponent", "<InputDim> 4 <OutputDim> 4", "must be at least twice <OutputDim>"),
+        (
+            "ElementwiseProductComponent",
+            "<InputDim> 4 <OutputDim> 4",
+            "<OutputDim> must be at most half of input-dim=4",
+        ),
     ],
 )
 def test_bad_files(type_name: str, fields: str, message: str) -> None:

@@ -87,7 +87,11 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
     ("old", "new", "message"),
     [
         ("<NumRepeats> 2", "<NumRepeats> -1", "<NumRepeats> must be >= 1, got -1"),
-        ("<NumRepeats> 2", "<NumRepeats> 2000000000", "2000000000 repeats of 1 x 2 <LinearParams> are too many"),
+        (
+            "<NumRepeats> 2",
+            "<NumRepeats> 2000000000",
+            "<LinearParams> of size 1 x 2 is too large for 2000000000 repeats",
+        ),
         ("[ 10 ]", "[ 10 11 ]", "<BiasParams> must have 1 elements, got 2"),
         (
             "</RepeatedAffineComponent>",

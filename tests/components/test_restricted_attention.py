@@ -151,10 +151,10 @@ GOOD = "num-left-inputs=2 num-right-inputs=1 "
     ("config", "message"),
     [
         ("num-left-inputs=1", "'num-right-inputs=' is missing"),
-        ("num-left-inputs=0 num-right-inputs=0", "must not both be 0"),
+        ("num-left-inputs=0 num-right-inputs=0", "'num-right-inputs' must not be 0 if num-left-inputs is"),
         ("num-left-inputs=-1 num-right-inputs=1", "'num-left-inputs' must be >= 0"),
-        (f"{GOOD} num-left-inputs-required=3", "num-left-inputs-required must be <= 2, got 3"),
-        (f"{GOOD} num-right-inputs-required=2", "num-right-inputs-required must be <= 1, got 2"),
+        (f"{GOOD} num-left-inputs-required=3", "'num-left-inputs-required' must be <= 2, got 3"),
+        (f"{GOOD} num-right-inputs-required=2", "'num-right-inputs-required' must be <= 1, got 2"),
         (f"{GOOD} key-scale=1.5", "'key-scale' must be <= 1"),
         (f"{GOOD} key-scale=0", "'key-scale' must be > 0"),
         (f"{GOOD} num-heads=0", "'num-heads' must be >= 1"),
@@ -172,10 +172,10 @@ def test_bad_configs(config: str, message: str) -> None:
     ("old", "new", "message"),
     [
         ("<KeyDim> 3", "<KeyDim> 0", "<KeyDim> must be >= 1"),
-        ("<NumLeftInputsRequired> 2", "<NumLeftInputsRequired> 3", "num-left-inputs-required must be <= 2"),
+        ("<NumLeftInputsRequired> 2", "<NumLeftInputsRequired> 3", "<NumLeftInputsRequired> must be <= 2, got 3"),
         ("<TimeStride> 1", "<TimeStride> 2147483647", "not 4 inputs over 8589934588 frames"),
         ("<KeyScale> 0.5", "<KeyScale> 0", "<KeyScale> must be > 0"),
-        ("<EntropyStats>  [ ]", "<EntropyStats>  [ 1 2 ]", "must be of sizes 1 and (1, 4), or empty"),
+        ("<EntropyStats>  [ ]", "<EntropyStats>  [ 1 2 ]", "must be of sizes (1, 4) and 1, or empty"),
     ],
 )
 def test_bad_files(old: str, new: str, message: str, tmp_path: Path) -> None:

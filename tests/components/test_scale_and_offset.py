@@ -84,7 +84,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("<Dim> 4", "<Dim> 5", "<Dim> must be a multiple of the 2 <Scales>, got 5"),
+        ("<Dim> 4", "<Dim> 5", "<Scales> has 2 elements, of which <Dim> 5 is no multiple"),
         ("[ 10 20 ]", "[ 10 ]", "<Offsets> must have 2 elements, got 1"),
         ("[ 2 -3 ]", "[ ]", "<Scales> must have at least one element"),
         ("<Rank> 7", "<Rank> 0", "<Rank> must be >= 1, got 0"),

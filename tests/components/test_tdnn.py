@@ -213,8 +213,8 @@ def test_info_ends_with_natural_gradient() -> None:
     ("config", "message"),
     [
         ("input-dim=2 output-dim=2", "'time-offsets=' is missing"),
-        ("time-offsets= input-dim=2 output-dim=2", "expected different integers"),
-        ("time-offsets=1,0,1 input-dim=2 output-dim=2", "expected different integers"),
+        ("time-offsets= input-dim=2 output-dim=2", "must be different integers"),
+        ("time-offsets=1,0,1 input-dim=2 output-dim=2", "must be different integers"),
         ("time-offsets=0,2147483647 input-dim=2 output-dim=2", "frames at most"),
         ("time-offsets=1,a input-dim=2 output-dim=2", "a list of integers"),
         ("time-offsets=0 input-dim=0 output-dim=2", "'input-dim' must be >= 1"),
@@ -232,10 +232,10 @@ def test_bad_configs(config: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ 0 0 ]", "<TimeOffsets>: expected different integers"),
-        ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ ]", "<TimeOffsets>: expected different integers"),
+        ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ 0 0 ]", "<TimeOffsets> must be different integers"),
+        ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ ]", "<TimeOffsets> must be different integers"),
         ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ -1 0 1 ]", "does not fit 3 time offsets"),
-        ("<BiasParams>  [ 7", "<BiasParams>  [", "<BiasParams> must have 2 elements, or none, got 1"),
+        ("<BiasParams>  [ 7", "<BiasParams>  [", "<BiasParams> must have 0 or 2 elements, got 1"),
         ("<RankInOut> 2 1", "<RankInOut> 0 1", "<RankInOut> must be >= 1"),
         ("<AlphaInOut>", "<Beta>", "expected <AlphaInOut> or <Alpha>"),
     ],

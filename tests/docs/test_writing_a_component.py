@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from components.component_text import check_round_trip
 from components.finite_differences import check_derivatives, check_in_place
 from components.index_harness import Index, Lookup, check_against_oracle, table
 from docs.doctest_page import run_page
@@ -29,6 +30,9 @@ def test_the_page_does_what_it_says_and_its_component_is_right() -> None:
     component = create("PReluComponent", "dim=6 slope=-0.3")
     check_derivatives(component, rows=7)
     check_in_place(component, rows=7)
+    capped = create("CappedComponent", "dim=6 block-dim=3 cap=1.5 strict=true")
+    check_derivatives(capped, rows=7)
+    check_round_trip(capped)
     mean = create("MeanOfNeighboursComponent", "dim=3")
     check_against_oracle(mean, table(range(4), (0, 1)), table(range(-1, 4), (0, 1)), _mean_of_neighbours)
 
@@ -41,4 +45,5 @@ def _mean_of_neighbours(component: Component, lookup: Lookup, index: Index) -> T
 
 def test_the_page_leaves_nothing_behind() -> None:
     assert "PReluComponent" not in COMPONENT_TYPES
+    assert "CappedComponent" not in COMPONENT_TYPES
     assert "MeanOfNeighboursComponent" not in COMPONENT_TYPES

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import (
-    load_matrix_key,
-    read_integer,
-    read_matrix,
-    read_number,
-    read_vector,
-    write_matrix,
-    write_vector,
-)
+from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
+from nnet3.components.fields import load_matrix_key
 from nnet3.components.fixed import FixedAffineComponent
-from nnet3.components.natural_gradient_pair import NaturalGradientPair
+from nnet3.components.kinds import MATRIX, REAL, Vector
+from nnet3.components.natural_gradient_pair import (
+    ALPHA,
+    NUM_SAMPLES_HISTORY,
+    RANK_IN,
+    RANK_OUT,
+    UPDATE_PERIOD,
+    NaturalGradientPair,
+)
 from nnet3.components.natural_gradient_product import add_natural_gradient
-from nnet3.components.orthonormal import OrthonormalComponent
+from nnet3.components.orthonormal import ORTHONORMAL, OrthonormalComponent
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
-from nnet3.components.updatable import UpdatableHeader
+from nnet3.components.updatable import OLD_IS_GRADIENT
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.kaldi_io import Reader
     from nnet3.text import ConfigLine
 
 
@@ -43,6 +42,19 @@ class AffineComponent(OrthonormalComponent):
     parameter_names = ("linear_params", "bias_params")
     is_affine = True
 
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field("linear_params", MATRIX, None),
+        Field("bias_params", Vector(length_of("linear_params")), None),
+        OLD_IS_GRADIENT,
+        ORTHONORMAL,
+    )
+    shown: ClassVar[Shown] = (
+        "orthonormal_constraint",
+        Summary(rms, "linear_params"),
+        Summary(row_and_column_norms, "linear_params"),
+        Summary(mean_stddev, "bias_params", "bias"),
+    )
+
     def __init__(self, linear_params: Tensor, bias_params: Tensor) -> None:
         super().__init__()
         self.linear_params = linear_params
@@ -50,49 +62,9 @@ class AffineComponent(OrthonormalComponent):
         self.output_dim, self.input_dim = linear_params.shape
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        component = cls(*initial_affine(line, rng, 0.0))
-        component.configure_updatable(line)
-        component.configure_orthonormal(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<LinearParams>")
-        linear = read_matrix(reader, "<LinearParams>")
-        reader.expect("<BiasParams>")
-        component = cls(linear, read_vector(reader, "<BiasParams>", linear.shape[0]))
-        component.copy_header(header)
-        component.read_settings(reader)
-        return component
-
-    def read_settings(self, reader: Reader) -> None:
-        """What stands behind the parameters, the closing token included."""
-        if reader.accept("<IsGradient>"):  # old files
-            self.is_gradient = reader.boolean()
-        self.read_orthonormal(reader)
-        reader.expect("</AffineComponent>")
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<LinearParams>")
-        write_matrix(writer, self.linear_params)
-        writer.token("<BiasParams>")
-        write_vector(writer, self.bias_params)
-        self.write_settings(writer)
-
-    def write_settings(self, writer: Writer) -> None:
-        self.write_orthonormal(writer)
-
-    def info(self) -> str:
-        return (
-            super().info()
-            + self.orthonormal_info()
-            + rms("linear-params", self.linear_params)
-            + row_and_column_norms("linear-params", self.linear_params)
-            + mean_stddev("bias", self.bias_params)
-        )
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        linear, bias = initial_affine(line, rng, 0.0)
+        return {"linear_params": linear, "bias_params": bias}
 
     def as_fixed(self) -> FixedAffineComponent:
         return FixedAffineComponent(self.linear_params.clone(), self.bias_params.clone())
@@ -131,62 +103,35 @@ class NaturalGradientAffineComponent(NaturalGradientPair, AffineComponent):
 
     type_name = "NaturalGradientAffineComponent"
 
+    fields = (
+        *AffineComponent.fields[:2],
+        RANK_IN,
+        RANK_OUT,
+        ORTHONORMAL,
+        UPDATE_PERIOD,
+        NUM_SAMPLES_HISTORY,
+        ALPHA,
+        *obsolete(REAL, "<MaxChangePerSample>"),
+        OLD_IS_GRADIENT,
+        *obsolete(REAL, "<UpdateCount>", "<ActiveScalingCount>", "<MaxChangeScaleStats>"),
+    )
+    shown = (*AffineComponent.shown, *NaturalGradientPair.natural_gradient_shown)
+
     def __init__(self, linear_params: Tensor, bias_params: Tensor) -> None:
         super().__init__(linear_params, bias_params)
         self.set_natural_gradient()
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         bias_mean = 0.0 if line.has("matrix") else line.number("bias-mean", 0.0)
-        component = cls(*initial_affine(line, rng, bias_mean))
-        component.configure_updatable(line)
-        component.configure_orthonormal(line)
-        component.configure_natural_gradient(line)
-        return component
+        linear, bias = initial_affine(line, rng, bias_mean)
+        return {"linear_params": linear, "bias_params": bias}
 
-    def read_settings(self, reader: Reader) -> None:
-        reader.expect("<RankIn>")
-        rank_in = read_integer(reader, "<RankIn>")
-        reader.expect("<RankOut>")
-        rank_out = read_integer(reader, "<RankOut>")
-        self.read_orthonormal(reader)
-        reader.expect("<UpdatePeriod>")
-        update_period = read_integer(reader, "<UpdatePeriod>")
-        reader.expect("<NumSamplesHistory>")
-        history = read_number(reader, "<NumSamplesHistory>", above=0.0)
-        reader.expect("<Alpha>")
-        alpha = read_number(reader, "<Alpha>")
-        self.set_natural_gradient(rank_in, rank_out, update_period, history, alpha)
-        self._read_obsolete(reader)
+    @classmethod
+    def read_end(cls, reader: Reader) -> None:
         closing = reader.token()
         if not closing.endswith("NaturalGradientAffineComponent>"):
             raise reader.error(f"expected </NaturalGradientAffineComponent>, got '{closing}'")
-
-    def _read_obsolete(self, reader: Reader) -> None:
-        """What old files have at the end."""
-        if reader.accept("<MaxChangePerSample>"):
-            reader.real()
-        if reader.accept("<IsGradient>"):
-            self.is_gradient = reader.boolean()
-        for token in ("<UpdateCount>", "<ActiveScalingCount>", "<MaxChangeScaleStats>"):
-            if reader.accept(token):
-                reader.real()
-
-    def write_settings(self, writer: Writer) -> None:
-        writer.token("<RankIn>")
-        writer.int32(self.preconditioner_in.rank)
-        writer.token("<RankOut>")
-        writer.int32(self.preconditioner_out.rank)
-        self.write_orthonormal(writer)
-        writer.token("<UpdatePeriod>")
-        writer.int32(self.preconditioner_in.update_period)
-        writer.token("<NumSamplesHistory>")
-        writer.real(self.preconditioner_in.num_samples_history)
-        writer.token("<Alpha>")
-        writer.real(self.preconditioner_in.alpha)
-
-    def info(self) -> str:
-        return super().info() + self.natural_gradient_info()
 
     def update(self, x: Tensor, y_deriv: Tensor) -> None:
         """W += rate s1 s2 G'^T X', b += rate s1 s2 G'^T x' with ([X' x'], s1) = PD([X 1]), (G', s2) = PD(G)."""

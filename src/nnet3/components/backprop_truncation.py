@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number
+from nnet3.components.field_table import Field
 from nnet3.components.index_arrays import IndexArrays
-from nnet3.components.random_source import RandomSource
+from nnet3.components.kinds import DOUBLE, NUMBER, POSITIVE, SIZE, TALLY
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _NEVER = 1e10  # what a threshold of 0 stands for
 
@@ -46,6 +38,24 @@ class BackpropTruncationComponent(Component):
     needs_indexes = True
     indexes_type = BackpropTruncationIndexes
 
+    fields = (
+        Field("dim", SIZE),
+        Field("scale", POSITIVE, default=1.0, optional=True),
+        Field("clipping_threshold", NUMBER, default=30.0),
+        Field("zeroing_threshold", NUMBER, default=15.0),
+        Field("zeroing_interval", SIZE, default=20),
+        Field("recurrence_interval", SIZE, default=1),
+        Field("num_clipped", TALLY, None, "<NumElementsClipped>"),
+        Field("num_zeroed", TALLY, None, "<NumElementsZeroed>"),
+        Field("count", DOUBLE, None, "<NumElementsProcessed>"),
+        Field("count_zeroing_boundaries", DOUBLE, None, "<NumZeroingBoundaries>"),
+    )
+    heading = ("dim",)
+    shown = (
+        *("scale", "count", "recurrence_interval", "clipping_threshold", "clipped_proportion", "zeroing_threshold"),
+        *("zeroing_interval", "zeroed_proportion", "count_zeroing_boundaries"),
+    )
+
     def __init__(
         self,
         dim: int,
@@ -67,81 +77,14 @@ class BackpropTruncationComponent(Component):
         self.count = 0.0
         self.count_zeroing_boundaries = 0.0
 
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        return cls(
-            line.integer("dim", minimum=1),
-            line.number("scale", 1.0, above=0.0),
-            line.number("clipping-threshold", 30.0, minimum=0.0),
-            line.number("zeroing-threshold", 15.0, minimum=0.0),
-            line.integer("zeroing-interval", 20, minimum=1),
-            line.integer("recurrence-interval", 1, minimum=1),
-        )
+    @property
+    def clipped_proportion(self) -> float:
+        return float(self.num_clipped) / self.count if self.count > 0 else 0.0
 
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        scale = read_number(reader, "<Scale>", above=0.0) if reader.accept("<Scale>") else 1.0
-        reader.expect("<ClippingThreshold>")
-        clipping_threshold = read_number(reader, "<ClippingThreshold>")
-        reader.expect("<ZeroingThreshold>")
-        zeroing_threshold = read_number(reader, "<ZeroingThreshold>")
-        reader.expect("<ZeroingInterval>")
-        zeroing_interval = read_integer(reader, "<ZeroingInterval>")
-        reader.expect("<RecurrenceInterval>")
-        recurrence_interval = read_integer(reader, "<RecurrenceInterval>")
-        component = cls(dim, scale, clipping_threshold, zeroing_threshold, zeroing_interval, recurrence_interval)
-        reader.expect("<NumElementsClipped>")
-        component.num_clipped.fill_(reader.real())
-        reader.expect("<NumElementsZeroed>")
-        component.num_zeroed.fill_(reader.real())
-        reader.expect("<NumElementsProcessed>")
-        component.count = reader.real()
-        reader.expect("<NumZeroingBoundaries>")
-        component.count_zeroing_boundaries = reader.real()
-        reader.expect("</BackpropTruncationComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<Scale>")
-        writer.real(self.scale)
-        writer.token("<ClippingThreshold>")
-        writer.real(self.clipping_threshold)
-        writer.token("<ZeroingThreshold>")
-        writer.real(self.zeroing_threshold)
-        writer.token("<ZeroingInterval>")
-        writer.int32(self.zeroing_interval)
-        writer.token("<RecurrenceInterval>")
-        writer.int32(self.recurrence_interval)
-        writer.token("<NumElementsClipped>")
-        writer.double(float(self.num_clipped))
-        writer.token("<NumElementsZeroed>")
-        writer.double(float(self.num_zeroed))
-        writer.token("<NumElementsProcessed>")
-        writer.double(self.count)
-        writer.token("<NumZeroingBoundaries>")
-        writer.double(self.count_zeroing_boundaries)
-
-    def info(self) -> str:
-        clipped = float(self.num_clipped) / self.count if self.count > 0 else 0.0
+    @property
+    def zeroed_proportion(self) -> float:
         boundaries = self.count_zeroing_boundaries
-        zeroed = float(self.num_zeroed) / boundaries if boundaries > 0 else 0.0
-        values = {
-            "scale": self.scale,
-            "count": self.count,
-            "recurrence-interval": self.recurrence_interval,
-            "clipping-threshold": self.clipping_threshold,
-            "clipped-proportion": clipped,
-            "zeroing-threshold": self.zeroing_threshold,
-            "zeroing-interval": self.zeroing_interval,
-            "zeroed-proportion": zeroed,
-            "count-zeroing-boundaries": boundaries,
-        }
-        shown = (f"{key}={format_number(value)}" for key, value in values.items())
-        return f"{self.type_name}, dim={self.input_dim}, {', '.join(shown)}"
+        return float(self.num_zeroed) / boundaries if boundaries > 0 else 0.0
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         # A row is at a boundary iff floor((t - n) / I) != floor((t - R - n) / I); "- n" spreads boundaries over time.

@@ -8,7 +8,6 @@ column slices of wider matrices, so a kernel must not assume contiguous rows.
 from __future__ import annotations
 
 import abc
-import copy
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -18,22 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.components.form import ComponentForm
 from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
+from nnet3.components.state import ComponentState
 from nnet3.computation.matrices import Matrix, as_tensor
 from nnet3.errors import ComponentError
-from nnet3.kaldi_io import Writer
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.updatable import UpdatableComponent
-    from nnet3.kaldi_io import Reader
-    from nnet3.text import ConfigLine
 
 
 class Properties(enum.IntFlag):
-    """What a component promises (components.md 0.3, same values): the compiler asks for these, never for types."""
+    """What a component promises, with values as in Kaldi: the compiler asks for these, never for types."""
 
     NONE = 0
     SIMPLE = 0x0001  # output row i depends on input row i only, with the same index
@@ -48,61 +44,20 @@ class Properties(enum.IntFlag):
     RANDOM = 0x2000  # draws random numbers; has a test mode
 
 
-class Component(abc.ABC):
+class Component(ComponentForm, ComponentState, abc.ABC):
     """Base class of all components.
 
     A subclass sets `type_name` and `properties`, names its tensors in `parameter_names` (trained),
     `constant_names` (fixed) and `statistic_names` (float64 tensors or Python floats that add up over
-    minibatches), and implements `from_config`, `read`, `write_body`, `forward`, `backward` and `info`.
+    minibatches), and implements `forward` and `backward`. Its configuration, its form in files and its info line come
+    from `fields`; what is irregular in them is written by overriding `initial_values`, `from_config`, `read`,
+    `write_body` or `info`.
     """
 
-    type_name: ClassVar[str] = ""
     properties: Properties = Properties.NONE
-    parameter_names: ClassVar[tuple[str, ...]] = ()
-    constant_names: ClassVar[tuple[str, ...]] = ()
-    statistic_names: ClassVar[tuple[str, ...]] = ()
-
-    input_dim: int
-    output_dim: int
 
     def __init__(self) -> None:
         self.rng = RandomSource(0)
-
-    # ---- configuration and files ----
-
-    @classmethod
-    @abc.abstractmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        """A new component from the keys of a config line; initial values are drawn from `rng`.
-
-        Raises ConfigError at the offending key. The caller checks for left-over keys.
-        """
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        """Read the fields after the opening token, up to and including the closing token."""
-        raise ComponentError(f"{cls.type_name} defines no read: it cannot be read from a file")
-
-    def write_body(self, writer: Writer) -> None:
-        """Write the fields between the opening and the closing token."""
-        raise ComponentError(f"{self.type_name} defines no write_body: it cannot be written to a file")
-
-    def write_to(self, writer: Writer) -> None:
-        writer.token(f"<{self.type_name}>")
-        self.write_body(writer)
-        writer.token(f"</{self.type_name}>")
-
-    def write(self, path: str, *, binary: bool = True) -> None:
-        """Write the component alone to a file (atomically), as Kaldi writes one."""
-        writer = Writer(binary)
-        writer.header()
-        self.write_to(writer)
-        writer.newline()
-        writer.write_to(path)
-
-    def info(self) -> str:
-        """Kaldi's one-line description."""
-        return f"{self.type_name}, input-dim={self.input_dim}, output-dim={self.output_dim}"
 
     # ---- arithmetic: the kernels ----
 
@@ -285,100 +240,7 @@ class Component(abc.ABC):
         """
         return self.indexes_type(**load_fields(arrays, device))
 
-    # ---- generic operations ----
-
-    def parameters(self) -> dict[str, Tensor]:
-        """The trained tensors by name (the tensors themselves, not copies)."""
-        return {name: getattr(self, name) for name in self.parameter_names}
-
-    @property
-    def num_parameters(self) -> int:
-        return sum(tensor.numel() for tensor in self.parameters().values())
-
-    def scale_(self, scale: float) -> None:
-        """Multiply parameters and statistics; scale 0 sets them to zero even where they are NaN."""
-        for tensor in self.parameters().values():
-            tensor.zero_() if scale == 0 else tensor.mul_(scale)
-        self.scale_stats_(scale)
-
-    def scale_stats_(self, scale: float) -> None:
-        """Multiply the statistics alone."""
-        for name in self.statistic_names:
-            value = getattr(self, name)
-            if isinstance(value, Tensor):
-                value.zero_() if scale == 0 else value.mul_(scale)
-            else:
-                setattr(self, name, 0.0 if scale == 0 else value * scale)
-
-    def add_(self, alpha: float, other: Component) -> None:
-        """Add alpha times the parameters and statistics of a component of the same type and size."""
-        theirs = other.parameters()
-        for name, tensor in self.parameters().items():
-            tensor.add_(theirs[name], alpha=alpha)
-        self.add_stats_(alpha, other)
-
-    def add_stats_(self, alpha: float, other: Component) -> None:
-        """Add alpha times the statistics alone."""
-        for name in self.statistic_names:
-            self._add_statistic(name, alpha, getattr(other, name))
-
-    def _add_statistic(self, name: str, alpha: float, value: Tensor | float) -> None:
-        mine = getattr(self, name)
-        if not isinstance(value, Tensor):
-            setattr(self, name, mine + alpha * value)
-        elif value.numel():
-            if mine.numel() == 0:  # never stored before
-                mine = torch.zeros_like(value)
-                setattr(self, name, mine)
-            mine.add_(value, alpha=alpha)
-
-    def zero_stats(self) -> None:
-        self.scale_stats_(0.0)
-
-    def copy(self) -> Self:
-        """An independent copy, natural-gradient and random state included."""
-        return copy.deepcopy(self)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        twin = copy.copy(self)
-        memo[id(self)] = twin
-        for tensor in self.__dict__.values():
-            if isinstance(tensor, Tensor) and _is_part(tensor):
-                memo.setdefault(id(tensor), tensor.clone())  # not with the whole buffer that it is a part of
-        twin.__dict__.update(copy.deepcopy(self.__dict__, memo))
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.items()
-        return {name: v.clone() if isinstance(v, Tensor) and _is_part(v) else v for name, v in state}
-
-    def shared_copy(self) -> Self:
-        """Another component with the same tensors, whose modes can be set without changing those of this one."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        return twin
-
-    def gradient_copy(self) -> Self:
-        """A copy with parameters and statistics zero that collects plain gradients."""
-        result = self.copy()
-        result.scale_(0.0)
-        result.set_as_gradient()
-        return result
-
-    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert in place: parameters and constants to dtype and device; statistics stay float64.
-
-        The tensors stay the same objects, with other memory behind them: views of them that were taken before go on
-        showing the old memory.
-        """
-        for name in (*self.parameter_names, *self.constant_names):
-            tensor = getattr(self, name)
-            tensor.data = tensor.data.to(dtype=dtype, device=device)
-        for name in self.statistic_names:
-            value = getattr(self, name)
-            if isinstance(value, Tensor):
-                value.data = value.data.to(device=device)
-        return self
+    # ---- randomness and modes: no effect on components that have none ----
 
     def seed_random(self, seed: int) -> None:
         """Make all later random draws of this component a function of `seed`."""
@@ -395,16 +257,8 @@ class Component(abc.ABC):
     def set_learning_rate(self, rate: float) -> None:
         """Set the underlying learning rate; the actual one is this times the component's factor."""
 
-    def set_as_gradient(self) -> None:
-        """Learning rate 1 and plain gradients from now on."""
-
     def freeze_natural_gradient(self, frozen: bool) -> None:
         """Use natural-gradient estimates without changing them (True), or change them again (False)."""
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
-
-
-def _is_part(tensor: Tensor) -> bool:
-    """Whether it is a view of more memory than its own."""
-    return tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number, write_vector
+from nnet3.components.field_table import Field, Same, divisor_of, value_of
+from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, Number, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number, summarize_vector
+from nnet3.components.state import ComponentState
+from nnet3.components.summary import summarize_vector
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
@@ -29,6 +30,16 @@ class BatchNormMemo(NamedTuple):
     mean: Tensor
     variance: Tensor
     scale: Tensor
+
+
+_STATISTIC = Vector(value_of("block_dim"), statistic=True)
+
+
+def _data_info(component: BatchNormComponent) -> str:
+    if component.count <= 0:
+        return ""
+    text = f", data-mean={summarize_vector(component.stats_mean.cpu())}"
+    return text + f", data-stddev={summarize_vector(component.stats_var.clamp(min=0.0).sqrt().cpu())}"
 
 
 @register
@@ -43,11 +54,24 @@ class BatchNormComponent(Component):
     statistic_names = ("count", "stats_sum", "stats_sumsq")
     has_running_statistics = True
 
+    fields = (
+        Field("dim", SIZE),
+        Field("block_dim", SIZE, default=Same("dim"), check=divisor_of("dim")),
+        Field("epsilon", POSITIVE, default=1e-3),
+        Field("target_rms", POSITIVE, default=1.0),
+        Field("test_mode", BOOLEAN, default=False),
+        Field("count", Number(minimum=0.0, double=True), None),
+        Field("stats_mean", _STATISTIC, None),
+        Field("stats_var", _STATISTIC, None),
+    )
+    heading = ("dim",)
+    shown = ("block_dim", "epsilon", "target_rms", "count", "test_mode", _data_info)
+
     def __init__(
         self, dim: int, block_dim: int, epsilon: float = 1e-3, target_rms: float = 1.0, test_mode: bool = False
     ):
         super().__init__()
-        self.input_dim = self.output_dim = self.dim = dim
+        self.input_dim = self.output_dim = dim
         self.block_dim = block_dim
         self.epsilon = epsilon
         self.target_rms = target_rms
@@ -70,79 +94,28 @@ class BatchNormComponent(Component):
     # ---- configuration and files ----
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        dim = line.integer("dim", minimum=1)
-        block_dim = line.integer("block-dim", -1)
-        if block_dim == -1:
-            block_dim = dim
-        if block_dim <= 0 or dim % block_dim != 0:
-            raise line.error(f"'block-dim' must divide dim={dim}, got {block_dim}", "block-dim")
-        epsilon = line.number("epsilon", 1e-3, above=0.0)
-        target_rms = line.number("target-rms", 1.0, above=0.0)
-        return cls(dim, block_dim, epsilon, target_rms, line.boolean("test-mode", False))
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        return {} if line.integer("block-dim", -1) != -1 else {"block_dim": line.integer("dim", minimum=1)}
 
     @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        reader.expect("<BlockDim>")
-        block_dim = read_integer(reader, "<BlockDim>")
-        if dim % block_dim != 0:
-            raise reader.error(f"<BlockDim> must divide the dimension {dim}, got {block_dim}")
-        reader.expect("<Epsilon>")
-        epsilon = read_number(reader, "<Epsilon>", above=0.0)
-        reader.expect("<TargetRms>")
-        target_rms = read_number(reader, "<TargetRms>", above=0.0)
-        reader.expect("<TestMode>")
-        test_mode = reader.boolean()
-        reader.expect("<Count>")
-        count = read_number(reader, "<Count>")
-        reader.expect("<StatsMean>")
-        mean = _read_statistic(reader, "<StatsMean>", block_dim)
-        reader.expect("<StatsVar>")
-        variance = _read_statistic(reader, "<StatsVar>", block_dim)
-        reader.expect("</BatchNormComponent>")
-        component = cls(dim, block_dim, epsilon, target_rms, test_mode)
-        component.count = count
-        component.stats_sum = mean * count
-        component.stats_sumsq = (variance + mean.square()) * count
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        settings = {name: value for name, value in values.items() if not name.startswith("stats_")}
+        component = super().from_values(settings)
+        if "stats_mean" in values:
+            mean, count = values["stats_mean"], component.count
+            component.stats_sum = mean * count
+            component.stats_sumsq = (values["stats_var"] + mean.square()) * count
         return component
 
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.dim)
-        writer.token("<BlockDim>")
-        writer.int32(self.block_dim)
-        writer.token("<Epsilon>")
-        writer.real(self.epsilon)
-        writer.token("<TargetRms>")
-        writer.real(self.target_rms)
-        writer.token("<TestMode>")
-        writer.boolean(self.test_mode)
-        writer.token("<Count>")
-        writer.double(self.count)
-        mean, variance = self.mean_and_variance()
-        writer.token("<StatsMean>")
-        write_vector(writer, mean)
-        writer.token("<StatsVar>")
-        write_vector(writer, variance)
+    @property
+    def stats_mean(self) -> Tensor:
+        """Of all rows stored, (block_dim,)."""
+        return self.stats_sum / (self.count or 1.0)
 
-    def mean_and_variance(self) -> tuple[Tensor, Tensor]:
-        """Mean and (not floored) variance of all rows stored, (block_dim) each; the sums if there are none."""
-        if self.count == 0:
-            return self.stats_sum, self.stats_sumsq
-        mean = self.stats_sum / self.count
-        return mean, self.stats_sumsq / self.count - mean.square()
-
-    def info(self) -> str:
-        text = f"{self.type_name}, dim={self.dim}, block-dim={self.block_dim}, epsilon={format_number(self.epsilon)}"
-        text += f", target-rms={format_number(self.target_rms)}, count={format_number(self.count)}"
-        text += f", test-mode={'true' if self.test_mode else 'false'}"
-        if self.count > 0:
-            mean, variance = self.mean_and_variance()
-            text += f", data-mean={summarize_vector(mean.cpu())}"
-            text += f", data-stddev={summarize_vector(variance.clamp(min=0.0).sqrt().cpu())}"
-        return text
+    @property
+    def stats_var(self) -> Tensor:
+        """The variance of all rows stored, (block_dim,), not floored."""
+        return self.stats_sumsq / (self.count or 1.0) - (self.stats_mean.square() if self.count else 0.0)
 
     # ---- arithmetic ----
 
@@ -176,7 +149,7 @@ class BatchNormComponent(Component):
         cached = self._affine
         if cached is not None and cached[0].dtype == like.dtype and cached[0].device == like.device:
             return cached
-        mean, variance = self.mean_and_variance()
+        mean, variance = self.stats_mean, self.stats_var
         if self.count == 0:
             warnings.warn(
                 "a batch-norm component in test mode has no statistics: it takes mean 0 and variance 1. "
@@ -240,7 +213,7 @@ class BatchNormComponent(Component):
         super().scale_stats_(scale)
         self._affine = None
 
-    def add_stats_(self, alpha: float, other: Component) -> None:
+    def add_stats_(self, alpha: float, other: ComponentState) -> None:
         super().add_stats_(alpha, other)
         self._affine = None
 
@@ -248,11 +221,3 @@ class BatchNormComponent(Component):
         """Forget the statistics, except in test mode, which protects them."""
         if not self.test_mode:
             super().zero_stats()
-
-
-def _read_statistic(reader: Reader, what: str, block_dim: int) -> Tensor:
-    start = reader.position
-    vector = reader.vector(np.float64)
-    if vector.size != block_dim:
-        raise reader.error_at(start, f"{what} must have {block_dim} elements, got {vector.size}")
-    return torch.from_numpy(vector)

@@ -9,17 +9,21 @@ from torch import Tensor
 
 from nnet3.components.affine import initial_linear
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_matrix, read_vector, write_matrix, write_vector
+from nnet3.components.field_table import Field, Summary, length_of
+from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
+from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
+
+
+def _fault_of_rows(linear: Tensor, values: Values) -> str:
+    blocks = values["num_blocks"]
+    return f"has {len(linear)} rows, which {blocks} blocks do not divide" if len(linear) % blocks else ""
 
 
 @register
@@ -33,6 +37,14 @@ class BlockAffineComponent(UpdatableComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 
+    fields = (
+        Field("num_blocks", SIZE),
+        Field("linear_params", MATRIX, None, check=_fault_of_rows),
+        Field("bias_params", Vector(length_of("linear_params")), None),
+        OLD_IS_GRADIENT,
+    )
+    shown = ("num_blocks", Summary(rms, "linear_params"), Summary(mean_stddev, "bias_params", "bias"))
+
     def __init__(self, linear_params: Tensor, bias_params: Tensor, num_blocks: int) -> None:
         super().__init__()
         self.linear_params = linear_params
@@ -42,46 +54,10 @@ class BlockAffineComponent(UpdatableComponent):
         self.output_dim = linear_params.shape[0]
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         blocks = divisor(line, "num-blocks")
         linear = initial_linear(line, rng, blocks)
-        mean, stddev = line.number("bias-mean", 0.0), line.number("bias-stddev", 1.0, minimum=0.0)
-        component = cls(linear, rng.normal_tensor(linear.shape[0]) * stddev + mean, blocks)
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<NumBlocks>")
-        blocks = read_integer(reader, "<NumBlocks>")
-        reader.expect("<LinearParams>")
-        linear = read_matrix(reader, "<LinearParams>")
-        if linear.shape[0] % blocks != 0:
-            raise reader.error(f"<LinearParams> has {linear.shape[0]} rows, which {blocks} blocks do not divide")
-        reader.expect("<BiasParams>")
-        component = cls(linear, read_vector(reader, "<BiasParams>", linear.shape[0]), blocks)
-        component.copy_header(header)
-        if reader.accept("<IsGradient>"):  # old files
-            component.is_gradient = reader.boolean()
-        reader.expect("</BlockAffineComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<NumBlocks>")
-        writer.int32(self.num_blocks)
-        writer.token("<LinearParams>")
-        write_matrix(writer, self.linear_params)
-        writer.token("<BiasParams>")
-        write_vector(writer, self.bias_params)
-
-    def info(self) -> str:
-        return (
-            f"{super().info()}, num-blocks={self.num_blocks}"
-            + rms("linear-params", self.linear_params)
-            + mean_stddev("bias", self.bias_params)
-        )
+        return {"linear_params": linear, "bias_params": initial_vector(line, rng, len(linear), 0.0, "bias", 1.0)}
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         blocks = self._blocks_of_params()

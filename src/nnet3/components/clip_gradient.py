@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number
-from nnet3.components.random_source import RandomSource
+from nnet3.components.field_table import Field, show
+from nnet3.components.fields import read_integer
+from nnet3.components.kinds import BOOLEAN, COUNT, NUMBER, RATE, SIZE, Tally, Values
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _REPAIR_PROBABILITY = 0.5
 _INT32_MAX = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class _Rounded(Tally):
+    """A number of elements, as an int32."""
+
+    is_tensor: bool
+
+    def read(self, reader: Reader, what: str, values: Values) -> Any:
+        count = float(read_integer(reader, what, 0))
+        return torch.tensor(count, dtype=torch.float64) if self.is_tensor else count
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.int32(min(round(float(value)), _INT32_MAX))
+
+
+def _self_repair_info(component: ClipGradientComponent) -> str:
+    names = ("self_repair_clipped_proportion_threshold", "self_repair_target", "self_repair_scale")
+    return show(component, (), names) if component.self_repair_scale != 0.0 else ""
 
 
 @register
@@ -40,6 +57,21 @@ class ClipGradientComponent(Component):
     )
     statistic_names = ("count", "num_clipped")
 
+    fields = (
+        Field("dim", SIZE),
+        Field("clipping_threshold", NUMBER, default=15.0),
+        Field("norm_based_clipping", BOOLEAN, default=False),
+        Field("self_repair_clipped_proportion_threshold", RATE, default=0.01, optional=True),
+        Field("self_repair_target", RATE, default=0.0, optional="self_repair_clipped_proportion_threshold"),
+        Field("self_repair_scale", RATE, default=1.0, optional="self_repair_clipped_proportion_threshold"),
+        Field("num_clipped", _Rounded(is_tensor=True), None, "<NumElementsClipped>"),
+        Field("count", _Rounded(is_tensor=False), None, "<NumElementsProcessed>"),
+        Field("num_self_repaired", COUNT, None, optional=True),
+        Field("num_backpropped", COUNT, None, optional="num_self_repaired"),
+    )
+    heading = ("dim",)
+    shown = ("norm_based_clipping", "clipping_threshold", "clipped_proportion", _self_repair_info)
+
     def __init__(self, dim: int, clipping_threshold: float = 15.0, norm_based_clipping: bool = False):
         super().__init__()
         self.input_dim = self.output_dim = dim
@@ -55,78 +87,8 @@ class ClipGradientComponent(Component):
 
     # ---- configuration and files ----
 
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        dim = line.integer("dim", minimum=1)
-        threshold = line.number("clipping-threshold", 15.0, minimum=0.0)
-        component = cls(dim, threshold, line.boolean("norm-based-clipping", False))
-        component.self_repair_clipped_proportion_threshold = line.number(
-            "self-repair-clipped-proportion-threshold", 0.01, minimum=0.0
-        )
-        component.self_repair_target = line.number("self-repair-target", 0.0, minimum=0.0)
-        component.self_repair_scale = line.number("self-repair-scale", 1.0, minimum=0.0)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        reader.expect("<ClippingThreshold>")
-        threshold = read_number(reader, "<ClippingThreshold>")
-        reader.expect("<NormBasedClipping>")
-        component = cls(dim, threshold, reader.boolean())
-        if reader.accept("<SelfRepairClippedProportionThreshold>"):
-            component.self_repair_clipped_proportion_threshold = reader.real()
-            reader.expect("<SelfRepairTarget>")
-            component.self_repair_target = reader.real()
-            reader.expect("<SelfRepairScale>")
-            component.self_repair_scale = reader.real()
-        reader.expect("<NumElementsClipped>")
-        component.num_clipped.fill_(read_integer(reader, "<NumElementsClipped>", 0))
-        reader.expect("<NumElementsProcessed>")
-        component.count = float(read_integer(reader, "<NumElementsProcessed>", 0))
-        if reader.accept("<NumSelfRepaired>"):
-            component.num_self_repaired = read_integer(reader, "<NumSelfRepaired>", 0)
-            reader.expect("<NumBackpropped>")
-            component.num_backpropped = read_integer(reader, "<NumBackpropped>", 0)
-        reader.expect("</ClipGradientComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<ClippingThreshold>")
-        writer.real(self.clipping_threshold)
-        writer.token("<NormBasedClipping>")
-        writer.boolean(self.norm_based_clipping)
-        writer.token("<SelfRepairClippedProportionThreshold>")
-        writer.real(self.self_repair_clipped_proportion_threshold)
-        writer.token("<SelfRepairTarget>")
-        writer.real(self.self_repair_target)
-        writer.token("<SelfRepairScale>")
-        writer.real(self.self_repair_scale)
-        for token, value in (
-            ("<NumElementsClipped>", float(self.num_clipped)),
-            ("<NumElementsProcessed>", self.count),
-            ("<NumSelfRepaired>", self.num_self_repaired),
-            ("<NumBackpropped>", self.num_backpropped),
-        ):
-            writer.token(token)
-            writer.int32(min(round(value), _INT32_MAX))
-
-    def info(self) -> str:
-        text = f"{self.type_name}, dim={self.input_dim}"
-        text += f", norm-based-clipping={'true' if self.norm_based_clipping else 'false'}"
-        text += f", clipping-threshold={format_number(self.clipping_threshold)}"
-        text += f", clipped-proportion={format_number(self._clipped_proportion())}"
-        if self.self_repair_scale != 0.0:
-            threshold = format_number(self.self_repair_clipped_proportion_threshold)
-            text += f", self-repair-clipped-proportion-threshold={threshold}"
-            text += f", self-repair-target={format_number(self.self_repair_target)}"
-            text += f", self-repair-scale={format_number(self.self_repair_scale)}"
-        return text
-
-    def _clipped_proportion(self) -> float:
+    @property
+    def clipped_proportion(self) -> float:
         return float(self.num_clipped) / self.count if self.count > 0 else 0.0
 
     def zero_stats(self) -> None:
@@ -173,7 +135,7 @@ class ClipGradientComponent(Component):
             return
         if self.rng.uniform() > _REPAIR_PROBABILITY:
             return
-        proportion = self._clipped_proportion()
+        proportion = self.clipped_proportion
         if proportion <= self.self_repair_clipped_proportion_threshold:
             return
         to_update.num_self_repaired += 1

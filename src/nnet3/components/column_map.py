@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
+from nnet3.components.field_table import Field
+from nnet3.components.kinds import Kind, Values
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 
@@ -21,12 +23,66 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 2**31 - 1
 
 
+class _Sizes(Kind):
+    def read(self, reader: Reader, what: str, values: Values) -> np.ndarray:
+        start = reader.position
+        sizes = reader.int_vector().astype(np.int64)
+        if sizes.size == 0 or sizes.min() <= 0:
+            raise reader.error_at(start, f"{what} must be positive integers")
+        if sizes.sum() > _MOST_COLUMNS:
+            raise reader.error_at(start, f"{what} add up to {sizes.sum()}, which is too much")
+        return sizes
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.int_vector(value)
+
+
+class _ColumnMap(Kind):
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> np.ndarray:
+        return np.array(line.integers(key, separators=","), dtype=np.int64)
+
+    def read(self, reader: Reader, what: str, values: Values) -> np.ndarray:
+        if reader.binary and reader.raw_byte_peek() == ord("F"):
+            return _column_map_of_old_file(reader.vector())
+        return reader.int_vector().astype(np.int64)
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.int_vector(value.cpu().numpy())
+
+
+def _not_a_permutation(column_map: np.ndarray, values: Values) -> str:
+    """What is wrong with a column map, or nothing."""
+    dim = len(column_map)
+    if dim == 0:
+        return "must not be empty"
+    wrong = column_map[(column_map < 0) | (column_map >= dim)]
+    if wrong.size:
+        return f"must be a permutation of 0..{dim - 1}, but has {wrong[0]}"
+    missing = np.flatnonzero(np.bincount(column_map, minlength=dim) == 0)
+    return f"must be a permutation of 0..{dim - 1}, but lacks {missing[0]}" if missing.size else ""
+
+
+def _column_map_of_old_file(values: np.ndarray) -> np.ndarray:
+    """Old files hold the columns as floats, whose last element may be too large to be exact."""
+    column_map = np.nan_to_num(values.astype(np.float64) + 0.5, nan=-1.0).clip(-1, _MOST_COLUMNS).astype(np.int64)
+    column_map[-1:] = len(column_map) - 1
+    return column_map
+
+
+def _column_map_info(component: PermuteComponent) -> str:
+    shown = [str(column) for column in component.column_map[:5].tolist()]
+    dots = "... " if component.dim > 5 else ""
+    return f" , column-map=[ {' '.join(shown)} {dots}]"
+
+
 @register
 class SumGroupComponent(Component):
     """y_j = sum of the j-th group of neighbouring inputs; `sizes` (output_dim) are the sizes of the groups."""
 
     type_name = "SumGroupComponent"
     properties = Properties.SIMPLE
+
+    fields = (Field("sizes", _Sizes(), None),)
 
     def __init__(self, sizes: np.ndarray):
         super().__init__()
@@ -36,34 +92,22 @@ class SumGroupComponent(Component):
         self._group_of_column: Tensor | None = None  # (input_dim,), made when first needed
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         if line.has("sizes"):
             sizes = line.integers("sizes")
             if not sizes or min(sizes) <= 0 or sum(sizes) > _MOST_COLUMNS:
                 raise line.error(f"'sizes' must be positive integers, got '{line.string('sizes')}'", "sizes")
-            return cls(np.array(sizes))
+            return {"sizes": np.array(sizes)}
         input_dim = line.integer("input-dim", minimum=1)
         output_dim = line.integer("output-dim", minimum=1)
         if input_dim % output_dim != 0:
             message = f"'input-dim' must be a multiple of output-dim={output_dim}, got {input_dim}"
             raise line.error(message, "input-dim")
-        return cls(np.full(output_dim, input_dim // output_dim))
+        return {"sizes": np.full(output_dim, input_dim // output_dim)}
 
     @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Sizes>")
-        start = reader.position
-        sizes = reader.int_vector().astype(np.int64)
-        if sizes.size == 0 or sizes.min() <= 0:
-            raise reader.error_at(start, "<Sizes> must be positive integers")
-        if sizes.sum() > _MOST_COLUMNS:
-            raise reader.error_at(start, f"<Sizes> add up to {sizes.sum()}, which is too much")
+    def read_end(cls, reader: Reader) -> None:
         reader.expect("</SumGroupComponent>", "<SumGroupComponent>")  # old versions wrote the opening token twice
-        return cls(sizes)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Sizes>")
-        writer.int_vector(self.sizes)
 
     def _groups(self, device: torch.device) -> Tensor:
         if self._group_of_column is None or self._group_of_column.device != device:
@@ -101,42 +145,15 @@ class PermuteComponent(Component):
     type_name = "PermuteComponent"
     properties = Properties.SIMPLE
 
+    fields = (Field("column_map", _ColumnMap(), check=_not_a_permutation),)
+    heading = ("dim",)
+    shown = (_column_map_info,)
+
     def __init__(self, column_map: np.ndarray):
         super().__init__()
         self.input_dim = self.output_dim = len(column_map)
         self.column_map = torch.from_numpy(np.asarray(column_map, dtype=np.int64))
         self._inverse_map = torch.argsort(self.column_map)
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        column_map = np.array(line.integers("column-map", separators=","), dtype=np.int64)
-        problem = _not_a_permutation(column_map)
-        if problem:
-            raise line.error(f"'column-map' {problem}", "column-map")
-        return cls(column_map)
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<ColumnMap>")
-        start = reader.position
-        if reader.binary and reader.raw_byte_peek() == ord("F"):
-            column_map = _column_map_of_old_file(reader.vector())
-        else:
-            column_map = reader.int_vector().astype(np.int64)
-        problem = _not_a_permutation(column_map)
-        if problem:
-            raise reader.error_at(start, f"<ColumnMap> {problem}")
-        reader.expect("</PermuteComponent>")
-        return cls(column_map)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<ColumnMap>")
-        writer.int_vector(self.column_map.cpu().numpy())
-
-    def info(self) -> str:
-        shown = [str(column) for column in self.column_map[:5].tolist()]
-        dots = "... " if self.input_dim > 5 else ""
-        return f"{self.type_name}, dim={self.input_dim} , column-map=[ {' '.join(shown)} {dots}]"
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         self.column_map = self.column_map.to(device=device)
@@ -158,22 +175,3 @@ class PermuteComponent(Component):
     ) -> None:
         if x_deriv is not None:
             torch.index_select(y_deriv, 1, self._inverse_map, out=x_deriv)
-
-
-def _not_a_permutation(column_map: np.ndarray) -> str:
-    """What is wrong with a column map, or nothing."""
-    dim = len(column_map)
-    if dim == 0:
-        return "must not be empty"
-    wrong = column_map[(column_map < 0) | (column_map >= dim)]
-    if wrong.size:
-        return f"must be a permutation of 0..{dim - 1}, but has {wrong[0]}"
-    missing = np.flatnonzero(np.bincount(column_map, minlength=dim) == 0)
-    return f"must be a permutation of 0..{dim - 1}, but lacks {missing[0]}" if missing.size else ""
-
-
-def _column_map_of_old_file(values: np.ndarray) -> np.ndarray:
-    """Old files hold the columns as floats, whose last element may be too large to be exact."""
-    column_map = np.nan_to_num(values.astype(np.float64) + 0.5, nan=-1.0).clip(-1, _MOST_COLUMNS).astype(np.int64)
-    column_map[-1:] = len(column_map) - 1
-    return column_map

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
+from nnet3.components.field_table import assign, read_fields, write_fields
 from nnet3.components.fields import read_integer
 from nnet3.components.registry import create_from_line, read_from, register
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.state import ComponentState
+from nnet3.components.updatable import UpdatableComponent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -88,7 +90,7 @@ class CompositeComponent(UpdatableComponent):
 
     @classmethod
     def _read(cls, reader: Reader, depth: int) -> Self:
-        header = UpdatableHeader.read(reader)
+        header = read_fields(reader, cls.header_fields)
         reader.expect("<MaxRowsProcess>")
         max_rows_process = reader.int32()
         reader.expect("<NumComponents>")
@@ -104,7 +106,7 @@ class CompositeComponent(UpdatableComponent):
             parts.append(part)
         reader.expect("</CompositeComponent>")
         component = cls(parts, max_rows_process)
-        component.copy_header(header)
+        assign(component, cls.header_fields, header)
         return component
 
     @classmethod
@@ -116,7 +118,7 @@ class CompositeComponent(UpdatableComponent):
         return cls._read(reader, depth + 1)
 
     def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
+        write_fields(writer, self, self.header_fields)
         writer.token("<MaxRowsProcess>")
         writer.int32(self.max_rows_process)
         writer.token("<NumComponents>")
@@ -212,7 +214,7 @@ class CompositeComponent(UpdatableComponent):
         for part in self.parts:
             part.scale_stats_(scale)
 
-    def add_stats_(self, alpha: float, other: Component) -> None:
+    def add_stats_(self, alpha: float, other: ComponentState) -> None:
         assert isinstance(other, CompositeComponent)
         for part, theirs in zip(self.parts, other.parts, strict=True):
             part.add_stats_(alpha, theirs)

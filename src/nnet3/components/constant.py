@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_vector, write_vector
+from nnet3.components.field_table import Field, Summary
+from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
+
+
+def _type_name(component: Component) -> str:
+    return f", {component.type_name}"
 
 
 class _ConstantOutput(UpdatableComponent):
@@ -28,6 +30,12 @@ class _ConstantOutput(UpdatableComponent):
 
     parameter_names = ("output",)
     preconditioner_names = ("preconditioner",)
+
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field("output", VECTOR, None),
+        Field("is_updatable", BOOLEAN, default=True),
+        Field("use_natural_gradient", BOOLEAN, default=True),
+    )
 
     def __init__(self, output: Tensor, is_updatable: bool = True, use_natural_gradient: bool = True) -> None:
         super().__init__()
@@ -40,37 +48,9 @@ class _ConstantOutput(UpdatableComponent):
     def parameters(self) -> dict[str, Tensor]:
         return super().parameters() if self.is_updatable else {}
 
-    def configure(self, line: ConfigLine) -> None:
-        self.configure_updatable(line)
-        self.is_updatable = line.boolean("is-updatable", True)
-        self.use_natural_gradient = line.boolean("use-natural-gradient", True)
-
-    def read_settings(self, reader: Reader) -> None:
-        """What stands behind the output, the closing token included."""
-        reader.expect("<IsUpdatable>")
-        self.is_updatable = reader.boolean()
-        reader.expect("<UseNaturalGradient>")
-        self.use_natural_gradient = reader.boolean()
-        reader.expect(f"</{self.type_name}>")
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        self.write_dims(writer)
-        writer.token("<Output>")
-        write_vector(writer, self.output)
-        writer.token("<IsUpdatable>")
-        writer.boolean(self.is_updatable)
-        writer.token("<UseNaturalGradient>")
-        writer.boolean(self.use_natural_gradient)
-
-    def write_dims(self, writer: Writer) -> None:
-        """What stands before the output."""
-
-    def settings_info(self) -> str:
-        return (
-            f"output-dim={self.output_dim}, is-updatable={str(self.is_updatable).lower()}"
-            f", use-natural-gradient={str(self.use_natural_gradient).lower()}{mean_stddev('output', self.output)}"
-        )
+    @classmethod
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        return {"output": initial_vector(line, rng, line.integer("output-dim", minimum=1), 0.0, "output")}
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         y.copy_(self.output.expand_as(y))
@@ -106,6 +86,16 @@ class ConstantFunctionComponent(_ConstantOutput):
 
     type_name = "ConstantFunctionComponent"
 
+    fields = (Field("input_dim", SIZE), *_ConstantOutput.fields)
+    shown = (
+        _type_name,
+        "input_dim",
+        "output_dim",
+        "is_updatable",
+        "use_natural_gradient",
+        Summary(mean_stddev, "output"),
+    )
+
     def __init__(
         self, output: Tensor, input_dim: int, is_updatable: bool = True, use_natural_gradient: bool = True
     ) -> None:
@@ -121,31 +111,6 @@ class ConstantFunctionComponent(_ConstantOutput):
             properties |= Properties.PROPAGATE_IN_PLACE
         return properties
 
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        output = initial_vector(line, rng, line.integer("output-dim", minimum=1), 0.0, "output")
-        component = cls(output, line.integer("input-dim", minimum=1))
-        component.configure(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<InputDim>")
-        input_dim = read_integer(reader, "<InputDim>")
-        reader.expect("<Output>")
-        component = cls(read_vector(reader, "<Output>"), input_dim)
-        component.copy_header(header)
-        component.read_settings(reader)
-        return component
-
-    def write_dims(self, writer: Writer) -> None:
-        writer.token("<InputDim>")
-        writer.int32(self.input_dim)
-
-    def info(self) -> str:
-        return f"{super().info()}, {self.type_name}, input-dim={self.input_dim}, {self.settings_info()}"
-
 
 @register
 class ConstantComponent(_ConstantOutput):
@@ -157,6 +122,8 @@ class ConstantComponent(_ConstantOutput):
     type_name = "ConstantComponent"
     identity_indexes = False
 
+    shown = (_type_name, "output_dim", "is_updatable", "use_natural_gradient", Summary(mean_stddev, "output"))
+
     def __init__(self, output: Tensor, is_updatable: bool = True, use_natural_gradient: bool = True) -> None:
         super().__init__(output, is_updatable, use_natural_gradient)
         self.input_dim = self.output_dim
@@ -164,24 +131,6 @@ class ConstantComponent(_ConstantOutput):
     @property
     def properties(self) -> Properties:  # type: ignore[override]
         return Properties.UPDATABLE if self.is_updatable else Properties.NONE
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        component = cls(initial_vector(line, rng, line.integer("output-dim", minimum=1), 0.0, "output"))
-        component.configure(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Output>")
-        component = cls(read_vector(reader, "<Output>"))
-        component.copy_header(header)
-        component.read_settings(reader)
-        return component
-
-    def info(self) -> str:
-        return f"{super().info()}, {self.type_name}, {self.settings_info()}"
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         return np.empty((len(outputs), 0, 3), outputs.dtype)

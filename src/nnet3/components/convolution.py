@@ -3,88 +3,107 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import (
-    load_matrix_key,
-    read_integer,
-    read_matrix,
-    read_vector,
-    write_matrix,
-    write_vector,
-)
+from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, packed
+from nnet3.components.fields import load_matrix_key
+from nnet3.components.kinds import COUNT, SIZE, Matrix, Values, Vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
-_TOKENS = ("<InputXDim>", "<InputYDim>", "<InputZDim>", "<FiltXDim>", "<FiltYDim>", "<FiltXStep>", "<FiltYStep>")
-_KEYS = ("input-x-dim", "input-y-dim", "input-z-dim", "filt-x-dim", "filt-y-dim", "filt-x-step", "filt-y-step")
 _ORDERS = ("yzx", "zyx")  # numbered so in files
+
+
+def _fits(axis: str) -> Check:
+    """The check that the step of filters leads from the first to the last position of an axis."""
+
+    def check(step: int, values: Values) -> str:
+        dim, size = values[f"input_{axis}_dim"], values[f"filt_{axis}_dim"]
+        wanted = f"must divide input-{axis}-dim - filt-{axis}-dim = {dim - size}"
+        return f"{wanted}, got {step}" if (dim - size) % step else ""
+
+    return check
+
+
+_SIZES = (
+    Field("input_x_dim", SIZE),
+    Field("input_y_dim", SIZE),
+    Field("input_z_dim", SIZE),
+    Field("filt_x_dim", SIZE, check=at_most("input_x_dim")),
+    Field("filt_y_dim", SIZE, check=at_most("input_y_dim")),
+    Field("filt_x_step", SIZE, check=_fits("x")),
+    Field("filt_y_step", SIZE, check=_fits("y")),
+)
 
 
 @dataclass(frozen=True)
 class PatchLayout:
     """Sizes of the convolution and where the elements of a patch are in a row."""
 
-    is_zyx: bool
-    x_dim: int
-    y_dim: int
-    z_dim: int
-    filter_x: int
-    filter_y: int
-    step_x: int
-    step_y: int
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """The seven numbers in the order of the file."""
-        dims = (self.x_dim, self.y_dim, self.z_dim)
-        return (*dims, self.filter_x, self.filter_y, self.step_x, self.step_y)
+    input_x_dim: int
+    input_y_dim: int
+    input_z_dim: int
+    filt_x_dim: int
+    filt_y_dim: int
+    filt_x_step: int
+    filt_y_step: int
+    input_vectorization: int  # place in _ORDERS
 
     @property
     def input_dim(self) -> int:
-        return self.x_dim * self.y_dim * self.z_dim
+        return self.input_x_dim * self.input_y_dim * self.input_z_dim
 
     @property
     def patches(self) -> tuple[int, int]:
-        return 1 + (self.x_dim - self.filter_x) // self.step_x, 1 + (self.y_dim - self.filter_y) // self.step_y
+        return 1 + (self.input_x_dim - self.filt_x_dim) // self.filt_x_step, 1 + (
+            self.input_y_dim - self.filt_y_dim
+        ) // self.filt_y_step
 
     @property
     def patch_dim(self) -> int:
-        return self.filter_x * self.filter_y * self.z_dim
-
-    def misfit(self) -> tuple[str, str] | None:
-        """A config key and what is wrong with its value, if anything is."""
-        for axis, dim, size, step in (
-            ("x", self.x_dim, self.filter_x, self.step_x),
-            ("y", self.y_dim, self.filter_y, self.step_y),
-        ):
-            if size > dim:
-                return f"filt-{axis}-dim", f"must be <= input-{axis}-dim ({dim}), got {size}"
-            if (dim - size) % step:
-                wanted = f"must divide input-{axis}-dim - filt-{axis}-dim = {dim - size}"
-                return f"filt-{axis}-step", f"{wanted}, got {step}"
-        return None
+        return self.filt_x_dim * self.filt_y_dim * self.input_z_dim
 
     def view(self, matrix: Tensor) -> Tensor:
         """All patches of a matrix (rows, input_dim) as a view (rows, patches x, patches y, filter x, filter y, z)."""
-        of_x = self.y_dim * self.z_dim
-        of_y, of_z = (self.z_dim, 1) if self.is_zyx else (1, self.y_dim)
-        shape = (matrix.shape[0], *self.patches, self.filter_x, self.filter_y, self.z_dim)
-        strides = (matrix.stride(0), self.step_x * of_x, self.step_y * of_y, of_x, of_y, of_z)
+        of_x = self.input_y_dim * self.input_z_dim
+        of_y, of_z = (self.input_z_dim, 1) if _ORDERS[self.input_vectorization] == "zyx" else (1, self.input_y_dim)
+        shape = (matrix.shape[0], *self.patches, self.filt_x_dim, self.filt_y_dim, self.input_z_dim)
+        strides = (matrix.stride(0), self.filt_x_step * of_x, self.filt_y_step * of_y, of_x, of_y, of_z)
         return matrix.as_strided(shape, strides)
+
+
+def _fault_of_order(order: int, values: Values) -> str:
+    return "" if order < len(_ORDERS) else f"must be 0 or 1, got {order}"
+
+
+def _patch_dim(values: Values) -> int:
+    return int(values["filt_x_dim"] * values["filt_y_dim"] * values["input_z_dim"])
+
+
+def _initial_parameters(line: ConfigLine, rng: RandomSource, patch_dim: int) -> tuple[Tensor, Tensor]:
+    """W and b from the file that `matrix` names (W with b as last column), or random."""
+    if line.has("matrix"):
+        matrix = load_matrix_key(line, "matrix")
+        if matrix.shape[1] != patch_dim + 1:
+            raise line.error(f"the matrix must have {patch_dim + 1} columns, got {matrix.shape[1]}", "matrix")
+        return matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
+    num_filters = line.integer("num-filters", minimum=1)
+    stddev = line.number("param-stddev", 1.0 / math.sqrt(patch_dim), minimum=0.0)
+    filters = rng.normal_tensor(num_filters, patch_dim) * stddev
+    return filters, rng.normal_tensor(num_filters) * line.number("bias-stddev", 1.0, minimum=0.0)
 
 
 @register
@@ -98,9 +117,22 @@ class ConvolutionComponent(UpdatableComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("filter_params", "bias_params")
 
+    fields = (
+        *_SIZES,
+        Field("input_vectorization", COUNT, None, check=_fault_of_order),
+        Field("filter_params", Matrix(lambda values: (None, _patch_dim(values))), None),
+        Field("bias_params", Vector(length_of("filter_params")), None),
+        replace(OLD_IS_GRADIENT, saved=True),
+    )
+    shown = (
+        *(field.name for field in _SIZES),
+        *("input_vectorization", "num_filters", Summary(rms, "filter_params"), Summary(mean_stddev, "bias_params")),
+    )
+
     def __init__(self, layout: PatchLayout, filter_params: Tensor, bias_params: Tensor) -> None:
         super().__init__()
         self.layout = layout
+        self.__dict__.update(asdict(layout))
         self.filter_params = filter_params
         self.bias_params = bias_params
         self.num_filters = len(bias_params)
@@ -110,74 +142,19 @@ class ConvolutionComponent(UpdatableComponent):
     # ---- configuration and files ----
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        sizes = [line.integer(key, minimum=1) for key in _KEYS]
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for field in _SIZES:
+            field.parse(line, values)
         order = line.string("input-vectorization-order", "zyx")
         if order not in _ORDERS:
             raise line.error(f"must be zyx or yzx, got '{order}'", "input-vectorization-order")
-        layout = PatchLayout(order == "zyx", *sizes)
-        misfit = layout.misfit()
-        if misfit:
-            raise line.error(f"'{misfit[0]}' {misfit[1]}", misfit[0])
-        if line.has("matrix"):
-            matrix = load_matrix_key(line, "matrix")
-            columns = layout.patch_dim + 1
-            if matrix.shape[1] != columns:
-                raise line.error(f"the matrix must have {columns} columns, got {matrix.shape[1]}", "matrix")
-            filters, bias = matrix[:, :-1].contiguous(), matrix[:, -1].contiguous()
-        else:
-            num_filters = line.integer("num-filters", minimum=1)
-            stddev = line.number("param-stddev", 1.0 / math.sqrt(layout.patch_dim), minimum=0.0)
-            bias_stddev = line.number("bias-stddev", 1.0, minimum=0.0)
-            filters = rng.normal_tensor(num_filters, layout.patch_dim) * stddev
-            bias = rng.normal_tensor(num_filters) * bias_stddev
-        component = cls(layout, filters, bias)
-        component.configure_updatable(line)
-        return component
+        filters, bias = _initial_parameters(line, rng, _patch_dim(values))
+        return {**values, "input_vectorization": _ORDERS.index(order), "filter_params": filters, "bias_params": bias}
 
     @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        sizes = []
-        for token in _TOKENS:
-            reader.expect(token)
-            sizes.append(read_integer(reader, token))
-        reader.expect("<InputVectorization>")
-        order = read_integer(reader, "<InputVectorization>", minimum=0)
-        if order > 1:
-            raise reader.error(f"<InputVectorization> must be 0 or 1, got {order}")
-        layout = PatchLayout(order == 1, *sizes)
-        misfit = layout.misfit()
-        if misfit:
-            raise reader.error(f"{misfit[0]} {misfit[1]}")
-        reader.expect("<FilterParams>")
-        filters = read_matrix(reader, "<FilterParams>", columns=layout.patch_dim)
-        reader.expect("<BiasParams>")
-        component = cls(layout, filters, read_vector(reader, "<BiasParams>", len(filters)))
-        component.copy_header(header)
-        if reader.accept("<IsGradient>"):
-            component.is_gradient = reader.boolean()
-        reader.expect("</ConvolutionComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        for token, size in zip(_TOKENS, self.layout.sizes, strict=True):
-            writer.token(token)
-            writer.int32(size)
-        writer.token("<InputVectorization>")
-        writer.int32(int(self.layout.is_zyx))
-        writer.token("<FilterParams>")
-        write_matrix(writer, self.filter_params)
-        writer.token("<BiasParams>")
-        write_vector(writer, self.bias_params)
-        writer.token("<IsGradient>")
-        writer.boolean(self.is_gradient)
-
-    def info(self) -> str:
-        sizes = "".join(f", {key}={size}" for key, size in zip(_KEYS, self.layout.sizes, strict=True))
-        text = f"{super().info()}{sizes}, input-vectorization={int(self.layout.is_zyx)}, num-filters={self.num_filters}"
-        return text + rms("filter-params", self.filter_params) + mean_stddev("bias-params", self.bias_params)
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        return super().from_values(packed(values, PatchLayout, "layout"))
 
     # ---- arithmetic ----
 
@@ -216,6 +193,6 @@ class ConvolutionComponent(UpdatableComponent):
         x_deriv.zero_()
         target = self.layout.view(x_deriv)
         source = torch.mm(patch_derivs, self.filter_params).view(target.shape)
-        for x in range(self.layout.filter_x):
-            for y in range(self.layout.filter_y):  # one element of every patch at a time: these do not overlap
+        for x in range(self.layout.filt_x_dim):
+            for y in range(self.layout.filt_y_dim):  # one element of every patch at a time: these do not overlap
                 target[:, :, :, x, y].add_(source[:, :, :, x, y])

@@ -12,12 +12,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.fields import read_integer, too_wide
+from nnet3.components.field_table import Field, read_fields, show, write_fields
+from nnet3.components.fields import too_wide
+from nnet3.components.kinds import SIZE, Kind, Values
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
-_SIZE_TOKENS = ("<NumFiltersIn>", "<NumFiltersOut>", "<HeightIn>", "<HeightOut>", "<HeightSubsampleOut>")
-_SIZE_KEYS = ("num-filters-in", "num-filters-out", "height-in", "height-out", "height-subsample-out")
+_SIZES = (
+    *(Field(name, SIZE) for name in ("num_filters_in", "num_filters_out", "height_in", "height_out")),
+    Field("height_subsample_out", SIZE, default=1),
+)
 _OFFSET_PAIR = re.compile(r"\s*([+-]?\d+)\s*,\s*([+-]?\d+)\s*")
 
 
@@ -125,8 +129,9 @@ class ConvolutionModel:
 
     @classmethod
     def from_config(cls, line: ConfigLine) -> Self:
-        sizes = [line.integer(key, minimum=1) for key in _SIZE_KEYS[:4]]
-        sizes.append(line.integer("height-subsample-out", 1, minimum=1))
+        sizes: dict[str, Any] = {}
+        for field in _SIZES:
+            field.parse(line, sizes)
         if line.has("offsets"):
             offsets, key = _parse_offsets(line), "offsets"
         else:
@@ -136,7 +141,7 @@ class ConvolutionModel:
         required = _increasing(line, "required-time-offsets") if line.has("required-time-offsets") else all_times
         if not set(required) <= set(all_times):
             raise line.error(f"'required-time-offsets' must be among {all_times}", "required-time-offsets")
-        model = cls(tuple(offsets), tuple(required), *sizes)
+        model = cls(tuple(offsets), tuple(required), **sizes)
         fault = model.fault()
         if fault:
             raise line.error(fault, key)
@@ -146,10 +151,7 @@ class ConvolutionModel:
     def read(cls, reader: Reader) -> Self:
         """From `<ConvolutionModel>` to its closing token."""
         reader.expect("<ConvolutionModel>")
-        sizes = []
-        for token in _SIZE_TOKENS:
-            reader.expect(token)
-            sizes.append(read_integer(reader, token))
+        sizes = read_fields(reader, _SIZES)
         reader.expect("<Offsets>")
         offsets = [(int(time), int(height)) for time, height in reader.pair_vector()]
         if not offsets or offsets != sorted(set(offsets)):
@@ -158,7 +160,7 @@ class ConvolutionModel:
         required = reader.int_vector().tolist()
         if required != sorted(set(required)) or not set(required) <= {time for time, _ in offsets}:
             raise reader.error(f"<RequiredTimeOffsets> must be rising and among those of <Offsets>, got {required}")
-        model = cls(tuple(offsets), tuple(required), *sizes)
+        model = cls(tuple(offsets), tuple(required), **sizes)
         fault = model.fault()
         if fault:
             raise reader.error(fault)
@@ -167,10 +169,7 @@ class ConvolutionModel:
 
     def write(self, writer: Writer) -> None:
         writer.token("<ConvolutionModel>")
-        sizes = (self.num_filters_in, self.num_filters_out, self.height_in, self.height_out, self.height_subsample_out)
-        for token, size in zip(_SIZE_TOKENS, sizes, strict=True):
-            writer.token(token)
-            writer.int32(size)
+        write_fields(writer, self, _SIZES)
         writer.token("<Offsets>")
         writer.pair_vector(self.offsets)
         writer.token("<RequiredTimeOffsets>")
@@ -180,10 +179,9 @@ class ConvolutionModel:
     def info(self) -> str:
         pairs = " ".join(f"{time},{height}" for time, height in self.offsets)
         required = ",".join(map(str, self.required_time_offsets))
+        sizes = show(self, _SIZES, [field.name for field in _SIZES]).removeprefix(", ")
         return (
-            f"num-filters-in={self.num_filters_in}, num-filters-out={self.num_filters_out}, height-in={self.height_in}"
-            f", height-out={self.height_out}, height-subsample-out={self.height_subsample_out}"
-            f", {{time,height}}-offsets=[{pairs}], required-time-offsets=[{required}]"
+            f"{sizes}, {{time,height}}-offsets=[{pairs}], required-time-offsets=[{required}]"
             f", input-dim={self.input_dim}, output-dim={self.output_dim}"
         )
 
@@ -216,6 +214,16 @@ class ConvolutionModel:
             if first <= last:
                 ranges.append((first, last))
         return ranges
+
+
+class ModelKind(Kind):
+    """A model as a value of a component in a file."""
+
+    def read(self, reader: Reader, what: str, values: Values) -> ConvolutionModel:
+        return ConvolutionModel.read(reader)
+
+    def write(self, writer: Writer, value: Any) -> None:
+        value.write(writer)
 
 
 def _pieces(source: np.ndarray) -> Iterator[HeightPiece]:

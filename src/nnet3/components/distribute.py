@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer
+from nnet3.components.field_table import Field, divisor_of
 from nnet3.components.index_arrays import IndexArrays
+from nnet3.components.kinds import SIZE
 from nnet3.components.registry import register
 from nnet3.index import X, find_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 
 @dataclass(frozen=True)
@@ -41,36 +35,13 @@ class DistributeComponent(Component):
     needs_indexes = True
     indexes_type = BlockOfRow
 
+    fields = (Field("input_dim", SIZE), Field("output_dim", SIZE, check=divisor_of("input_dim")))
+
     def __init__(self, input_dim: int, output_dim: int) -> None:
         super().__init__()
         self.input_dim = input_dim
         self.output_dim = output_dim
         self.num_blocks = input_dim // output_dim
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        input_dim = line.integer("input-dim", minimum=1)
-        output_dim = line.integer("output-dim", minimum=1)
-        if input_dim % output_dim:
-            raise line.error(f"'output-dim' must divide input-dim ({input_dim}), got {output_dim}", "output-dim")
-        return cls(input_dim, output_dim)
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<InputDim>")
-        input_dim = read_integer(reader, "<InputDim>")
-        reader.expect("<OutputDim>")
-        output_dim = read_integer(reader, "<OutputDim>")
-        if input_dim % output_dim:
-            raise reader.error(f"<OutputDim> must divide <InputDim> ({input_dim}), got {output_dim}")
-        reader.expect("</DistributeComponent>")
-        return cls(input_dim, output_dim)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<InputDim>")
-        writer.int32(self.input_dim)
-        writer.token("<OutputDim>")
-        writer.int32(self.output_dim)
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         wanted = outputs.copy()

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer
-from nnet3.components.random_component import DropoutBase, read_proportion
-from nnet3.components.random_source import RandomSource
+from nnet3.components.field_table import Field
+from nnet3.components.kinds import BOOLEAN, FLAG, PROPORTION, SIZE
+from nnet3.components.random_component import DropoutBase
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 
 @register
@@ -38,6 +29,15 @@ class DropoutComponent(DropoutBase):
         | Properties.RANDOM
     )
 
+    fields = (
+        Field("dim", SIZE),
+        Field("dropout_proportion", PROPORTION),
+        Field("dropout_per_frame", BOOLEAN, default=False, optional=True),
+        Field("test_mode", BOOLEAN, default=False, optional=True),
+    )
+    heading = ("dim",)
+    shown = ("dropout_proportion", "dropout_per_frame")
+
     def __init__(self, dim: int, dropout_proportion: float, dropout_per_frame: bool = False, test_mode: bool = False):
         super().__init__(dropout_proportion, test_mode)
         self.input_dim = self.output_dim = dim
@@ -46,41 +46,6 @@ class DropoutComponent(DropoutBase):
     @property
     def test_mode_scale(self) -> float | None:
         return 1.0 - self.dropout_proportion if self.test_mode else None
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        return cls(
-            line.integer("dim", minimum=1),
-            line.number("dropout-proportion", minimum=0.0, maximum=1.0),
-            line.boolean("dropout-per-frame", False),
-            line.boolean("test-mode", False),
-        )
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        reader.expect("<DropoutProportion>")
-        proportion = read_proportion(reader, "<DropoutProportion>")
-        per_frame = reader.boolean() if reader.accept("<DropoutPerFrame>") else False
-        test_mode = reader.boolean() if reader.accept("<TestMode>") else False
-        reader.expect("</DropoutComponent>")
-        return cls(dim, proportion, per_frame, test_mode)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<DropoutProportion>")
-        writer.real(self.dropout_proportion)
-        writer.token("<DropoutPerFrame>")
-        writer.boolean(self.dropout_per_frame)
-        writer.token("<TestMode>")
-        writer.boolean(self.test_mode)
-
-    def info(self) -> str:
-        text = f"{self.type_name}, dim={self.input_dim}"
-        text += f", dropout-proportion={format_number(self.dropout_proportion)}"
-        return f"{text}, dropout-per-frame={'true' if self.dropout_per_frame else 'false'}"
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         if self.test_mode or self.dropout_proportion == 0.0:
@@ -116,47 +81,21 @@ class DropoutMaskComponent(DropoutBase):
     properties = Properties.RANDOM
     identity_indexes = False
 
+    fields = (
+        Field("output_dim", SIZE),
+        Field("dropout_proportion", PROPORTION, default=0.5),
+        Field("test_mode", BOOLEAN, default=False, optional=True),
+        Field("continuous", FLAG, default=False, optional=True, omitted=False, hidden=False),
+    )
+    heading = ("output_dim",)
+    shown = ("dropout_proportion", "continuous")
+
     def __init__(
         self, output_dim: int, dropout_proportion: float = 0.5, continuous: bool = False, test_mode: bool = False
     ):
         super().__init__(dropout_proportion, test_mode)
         self.input_dim = self.output_dim = output_dim  # a config line must give it an input, which is never read
         self.continuous = continuous
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        return cls(
-            line.integer("output-dim", minimum=1),
-            line.number("dropout-proportion", 0.5, minimum=0.0, maximum=1.0),
-            line.boolean("continuous", False),
-            line.boolean("test-mode", False),
-        )
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<OutputDim>")
-        output_dim = read_integer(reader, "<OutputDim>")
-        reader.expect("<DropoutProportion>")
-        proportion = read_proportion(reader, "<DropoutProportion>")
-        test_mode = reader.boolean() if reader.accept("<TestMode>") else False
-        continuous = reader.accept("<Continuous>")
-        reader.expect("</DropoutMaskComponent>")
-        return cls(output_dim, proportion, continuous, test_mode)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<OutputDim>")
-        writer.int32(self.output_dim)
-        writer.token("<DropoutProportion>")
-        writer.real(self.dropout_proportion)
-        writer.token("<TestMode>")
-        writer.boolean(self.test_mode)
-        if self.continuous:
-            writer.token("<Continuous>")
-
-    def info(self) -> str:
-        text = f"{self.type_name}, output-dim={self.output_dim}"
-        text += f", dropout-proportion={format_number(self.dropout_proportion)}"
-        return text + (", continuous=true" if self.continuous else "")
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         return outputs[:, np.newaxis, :][:, :0]

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
+from nnet3.components.field_table import Field, Same, divisor_of
 from nnet3.components.fields import read_integer
 from nnet3.components.index_arrays import IndexArrays
-from nnet3.components.random_component import DropoutBase, read_proportion
+from nnet3.components.kinds import COUNT, FLAG, INTEGER, PROPORTION, SIZE
+from nnet3.components.random_component import DropoutBase
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -32,6 +33,21 @@ class GeneralDropoutIndexes:
     mask_row_of_row: Tensor
 
 
+class _Regions(Field):
+    """Has no meaning, and is neither written nor shown, without specaugment_max_proportion."""
+
+    def read(self, reader: Reader, values: dict[str, Any]) -> None:
+        if "specaugment_max_proportion" in values and reader.accept(self.token_text):
+            values[self.name] = read_integer(reader, self.token_text)
+
+    def write(self, writer: Writer, component: Any) -> None:
+        if component.specaugment_max_proportion != 0.0 and component.specaugment_max_regions != 1:
+            super().write(writer, component)
+
+    def is_hidden(self, component: Any) -> bool:
+        return bool(component.specaugment_max_proportion == 0.0)
+
+
 @register
 class GeneralDropoutComponent(DropoutBase):
     """y = x times a random mask of block_dim columns, the same for all blocks of a row.
@@ -44,6 +60,29 @@ class GeneralDropoutComponent(DropoutBase):
     properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     needs_indexes = True
     indexes_type = GeneralDropoutIndexes
+
+    fields = (
+        Field("dim", SIZE),
+        Field("block_dim", SIZE, default=Same("dim"), check=divisor_of("dim")),
+        Field("time_period", COUNT, default=0, hidden=0),
+        Field("dropout_proportion", PROPORTION, default=0.5),
+        Field(
+            *("specaugment_max_proportion", PROPORTION),
+            token="<SpecAugmentMaxProportion>",
+            default=0.0,
+            optional=True,
+            omitted=0.0,
+            hidden=0.0,
+        ),
+        _Regions("specaugment_max_regions", INTEGER, token="<SpecAugmentMaxRegions>", default=1, optional=True),
+        Field("test_mode", FLAG, default=False, optional=True, omitted=False),
+        Field("continuous", FLAG, default=False, optional=True, omitted=False, hidden=False),
+    )
+    heading = ("dim",)
+    shown = (
+        *("block_dim", "dropout_proportion", "continuous", "specaugment_max_proportion"),
+        *("specaugment_max_regions", "time_period"),
+    )
 
     def __init__(
         self,
@@ -68,20 +107,7 @@ class GeneralDropoutComponent(DropoutBase):
 
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        dim = line.integer("dim", minimum=1)
-        block_dim = line.integer("block-dim", dim, minimum=1)
-        if dim % block_dim != 0:
-            raise line.error(f"'block-dim' must divide dim={dim}, got {block_dim}", "block-dim")
-        component = cls(
-            dim,
-            block_dim,
-            line.integer("time-period", 0, minimum=0),
-            line.number("dropout-proportion", 0.5, minimum=0.0, maximum=1.0),
-            line.number("specaugment-max-proportion", 0.0, minimum=0.0, maximum=1.0),
-            line.integer("specaugment-max-regions", 1),
-            line.boolean("continuous", False),
-            line.boolean("test-mode", False),
-        )
+        component = super().from_config(line, rng)
         if component.specaugment_max_proportion != 0.0:
             if component.continuous:
                 raise line.error("'continuous' cannot be combined with specaugment-max-proportion", "continuous")
@@ -89,57 +115,6 @@ class GeneralDropoutComponent(DropoutBase):
                 regions = component.specaugment_max_regions
                 raise line.error(f"'specaugment-max-regions' must be >= 1, got {regions}", "specaugment-max-regions")
         return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        reader.expect("<BlockDim>")
-        block_dim = read_integer(reader, "<BlockDim>")
-        if dim % block_dim != 0:
-            raise reader.error(f"<BlockDim> must divide the dimension {dim}, got {block_dim}")
-        reader.expect("<TimePeriod>")
-        time_period = read_integer(reader, "<TimePeriod>", 0)
-        reader.expect("<DropoutProportion>")
-        component = cls(dim, block_dim, time_period, read_proportion(reader, "<DropoutProportion>"))
-        if reader.accept("<SpecAugmentMaxProportion>"):
-            component.specaugment_max_proportion = read_proportion(reader, "<SpecAugmentMaxProportion>")
-            if reader.accept("<SpecAugmentMaxRegions>"):
-                component.specaugment_max_regions = read_integer(reader, "<SpecAugmentMaxRegions>")
-        component.test_mode = reader.accept("<TestMode>")
-        component.continuous = reader.accept("<Continuous>")
-        reader.expect("</GeneralDropoutComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<BlockDim>")
-        writer.int32(self.block_dim)
-        writer.token("<TimePeriod>")
-        writer.int32(self.time_period)
-        writer.token("<DropoutProportion>")
-        writer.real(self.dropout_proportion)
-        if self.specaugment_max_proportion != 0.0:
-            writer.token("<SpecAugmentMaxProportion>")
-            writer.real(self.specaugment_max_proportion)
-            if self.specaugment_max_regions != 1:
-                writer.token("<SpecAugmentMaxRegions>")
-                writer.int32(self.specaugment_max_regions)
-        if self.test_mode:
-            writer.token("<TestMode>")
-        if self.continuous:
-            writer.token("<Continuous>")
-
-    def info(self) -> str:
-        text = f"{self.type_name}, dim={self.input_dim}, block-dim={self.block_dim}"
-        text += f", dropout-proportion={format_number(self.dropout_proportion)}"
-        if self.continuous:
-            text += ", continuous=true"
-        if self.specaugment_max_proportion != 0.0:
-            text += f", specaugment-max-proportion={format_number(self.specaugment_max_proportion)}"
-            text += f", specaugment-max-regions={self.specaugment_max_regions}"
-        return text + (f", time-period={self.time_period}" if self.time_period else "")
 
     @property
     def test_mode_scale(self) -> float | None:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import (
-    read_integer,
-    read_matrix,
-    read_number,
-    read_vector,
-    write_matrix,
-    write_vector,
-)
+from nnet3.components.field_table import Field, Summary, value_of
+from nnet3.components.kinds import DOUBLE, INTEGER, RATE, SIZE, Matrix, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_settings import ALPHA, Setting
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, rms, summarize_vector
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 _REPAIR_PROBABILITY = 0.5
@@ -45,6 +37,18 @@ class GruComponent(UpdatableComponent):
     )
     statistic_names = ("value_sum", "deriv_sum", "self_repair_total", "count")
 
+    alpha: Any  # a Setting
+    #: From the parameter to the settings of natural gradient.
+    statistics_fields: ClassVar[tuple[Field, ...]] = (
+        Field("value_sum", Vector(value_of("cell_dim"), statistic=True), None, "<ValueAvg>", per="count"),
+        Field("deriv_sum", Vector(value_of("cell_dim"), statistic=True), None, "<DerivAvg>", per="count"),
+        Field("self_repair_total", DOUBLE, None),
+        Field("count", DOUBLE, None),
+        Field("self_repair_threshold", RATE, default=0.2),
+        Field("self_repair_scale", RATE, default=1e-5),
+        ALPHA,
+    )
+
     def __init__(self, cell_dim: int) -> None:
         super().__init__()
         self.cell_dim = cell_dim
@@ -55,59 +59,6 @@ class GruComponent(UpdatableComponent):
         self.count = 0.0
         self.self_repair_threshold = 0.2
         self.self_repair_scale = 1e-5
-        self.alpha = 4.0
-
-    def configure_self_repair(self, line: ConfigLine) -> None:
-        self.self_repair_threshold = line.number("self-repair-threshold", 0.2, minimum=0.0)
-        self.self_repair_scale = line.number("self-repair-scale", 1e-5, minimum=0.0)
-        self.alpha = line.number("alpha", 4.0, minimum=0.0)
-
-    def read_statistics(self, reader: Reader) -> None:
-        """From <ValueAvg> to <Alpha>."""
-        reader.expect("<ValueAvg>")
-        value_average = read_vector(reader, "<ValueAvg>", self.cell_dim).double()
-        reader.expect("<DerivAvg>")
-        deriv_average = read_vector(reader, "<DerivAvg>", self.cell_dim).double()
-        reader.expect("<SelfRepairTotal>")
-        self.self_repair_total = reader.real()
-        reader.expect("<Count>")
-        self.count = reader.real()
-        self.value_sum = value_average * self.count
-        self.deriv_sum = deriv_average * self.count
-        reader.expect("<SelfRepairThreshold>")
-        self.self_repair_threshold = reader.real()
-        reader.expect("<SelfRepairScale>")
-        self.self_repair_scale = reader.real()
-        reader.expect("<Alpha>")
-        self.alpha = read_number(reader, "<Alpha>")
-
-    def write_statistics(self, writer: Writer) -> None:
-        count = self.count or 1.0
-        writer.token("<ValueAvg>")
-        write_vector(writer, self.value_sum / count)
-        writer.token("<DerivAvg>")
-        write_vector(writer, self.deriv_sum / count)
-        writer.token("<SelfRepairTotal>")
-        writer.double(self.self_repair_total)
-        writer.token("<Count>")
-        writer.double(self.count)
-        writer.token("<SelfRepairThreshold>")
-        writer.real(self.self_repair_threshold)
-        writer.token("<SelfRepairScale>")
-        writer.real(self.self_repair_scale)
-        writer.token("<Alpha>")
-        writer.real(self.alpha)
-
-    def statistics_info(self) -> str:
-        text = f", self-repair-threshold={format_number(self.self_repair_threshold)}"
-        text += f", self-repair-scale={format_number(self.self_repair_scale)}"
-        if self.count > 0:
-            text += f", count={format_number(self.count, 3)}"
-            repaired = self.self_repair_total / (self.count * self.cell_dim)
-            text += f", self-repaired-proportion={format_number(repaired)}"
-            text += f", value-avg={summarize_vector((self.value_sum / self.count).cpu())}"
-            text += f", deriv-avg={summarize_vector((self.deriv_sum / self.count).cpu())}"
-        return f"{text}, alpha={format_number(self.alpha)}"
 
     def _activation_deriv(self, h: Tensor, z: Tensor, y_deriv: Tensor) -> Tensor:
         """The derivative of what the tanh is of: e = (dh + dc (1 - z)) (1 - h^2)."""
@@ -136,6 +87,25 @@ class GruComponent(UpdatableComponent):
             e.addcmul_(h, is_repaired.to(h), value=-scale)
 
 
+def statistics_info(component: GruComponent) -> str:
+    """Self-repair, statistics and alpha."""
+    text = f", self-repair-threshold={format_number(component.self_repair_threshold)}"
+    text += f", self-repair-scale={format_number(component.self_repair_scale)}"
+    count = component.count
+    if count > 0:
+        text += f", count={format_number(count, 3)}"
+        repaired = component.self_repair_total / (count * component.cell_dim)
+        text += f", self-repaired-proportion={format_number(repaired)}"
+        text += f", value-avg={summarize_vector((component.value_sum / count).cpu())}"
+        text += f", deriv-avg={summarize_vector((component.deriv_sum / count).cpu())}"
+    return f"{text}, alpha={format_number(component.alpha)}"
+
+
+def _fault_of_recurrent_dim(dim: int, values: Values) -> str:
+    most = values["cell_dim"]
+    return "" if 0 < dim <= most else f"must be from 1 to {most}, got {dim}"
+
+
 @register
 class GruNonlinearityComponent(GruComponent):
     """h = tanh(hpart + (r s') W^T), c = (1 - z) h + z c'; C = cell_dim, R = recurrent_dim.
@@ -147,6 +117,24 @@ class GruNonlinearityComponent(GruComponent):
     type_name = "GruNonlinearityComponent"
     parameter_names = ("w_h",)
     preconditioner_names = ("preconditioner_in", "preconditioner_out")
+
+    rank_in, rank_out = Setting("rank", "preconditioner_in"), Setting("rank", "preconditioner_out")
+    update_period, alpha = (
+        Setting(name, "preconditioner_in", "preconditioner_out") for name in ("update_period", "alpha")
+    )
+    fields = (
+        Field("cell_dim", SIZE),
+        Field("recurrent_dim", INTEGER, check=_fault_of_recurrent_dim),
+        Field("w_h", Matrix(lambda values: (values["cell_dim"], values["recurrent_dim"])), None, "<w_h>"),
+        *GruComponent.statistics_fields,
+        Field("rank_in", SIZE, default=20, token="<RankInOut>"),
+        Field("rank_out", SIZE, default=80, token=""),
+        Field("update_period", SIZE, default=4),
+    )
+    shown = (
+        *("cell_dim", "recurrent_dim", Summary(rms, "w_h", "w_h"), statistics_info),
+        *("rank_in", "rank_out", "update_period"),
+    )
 
     def __init__(self, w_h: Tensor) -> None:
         super().__init__(w_h.shape[0])
@@ -160,67 +148,17 @@ class GruNonlinearityComponent(GruComponent):
         self.preconditioner_in = OnlineNaturalGradient()
         self.preconditioner_out = OnlineNaturalGradient()
 
-    def set_natural_gradient(self, rank_in: int, rank_out: int, update_period: int) -> None:
-        self.preconditioner_in = OnlineNaturalGradient(rank_in, update_period, alpha=self.alpha)
-        self.preconditioner_out = OnlineNaturalGradient(rank_out, update_period, alpha=self.alpha)
-
-    # ---- configuration and files ----
-
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         cell_dim = line.integer("cell-dim", minimum=1)
-        recurrent_dim = line.integer("recurrent-dim", -1, maximum=cell_dim)
-        if recurrent_dim == 0 or recurrent_dim < -1:
-            raise line.error(f"'recurrent-dim' must be from 1 to {cell_dim}, got {recurrent_dim}", "recurrent-dim")
-        recurrent_dim = cell_dim if recurrent_dim < 0 else recurrent_dim
+        recurrent_dim = line.integer("recurrent-dim", -1)
+        recurrent_dim = cell_dim if recurrent_dim == -1 else recurrent_dim
+        fault = _fault_of_recurrent_dim(recurrent_dim, {"cell_dim": cell_dim})
+        if fault:
+            raise line.error(f"'recurrent-dim' {fault}", "recurrent-dim")
         stddev = line.number("param-stddev", 1.0 / math.sqrt(cell_dim), minimum=0.0)
-        component = cls(rng.normal_tensor(cell_dim, recurrent_dim) * stddev)
-        component.configure_self_repair(line)
-        rank_in = line.integer("rank-in", 20, minimum=1)
-        rank_out = line.integer("rank-out", 80, minimum=1)
-        component.set_natural_gradient(rank_in, rank_out, line.integer("update-period", 4, minimum=1))
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<CellDim>")
-        cell_dim = read_integer(reader, "<CellDim>")
-        reader.expect("<RecurrentDim>")
-        recurrent_dim = read_integer(reader, "<RecurrentDim>")
-        if recurrent_dim > cell_dim:
-            raise reader.error(f"<RecurrentDim> must be at most {cell_dim}, got {recurrent_dim}")
-        reader.expect("<w_h>")
-        component = cls(read_matrix(reader, "<w_h>", cell_dim, recurrent_dim))
-        component.copy_header(header)
-        component.read_statistics(reader)
-        reader.expect("<RankInOut>")
-        rank_in, rank_out = read_integer(reader, "rank-in"), read_integer(reader, "rank-out")
-        reader.expect("<UpdatePeriod>")
-        component.set_natural_gradient(rank_in, rank_out, read_integer(reader, "<UpdatePeriod>"))
-        reader.expect("</GruNonlinearityComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<CellDim>")
-        writer.int32(self.cell_dim)
-        writer.token("<RecurrentDim>")
-        writer.int32(self.recurrent_dim)
-        writer.token("<w_h>")
-        write_matrix(writer, self.w_h)
-        self.write_statistics(writer)
-        writer.token("<RankInOut>")
-        writer.int32(self.preconditioner_in.rank)
-        writer.int32(self.preconditioner_out.rank)
-        writer.token("<UpdatePeriod>")
-        writer.int32(self.preconditioner_in.update_period)
-
-    def info(self) -> str:
-        text = f"{super().info()}, cell-dim={self.cell_dim}, recurrent-dim={self.recurrent_dim}{rms('w_h', self.w_h)}"
-        text += f"{self.statistics_info()}, rank-in={self.preconditioner_in.rank}"
-        return f"{text}, rank-out={self.preconditioner_out.rank}, update-period={self.preconditioner_in.update_period}"
+        w_h = rng.normal_tensor(cell_dim, recurrent_dim) * stddev
+        return {"cell_dim": cell_dim, "recurrent_dim": recurrent_dim, "w_h": w_h}
 
     # ---- arithmetic ----
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,18 +10,24 @@ from torch import Tensor
 
 from nnet3.components.affine import check_dims_of_matrix, initial_linear
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import load_matrix_key, read_integer, read_matrix, read_number, write_matrix
-from nnet3.components.natural_gradient_pair import NaturalGradientPair
+from nnet3.components.field_table import Field, Summary
+from nnet3.components.fields import load_matrix_key
+from nnet3.components.kinds import BOOLEAN, MATRIX
+from nnet3.components.natural_gradient_pair import (
+    ALPHA,
+    NUM_SAMPLES_HISTORY,
+    RANK_IN,
+    RANK_OUT,
+    UPDATE_PERIOD,
+    NaturalGradientPair,
+)
 from nnet3.components.natural_gradient_product import add_natural_gradient
+from nnet3.components.orthonormal import ORTHONORMAL
 from nnet3.components.registry import register
 from nnet3.components.summary import rms, row_and_column_norms
-from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
@@ -35,6 +42,24 @@ class LinearComponent(NaturalGradientPair):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("params",)
 
+    fields = (
+        Field("params", MATRIX, None),
+        ORTHONORMAL,
+        Field("use_natural_gradient", BOOLEAN, default=True),
+        replace(RANK_IN, token="<RankInOut>"),
+        replace(RANK_OUT, token=""),
+        ALPHA,
+        NUM_SAMPLES_HISTORY,
+        UPDATE_PERIOD,
+    )
+    shown = (
+        Summary(rms, "params"),
+        Summary(row_and_column_norms, "params"),
+        "orthonormal_constraint",
+        "use_natural_gradient",
+        *NaturalGradientPair.natural_gradient_shown,
+    )
+
     def __init__(self, params: Tensor) -> None:
         super().__init__()
         self.params = params
@@ -43,66 +68,12 @@ class LinearComponent(NaturalGradientPair):
         self.set_natural_gradient()
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        if line.has("matrix"):
-            params = load_matrix_key(line, "matrix")
-            check_dims_of_matrix(line, input_dim=params.shape[1], output_dim=params.shape[0])
-        else:
-            params = initial_linear(line, rng)
-        component = cls(params)
-        component.configure_updatable(line)
-        component.configure_orthonormal(line)
-        component.configure_natural_gradient(line)
-        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Params>")
-        component = cls(read_matrix(reader, "<Params>"))
-        component.copy_header(header)
-        component.read_orthonormal(reader)
-        reader.expect("<UseNaturalGradient>")
-        component.use_natural_gradient = reader.boolean()
-        reader.expect("<RankInOut>")
-        rank_in, rank_out = read_integer(reader, "<RankInOut>"), read_integer(reader, "<RankInOut>")
-        reader.expect("<Alpha>")
-        alpha = read_number(reader, "<Alpha>")
-        reader.expect("<NumSamplesHistory>")
-        history = read_number(reader, "<NumSamplesHistory>", above=0.0)
-        reader.expect("<UpdatePeriod>")
-        update_period = read_integer(reader, "<UpdatePeriod>")
-        component.set_natural_gradient(rank_in, rank_out, update_period, history, alpha)
-        reader.expect("</LinearComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<Params>")
-        write_matrix(writer, self.params)
-        self.write_orthonormal(writer)
-        writer.token("<UseNaturalGradient>")
-        writer.boolean(self.use_natural_gradient)
-        writer.token("<RankInOut>")
-        writer.int32(self.preconditioner_in.rank)
-        writer.int32(self.preconditioner_out.rank)
-        writer.token("<Alpha>")
-        writer.real(self.preconditioner_in.alpha)
-        writer.token("<NumSamplesHistory>")
-        writer.real(self.preconditioner_in.num_samples_history)
-        writer.token("<UpdatePeriod>")
-        writer.int32(self.preconditioner_in.update_period)
-
-    def info(self) -> str:
-        return (
-            super().info()
-            + rms("params", self.params)
-            + row_and_column_norms("params", self.params)
-            + self.orthonormal_info()
-            + f", use-natural-gradient={str(self.use_natural_gradient).lower()}"
-            + self.natural_gradient_info()
-        )
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        if not line.has("matrix"):
+            return {"params": initial_linear(line, rng)}
+        params = load_matrix_key(line, "matrix")
+        check_dims_of_matrix(line, input_dim=params.shape[1], output_dim=params.shape[0])
+        return {"params": params}
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mm(x, self.params.t(), out=y)

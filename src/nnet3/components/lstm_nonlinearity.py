@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_matrix, read_vector, write_matrix, write_vector
+from nnet3.components.field_table import Field
+from nnet3.components.kinds import BOOLEAN, DOUBLE, Matrix, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, rms, summarize_vector
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 _TANH_THRESHOLD, _SIGMOID_THRESHOLD, _REPAIR_SCALE = 0.2, 0.05, 1e-5
@@ -27,6 +25,25 @@ _PEEPHOLE_NAMES = ("w_ic", "w_fc", "w_oc")
 _IS_SIGMOID = (True, True, False, True, False)
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # (g, s): g s (1 - s)
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input  # (g, t): g (1 - t^2)
+
+
+_VALUES = Matrix(lambda values: (5, values["params"].shape[1]), statistic=True)
+
+
+def _values_info(component: LstmNonlinearityComponent) -> str:
+    count, config = component.count, component.self_repair_config.tolist()
+    text = "".join(rms(name, row) for name, row in zip(_PEEPHOLE_NAMES, component.params, strict=True))
+    text += f", count={format_number(count, 3)}" if count > 0 else ""
+    for k, name in enumerate(_VALUE_NAMES):
+        text += f", {name}={{ self-repair-lower-threshold={format_number(config[k])}"
+        text += f", self-repair-scale={format_number(config[k + 5])}"
+        if count > 0:
+            repaired = float(component.self_repair_total[k]) / component.num_values
+            text += f", self-repaired-proportion={format_number(repaired)}"
+            text += f", value-avg={summarize_vector((component.value_sum[k] / count).cpu())}"
+            text += f", deriv-avg={summarize_vector((component.deriv_sum[k] / count).cpu())}"
+        text += " }"
+    return text
 
 
 @register
@@ -47,20 +64,30 @@ class LstmNonlinearityComponent(UpdatableComponent):
     constant_names = ("_repair_thresholds", "_repair_scales", "_repair_centers")
     statistic_names = ("value_sum", "deriv_sum", "self_repair_total", "count")
 
-    def __init__(self, params: Tensor, self_repair_config: tuple[float, ...], use_dropout: bool) -> None:
+    fields = (
+        Field("params", Matrix(lambda values: (3, None)), None),
+        Field("value_sum", _VALUES, None, "<ValueAvg>", per="count"),
+        Field("deriv_sum", _VALUES, None, "<DerivAvg>", per="count"),
+        Field("self_repair_config", Vector(lambda values: 10), None),
+        Field(
+            "self_repair_total", Vector(lambda values: 5, statistic=True), None, "<SelfRepairProb>", per="num_values"
+        ),
+        Field("use_dropout", BOOLEAN, default=False, optional=True, omitted=False),
+        Field("count", DOUBLE, None),
+    )
+    shown = ("cell_dim", "use_dropout", _values_info)
+
+    def __init__(self, params: Tensor, self_repair_config: Tensor, use_dropout: bool = False) -> None:
         super().__init__()
         self.params = params
         self.cell_dim = params.shape[1]
         self.use_dropout = use_dropout
         self.input_dim = 5 * self.cell_dim + 3 * use_dropout
         self.output_dim = 2 * self.cell_dim
-        self.self_repair_config = self_repair_config  # five thresholds, five scales
+        self.self_repair_config = self_repair_config  # (10,): five thresholds, five scales
         # the repair term of a value v is scale (v - center): (2v - 1) r for a sigmoid, v r for tanh
-        scales = [
-            scale * (1 + is_sigmoid) for scale, is_sigmoid in zip(self_repair_config[5:], _IS_SIGMOID, strict=True)
-        ]
-        self._repair_thresholds = torch.tensor(self_repair_config[:5]).unsqueeze(1)
-        self._repair_scales = torch.tensor(scales).unsqueeze(1)
+        self._repair_thresholds = self_repair_config[:5].clone().unsqueeze(1)
+        self._repair_scales = (self_repair_config[5:] * (1 + torch.tensor(_IS_SIGMOID).float())).unsqueeze(1)
         self._repair_centers = torch.tensor(_IS_SIGMOID).float().mul_(0.5).unsqueeze(1)
         self.value_sum = torch.zeros(5, self.cell_dim, dtype=torch.float64)
         self.deriv_sum = torch.zeros(5, self.cell_dim, dtype=torch.float64)
@@ -71,79 +98,19 @@ class LstmNonlinearityComponent(UpdatableComponent):
     # ---- configuration and files ----
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         cell_dim = line.integer("cell-dim", minimum=1)
-        use_dropout = line.boolean("use-dropout", False)
         stddev = line.number("param-stddev", 1.0, minimum=0.0)
         tanh = line.number("tanh-self-repair-threshold", _TANH_THRESHOLD, minimum=0.0, maximum=1.0)
         sigmoid = line.number("sigmoid-self-repair-threshold", _SIGMOID_THRESHOLD, minimum=0.0, maximum=0.25)
         scale = line.number("self-repair-scale", _REPAIR_SCALE, minimum=0.0, maximum=0.1)
-        thresholds = (sigmoid, sigmoid, tanh, sigmoid, tanh)
-        component = cls(rng.normal_tensor(3, cell_dim) * stddev, thresholds + 5 * (scale,), use_dropout)
-        component.configure_updatable(line)
-        return component
+        config = torch.tensor((sigmoid, sigmoid, tanh, sigmoid, tanh, *(5 * (scale,))))
+        return {"params": rng.normal_tensor(3, cell_dim) * stddev, "self_repair_config": config}
 
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Params>")
-        params = read_matrix(reader, "<Params>", rows=3)
-        cell_dim = params.shape[1]
-        reader.expect("<ValueAvg>")
-        value_average = read_matrix(reader, "<ValueAvg>", 5, cell_dim).double()
-        reader.expect("<DerivAvg>")
-        deriv_average = read_matrix(reader, "<DerivAvg>", 5, cell_dim).double()
-        reader.expect("<SelfRepairConfig>")
-        config = read_vector(reader, "<SelfRepairConfig>", 10)
-        reader.expect("<SelfRepairProb>")
-        repaired = read_vector(reader, "<SelfRepairProb>", 5).double()
-        use_dropout = reader.accept("<UseDropout>") and reader.boolean()
-        component = cls(params, tuple(config.tolist()), use_dropout)
-        component.copy_header(header)
-        reader.expect("<Count>")
-        component.count = reader.real()
-        reader.expect("</LstmNonlinearityComponent>")
-        component.value_sum = value_average * component.count
-        component.deriv_sum = deriv_average * component.count
-        component.self_repair_total = repaired * (component.count * cell_dim)
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        count = self.count or 1.0
-        for token, matrix in (
-            ("<Params>", self.params),
-            ("<ValueAvg>", self.value_sum / count),
-            ("<DerivAvg>", self.deriv_sum / count),
-        ):
-            writer.token(token)
-            write_matrix(writer, matrix)
-        writer.token("<SelfRepairConfig>")
-        writer.vector(self.self_repair_config)
-        writer.token("<SelfRepairProb>")
-        write_vector(writer, self.self_repair_total / (count * self.cell_dim))
-        if self.use_dropout:
-            writer.token("<UseDropout>")
-            writer.boolean(True)
-        writer.token("<Count>")
-        writer.double(self.count)
-
-    def info(self) -> str:
-        text = f"{super().info()}, cell-dim={self.cell_dim}, use-dropout={str(self.use_dropout).lower()}"
-        text += "".join(rms(name, row) for name, row in zip(_PEEPHOLE_NAMES, self.params, strict=True))
-        if self.count > 0:
-            text += f", count={format_number(self.count, 3)}"
-        for k, name in enumerate(_VALUE_NAMES):
-            threshold, scale = self.self_repair_config[k], self.self_repair_config[k + 5]
-            text += f", {name}={{ self-repair-lower-threshold={format_number(threshold)}"
-            text += f", self-repair-scale={format_number(scale)}"
-            if self.count > 0:
-                repaired = float(self.self_repair_total[k]) / (self.count * self.cell_dim)
-                text += f", self-repaired-proportion={format_number(repaired)}"
-                text += f", value-avg={summarize_vector((self.value_sum[k] / self.count).cpu())}"
-                text += f", deriv-avg={summarize_vector((self.deriv_sum[k] / self.count).cpu())}"
-            text += " }"
-        return text
+    @property
+    def num_values(self) -> float:
+        """How many of each of the five values have been seen."""
+        return self.count * self.cell_dim
 
     # ---- arithmetic ----
 

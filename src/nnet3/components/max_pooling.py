@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from itertools import product
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer
-from nnet3.components.random_source import RandomSource
+from nnet3.components.field_table import Check, Field, at_most
+from nnet3.components.kinds import SIZE, Values
 from nnet3.components.registry import register
 
 if TYPE_CHECKING:
@@ -19,20 +20,27 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 _MOST_COLUMNS = 2**31 - 1
 _LEAST = -1e20
-_KEYS = (
-    *(f"input-{axis}-dim" for axis in "xyz"),
-    *(f"pool-{axis}-size" for axis in "xyz"),
-    *(f"pool-{axis}-step" for axis in "xyz"),
-)
 
 
-def _token(key: str) -> str:
-    return "<" + "".join(word.capitalize() for word in key.split("-")) + ">"
+def _fits(axis: str) -> Check:
+    """The check that the step of boxes leads from the first to the last position of an axis."""
+
+    def check(step: int, values: Values) -> str:
+        dim, size = values[f"input_{axis}_dim"], values[f"pool_{axis}_size"]
+        if step > size:
+            return f"must be <= pool-{axis}-size={size}, got {step}"
+        wanted = f"must divide input-{axis}-dim - pool-{axis}-size = {dim - size}"
+        return f"{wanted}, got {step}" if (dim - size) % step else ""
+
+    return check
+
+
+def _fault_of_volume(z_dim: int, values: Values) -> str:
+    volume = values["input_x_dim"] * values["input_y_dim"] * z_dim
+    return f"times the other input dimensions must fit 32 bits, got {volume}" if volume > _MOST_COLUMNS else ""
 
 
 @register
@@ -45,6 +53,15 @@ class MaxpoolingComponent(Component):
     type_name = "MaxpoolingComponent"
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT | Properties.BACKPROP_NEEDS_OUTPUT
 
+    fields = (
+        Field("input_x_dim", SIZE),
+        Field("input_y_dim", SIZE),
+        Field("input_z_dim", SIZE, check=_fault_of_volume),
+        *(Field(f"pool_{axis}_size", SIZE, check=at_most(f"input_{axis}_dim")) for axis in "xyz"),
+        *(Field(f"pool_{axis}_step", SIZE, check=_fits(axis)) for axis in "xyz"),
+    )
+    heading = tuple(field.name for field in fields)
+
     def __init__(self, input_dims: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]):
         super().__init__()
         self.input_dims, self.sizes, self.steps = input_dims, sizes, steps
@@ -53,38 +70,11 @@ class MaxpoolingComponent(Component):
         self.input_dim, self.output_dim = math.prod(input_dims), math.prod(self.num_pools)
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        values = [line.integer(key, minimum=1) for key in _KEYS]
-        complaint = _complaint(values)
-        if complaint:
-            index, message = complaint
-            raise line.error(f"'{_KEYS[index]}' {message}", _KEYS[index])
-        return cls(tuple(values[:3]), tuple(values[3:6]), tuple(values[6:]))
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        values = []
-        for key in _KEYS:
-            reader.expect(_token(key))
-            values.append(read_integer(reader, _token(key)))
-        complaint = _complaint(values)
-        if complaint:
-            index, message = complaint
-            raise reader.error(f"{_token(_KEYS[index])} {message}")
-        reader.expect("</MaxpoolingComponent>")
-        return cls(tuple(values[:3]), tuple(values[3:6]), tuple(values[6:]))
-
-    def write_body(self, writer: Writer) -> None:
-        for key, value in zip(_KEYS, self._values(), strict=True):
-            writer.token(_token(key))
-            writer.int32(value)
-
-    def _values(self) -> tuple[int, ...]:
-        return (*self.input_dims, *self.sizes, *self.steps)
-
-    def info(self) -> str:
-        values = (f"{key}={value}" for key, value in zip(_KEYS, self._values(), strict=True))
-        return f"{self.type_name}, {', '.join(values)}"
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        numbers = tuple(values[field.name] for field in cls.fields)
+        component = cls(numbers[:3], numbers[3:6], numbers[6:])
+        component.__dict__.update(values)
+        return component
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         boxes = x.unflatten(1, self.input_dims)
@@ -123,18 +113,3 @@ class MaxpoolingComponent(Component):
                 length = min(step, self.sizes[axis] - begin)
                 view = view.narrow(1 + axis, begin, (count - 1) * step + length).unfold(1 + axis, length, step)
             yield view
-
-
-def _complaint(values: list[int]) -> tuple[int, str] | None:
-    """What is wrong with the nine settings: the number of the one at fault and the message."""
-    for axis in range(3):
-        dim, size, step = values[axis::3]
-        if size > dim:
-            return 3 + axis, f"must be <= {_KEYS[axis]}={dim}, got {size}"
-        if step > size:
-            return 6 + axis, f"must be <= {_KEYS[3 + axis]}={size}, got {step}"
-        if (dim - size) % step != 0:
-            return 6 + axis, f"must divide {_KEYS[axis]} - {_KEYS[3 + axis]} = {dim - size}, got {step}"
-    if math.prod(values[:3]) > _MOST_COLUMNS:
-        return 0, f"times the other input dimensions must fit 32 bits, got {math.prod(values[:3])}"
-    return None

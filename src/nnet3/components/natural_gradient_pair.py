@@ -1,15 +1,19 @@
-"""Components whose gradient is a product G^T X and that precondition both G and X (components.md 7.2, 7.3)."""
+"""Components whose gradient is a product G^T X and that precondition both G and X."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
+from nnet3.components.field_table import Field, Shown
+from nnet3.components.kinds import NUMBER, POSITIVE, RANK_OR_DEFAULT, SIZE
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_settings import Setting
 from nnet3.components.orthonormal import OrthonormalComponent
-from nnet3.components.summary import format_number
 
-if TYPE_CHECKING:
-    from nnet3.text import ConfigLine
+RANK_IN, RANK_OUT = Field("rank_in", RANK_OR_DEFAULT), Field("rank_out", RANK_OR_DEFAULT)
+UPDATE_PERIOD = Field("update_period", SIZE, default=4)
+NUM_SAMPLES_HISTORY = Field("num_samples_history", POSITIVE, default=2000.0)
+ALPHA = Field("alpha", NUMBER, default=4.0)
 
 
 class NaturalGradientPair(OrthonormalComponent):
@@ -21,6 +25,13 @@ class NaturalGradientPair(OrthonormalComponent):
     preconditioner_names = ("preconditioner_in", "preconditioner_out")
     preconditioner_in: OnlineNaturalGradient
     preconditioner_out: OnlineNaturalGradient
+    rank_in = Setting("rank", "preconditioner_in")
+    rank_out = Setting("rank", "preconditioner_out")
+    update_period, num_samples_history, alpha = (
+        Setting(name, "preconditioner_in", "preconditioner_out")
+        for name in ("update_period", "num_samples_history", "alpha")
+    )
+    natural_gradient_shown: ClassVar[Shown] = ("rank_in", "rank_out", "num_samples_history", "update_period", "alpha")
 
     def set_natural_gradient(
         self,
@@ -35,25 +46,3 @@ class NaturalGradientPair(OrthonormalComponent):
         rank_out = min(80, (self.output_dim + 1) // 2) if rank_out < 0 else rank_out
         self.preconditioner_in = OnlineNaturalGradient(rank_in, update_period, num_samples_history, alpha=alpha)
         self.preconditioner_out = OnlineNaturalGradient(rank_out, update_period, num_samples_history, alpha=alpha)
-
-    def configure_natural_gradient(self, line: ConfigLine) -> None:
-        ranks: list[int] = []
-        for key in ("rank-in", "rank-out"):
-            ranks.append(line.integer(key, -1))
-            if ranks[-1] == 0:
-                raise line.error(f"'{key}' must be positive, or negative for the default", key)
-        self.set_natural_gradient(
-            ranks[0],
-            ranks[1],
-            update_period=line.integer("update-period", 4, minimum=1),
-            num_samples_history=line.number("num-samples-history", 2000.0, above=0.0),
-            alpha=line.number("alpha", 4.0, minimum=0.0),
-        )
-
-    def natural_gradient_info(self) -> str:
-        first, second = self.preconditioner_in, self.preconditioner_out
-        return (
-            f", rank-in={first.rank}, rank-out={second.rank}"
-            f", num-samples-history={format_number(first.num_samples_history)}"
-            f", update-period={first.update_period}, alpha={format_number(first.alpha)}"
-        )

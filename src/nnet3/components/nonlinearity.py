@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import abc
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component
-from nnet3.components.fields import read_integer, write_vector
+from nnet3.components.field_table import Field, Same, divisor_of, obsolete, value_of
+from nnet3.components.kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.summary import format_number, summarize_vector
 from nnet3.errors import ComponentError
@@ -23,6 +23,51 @@ if TYPE_CHECKING:
 
 REPAIR_PROBABILITY = 0.5
 _UNSET = -1000.0
+
+
+_AVERAGE = Vector(value_of("dim"), statistic=True, may_be_empty=True)
+
+
+class _Threshold(Kind):
+    """A number, or None, which stands as -1000 in config lines and files that say it."""
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> float | None:
+        value = line.number(key, _UNSET)
+        return None if value == _UNSET else value
+
+    def read(self, reader: Reader, what: str, values: Values) -> float | None:
+        value = reader.real()
+        return None if value == _UNSET else value
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.real(value)
+
+
+def old_statistics() -> tuple[Field, ...]:
+    """What types that were nonlinearities once have in old files."""
+    vectors = Vector(statistic=True, may_be_empty=True)
+    return (
+        *obsolete(vectors, "<ValueAvg>", "<DerivAvg>"),
+        *obsolete(REAL, "<Count>"),
+        *obsolete(vectors, "<OderivRms>"),
+        *obsolete(REAL, "<OderivCount>", "<NumDimsSelfRepaired>", "<NumDimsProcessed>"),
+    )
+
+
+def _statistics_info(component: Nonlinearity) -> str:
+    text, count = "", component.count
+    if count > 0 and component.value_sum.numel() == component.dim:
+        processed = component.num_dims_processed
+        repaired = float(component.num_dims_self_repaired) / processed if processed else 0.0
+        text += f", count={format_number(count, 3)}, self-repaired-proportion={format_number(repaired)}"
+        text += f", value-avg={summarize_vector((component.value_sum / count).cpu())}"
+        if component.deriv_sum.numel() == component.dim:
+            text += f", deriv-avg={summarize_vector((component.deriv_sum / count).cpu())}"
+    if component.oderiv_count > 0:
+        rms = (component.oderiv_sumsq / component.oderiv_count).clamp(min=0.0).sqrt()
+        text += f", oderiv-rms={summarize_vector(rms.cpu())}"
+        text += f", oderiv-count={format_number(component.oderiv_count)}"
+    return text
 
 
 class Nonlinearity(Component):
@@ -48,9 +93,36 @@ class Nonlinearity(Component):
     default_lower_threshold: ClassVar[float] = 0.05
     default_upper_threshold: ClassVar[float] = 0.95
 
+    fields = (
+        Field("dim", SIZE),
+        Field(
+            *("block_dim", SIZE),
+            default=Same("dim"),
+            check=divisor_of("dim"),
+            optional=True,
+            omitted=Same("dim"),
+            hidden=Same("dim"),
+        ),
+        Field("value_sum", _AVERAGE, None, "<ValueAvg>", per="count"),
+        Field("deriv_sum", _AVERAGE, None, "<DerivAvg>", per="count"),
+        Field("count", DOUBLE, None),
+        Field("oderiv_sumsq", _AVERAGE, None, "<OderivRms>", optional=True, per="oderiv_count", root=True),
+        Field("oderiv_count", DOUBLE, None, optional="oderiv_sumsq"),
+        Field("num_dims_self_repaired", TALLY, None, optional=True),
+        Field("num_dims_processed", DOUBLE, None, optional=True),
+        Field("self_repair_lower_threshold", _Threshold(), default=None, optional=True, omitted=None, hidden=None),
+        Field("self_repair_upper_threshold", _Threshold(), default=None, optional=True, omitted=None, hidden=None),
+        Field("self_repair_scale", REAL, default=0.0, optional=True, omitted=0.0, hidden=0.0),
+    )
+    heading = ("dim",)
+    shown = (
+        *("block_dim", "self_repair_lower_threshold", "self_repair_upper_threshold", "self_repair_scale"),
+        _statistics_info,
+    )
+
     def __init__(self, dim: int, block_dim: int | None = None):
         super().__init__()
-        self.input_dim = self.output_dim = self.dim = dim
+        self.input_dim = self.output_dim = dim
         self.block_dim = dim if block_dim is None else block_dim
         self.self_repair_lower_threshold: float | None = None
         self.self_repair_upper_threshold: float | None = None
@@ -67,117 +139,11 @@ class Nonlinearity(Component):
 
     @classmethod
     def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        dim = line.integer("dim", minimum=1)
-        block_dim = line.integer("block-dim", dim, minimum=1)
-        if dim % block_dim != 0:
-            raise line.error(f"'block-dim' must divide dim={dim}, got {block_dim}", "block-dim")
-        component = cls(dim, block_dim)
-        component.self_repair_lower_threshold = _threshold(line.number("self-repair-lower-threshold", _UNSET))
-        component.self_repair_upper_threshold = _threshold(line.number("self-repair-upper-threshold", _UNSET))
-        component.self_repair_scale = line.number("self-repair-scale", 0.0)
+        component = super().from_config(line, rng)
         complaint = component._complaint_about_self_repair()
         if complaint:
             raise line.error(*complaint)
         return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        block_dim = dim
-        if reader.accept("<BlockDim>"):
-            block_dim = read_integer(reader, "<BlockDim>")
-            if dim % block_dim != 0:
-                raise reader.error(f"<BlockDim> must divide the dimension {dim}, got {block_dim}")
-        component = cls(dim, block_dim)
-        component._read_statistics(reader)
-        if reader.accept("<SelfRepairLowerThreshold>"):
-            component.self_repair_lower_threshold = _threshold(reader.real())
-        if reader.accept("<SelfRepairUpperThreshold>"):
-            component.self_repair_upper_threshold = _threshold(reader.real())
-        if reader.accept("<SelfRepairScale>"):
-            component.self_repair_scale = reader.real()
-        reader.expect(f"</{cls.type_name}>")
-        return component
-
-    def _read_statistics(self, reader: Reader) -> None:
-        reader.expect("<ValueAvg>")
-        value_avg = self._read_average(reader, "<ValueAvg>")
-        reader.expect("<DerivAvg>")
-        deriv_avg = self._read_average(reader, "<DerivAvg>")
-        reader.expect("<Count>")
-        self.count = reader.real()
-        self.value_sum, self.deriv_sum = value_avg * self.count, deriv_avg * self.count
-        if reader.accept("<OderivRms>"):
-            oderiv_rms = self._read_average(reader, "<OderivRms>")
-            reader.expect("<OderivCount>")
-            self.oderiv_count = reader.real()
-            self.oderiv_sumsq = oderiv_rms.square() * self.oderiv_count
-        if reader.accept("<NumDimsSelfRepaired>"):
-            self.num_dims_self_repaired.fill_(reader.real())
-        if reader.accept("<NumDimsProcessed>"):
-            self.num_dims_processed = reader.real()
-
-    def _read_average(self, reader: Reader, what: str) -> Tensor:
-        start = reader.position
-        average = reader.vector(np.float64)
-        if average.size not in (0, self.dim):
-            raise reader.error_at(start, f"{what} must have 0 or {self.dim} elements, got {average.size}")
-        return torch.from_numpy(average)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.dim)
-        if self.block_dim != self.dim:
-            writer.token("<BlockDim>")
-            writer.int32(self.block_dim)
-        writer.token("<ValueAvg>")
-        write_vector(writer, _average(self.value_sum, self.count))
-        writer.token("<DerivAvg>")
-        write_vector(writer, _average(self.deriv_sum, self.count))
-        writer.token("<Count>")
-        writer.double(self.count)
-        writer.token("<OderivRms>")
-        write_vector(writer, self._oderiv_rms())
-        writer.token("<OderivCount>")
-        writer.double(self.oderiv_count)
-        writer.token("<NumDimsSelfRepaired>")
-        writer.double(float(self.num_dims_self_repaired))
-        writer.token("<NumDimsProcessed>")
-        writer.double(self.num_dims_processed)
-        for token, value in (
-            ("<SelfRepairLowerThreshold>", self.self_repair_lower_threshold),
-            ("<SelfRepairUpperThreshold>", self.self_repair_upper_threshold),
-            ("<SelfRepairScale>", self.self_repair_scale or None),
-        ):
-            if value is not None:
-                writer.token(token)
-                writer.real(value)
-
-    def _oderiv_rms(self) -> Tensor:
-        return _average(self.oderiv_sumsq, self.oderiv_count).clamp(min=0.0).sqrt()
-
-    def info(self) -> str:
-        text = f"{self.type_name}, dim={self.dim}"
-        if self.block_dim != self.dim:
-            text += f", block-dim={self.block_dim}"
-        if self.self_repair_lower_threshold is not None:
-            text += f", self-repair-lower-threshold={format_number(self.self_repair_lower_threshold)}"
-        if self.self_repair_upper_threshold is not None:
-            text += f", self-repair-upper-threshold={format_number(self.self_repair_upper_threshold)}"
-        if self.self_repair_scale != 0.0:
-            text += f", self-repair-scale={format_number(self.self_repair_scale)}"
-        if self.count > 0 and self.value_sum.numel() == self.dim:
-            processed = self.num_dims_processed
-            repaired = float(self.num_dims_self_repaired) / processed if processed else 0.0
-            text += f", count={format_number(self.count, 3)}, self-repaired-proportion={format_number(repaired)}"
-            text += f", value-avg={summarize_vector(_average(self.value_sum, self.count).cpu())}"
-            if self.deriv_sum.numel() == self.dim:
-                text += f", deriv-avg={summarize_vector(_average(self.deriv_sum, self.count).cpu())}"
-        if self.oderiv_count > 0:
-            text += f", oderiv-rms={summarize_vector(self._oderiv_rms().cpu())}"
-            text += f", oderiv-count={format_number(self.oderiv_count)}"
-        return text
 
     # ---- what the backward passes of all types do ----
 
@@ -260,11 +226,3 @@ class Nonlinearity(Component):
 def add_to_sum(total: Tensor, term: Tensor) -> Tensor:
     """`total` plus `term`, in place, or float64 of `term` if nothing was ever stored."""
     return term.double() if total.numel() == 0 else total.add_(term)
-
-
-def _average(total: Tensor, count: float) -> Tensor:
-    return total if count == 0 else total / count
-
-
-def _threshold(value: float) -> float | None:
-    return None if value == _UNSET else value

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number
+from nnet3.components.field_table import Field, Same, divisor_of
+from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE
+from nnet3.components.nonlinearity import old_statistics
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 _FLOOR = 2.0**-66  # of the mean square relative to the target
@@ -32,10 +30,26 @@ class NormalizeComponent(Component):
 
     type_name = "NormalizeComponent"
 
-    def __init__(self, dim: int, block_dim: int, target_rms: float = 1.0, add_log_stddev: bool = False):
+    fields = (
+        Field("dim", SIZE, token="<InputDim>", old_token="<Dim>"),
+        Field(
+            *("block_dim", SIZE),
+            default=Same("dim"),
+            check=divisor_of("dim"),
+            optional=True,
+            omitted=Same("dim"),
+            hidden=Same("dim"),
+        ),
+        Field("target_rms", POSITIVE, default=1.0, optional=True),
+        Field("add_log_stddev", BOOLEAN, default=False, optional=True),
+        *old_statistics()[:3],
+    )
+    shown = ("target_rms", "add_log_stddev", "block_dim")
+
+    def __init__(self, dim: int, block_dim: int | None = None, target_rms: float = 1.0, add_log_stddev: bool = False):
         super().__init__()
         self.input_dim = dim
-        self.block_dim = block_dim
+        self.block_dim = block_dim = dim if block_dim is None else block_dim
         self.target_rms = target_rms
         self.add_log_stddev = add_log_stddev
         self.output_dim = dim + (dim // block_dim if add_log_stddev else 0)
@@ -44,51 +58,9 @@ class NormalizeComponent(Component):
             self.properties |= Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         key = "dim" if line.has("dim") or not line.has("input-dim") else "input-dim"
-        dim = line.integer(key, minimum=1)
-        block_dim = line.integer("block-dim", dim, minimum=1)
-        if dim % block_dim != 0:
-            raise line.error(f"'block-dim' must divide {key}={dim}, got {block_dim}", "block-dim")
-        return cls(dim, block_dim, line.number("target-rms", 1.0, above=0.0), line.boolean("add-log-stddev", False))
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<InputDim>", "<Dim>")
-        dim = read_integer(reader, "the input dimension")
-        block_dim = dim
-        if reader.accept("<BlockDim>"):
-            block_dim = read_integer(reader, "<BlockDim>")
-            if dim % block_dim != 0:
-                raise reader.error(f"<BlockDim> must divide the input dimension {dim}, got {block_dim}")
-        target_rms = read_number(reader, "<TargetRms>", above=0.0) if reader.accept("<TargetRms>") else 1.0
-        add_log_stddev = reader.boolean() if reader.accept("<AddLogStddev>") else False
-        if reader.accept("<ValueAvg>"):  # statistics that very old versions kept
-            reader.vector()
-            reader.expect("<DerivAvg>")
-            reader.vector()
-            reader.expect("<Count>")
-            reader.real()
-        reader.expect("</NormalizeComponent>")
-        return cls(dim, block_dim, target_rms, add_log_stddev)
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<InputDim>")
-        writer.int32(self.input_dim)
-        if self.block_dim != self.input_dim:
-            writer.token("<BlockDim>")
-            writer.int32(self.block_dim)
-        writer.token("<TargetRms>")
-        writer.real(self.target_rms)
-        writer.token("<AddLogStddev>")
-        writer.boolean(self.add_log_stddev)
-
-    def info(self) -> str:
-        text = f"{super().info()}, target-rms={format_number(self.target_rms)}"
-        text += f", add-log-stddev={'true' if self.add_log_stddev else 'false'}"
-        if self.block_dim != self.input_dim:
-            text += f", block-dim={self.block_dim}"
-        return text
+        return {"dim": line.integer(key, minimum=1)}
 
     # In both passes p = |x|^2 / (d target_rms^2) is the relative mean square of a block, f = max(p, floor)^(-1/2).
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 from torch import Tensor
 
-from nnet3.components.fields import read_number
-from nnet3.components.summary import format_number
+from nnet3.components.field_table import Field
+from nnet3.components.kinds import FINITE
 from nnet3.components.updatable import UpdatableComponent
 
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
+ORTHONORMAL = Field("orthonormal_constraint", FINITE, default=0.0, optional=True, omitted=0.0, hidden=0.0)
 
 
 class OrthonormalComponent(UpdatableComponent):
-    """`orthonormal_constraint`: 0 off, > 0 the scale that is kept, < 0 a floating scale (training.md 6)."""
+    """`orthonormal_constraint`: 0 off, > 0 the scale that is kept, < 0 a floating scale."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,20 +23,3 @@ class OrthonormalComponent(UpdatableComponent):
         """The parameter matrix that the constraint acts on (itself, not a copy): the first parameter, without bias."""
         matrix: Tensor = getattr(self, self.parameter_names[0])
         return matrix
-
-    def configure_orthonormal(self, line: ConfigLine) -> None:
-        self.orthonormal_constraint = line.number("orthonormal-constraint", 0.0)
-
-    def read_orthonormal(self, reader: Reader) -> None:
-        if reader.accept("<OrthonormalConstraint>"):
-            self.orthonormal_constraint = read_number(reader, "<OrthonormalConstraint>", minimum=-math.inf)
-
-    def write_orthonormal(self, writer: Writer) -> None:
-        if self.orthonormal_constraint != 0.0:
-            writer.token("<OrthonormalConstraint>")
-            writer.real(self.orthonormal_constraint)
-
-    def orthonormal_info(self) -> str:
-        if self.orthonormal_constraint == 0.0:
-            return ""
-        return f", orthonormal-constraint={format_number(self.orthonormal_constraint)}"

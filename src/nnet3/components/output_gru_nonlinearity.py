@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component
-from nnet3.components.fields import read_integer, read_vector, write_vector
-from nnet3.components.gru_nonlinearity import GruComponent
+from nnet3.components.field_table import Field, Summary, value_of
+from nnet3.components.gru_nonlinearity import GruComponent, statistics_info
+from nnet3.components.kinds import SIZE, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_settings import RANK, UPDATE_PERIOD, OnePreconditioner
+from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import rms
-from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
 @register
-class OutputGruNonlinearityComponent(GruComponent):
+class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
     """h = tanh(hpart + w c'), c = (1 - z) h + z c'; input columns [z | hpart | c'], output [h | c], C columns each.
 
     Parameter: w_h (C,), the vector w.
@@ -32,7 +31,15 @@ class OutputGruNonlinearityComponent(GruComponent):
 
     type_name = "OutputGruNonlinearityComponent"
     parameter_names = ("w_h",)
-    preconditioner_names = ("preconditioner",)
+
+    fields = (
+        Field("cell_dim", SIZE),
+        Field("w_h", Vector(value_of("cell_dim")), None, "<w_h>"),
+        *GruComponent.statistics_fields,
+        RANK,
+        UPDATE_PERIOD,
+    )
+    shown = ("cell_dim", Summary(rms, "w_h", "w_h"), statistics_info, "rank", "update_period")
 
     def __init__(self, w_h: Tensor) -> None:
         super().__init__(w_h.shape[0])
@@ -40,54 +47,10 @@ class OutputGruNonlinearityComponent(GruComponent):
         self.input_dim = 3 * self.cell_dim
         self.preconditioner = OnlineNaturalGradient()
 
-    def set_natural_gradient(self, rank: int, update_period: int) -> None:
-        self.preconditioner = OnlineNaturalGradient(rank, update_period, alpha=self.alpha)
-
-    # ---- configuration and files ----
-
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         cell_dim = line.integer("cell-dim", minimum=1)
-        mean = line.number("param-mean", 0.0)
-        stddev = line.number("param-stddev", 1.0, minimum=0.0)
-        component = cls(rng.normal_tensor(cell_dim) * stddev + mean)
-        component.configure_self_repair(line)
-        rank = line.integer("rank", 8, minimum=1)
-        component.set_natural_gradient(rank, line.integer("update-period", 10, minimum=1))
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<CellDim>")
-        cell_dim = read_integer(reader, "<CellDim>")
-        reader.expect("<w_h>")
-        component = cls(read_vector(reader, "<w_h>", cell_dim))
-        component.copy_header(header)
-        component.read_statistics(reader)
-        reader.expect("<Rank>")
-        rank = read_integer(reader, "<Rank>")
-        reader.expect("<UpdatePeriod>")
-        component.set_natural_gradient(rank, read_integer(reader, "<UpdatePeriod>"))
-        reader.expect("</OutputGruNonlinearityComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<CellDim>")
-        writer.int32(self.cell_dim)
-        writer.token("<w_h>")
-        write_vector(writer, self.w_h)
-        self.write_statistics(writer)
-        writer.token("<Rank>")
-        writer.int32(self.preconditioner.rank)
-        writer.token("<UpdatePeriod>")
-        writer.int32(self.preconditioner.update_period)
-
-    def info(self) -> str:
-        text = f"{super().info()}, cell-dim={self.cell_dim}{rms('w_h', self.w_h)}{self.statistics_info()}"
-        return f"{text}, rank={self.preconditioner.rank}, update-period={self.preconditioner.update_period}"
+        return {"cell_dim": cell_dim, "w_h": initial_vector(line, rng, cell_dim, 0.0, stddev=1.0)}
 
     # ---- arithmetic ----
 

@@ -8,18 +8,17 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import load_vector_key, read_integer, read_vector, write_vector
+from nnet3.components.field_table import Field, Summary, multiple_of_length
+from nnet3.components.fields import load_vector_key
+from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number, mean_stddev
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.summary import least_and_most, mean_stddev
+from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
@@ -32,62 +31,40 @@ class PerElementOffsetComponent(UpdatableComponent):
     parameter_names = ("offsets",)
     preconditioner_names = ("preconditioner",)
 
-    def __init__(self, offsets: Tensor, dim: int) -> None:
+    fields = (
+        Field("offsets", VECTOR, None),
+        OLD_IS_GRADIENT,
+        Field("dim", SIZE, optional=True, check=multiple_of_length("offsets")),
+        Field("use_natural_gradient", BOOLEAN, default=True, optional="dim"),
+    )
+    shown = (
+        Summary(least_and_most, "offsets"),
+        "block_dim",
+        "use_natural_gradient",
+        Summary(mean_stddev, "offsets"),
+    )
+
+    def __init__(self, offsets: Tensor, dim: int | None = None) -> None:
         super().__init__()
         self.offsets = offsets
-        self.input_dim = self.output_dim = dim
+        self.input_dim = self.output_dim = dim or len(offsets)
         self.use_natural_gradient = True
         self.preconditioner = OnlineNaturalGradient(rank=20, update_period=4)
 
+    @property
+    def block_dim(self) -> int:
+        return len(self.offsets)
+
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        if line.has("vector"):
-            offsets = load_vector_key(line, "vector")
-            dim = line.integer("dim", len(offsets), minimum=1)
-            if dim % len(offsets) != 0:
-                raise line.error(f"'dim' must be a multiple of the vector's {len(offsets)} elements, got {dim}", "dim")
-        else:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        if not line.has("vector"):
             dim = line.integer("dim", minimum=1)
-            offsets = initial_vector(line, rng, block_dim_of(line, dim), 0.0)
-        component = cls(offsets, dim)
-        component.configure_updatable(line)
-        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Offsets>")
-        offsets = read_vector(reader, "<Offsets>")
-        component = cls(offsets, len(offsets))
-        component.copy_header(header)
-        if reader.accept("<IsGradient>"):  # old files
-            component.is_gradient = reader.boolean()
-        if reader.accept("<Dim>"):
-            dim = read_integer(reader, "<Dim>")
-            if dim % len(offsets) != 0:
-                raise reader.error(f"<Dim> must be a multiple of the {len(offsets)} <Offsets>, got {dim}")
-            component.input_dim = component.output_dim = dim
-            reader.expect("<UseNaturalGradient>")
-            component.use_natural_gradient = reader.boolean()
-        reader.expect("</PerElementOffsetComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<Offsets>")
-        write_vector(writer, self.offsets)
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<UseNaturalGradient>")
-        writer.boolean(self.use_natural_gradient)
-
-    def info(self) -> str:
-        least, most = (format_number(float(value)) for value in torch.aminmax(self.offsets))
-        return (
-            f"{super().info()}, offsets-min={least}, offsets-max={most}, block-dim={len(self.offsets)}"
-            f", use-natural-gradient={str(self.use_natural_gradient).lower()}{mean_stddev('offsets', self.offsets)}"
-        )
+            return {"dim": dim, "offsets": initial_vector(line, rng, block_dim_of(line, dim), 0.0)}
+        offsets = load_vector_key(line, "vector")
+        dim = line.integer("dim", len(offsets), minimum=1)
+        if dim % len(offsets) != 0:
+            raise line.error(f"'dim' must be a multiple of the vector's {len(offsets)} elements, got {dim}", "dim")
+        return {"dim": dim, "offsets": offsets}
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.add(self._by_block(x), self.offsets, out=self._by_block(y))

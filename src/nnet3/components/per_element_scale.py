@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import load_vector_key, read_integer, read_number, read_vector, write_vector
+from nnet3.components.field_table import Field, Shown, Summary, obsolete
+from nnet3.components.fields import load_vector_key
+from nnet3.components.kinds import REAL, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_settings import (
+    ALPHA,
+    NUM_SAMPLES_HISTORY,
+    RANK,
+    UPDATE_PERIOD,
+    OnePreconditioner,
+)
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number, mean_stddev
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.summary import least_and_most, mean_stddev
+from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
@@ -36,47 +43,23 @@ class PerElementScaleComponent(UpdatableComponent):
     )
     parameter_names = ("params",)
 
+    fields: ClassVar[tuple[Field, ...]] = (Field("params", VECTOR, None), OLD_IS_GRADIENT)
+    shown: ClassVar[Shown] = (Summary(least_and_most, "params", "scales"), Summary(mean_stddev, "params", "scales"))
+
     def __init__(self, params: Tensor) -> None:
         super().__init__()
         self.params = params
         self.input_dim = self.output_dim = len(params)
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        if line.has("vector"):
-            params = load_vector_key(line, "vector")
-            dim = line.integer("dim", len(params), minimum=1)
-            if dim != len(params):
-                raise line.error(f"'dim' is {dim}, but the vector has {len(params)} elements", "dim")
-        else:
-            params = initial_vector(line, rng, line.integer("dim", minimum=1), 1.0)
-        component = cls(params)
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Params>")
-        component = cls(read_vector(reader, "<Params>"))
-        component.copy_header(header)
-        component.read_settings(reader)
-        reader.expect(f"</{cls.type_name}>")
-        return component
-
-    def read_settings(self, reader: Reader) -> None:
-        """What stands between the parameters and the closing token."""
-        if reader.accept("<IsGradient>"):  # old files
-            self.is_gradient = reader.boolean()
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<Params>")
-        write_vector(writer, self.params)
-
-    def info(self) -> str:
-        least, most = (format_number(float(value)) for value in torch.aminmax(self.params))
-        return f"{super().info()}, scales-min={least}, scales-max={most}{mean_stddev('scales', self.params)}"
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        if not line.has("vector"):
+            return {"params": initial_vector(line, rng, line.integer("dim", minimum=1), 1.0)}
+        params = load_vector_key(line, "vector")
+        dim = line.integer("dim", len(params), minimum=1)
+        if dim != len(params):
+            raise line.error(f"'dim' is {dim}, but the vector has {len(params)} elements", "dim")
+        return {"params": params}
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mul(x, self.params, out=y)
@@ -103,67 +86,31 @@ class PerElementScaleComponent(UpdatableComponent):
 
 
 @register
-class NaturalGradientPerElementScaleComponent(PerElementScaleComponent):
+class NaturalGradientPerElementScaleComponent(OnePreconditioner, PerElementScaleComponent):
     """Natural gradient whose directions are the rows x o g. Parameter: params (dim,), the scales."""
 
     type_name = "NaturalGradientPerElementScaleComponent"
-    preconditioner_names = ("preconditioner",)
+
+    fields = (
+        PerElementScaleComponent.fields[0],
+        replace(OLD_IS_GRADIENT, saved=True),
+        RANK,
+        UPDATE_PERIOD,
+        NUM_SAMPLES_HISTORY,
+        ALPHA,
+        *obsolete(REAL, "<MaxChangePerMinibatch>"),
+    )
+    shown = (*PerElementScaleComponent.shown, "rank", "update_period", "num_samples_history", "alpha")
 
     def __init__(self, params: Tensor) -> None:
         super().__init__(params)
         self.preconditioner = OnlineNaturalGradient(rank=8, update_period=10)
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         if line.has("scales"):
-            params = load_vector_key(line, "scales")
-        else:
-            params = initial_vector(line, rng, line.integer("dim", minimum=1), 1.0)
-        component = cls(params)
-        component.configure_updatable(line)
-        component.preconditioner = OnlineNaturalGradient(
-            rank=line.integer("rank", 8, minimum=1),
-            update_period=line.integer("update-period", 10, minimum=1),
-            num_samples_history=line.number("num-samples-history", 2000.0, above=0.0),
-            alpha=line.number("alpha", 4.0, minimum=0.0),
-        )
-        return component
-
-    def read_settings(self, reader: Reader) -> None:
-        if reader.accept("<IsGradient>"):
-            self.is_gradient = reader.boolean()
-        reader.expect("<Rank>")
-        rank = read_integer(reader, "<Rank>")
-        reader.expect("<UpdatePeriod>")
-        update_period = read_integer(reader, "<UpdatePeriod>")
-        reader.expect("<NumSamplesHistory>")
-        history = read_number(reader, "<NumSamplesHistory>", above=0.0)
-        reader.expect("<Alpha>")
-        alpha = read_number(reader, "<Alpha>")
-        self.preconditioner = OnlineNaturalGradient(rank, update_period, history, alpha=alpha)
-        if reader.accept("<MaxChangePerMinibatch>"):  # old files
-            reader.real()
-
-    def write_body(self, writer: Writer) -> None:
-        super().write_body(writer)
-        writer.token("<IsGradient>")
-        writer.boolean(self.is_gradient)
-        writer.token("<Rank>")
-        writer.int32(self.preconditioner.rank)
-        writer.token("<UpdatePeriod>")
-        writer.int32(self.preconditioner.update_period)
-        writer.token("<NumSamplesHistory>")
-        writer.real(self.preconditioner.num_samples_history)
-        writer.token("<Alpha>")
-        writer.real(self.preconditioner.alpha)
-
-    def info(self) -> str:
-        settings = self.preconditioner
-        return (
-            f"{super().info()}, rank={settings.rank}, update-period={settings.update_period}"
-            f", num-samples-history={format_number(settings.num_samples_history)}"
-            f", alpha={format_number(settings.alpha)}"
-        )
+            return {"params": load_vector_key(line, "scales")}
+        return {"params": initial_vector(line, rng, line.integer("dim", minimum=1), 1.0)}
 
     def update(self, gradients: Tensor) -> None:
         """s += rate c sum_n of the rows of E' with (E', c) = PD(X o G)."""
@@ -174,7 +121,9 @@ class NaturalGradientPerElementScaleComponent(PerElementScaleComponent):
         self.params.add_(gradients.sum(0), alpha=rate)
 
 
-def initial_vector(line: ConfigLine, rng: RandomSource, dim: int, mean: float, prefix: str = "param") -> Tensor:
-    """Normal numbers (dim,) by the keys PREFIX-mean (its default is `mean`) and PREFIX-stddev (0)."""
+def initial_vector(
+    line: ConfigLine, rng: RandomSource, dim: int, mean: float, prefix: str = "param", stddev: float = 0.0
+) -> Tensor:
+    """Normal numbers (dim,) by the keys PREFIX-mean and PREFIX-stddev, which have these defaults."""
     mean = line.number(f"{prefix}-mean", mean)
-    return rng.normal_tensor(dim) * line.number(f"{prefix}-stddev", 0.0, minimum=0.0) + mean
+    return rng.normal_tensor(dim) * line.number(f"{prefix}-stddev", stddev, minimum=0.0) + mean

@@ -6,61 +6,28 @@ reduce the columns with the same place in each of several blocks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer
-from nnet3.components.random_source import RandomSource
+from nnet3.components.field_table import Field, divisor_of
+from nnet3.components.kinds import REAL, SIZE, Values
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 
 class _Reduction(Component):
     """An input dimension that is a multiple of the output dimension."""
 
+    fields: ClassVar[tuple[Field, ...]] = (
+        Field("input_dim", SIZE),
+        Field("output_dim", SIZE, check=divisor_of("input_dim")),
+    )
+
     def __init__(self, input_dim: int, output_dim: int):
         super().__init__()
         self.input_dim, self.output_dim = input_dim, output_dim
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        input_dim = line.integer("input-dim", minimum=1)
-        output_dim = line.integer("output-dim", minimum=1)
-        if input_dim % output_dim != 0:
-            message = f"'input-dim' must be a multiple of output-dim={output_dim}, got {input_dim}"
-            raise line.error(message, "input-dim")
-        return cls(input_dim, output_dim)
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        component = cls(*cls._read_dims(reader))
-        reader.expect(f"</{cls.type_name}>")
-        return component
-
-    @staticmethod
-    def _read_dims(reader: Reader) -> tuple[int, int]:
-        reader.expect("<InputDim>")
-        input_dim = read_integer(reader, "<InputDim>")
-        reader.expect("<OutputDim>")
-        output_dim = read_integer(reader, "<OutputDim>")
-        if input_dim % output_dim != 0:
-            raise reader.error(f"<InputDim> must be a multiple of <OutputDim>, got {input_dim} and {output_dim}")
-        return input_dim, output_dim
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<InputDim>")
-        writer.int32(self.input_dim)
-        writer.token("<OutputDim>")
-        writer.int32(self.output_dim)
 
     def _groups(self, matrix: Tensor) -> Tensor:
         """The input seen as (rows, output columns, input columns of each)."""
@@ -105,31 +72,12 @@ class SumBlockComponent(_Reduction):
     type_name = "SumBlockComponent"
     properties = Properties.SIMPLE
 
+    fields = (*_Reduction.fields, Field("scale", REAL, default=1.0))
+    shown = ("scale",)
+
     def __init__(self, input_dim: int, output_dim: int, scale: float = 1.0):
         super().__init__(input_dim, output_dim)
         self.scale = scale
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        component = super().from_config(line, rng)
-        component.scale = line.number("scale", 1.0)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        dims = cls._read_dims(reader)
-        reader.expect("<Scale>")
-        component = cls(*dims, reader.real())
-        reader.expect("</SumBlockComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        super().write_body(writer)
-        writer.token("<Scale>")
-        writer.real(self.scale)
-
-    def info(self) -> str:
-        return f"{super().info()}, scale={format_number(self.scale)}"
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         torch.sum(self._blocks(x), 1, out=y)
@@ -151,6 +99,13 @@ class SumBlockComponent(_Reduction):
             torch.mul(y_deriv.unsqueeze(1).expand_as(blocks), self.scale, out=blocks)
 
 
+def _fault_of_blocks(output_dim: int, values: Values) -> str:
+    input_dim = values["input_dim"]
+    if input_dim == output_dim:
+        return f"must be at most half of input-dim={input_dim}, got {output_dim}"
+    return divisor_of("input_dim")(output_dim, values)
+
+
 @register
 class ElementwiseProductComponent(_Reduction):
     """y = product of the blocks of output_dim inputs, element by element."""
@@ -158,20 +113,7 @@ class ElementwiseProductComponent(_Reduction):
     type_name = "ElementwiseProductComponent"
     properties = Properties.SIMPLE | Properties.BACKPROP_NEEDS_INPUT
 
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        component = super().from_config(line, rng)
-        if component.input_dim == component.output_dim:
-            message = f"'input-dim' must be at least twice output-dim={component.output_dim}, got {component.input_dim}"
-            raise line.error(message, "input-dim")
-        return component
-
-    @staticmethod
-    def _read_dims(reader: Reader) -> tuple[int, int]:
-        input_dim, output_dim = _Reduction._read_dims(reader)
-        if input_dim == output_dim:
-            raise reader.error(f"<InputDim> must be at least twice <OutputDim>, but both are {input_dim}")
-        return input_dim, output_dim
+    fields = (Field("input_dim", SIZE), Field("output_dim", SIZE, check=_fault_of_blocks))
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:
         first, second, *others = self._blocks(x).unbind(1)

@@ -10,20 +10,28 @@ from torch import Tensor
 from nnet3.components.affine import initial_linear
 from nnet3.components.base import Component, Properties
 from nnet3.components.block_affine import BlockAffineComponent, divisor
-from nnet3.components.fields import read_integer, read_matrix, read_vector, write_matrix, write_vector
+from nnet3.components.field_table import Field, Summary, length_of
+from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 _MOST_DIM = 2**31 - 1
+
+
+def _fault_of_size(linear: Tensor, values: Values) -> str:
+    repeats, (rows, columns) = values["num_repeats"], linear.shape
+    return (
+        f"of size {rows} x {columns} is too large for {repeats} repeats"
+        if repeats * max(rows, columns) > _MOST_DIM
+        else ""
+    )
 
 
 @register
@@ -37,6 +45,14 @@ class RepeatedAffineComponent(UpdatableComponent):
     properties = Properties.SIMPLE | Properties.UPDATABLE | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
 
+    fields = (
+        Field("num_repeats", SIZE),
+        Field("linear_params", MATRIX, None, check=_fault_of_size),
+        Field("bias_params", Vector(length_of("linear_params")), None),
+        OLD_IS_GRADIENT,
+    )
+    shown = ("num_repeats", Summary(rms, "linear_params"), Summary(mean_stddev, "bias_params", "bias"))
+
     def __init__(self, linear_params: Tensor, bias_params: Tensor, num_repeats: int) -> None:
         super().__init__()
         self.linear_params = linear_params
@@ -45,48 +61,10 @@ class RepeatedAffineComponent(UpdatableComponent):
         self.output_dim, self.input_dim = (num_repeats * dim for dim in linear_params.shape)
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         repeats = divisor(line, "num-repeats")
         linear = initial_linear(line, rng, repeats, repeats)
-        mean, stddev = line.number("bias-mean", 0.0), line.number("bias-stddev", 0.0, minimum=0.0)
-        component = cls(linear, rng.normal_tensor(linear.shape[0]) * stddev + mean, repeats)
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<NumRepeats>")
-        repeats = read_integer(reader, "<NumRepeats>")
-        reader.expect("<LinearParams>")
-        linear = read_matrix(reader, "<LinearParams>")
-        if repeats * max(linear.shape) > _MOST_DIM:
-            raise reader.error(
-                f"{repeats} repeats of {linear.shape[0]} x {linear.shape[1]} <LinearParams> are too many"
-            )
-        reader.expect("<BiasParams>")
-        component = cls(linear, read_vector(reader, "<BiasParams>", linear.shape[0]), repeats)
-        component.copy_header(header)
-        if reader.accept("<IsGradient>"):  # old files
-            component.is_gradient = reader.boolean()
-        reader.expect(f"</{cls.type_name}>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<NumRepeats>")
-        writer.int32(self.num_repeats)
-        writer.token("<LinearParams>")
-        write_matrix(writer, self.linear_params)
-        writer.token("<BiasParams>")
-        write_vector(writer, self.bias_params)
-
-    def info(self) -> str:
-        return (
-            f"{super().info()}, num-repeats={self.num_repeats}"
-            + rms("linear-params", self.linear_params)
-            + mean_stddev("bias", self.bias_params)
-        )
+        return {"linear_params": linear, "bias_params": initial_vector(line, rng, len(linear), 0.0, "bias")}
 
     def without_repeats(self) -> BlockAffineComponent:
         count = self.num_repeats

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number, too_wide
+from nnet3.components.field_table import Check, Field, packed
+from nnet3.components.fields import too_wide
 from nnet3.components.index_arrays import IndexArrays
+from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, Integer, Kind, Values, Vector
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
 
@@ -25,15 +28,61 @@ if TYPE_CHECKING:
     from nnet3.text import ConfigLine
 
 _MOST_HEADS_SHOWN = 5
-_FIELDS = (  # attribute, token, least value
-    ("num_heads", "<NumHeads>", 1),
-    ("key_dim", "<KeyDim>", 1),
-    ("value_dim", "<ValueDim>", 1),
-    ("num_left", "<NumLeftInputs>", 0),
-    ("num_right", "<NumRightInputs>", 0),
-    ("time_stride", "<TimeStride>", 1),
-    ("num_left_required", "<NumLeftInputsRequired>", 0),
-    ("num_right_required", "<NumRightInputsRequired>", 0),
+
+
+def _fault_of_context(right: int, values: Values) -> str:
+    return "must not be 0 if num-left-inputs is" if right == values["num_left"] == 0 else ""
+
+
+def _fault_of_width(stride: int, values: Values) -> str:
+    context_dim = values["num_left"] + 1 + values["num_right"]
+    wide = too_wide(context_dim, context_dim * stride)
+    return f": {wide}" if wide else ""
+
+
+@dataclass(frozen=True)
+class _Required(Integer):
+    """In a config line a negative number, the default, stands for all."""
+
+    side: str = ""
+    minimum: int | None = 0
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> int:
+        value = line.integer(key, -1)
+        return line.integer(f"num-{self.side}-inputs") if value < 0 else value
+
+
+def _at_most_inputs(side: str) -> Check:
+    def check(required: int, values: Values) -> str:
+        most = values[f"num_{side}"]
+        return "" if required <= most else f"must be <= {most}, got {required}"
+
+    return check
+
+
+def _fault_of_statistics(posteriors: Tensor, values: Values) -> str:
+    heads, context = values["num_heads"], values["num_left"] + 1 + values["num_right"]
+    sizes = tuple(values["entropy_stats"].shape), tuple(posteriors.shape)
+    if sizes in (((0,), (0, 0)), ((heads,), (heads, context))):
+        return ""
+    return f"and <EntropyStats> must be of sizes {(heads, context)} and {heads}, or empty"
+
+
+_SIZES = (
+    Field("num_heads", SIZE, default=1),
+    Field("key_dim", SIZE),
+    Field("value_dim", SIZE),
+    Field("num_left", COUNT, "num-left-inputs", "<NumLeftInputs>"),
+    Field("num_right", COUNT, "num-right-inputs", "<NumRightInputs>", check=_fault_of_context),
+    Field("time_stride", SIZE, default=1, check=_fault_of_width),
+    *(
+        Field(
+            *(f"num_{side}_required", _Required(side=side), f"num-{side}-inputs-required"),
+            f"<Num{side.title()}InputsRequired>",
+            check=_at_most_inputs(side),
+        )
+        for side in ("left", "right")
+    ),
 )
 
 
@@ -52,26 +101,29 @@ class AttentionSizes:
     def context_dim(self) -> int:
         return self.num_left + 1 + self.num_right
 
-    def fault(self) -> tuple[str, str] | None:
-        """A config key and what is wrong with its value, if anything is."""
-        if self.context_dim == 1:
-            return "num-left-inputs", "num-left-inputs and num-right-inputs must not both be 0"
-        wide = too_wide(self.context_dim, self.context_dim * self.time_stride)
-        if wide:
-            return "num-left-inputs", wide
-        for side, required, most in (
-            ("left", self.num_left_required, self.num_left),
-            ("right", self.num_right_required, self.num_right),
-        ):
-            if required > most:
-                return f"num-{side}-inputs-required", f"num-{side}-inputs-required must be <= {most}, got {required}"
-        return None
-
 
 @dataclass(frozen=True)
 class AttentionMemo:
     posteriors: Tensor  # (windows * heads, queries, context)
     query_of_row: Tensor  # which of them belong to which output row and head, flat: (rows * heads,)
+
+
+class _Sums(Kind):
+    def read(self, reader: Reader, what: str, values: Values) -> Tensor:
+        return torch.from_numpy(reader.matrix(np.float64))
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.matrix(value.cpu(), double=True)
+
+
+def _statistics_info(component: RestrictedAttentionComponent) -> str:
+    count = component.stats_count
+    if count == 0:
+        return ""
+    text = f", entropy={_averages(component.entropy_stats, count)}"
+    for head, sums in enumerate(component.posterior_stats[:_MOST_HEADS_SHOWN]):
+        text += f" posterior-stats[{head}]={_averages(sums, count)} "
+    return f"{text} stats-count={format_number(count)}"
 
 
 @register
@@ -92,9 +144,23 @@ class RestrictedAttentionComponent(Component):
     needs_indexes = True
     indexes_type = AttentionWindows
 
+    fields = (
+        *_SIZES,
+        Field("output_context", BOOLEAN, default=True),
+        Field("key_scale", POSITIVE),
+        Field("stats_count", DOUBLE, None),
+        Field("entropy_stats", Vector(statistic=True, may_be_empty=True, double=True), None),
+        Field("posterior_stats", _Sums(), None, "<PosteriorStats>", check=_fault_of_statistics),
+    )
+    shown = (
+        *("num_heads", "time_stride", "key_dim", "value_dim", "num_left", "num_right", "context_dim"),
+        *("num_left_required", "num_right_required", "output_context", "key_scale", _statistics_info),
+    )
+
     def __init__(self, sizes: AttentionSizes, output_context: bool, key_scale: float) -> None:
         super().__init__()
         self.sizes = sizes
+        self.__dict__.update(asdict(sizes), context_dim=sizes.context_dim)
         self.output_context = output_context
         self.key_scale = key_scale
         self.head_dim = 2 * sizes.key_dim + sizes.value_dim + sizes.context_dim
@@ -107,87 +173,15 @@ class RestrictedAttentionComponent(Component):
     # ---- configuration and files ----
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        left = line.integer("num-left-inputs", minimum=0)
-        right = line.integer("num-right-inputs", minimum=0)
-        left_required = line.integer("num-left-inputs-required", -1)
-        right_required = line.integer("num-right-inputs-required", -1)
-        sizes = AttentionSizes(
-            num_heads=line.integer("num-heads", 1, minimum=1),
-            key_dim=line.integer("key-dim", minimum=1),
-            value_dim=line.integer("value-dim", minimum=1),
-            num_left=left,
-            num_right=right,
-            time_stride=line.integer("time-stride", 1, minimum=1),
-            num_left_required=left if left_required < 0 else left_required,
-            num_right_required=right if right_required < 0 else right_required,
-        )
-        fault = sizes.fault()
-        if fault:
-            raise line.error(fault[1], fault[0])
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         key_scale = line.number("key-scale", -1.0, maximum=1.0)
         if key_scale == 0.0:
             raise line.error("'key-scale' must be > 0, or negative for the default", "key-scale")
-        key_scale = 1.0 / math.sqrt(sizes.key_dim) if key_scale < 0 else key_scale
-        return cls(sizes, line.boolean("output-context", True), key_scale)
+        return {"key_scale": 1.0 / math.sqrt(line.integer("key-dim", minimum=1)) if key_scale < 0 else key_scale}
 
     @classmethod
-    def read(cls, reader: Reader) -> Self:
-        values = {}
-        for name, token, minimum in _FIELDS:
-            reader.expect(token)
-            values[name] = read_integer(reader, token, minimum)
-        sizes = AttentionSizes(**values)
-        fault = sizes.fault()
-        if fault:
-            raise reader.error(fault[1])
-        reader.expect("<OutputContext>")
-        output_context = reader.boolean()
-        reader.expect("<KeyScale>")
-        component = cls(sizes, output_context, read_number(reader, "<KeyScale>", above=0.0))
-        reader.expect("<StatsCount>")
-        component.stats_count = reader.real()
-        reader.expect("<EntropyStats>")
-        entropy = reader.vector(np.float64)
-        reader.expect("<PosteriorStats>")
-        posteriors = reader.matrix(np.float64)
-        shape = (sizes.num_heads, sizes.context_dim)
-        if (entropy.shape, posteriors.shape) not in (((0,), (0, 0)), (shape[:1], shape)):
-            raise reader.error(f"<EntropyStats> and <PosteriorStats> must be of sizes {shape[0]} and {shape}, or empty")
-        component.entropy_stats, component.posterior_stats = torch.from_numpy(entropy), torch.from_numpy(posteriors)
-        reader.expect("</RestrictedAttentionComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        for name, token, _ in _FIELDS:
-            writer.token(token)
-            writer.int32(getattr(self.sizes, name))
-        writer.token("<OutputContext>")
-        writer.boolean(self.output_context)
-        writer.token("<KeyScale>")
-        writer.real(self.key_scale)
-        writer.token("<StatsCount>")
-        writer.double(self.stats_count)
-        writer.token("<EntropyStats>")
-        writer.vector(self.entropy_stats.cpu(), double=True)
-        writer.token("<PosteriorStats>")
-        writer.matrix(self.posterior_stats.cpu(), double=True)
-
-    def info(self) -> str:
-        sizes = self.sizes
-        text = (
-            f"{super().info()}, num-heads={sizes.num_heads}, time-stride={sizes.time_stride}, key-dim={sizes.key_dim}"
-            f", value-dim={sizes.value_dim}, num-left-inputs={sizes.num_left}, num-right-inputs={sizes.num_right}"
-            f", context-dim={sizes.context_dim}, num-left-inputs-required={sizes.num_left_required}"
-            f", num-right-inputs-required={sizes.num_right_required}"
-            f", output-context={str(self.output_context).lower()}, key-scale={format_number(self.key_scale)}"
-        )
-        if self.stats_count == 0:
-            return text
-        text += f", entropy={_averages(self.entropy_stats, self.stats_count)}"
-        for head, sums in enumerate(self.posterior_stats[:_MOST_HEADS_SHOWN]):
-            text += f" posterior-stats[{head}]={_averages(sums, self.stats_count)} "
-        return f"{text} stats-count={format_number(self.stats_count)}"
+    def from_values(cls, values: Mapping[str, Any]) -> Self:
+        return super().from_values(packed(values, AttentionSizes, "sizes"))
 
     # ---- index rules ----
 

@@ -8,21 +8,33 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_vector, write_vector
+from nnet3.components.field_table import Field, Summary, length_of
+from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_settings import Setting
 from nnet3.components.per_element_offset import block_dim_of
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import UpdatableComponent
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.kaldi_io import Reader
     from nnet3.text import ConfigLine
 
 _LEAST_SCALE = 1e-4  # x is recovered from y by dividing by the scales
+
+
+def _fault_of_block(scales: Tensor, values: Values) -> str:
+    dim = values["dim"]
+    return f"has {len(scales)} elements, of which <Dim> {dim} is no multiple" if dim % len(scales) else ""
+
+
+def _block_info(component: ScaleAndOffsetComponent) -> str:
+    size = len(component.scales)
+    return "" if size == component.input_dim else f", block-size={size}"
 
 
 @register
@@ -44,62 +56,37 @@ class ScaleAndOffsetComponent(UpdatableComponent):
     parameter_names = ("scales", "offsets")
     preconditioner_names = ("scale_preconditioner", "offset_preconditioner")
 
-    def __init__(self, scales: Tensor, offsets: Tensor, dim: int, rank: int = 20, update_period: int = 4) -> None:
+    rank = Setting("rank", "scale_preconditioner", "offset_preconditioner")
+    update_period = Setting("update_period", "scale_preconditioner", "offset_preconditioner")
+    fields = (
+        Field("dim", SIZE),
+        Field("scales", VECTOR, None, check=_fault_of_block),
+        Field("offsets", Vector(length_of("scales")), None),
+        Field("use_natural_gradient", BOOLEAN, default=True),
+        Field("rank", SIZE, default=20),
+    )
+    shown = ("rank", _block_info, Summary(mean_stddev, "scales"), Summary(mean_stddev, "offsets"))
+
+    def __init__(self, scales: Tensor, offsets: Tensor, dim: int) -> None:
         super().__init__()
         self.scales = scales
         self.offsets = offsets
         self.input_dim = self.output_dim = dim
         self.use_natural_gradient = True
-        self.scale_preconditioner = OnlineNaturalGradient(rank, update_period)
-        self.offset_preconditioner = OnlineNaturalGradient(rank, update_period)
+        self.scale_preconditioner = OnlineNaturalGradient(rank=20, update_period=4)
+        self.offset_preconditioner = OnlineNaturalGradient(rank=20, update_period=4)
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         dim = line.integer("dim", minimum=1)
         block_dim = block_dim_of(line, dim)
-        component = cls(torch.ones(block_dim), torch.zeros(block_dim), dim, line.integer("rank", 20, minimum=1))
-        component.configure_updatable(line)
-        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
-        return component
+        return {"dim": dim, "scales": torch.ones(block_dim), "offsets": torch.zeros(block_dim)}
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        reader.expect("<Scales>")
-        scales = read_vector(reader, "<Scales>")
-        if dim % len(scales) != 0:
-            raise reader.error(f"<Dim> must be a multiple of the {len(scales)} <Scales>, got {dim}")
-        reader.expect("<Offsets>")
-        offsets = read_vector(reader, "<Offsets>", len(scales))
-        reader.expect("<UseNaturalGradient>")
-        use_natural_gradient = reader.boolean()
-        reader.expect("<Rank>")
-        component = cls(scales, offsets, dim, read_integer(reader, "<Rank>"), update_period=1)
-        component.copy_header(header)
-        component.use_natural_gradient = use_natural_gradient
-        reader.expect("</ScaleAndOffsetComponent>")
+        component = super().read(reader)
+        component.update_period = 1
         return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<Scales>")
-        write_vector(writer, self.scales)
-        writer.token("<Offsets>")
-        write_vector(writer, self.offsets)
-        writer.token("<UseNaturalGradient>")
-        writer.boolean(self.use_natural_gradient)
-        writer.token("<Rank>")
-        writer.int32(self.scale_preconditioner.rank)
-
-    def info(self) -> str:
-        text = f"{super().info()}, rank={self.scale_preconditioner.rank}"
-        if len(self.scales) != self.input_dim:
-            text += f", block-size={len(self.scales)}"
-        return text + mean_stddev("scales", self.scales) + mean_stddev("offsets", self.offsets)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.addcmul(self.offsets, self._by_block(x), self._safe_scales(), out=self._by_block(y))

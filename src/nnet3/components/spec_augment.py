@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer
+from nnet3.components.field_table import Field
 from nnet3.components.index_arrays import IndexArrays, load_fields
-from nnet3.components.random_component import RandomComponent, read_proportion
+from nnet3.components.kinds import FLAG, PROPORTION, SIZE, Integer, Values
+from nnet3.components.random_component import RandomComponent
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
-from nnet3.components.summary import format_number
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
@@ -35,6 +32,19 @@ class SpecAugmentTimeMaskIndexes:
     longest_sequence: int
 
 
+def _most_frames_kept(max_frames: int, proportion: float) -> int:
+    """The longest segment that is not zeroed; below 1 the settings contradict each other."""
+    return max_frames if proportion == 0.0 else int(max_frames * (1.0 - proportion) / proportion)
+
+
+def _fault_of_frames(_: Any, values: Values) -> str:
+    """Of whichever of the two settings comes last."""
+    max_frames, proportion = values.get("time_mask_max_frames"), values["zeroed_proportion"]
+    if max_frames is None or _most_frames_kept(max_frames, proportion) >= 1:
+        return ""
+    return f": masks of up to {max_frames} frames and a proportion of {proportion:g} leave not one frame between masks"
+
+
 @register
 class SpecAugmentTimeMaskComponent(RandomComponent):
     """y = x with segments of up to time_mask_max_frames rows zeroed, about zeroed_proportion of each sequence."""
@@ -42,6 +52,15 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
     type_name = "SpecAugmentTimeMaskComponent"
     properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     needs_indexes = True
+
+    fields = (
+        Field("dim", SIZE),
+        Field("zeroed_proportion", PROPORTION, default=0.25, check=_fault_of_frames),
+        Field("time_mask_max_frames", Integer(2), default=10, check=_fault_of_frames),
+        Field("test_mode", FLAG, None, optional=True, omitted=False),
+    )
+    heading = ("dim",)
+    shown = ("zeroed_proportion", "time_mask_max_frames")
 
     def __init__(
         self, dim: int, zeroed_proportion: float = 0.25, time_mask_max_frames: int = 10, test_mode: bool = False
@@ -51,55 +70,13 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
         self.zeroed_proportion = zeroed_proportion
         self.time_mask_max_frames = time_mask_max_frames
 
+    @classmethod
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        return {"time_mask_max_frames": line.integer("time-mask-max-frames", 10, minimum=2)}
+
     @property
     def most_frames_kept(self) -> int:
-        """The longest segment that is not zeroed; below 1 the settings contradict each other."""
-        if self.zeroed_proportion == 0.0:
-            return self.time_mask_max_frames
-        return int(self.time_mask_max_frames * (1.0 - self.zeroed_proportion) / self.zeroed_proportion)
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        component = cls(
-            line.integer("dim", minimum=1),
-            line.number("zeroed-proportion", 0.25, minimum=0.0, maximum=1.0),
-            line.integer("time-mask-max-frames", 10, minimum=2),
-        )
-        if component.most_frames_kept < 1:
-            raise line.error(
-                f"'zeroed-proportion' {component.zeroed_proportion:g} leaves not one frame between masks of up to "
-                f"{component.time_mask_max_frames} frames",
-                "zeroed-proportion",
-            )
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        reader.expect("<Dim>")
-        dim = read_integer(reader, "<Dim>")
-        reader.expect("<ZeroedProportion>")
-        start = reader.position
-        proportion = read_proportion(reader, "<ZeroedProportion>")
-        reader.expect("<TimeMaskMaxFrames>")
-        component = cls(dim, proportion, read_integer(reader, "<TimeMaskMaxFrames>", 2), reader.accept("<TestMode>"))
-        if component.most_frames_kept < 1:
-            raise reader.error_at(start, f"<ZeroedProportion> {proportion:g} is too large for its <TimeMaskMaxFrames>")
-        reader.expect("</SpecAugmentTimeMaskComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<Dim>")
-        writer.int32(self.input_dim)
-        writer.token("<ZeroedProportion>")
-        writer.real(self.zeroed_proportion)
-        writer.token("<TimeMaskMaxFrames>")
-        writer.int32(self.time_mask_max_frames)
-        if self.test_mode:
-            writer.token("<TestMode>")
-
-    def info(self) -> str:
-        text = f"{self.type_name}, dim={self.input_dim}, zeroed-proportion={format_number(self.zeroed_proportion)}"
-        return f"{text}, time-mask-max-frames={self.time_mask_max_frames}"
+        return _most_frames_kept(self.time_mask_max_frames, self.zeroed_proportion)
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         n, t, x = outputs[:, 0], outputs[:, 1], outputs[:, 2]

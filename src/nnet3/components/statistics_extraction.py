@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, too_wide
+from nnet3.components.field_table import Field
+from nnet3.components.fields import too_wide
 from nnet3.components.index_arrays import IndexArrays, load_fields
+from nnet3.components.kinds import BOOLEAN, SIZE, Values
 from nnet3.components.registry import register
 from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups
 from nnet3.index import T, find_rows
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
 
 
 @dataclass(frozen=True)
@@ -60,6 +55,14 @@ class StatisticsComponent(Component):
         return StatisticsIndexes(first, second)
 
 
+def _fault_of_period(output_period: int, values: Values) -> str:
+    input_period = values["input_period"]
+    if output_period % input_period:
+        return f"must be a multiple of input-period ({input_period}), got {output_period}"
+    wide = too_wide(output_period // input_period, output_period)
+    return f": {wide}" if wide else ""
+
+
 @register
 class StatisticsExtractionComponent(StatisticsComponent):
     """Output [count | sum x | sum x^2], the last one only with include_variance.
@@ -70,6 +73,13 @@ class StatisticsExtractionComponent(StatisticsComponent):
 
     type_name = "StatisticsExtractionComponent"
 
+    fields = (
+        Field("input_dim", SIZE),
+        Field("input_period", SIZE, default=1),
+        Field("output_period", SIZE, default=1, check=_fault_of_period),
+        Field("include_variance", BOOLEAN, token="<IncludeVarinance>", default=True),  # so misspelt by Kaldi
+    )
+
     def __init__(self, input_dim: int, input_period: int, output_period: int, include_variance: bool) -> None:
         super().__init__()
         self.input_dim = input_dim
@@ -78,45 +88,6 @@ class StatisticsExtractionComponent(StatisticsComponent):
         self.include_variance = include_variance
         self.output_dim = 1 + input_dim * (2 if include_variance else 1)
         self.properties = Properties.BACKPROP_NEEDS_INPUT if include_variance else Properties.NONE
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        input_dim = line.integer("input-dim", minimum=1)
-        input_period = line.integer("input-period", 1, minimum=1)
-        output_period = line.integer("output-period", 1, minimum=1)
-        if output_period % input_period:
-            message = f"'output-period' must be a multiple of input-period ({input_period}), got {output_period}"
-            raise line.error(message, "output-period")
-        wide = too_wide(output_period // input_period, output_period)
-        if wide:
-            raise line.error(wide, "output-period")
-        return cls(input_dim, input_period, output_period, line.boolean("include-variance", True))
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        sizes = []
-        for token in ("<InputDim>", "<InputPeriod>", "<OutputPeriod>"):
-            reader.expect(token)
-            sizes.append(read_integer(reader, token))
-        if sizes[2] % sizes[1]:
-            raise reader.error(f"<OutputPeriod> must be a multiple of <InputPeriod> ({sizes[1]}), got {sizes[2]}")
-        wide = too_wide(sizes[2] // sizes[1], sizes[2])
-        if wide:
-            raise reader.error(wide)
-        reader.expect("<IncludeVarinance>")
-        component = cls(sizes[0], sizes[1], sizes[2], reader.boolean())
-        reader.expect("</StatisticsExtractionComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        writer.token("<InputDim>")
-        writer.int32(self.input_dim)
-        writer.token("<InputPeriod>")
-        writer.int32(self.input_period)
-        writer.token("<OutputPeriod>")
-        writer.int32(self.output_period)
-        writer.token("<IncludeVarinance>")  # so misspelt by Kaldi
-        writer.boolean(self.include_variance)
 
     # ---- index rules ----
 

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_number, too_wide
+from nnet3.components.field_table import Field
+from nnet3.components.fields import too_wide
+from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, Number, Values
 from nnet3.components.registry import register
 from nnet3.components.statistics_extraction import StatisticsComponent
 from nnet3.index import T
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-    from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
-    from nnet3.text import ConfigLine
+def _fault_of_context(context: int, values: Values) -> str:
+    period, left = values["input_period"], values["left_context"]
+    if context % period:
+        return f"must be a multiple of input-period ({period}), got {context}"
+    if "right_context" not in values:
+        return ""
+    if left + context == 0:
+        return "must not be 0 if left-context is"
+    wide = too_wide((left + context) // period + 1, left + context + 1)
+    return f": {wide}" if wide else ""
 
-_FIELDS = (  # attribute, config key, token, least value
-    ("input_dim", "input-dim", "<InputDim>", 1),
-    ("input_period", "input-period", "<InputPeriod>", 1),
-    ("left_context", "left-context", "<LeftContext>", 0),
-    ("right_context", "right-context", "<RightContext>", 0),
-    ("num_log_count_features", "num-log-count-features", "<NumLogCountFeatures>", 0),
-)
+
+def _fault_of_output(num_log_count_features: int, values: Values) -> str:
+    return "must not be 0 if input-dim is 1" if num_log_count_features + values["input_dim"] == 1 else ""
+
+
+def _fault_of_stddevs(output_stddevs: bool, values: Values) -> str:
+    num_sums = values["input_dim"] - 1
+    return f"needs an even input-dim - 1, got {num_sums}" if output_stddevs and num_sums % 2 else ""
 
 
 @register
@@ -39,6 +47,16 @@ class StatisticsPoolingComponent(StatisticsComponent):
     """
 
     type_name = "StatisticsPoolingComponent"
+
+    fields = (
+        Field("input_dim", SIZE),
+        Field("input_period", SIZE, default=1),
+        Field("left_context", COUNT, check=_fault_of_context),
+        Field("right_context", COUNT, check=_fault_of_context),
+        Field("num_log_count_features", COUNT, default=0, check=_fault_of_output),
+        Field("output_stddevs", BOOLEAN, default=False, check=_fault_of_stddevs),
+        Field("variance_floor", Number(above=0.0, below=1.0), default=1e-10),
+    )
 
     def __init__(
         self,
@@ -62,62 +80,6 @@ class StatisticsPoolingComponent(StatisticsComponent):
         self.properties = Properties.USES_MEMO
         if output_stddevs:
             self.properties |= Properties.BACKPROP_NEEDS_OUTPUT
-
-    # ---- configuration and files ----
-
-    @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        defaults: dict[str, dict[str, Any]] = {"input-period": {"default": 1}, "num-log-count-features": {"default": 0}}
-        sizes = [line.integer(key, **defaults.get(key, {}), minimum=minimum) for _, key, _, minimum in _FIELDS]
-        output_stddevs = line.boolean("output-stddevs", False)
-        floor = line.number("variance-floor", 1e-10, above=0.0, below=1.0)
-        component = cls(output_stddevs, floor, *sizes)
-        fault = component._fault()
-        if fault:
-            raise line.error(fault[1], fault[0])
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        sizes = []
-        for _, _, token, minimum in _FIELDS:
-            reader.expect(token)
-            sizes.append(read_integer(reader, token, minimum))
-        reader.expect("<OutputStddevs>")
-        output_stddevs = reader.boolean()
-        reader.expect("<VarianceFloor>")
-        component = cls(output_stddevs, read_number(reader, "<VarianceFloor>", above=0.0), *sizes)
-        fault = component._fault()
-        if fault:
-            raise reader.error(fault[1])
-        reader.expect("</StatisticsPoolingComponent>")
-        return component
-
-    def _fault(self) -> tuple[str, str] | None:
-        """A config key and what is wrong with its value, if anything is."""
-        for key, context in (("left-context", self.left_context), ("right-context", self.right_context)):
-            if context % self.input_period:
-                return key, f"{key} must be a multiple of input-period ({self.input_period}), got {context}"
-        if self.left_context + self.right_context == 0:
-            return "left-context", "left-context and right-context must not both be 0"
-        num_frames = self.left_context + self.right_context + 1
-        wide = too_wide((num_frames - 1) // self.input_period + 1, num_frames)
-        if wide:
-            return "right-context", wide
-        if self.output_stddevs and self.input_dim % 2 == 0:
-            return "input-dim", f"with output-stddevs, input-dim - 1 must be even, got {self.input_dim - 1}"
-        if self.output_dim == 0:
-            return "input-dim", "without num-log-count-features, input-dim must be > 1"
-        return None
-
-    def write_body(self, writer: Writer) -> None:
-        for name, _, token, _ in _FIELDS:
-            writer.token(token)
-            writer.int32(getattr(self, name))
-        writer.token("<OutputStddevs>")
-        writer.boolean(self.output_stddevs)
-        writer.token("<VarianceFloor>")
-        writer.real(self.variance_floor)
 
     # ---- index rules ----
 

@@ -1,8 +1,9 @@
-"""How Kaldi prints numbers and summarises vectors in its info lines (config.md 12.3, components.md 1.4)."""
+"""How Kaldi prints numbers and summarises vectors in its info lines."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
 from torch import Tensor
 
 _PERCENTILES = (0, 1, 2, 5, 10, 20, 50, 80, 90, 95, 98, 99, 100)
@@ -39,6 +40,12 @@ def summarize_vector(vector: Tensor | np.ndarray) -> str:
         f"[percentiles(0,1,2,5 10,20,50,80,90 95,98,99,100)=({' '.join(parts)}), "
         f"mean={format_number(mean, 3)}, stddev={format_number(stddev, 3)}]"
     )
+
+
+def least_and_most(name: str, tensor: Tensor) -> str:
+    """`, NAME-min=m, NAME-max=m`."""
+    least, most = (format_number(float(value)) for value in torch.aminmax(tensor))
+    return f", {name}-min={least}, {name}-max={most}"
 
 
 def mean_stddev(name: str, tensor: Tensor) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,25 +12,55 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.fields import read_integer, read_matrix, read_number, too_wide, write_matrix, write_vector
+from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
+from nnet3.components.fields import too_wide
 from nnet3.components.index_arrays import IndexArrays
+from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, Integers, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_pair import ALPHA, NUM_SAMPLES_HISTORY, RANK_IN, RANK_OUT
 from nnet3.components.natural_gradient_product import add_natural_gradient
-from nnet3.components.orthonormal import OrthonormalComponent
+from nnet3.components.natural_gradient_settings import Setting, natural_gradient_info
+from nnet3.components.orthonormal import ORTHONORMAL, OrthonormalComponent
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
-from nnet3.components.summary import format_number, mean_stddev, rms, row_and_column_norms
+from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
-from nnet3.components.updatable import UpdatableHeader
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.kaldi_io import Reader
     from nnet3.text import ConfigLine
 
 _UPDATE_PERIOD = 4
+
+
+class _Alphas(Field):
+    """Old files have one value for both."""
+
+    def read(self, reader: Reader, values: dict[str, Any]) -> None:
+        token = reader.expect("<AlphaInOut>", "<Alpha>")
+        values["alpha_in"] = self.kind.read(reader, token, values)
+        if token == "<Alpha>":
+            values["alpha_out"] = values["alpha_in"]
+
+
+def _fault_of_offsets(offsets: tuple[int, ...], values: Values) -> str:
+    if not offsets or len(set(offsets)) < len(offsets):
+        return f"must be different integers, at least one, got {list(offsets)}"
+    wide = too_wide(len(offsets), 2 * max(map(abs, offsets)) + 1)
+    return f": {wide}" if wide else ""
+
+
+def _fault_of_columns(linear: Tensor, values: Values) -> str:
+    rows, columns = linear.shape
+    num_offsets = len(values["time_offsets"])
+    return (
+        f"has size {rows} x {columns}, which does not fit {num_offsets} time offsets" if columns % num_offsets else ""
+    )
+
+
+def _bias_info(component: TdnnComponent) -> str:
+    return mean_stddev("bias", component.bias_params) if component.has_bias else ", has-bias=false"
 
 
 @register
@@ -46,6 +77,31 @@ class TdnnComponent(OrthonormalComponent):
     preconditioner_names = ("preconditioner_in", "preconditioner_out")
     identity_indexes = False
     needs_indexes = True
+
+    rank_in, rank_out = Setting("rank", "preconditioner_in"), Setting("rank", "preconditioner_out")
+    alpha_in, alpha_out = Setting("alpha", "preconditioner_in"), Setting("alpha", "preconditioner_out")
+    update_period = Setting("update_period", "preconditioner_in", "preconditioner_out")
+    num_samples_history = Setting("num_samples_history", "preconditioner_in", "preconditioner_out")
+    fields = (
+        Field("time_offsets", Integers(), check=_fault_of_offsets),
+        Field("linear_params", MATRIX, None, check=_fault_of_columns),
+        Field("bias_params", Vector(length_of("linear_params"), may_be_empty=True), None),
+        replace(ORTHONORMAL, omitted=ALWAYS),
+        Field("use_natural_gradient", BOOLEAN, default=True),
+        NUM_SAMPLES_HISTORY,
+        _Alphas("alpha_in", NUMBER, default=4.0, token="<AlphaInOut>"),
+        replace(ALPHA, name="alpha_out", token=""),
+        replace(RANK_IN, token="<RankInOut>"),
+        replace(RANK_OUT, token=""),
+    )
+    shown = (
+        "orthonormal_constraint",
+        "time_offsets",
+        Summary(rms, "linear_params"),
+        Summary(row_and_column_norms, "linear_params"),
+        _bias_info,
+        natural_gradient_info("rank_in", "rank_out", "num_samples_history", "update_period", "alpha_in", "alpha_out"),
+    )
 
     def __init__(self, time_offsets: tuple[int, ...], linear_params: Tensor, bias_params: Tensor) -> None:
         super().__init__()
@@ -78,102 +134,19 @@ class TdnnComponent(OrthonormalComponent):
     # ---- configuration and files ----
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
-        offsets = line.integers("time-offsets", separators=",")
-        fault = _fault_of_offsets(offsets)
-        if fault:
-            raise line.error(f"'time-offsets': {fault}", "time-offsets")
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
+        num_offsets = len(line.integers("time-offsets", separators=",")) or 1  # looked at more closely later
         input_dim = line.integer("input-dim", minimum=1)
         output_dim = line.integer("output-dim", minimum=1)
         stddev = line.number("param-stddev", -1.0)
         if stddev < 0:
-            stddev = 1.0 / math.sqrt(input_dim * len(offsets))
+            stddev = 1.0 / math.sqrt(input_dim * num_offsets)
         bias_stddev = line.number("bias-stddev", 1.0, minimum=0.0)
         bias_mean = line.number("bias-mean", 0.0)
-        linear = rng.normal_tensor(output_dim, len(offsets) * input_dim) * stddev
+        linear = rng.normal_tensor(output_dim, num_offsets * input_dim) * stddev
         bias_dim = output_dim if line.boolean("use-bias", True) else 0
-        component = cls(tuple(offsets), linear, rng.normal_tensor(bias_dim) * bias_stddev + bias_mean)
-        component.configure_orthonormal(line)
-        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
-        ranks = line.integer("rank-in", -1), line.integer("rank-out", -1)
-        for key, rank in zip(("rank-in", "rank-out"), ranks, strict=True):
-            if rank == 0:
-                raise line.error(f"'{key}' must be positive, or negative for the default", key)
-        alphas = line.number("alpha-in", 4.0, minimum=0.0), line.number("alpha-out", 4.0, minimum=0.0)
-        component.set_natural_gradient(ranks, alphas, line.number("num-samples-history", 2000.0, above=0.0))
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<TimeOffsets>")
-        offsets = reader.int_vector().tolist()
-        fault = _fault_of_offsets(offsets)
-        if fault:
-            raise reader.error(f"<TimeOffsets>: {fault}")
-        reader.expect("<LinearParams>")
-        linear = read_matrix(reader, "<LinearParams>")
-        if linear.shape[1] % len(offsets):
-            shape = f"{linear.shape[0]} x {linear.shape[1]}"
-            raise reader.error(f"<LinearParams> has size {shape}, which does not fit {len(offsets)} time offsets")
-        reader.expect("<BiasParams>")
-        bias = reader.vector()
-        if len(bias) not in (0, len(linear)):
-            raise reader.error(f"<BiasParams> must have {len(linear)} elements, or none, got {len(bias)}")
-        component = cls(tuple(offsets), linear, torch.from_numpy(bias))
-        component.copy_header(header)
-        component._read_settings(reader)
-        return component
-
-    def _read_settings(self, reader: Reader) -> None:
-        """What stands behind the parameters, the closing token included."""
-        self.read_orthonormal(reader)
-        reader.expect("<UseNaturalGradient>")
-        self.use_natural_gradient = reader.boolean()
-        reader.expect("<NumSamplesHistory>")
-        history = read_number(reader, "<NumSamplesHistory>", above=0.0)
-        alpha_token = reader.expect("<AlphaInOut>", "<Alpha>")  # <Alpha> is of old files
-        alpha_in = read_number(reader, alpha_token)
-        alpha_out = read_number(reader, alpha_token) if alpha_token == "<AlphaInOut>" else alpha_in
-        reader.expect("<RankInOut>")
-        ranks = read_integer(reader, "<RankInOut>"), read_integer(reader, "<RankInOut>")
-        self.set_natural_gradient(ranks, (alpha_in, alpha_out), history)
-        reader.expect("</TdnnComponent>")
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<TimeOffsets>")
-        writer.int_vector(self.time_offsets)
-        writer.token("<LinearParams>")
-        write_matrix(writer, self.linear_params)
-        writer.token("<BiasParams>")
-        write_vector(writer, self.bias_params)
-        writer.token("<OrthonormalConstraint>")
-        writer.real(self.orthonormal_constraint)
-        writer.token("<UseNaturalGradient>")
-        writer.boolean(self.use_natural_gradient)
-        writer.token("<NumSamplesHistory>")
-        writer.real(self.preconditioner_in.num_samples_history)
-        writer.token("<AlphaInOut>")
-        writer.real(self.preconditioner_in.alpha)
-        writer.real(self.preconditioner_out.alpha)
-        writer.token("<RankInOut>")
-        writer.int32(self.preconditioner_in.rank)
-        writer.int32(self.preconditioner_out.rank)
-
-    def info(self) -> str:
-        text = f"{super().info()}{self.orthonormal_info()}, time-offsets={','.join(map(str, self.time_offsets))}"
-        text += rms("linear-params", self.linear_params) + row_and_column_norms("linear-params", self.linear_params)
-        text += mean_stddev("bias", self.bias_params) if self.has_bias else ", has-bias=false"
-        if not self.use_natural_gradient:
-            return f"{text}, use-natural-gradient=false"
-        first, second = self.preconditioner_in, self.preconditioner_out
-        return (
-            f"{text}, rank-in={first.rank}, rank-out={second.rank}"
-            f", num-samples-history={format_number(first.num_samples_history)}, update-period={first.update_period}"
-            f", alpha-in={format_number(first.alpha)}, alpha-out={format_number(second.alpha)}"
-        )
+        bias = rng.normal_tensor(bias_dim) * bias_stddev + bias_mean
+        return {"linear_params": linear, "bias_params": bias}
 
     # ---- index rules ----
 
@@ -263,10 +236,3 @@ class TdnnComponent(OrthonormalComponent):
         bias = self.bias_params if self.has_bias else None
         preconditioners = (self.preconditioner_in, y_deriv, self.preconditioner_out)
         add_natural_gradient(self.linear_params, bias, self.learning_rate, spliced, *preconditioners)
-
-
-def _fault_of_offsets(offsets: list[int]) -> str:
-    """What is wrong with time offsets, "" if nothing."""
-    if not offsets or len(set(offsets)) < len(offsets):
-        return f"expected different integers, at least one, got {offsets}"
-    return too_wide(len(offsets), 2 * max(map(abs, offsets)) + 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +12,21 @@ import torch
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
-from nnet3.components.convolution_model import ConvolutionModel, TimeTaps
-from nnet3.components.fields import read_integer, read_matrix, read_number, read_vector, write_matrix, write_vector
+from nnet3.components.convolution_model import ConvolutionModel, ModelKind, TimeTaps
+from nnet3.components.field_table import Field, Summary, show
 from nnet3.components.index_arrays import IndexArrays
+from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, Matrix, Number, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.natural_gradient_pair import RANK_IN, RANK_OUT
+from nnet3.components.natural_gradient_settings import Setting
 from nnet3.components.registry import register
 from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
 from nnet3.components.summary import format_number, mean_stddev, rms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
-from nnet3.components.updatable import UpdatableComponent, UpdatableHeader
+from nnet3.components.updatable import UpdatableComponent
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from nnet3.components.random_source import RandomSource
-    from nnet3.kaldi_io import Reader, Writer
     from nnet3.text import ConfigLine
 
 
@@ -34,6 +34,20 @@ if TYPE_CHECKING:
 class ConvolutionIndexes:
     blocks: TimeBlocks
     regular: RowConvolution | None
+
+
+def _filter_size(values: Values) -> tuple[int, int]:
+    model: ConvolutionModel = values["model"]
+    return model.num_filters_out, model.num_columns
+
+
+def _settings_info(component: TimeHeightConvolutionComponent) -> str:
+    text = show(component, (), ("max_memory_mb",))
+    text = f", num-params={component.num_parameters}{text}, use-natural-gradient={int(component.use_natural_gradient)}"
+    if not component.use_natural_gradient:
+        return text
+    text += show(component, (), ("num_minibatches_history", "rank_in", "rank_out"))
+    return f"{text}, alpha={format_number(component.alpha_in)}"
 
 
 @register
@@ -50,6 +64,28 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
     preconditioner_names = ("preconditioner_in", "preconditioner_out")
     identity_indexes = False
     needs_indexes = True
+
+    rank_in, rank_out = Setting("rank", "preconditioner_in"), Setting("rank", "preconditioner_out")
+    alpha_in, alpha_out = Setting("alpha", "preconditioner_in"), Setting("alpha", "preconditioner_out")
+    num_minibatches_history = Setting("num_minibatches_history", "preconditioner_in", "preconditioner_out")
+    fields = (
+        Field("model", ModelKind(), None),
+        Field("linear_params", Matrix(_filter_size), None),
+        Field("bias_params", Vector(lambda values: values["model"].num_filters_out), None),
+        Field("max_memory_mb", POSITIVE, default=200.0),
+        Field("use_natural_gradient", BOOLEAN, default=True),
+        Field("num_minibatches_history", Number(above=1.0), default=4.0),
+        Field("alpha_in", NUMBER, default=4.0, token="<AlphaInOut>"),
+        Field("alpha_out", NUMBER, default=4.0, token=""),
+        replace(RANK_IN, token="<RankInOut>"),
+        replace(RANK_OUT, token=""),
+    )
+    shown = (
+        lambda component: f" {component.model.info()}",
+        Summary(rms, "linear_params", "filter-params"),
+        Summary(mean_stddev, "bias_params"),
+        _settings_info,
+    )
 
     def __init__(self, model: ConvolutionModel, linear_params: Tensor, bias_params: Tensor) -> None:
         super().__init__()
@@ -79,82 +115,16 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
     # ---- configuration and files ----
 
     @classmethod
-    def from_config(cls, line: ConfigLine, rng: RandomSource) -> Self:
+    def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
         model = ConvolutionModel.from_config(line)
         stddev = line.number("param-stddev", -1.0)
         stddev = 1.0 / math.sqrt(model.num_columns) if stddev < 0 else stddev
-        bias_stddev = line.number("bias-stddev", 0.0, minimum=0.0)
         if line.boolean("init-unit", False):
             linear = _unit_filters(line, model)
         else:
             linear = rng.normal_tensor(model.num_filters_out, model.num_columns) * stddev
-        component = cls(model, linear, rng.normal_tensor(model.num_filters_out) * bias_stddev)
-        component.max_memory_mb = line.number("max-memory-mb", 200.0, above=0.0)
-        component.use_natural_gradient = line.boolean("use-natural-gradient", True)
-        ranks = line.integer("rank-in", -1), line.integer("rank-out", -1)
-        for key, rank in zip(("rank-in", "rank-out"), ranks, strict=True):
-            if rank == 0:
-                raise line.error(f"'{key}' must be positive, or negative for the default", key)
-        alphas = line.number("alpha-in", 4.0, minimum=0.0), line.number("alpha-out", 4.0, minimum=0.0)
-        component.set_natural_gradient(ranks, alphas, line.number("num-minibatches-history", 4.0, above=1.0))
-        component.configure_updatable(line)
-        return component
-
-    @classmethod
-    def read(cls, reader: Reader) -> Self:
-        header = UpdatableHeader.read(reader)
-        reader.expect("<Model>")
-        model = ConvolutionModel.read(reader)
-        reader.expect("<LinearParams>")
-        linear = read_matrix(reader, "<LinearParams>", model.num_filters_out, model.num_columns)
-        reader.expect("<BiasParams>")
-        component = cls(model, linear, read_vector(reader, "<BiasParams>", model.num_filters_out))
-        component.copy_header(header)
-        reader.expect("<MaxMemoryMb>")
-        component.max_memory_mb = read_number(reader, "<MaxMemoryMb>", above=0.0)
-        reader.expect("<UseNaturalGradient>")
-        component.use_natural_gradient = reader.boolean()
-        reader.expect("<NumMinibatchesHistory>")
-        history = read_number(reader, "<NumMinibatchesHistory>", above=1.0)
-        reader.expect("<AlphaInOut>")
-        alphas = read_number(reader, "<AlphaInOut>"), read_number(reader, "<AlphaInOut>")
-        reader.expect("<RankInOut>")
-        ranks = read_integer(reader, "<RankInOut>"), read_integer(reader, "<RankInOut>")
-        component.set_natural_gradient(ranks, alphas, history)
-        reader.expect("</TimeHeightConvolutionComponent>")
-        return component
-
-    def write_body(self, writer: Writer) -> None:
-        self.write_header(writer)
-        writer.token("<Model>")
-        self.model.write(writer)
-        writer.token("<LinearParams>")
-        write_matrix(writer, self.linear_params)
-        writer.token("<BiasParams>")
-        write_vector(writer, self.bias_params)
-        writer.token("<MaxMemoryMb>")
-        writer.real(self.max_memory_mb)
-        writer.token("<UseNaturalGradient>")
-        writer.boolean(self.use_natural_gradient)
-        writer.token("<NumMinibatchesHistory>")
-        writer.real(self.preconditioner_in.num_minibatches_history)
-        writer.token("<AlphaInOut>")
-        writer.real(self.preconditioner_in.alpha)
-        writer.real(self.preconditioner_out.alpha)
-        writer.token("<RankInOut>")
-        writer.int32(self.preconditioner_in.rank)
-        writer.int32(self.preconditioner_out.rank)
-
-    def info(self) -> str:
-        text = f"{super().info()} {self.model.info()}{rms('filter-params', self.linear_params)}"
-        text += f"{mean_stddev('bias-params', self.bias_params)}, num-params={self.num_parameters}"
-        text += f", max-memory-mb={format_number(self.max_memory_mb)}"
-        text += f", use-natural-gradient={int(self.use_natural_gradient)}"
-        if not self.use_natural_gradient:
-            return text
-        first, second = self.preconditioner_in, self.preconditioner_out
-        text += f", num-minibatches-history={format_number(first.num_minibatches_history)}"
-        return f"{text}, rank-in={first.rank}, rank-out={second.rank}, alpha={format_number(first.alpha)}"
+        bias = rng.normal_tensor(model.num_filters_out) * line.number("bias-stddev", 0.0, minimum=0.0)
+        return {"model": model, "linear_params": linear, "bias_params": bias}
 
     # ---- index rules ----
 

@@ -53,9 +53,10 @@ def _list(offsets: Sequence[int]) -> str:
 
 
 def _patches(layout: Any, component: Component) -> str:
-    size, filters = f"{layout.x_dim} x {layout.y_dim} x {layout.z_dim}", f"{layout.filter_x} x {layout.filter_y}"
+    size = f"{layout.input_x_dim} x {layout.input_y_dim} x {layout.input_z_dim}"
+    filters = f"{layout.filt_x_dim} x {layout.filt_y_dim}"
     number = getattr(component, "num_filters", 0)
-    return f"{number} filters {filters}, strides {layout.step_x} x {layout.step_y}, over {size}"
+    return f"{number} filters {filters}, strides {layout.filt_x_step} x {layout.filt_y_step}, over {size}"
 
 
 def _sizes(sizes: Any, component: Component) -> str:

@@ -1,0 +1,203 @@
+"""Kinds of values that fields of components have: how each is read from a config line and a file, and written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from nnet3.components.fields import read_integer, read_matrix, read_number, read_vector, write_matrix, write_vector
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io import Reader, Writer
+    from nnet3.text import ConfigLine
+
+#: What fields that stand earlier in the file gave, by name.
+Values = Mapping[str, Any]
+
+
+class Kind:
+    """Each method is given the token or key for its messages; `default` is empty or {"default": value}."""
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> Any:
+        """The value of a config key. Raises ConfigError."""
+        raise NotImplementedError
+
+    def read(self, reader: Reader, what: str, values: Values) -> Any:
+        """The value behind a token. Raises ModelFormatError."""
+        raise NotImplementedError
+
+    def write(self, writer: Writer, value: Any) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Integer(Kind):
+    """An int32, not less than `minimum`."""
+
+    minimum: int | None = None
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> int:
+        return line.integer(key, **default, minimum=self.minimum)
+
+    def read(self, reader: Reader, what: str, values: Values) -> int:
+        return reader.int32() if self.minimum is None else read_integer(reader, what, self.minimum)
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.int32(int(value))
+
+
+@dataclass(frozen=True)
+class Rank(Integer):
+    """Of natural gradient: a config may say a negative number for the default, which is what the constructor sets."""
+
+    minimum: int | None = 1
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> Any:
+        value = line.integer(key, -1)
+        if value == 0:
+            raise line.error(f"'{key}' must be positive, or negative for the default", key)
+        return value if value > 0 else None
+
+
+@dataclass(frozen=True)
+class Number(Kind):
+    """A float within [minimum, maximum] and above `above`; in a file, anything unless `checked`.
+
+    In binary files it has 4 bytes, or 8 if `double`.
+    """
+
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    below: float | None = None  # of a config key only
+    checked: bool = True
+    double: bool = False
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> float:
+        return line.number(
+            key, **default, minimum=self.minimum, above=self.above, maximum=self.maximum, below=self.below
+        )
+
+    def read(self, reader: Reader, what: str, values: Values) -> float:
+        if not self.checked:
+            return reader.real()
+        if self.maximum is None:
+            return read_number(reader, what, -np.inf if self.minimum is None else self.minimum, self.above)
+        start = reader.position
+        value = reader.real()
+        if not (self.minimum or 0.0) <= value <= self.maximum:
+            bounds = f"[{self.minimum or 0.0:g}, {self.maximum:g}]"
+            raise reader.error_at(start, f"{what} must be in {bounds}, got {value:g}")
+        return value
+
+    def write(self, writer: Writer, value: Any) -> None:
+        if self.double:
+            writer.double(float(value))
+        else:
+            writer.real(float(value))
+
+
+@dataclass(frozen=True)
+class Integers(Kind):
+    """A tuple of int32, separated by commas in a config line."""
+
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> tuple[int, ...]:
+        return tuple(line.integers(key, **default, separators=","))
+
+    def read(self, reader: Reader, what: str, values: Values) -> tuple[int, ...]:
+        return tuple(reader.int_vector().tolist())
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.int_vector(value)
+
+
+@dataclass(frozen=True)
+class Boolean(Kind):
+    def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> bool:
+        return line.boolean(key, **default)
+
+    def read(self, reader: Reader, what: str, values: Values) -> bool:
+        return reader.boolean()
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.boolean(bool(value))
+
+
+@dataclass(frozen=True)
+class Flag(Boolean):
+    """In a file the token alone, for True; use it with an `absent` of False."""
+
+    def read(self, reader: Reader, what: str, values: Values) -> bool:
+        return True
+
+    def write(self, writer: Writer, value: Any) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Tally(Kind):
+    """A count in a tensor without axes, so that nothing waits for a device; no config key."""
+
+    def read(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
+        return torch.tensor(reader.real(), dtype=torch.float64)
+
+    def write(self, writer: Writer, value: Any) -> None:
+        writer.double(float(value))
+
+
+@dataclass(frozen=True)
+class Vector(Kind):
+    """A float vector that is not empty, of the dimension that `dim` finds from the fields before it; no config key.
+
+    float32, or (a statistic) float64, which may be empty if `may_be_empty` and has 4 bytes an element in binary files
+    unless `double`.
+    """
+
+    dim: Callable[[Values], int] | None = None
+    statistic: bool = False
+    may_be_empty: bool = False
+    double: bool = False
+
+    def read(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
+        dim = None if self.dim is None else self.dim(values)
+        if not self.statistic and not self.may_be_empty:
+            return read_vector(reader, what, dim)
+        start = reader.position
+        vector = reader.vector(np.float64 if self.statistic else np.float32)
+        if dim is not None and vector.size != dim and (vector.size > 0 or not self.may_be_empty):
+            wanted = f"0 or {dim}" if self.may_be_empty else str(dim)
+            raise reader.error_at(start, f"{what} must have {wanted} elements, got {vector.size}")
+        return torch.from_numpy(vector)
+
+    def write(self, writer: Writer, value: Any) -> None:
+        if self.double:
+            writer.vector(value.cpu(), double=True)
+        else:
+            write_vector(writer, value)
+
+
+@dataclass(frozen=True)
+class Matrix(Kind):
+    """A float matrix that is not empty, of the size that `shape` finds from the fields before it; no config key."""
+
+    shape: Callable[[Values], tuple[int | None, int | None]] = lambda values: (None, None)
+    statistic: bool = False
+
+    def read(self, reader: Reader, what: str, values: Values) -> torch.Tensor:
+        matrix = read_matrix(reader, what, *self.shape(values))
+        return matrix.double() if self.statistic else matrix
+
+    def write(self, writer: Writer, value: Any) -> None:
+        write_matrix(writer, value)
+
+
+SIZE, COUNT, INTEGER, RANK_OR_DEFAULT = Integer(1), Integer(0), Integer(), Rank()
+NUMBER, POSITIVE, FINITE, PROPORTION = Number(0.0), Number(above=0.0), Number(), Number(0.0, maximum=1.0)
+REAL, DOUBLE = Number(checked=False), Number(checked=False, double=True)
+RATE = Number(minimum=0.0, checked=False)
+BOOLEAN, FLAG, TALLY = Boolean(), Flag(), Tally()
+VECTOR, MATRIX = Vector(), Matrix()
