@@ -263,14 +263,25 @@ class Analysis:
         found = np.where(keys[place] < last_key, place_of_key[place], self.num_places)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
 
-    def any_event(self, chosen: npt.NDArray[np.bool_], submatrices: Integers, at: Integers) -> npt.NDArray[np.bool_]:
-        """Whether any event of these sub-matrices at these places is chosen: (queries,) from (events,)."""
-        if len(submatrices) == 0:
-            return np.zeros(0, dtype=bool)
-        counts = self.variables.counts(submatrices)
+    def places_of(self, commands: Integers) -> list[Integers]:
+        """The places of these commands in each reading: one without a loop, else two.
+
+        A command that stands before the loop has its one place in both.
+        """
+        if self.loop is None:
+            return [commands]
+        return [commands, np.where(commands >= self.loop[0], commands + self.second_round, commands)]
+
+    @property
+    def second_round(self) -> int:
+        """How much later than a command its place in the second reading of a loop is."""
+        return self.num_commands - self.loop[0] if self.loop else 0
+
+    def events_at(self, submatrices: Integers, at: Integers) -> Integers:
+        """The events of all variables of these sub-matrices at these places, sub-matrix by sub-matrix."""
         keys = self.event_variable * self._key_base + self.event_place
-        wanted = self.variables.of_submatrices(submatrices) * self._key_base + np.repeat(at, counts)
-        return np.logical_or.reduceat(chosen[np.searchsorted(keys, wanted)], np.cumsum(counts) - counts)
+        wanted = self.variables.of_submatrices(submatrices) * self._key_base
+        return np.searchsorted(keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
 
     @property
     def _key_base(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.computation.analysis import READ, WRITE, Analysis, analyse
+from nnet3.computation.analysis import READ, UPDATE, WRITE, Analysis, analyse
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import AccessKind, Command, Operand, Reference, with_values
+from nnet3.computation.variables import Integers
 
 
 def dead_code(computation: NnetComputation) -> NnetComputation:
@@ -17,27 +17,14 @@ def dead_code(computation: NnetComputation) -> NnetComputation:
 
     A result that a command need not give (an optional operand, a memo) becomes 0, or -1, if nobody reads it.
     """
-    result = _without_dead_commands(computation)
-    while result is not computation:
-        computation, result = result, _without_dead_commands(result)
-    return computation
-
-
-def _without_dead_commands(computation: NnetComputation) -> NnetComputation:
-    analysis = analyse(computation)
-    needs = _Needs(analysis)
-    needed = needs.needed.copy()
-    used = np.zeros(len(computation.matrices), dtype=bool)
-    used[analysis.matrix_of_access[needed[analysis.accesses.command]]] = True
-    for number, matrix in (*analysis.accesses.allocations, *analysis.accesses.deallocations):
-        needed[number] = used[matrix]
-    narrowed = needs.without_unread_results()
-    if not narrowed and needed.all():
+    needs = _Needs(analyse(computation))
+    narrowed = needs.narrowed_commands()
+    if not narrowed and needs.is_needed.all():
         return computation
     result = computation.copy()
     for number, command in narrowed.items():
         result.commands[number] = command
-    result.commands = [result.commands[number] for number in np.flatnonzero(needed).tolist()]
+    result.commands = [result.commands[number] for number in np.flatnonzero(needs.is_needed).tolist()]
     return result
 
 
@@ -51,23 +38,18 @@ class _Result(NamedTuple):
 
 
 class _Needs:
-    """Which commands need which: by the variables they read, and by memos."""
+    """What is needed: commands with side effects, and whatever something needed reads.
+
+    `is_needed`: (commands,). Results count by themselves: one that is added to, and that nobody reads, needs nothing.
+    """
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.commands = analysis, analysis.computation.commands
-        reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
-        self.reading_event, self.written_event = reads, analysis.source_of_event[reads]
-        reader, writer = analysis.event_place[self.reading_event], analysis.event_place[self.written_event]
-        self.makers = {c: n for n, c in self._memos(AccessKind.WRITE)}
-        users = [(number, self.makers[memo]) for number, memo in self._memos(AccessKind.READ) if memo in self.makers]
-        memo_user, memo_maker = np.array(users, dtype=np.int64).reshape(-1, 2).T
-        if analysis.loop is not None:
-            shift = analysis.num_commands - analysis.loop[0]
-            again = memo_user >= analysis.loop[0]
-            maker_again = np.where(memo_maker >= analysis.loop[0], memo_maker + shift, memo_maker)
-            memo_user = np.append(memo_user, memo_user[again] + shift)
-            memo_maker = np.append(memo_maker, maker_again[again])
-        self.reader, self.writer = np.append(reader, memo_user), np.append(writer, memo_maker)
+        self.makers = {memo: number for number, memo in self._memos(AccessKind.WRITE)}
+        self.results = self._optional_results()
+        self.event_is_read = np.zeros(len(analysis.event_place) + 1, dtype=bool)  # the last one: of memos
+        self.is_needed = self._find()
+        self._leave_matrices()
 
     def _memos(self, access: AccessKind) -> list[tuple[int, int]]:
         """Command and memo, for all that make (WRITE) or use (READ) one."""
@@ -79,7 +61,6 @@ class _Needs:
                 found.append((number, getattr(command, name)))
         return found
 
-    @cached_property
     def _acting(self) -> np.ndarray:
         """Commands that must stay whoever reads them, (commands,): those without any access are of no concern here."""
         analysis = self.analysis
@@ -92,75 +73,97 @@ class _Needs:
         acting[[n for n, c in enumerate(self.commands) if type(c) in may_act and c.side_effects]] = True
         return acting
 
-    @cached_property
-    def needed(self) -> np.ndarray:
-        """Whether each command acts, or something needed reads what it makes, (commands,)."""
+    def _edges(self) -> np.ndarray:
+        """(edges, 4), the last reader first: place of the reader, its event if that is an optional result or else -1,
+        place of the writer, its event."""
         analysis = self.analysis
-        read = self._acting.copy()
-        read[analysis.place_to_command(self.writer)] = True
-        if read.all() and analysis.loop is None:
-            return read
+        reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
+        written = analysis.source_of_event[reads]
+        is_optional = np.zeros(len(self.event_is_read), dtype=bool)
+        for events in self._events_of_results():
+            is_optional[events] = True
+        own = np.where(is_optional[reads] & (analysis.event_kind[reads] == UPDATE), reads, -1)
+        edges = np.stack([analysis.event_place[reads], own, analysis.event_place[written], written], axis=1)
+        users = [(n, self.makers[memo]) for n, memo in self._memos(AccessKind.READ) if memo in self.makers]
+        memos = np.array([(user, -1, maker, -1) for user, maker in users], dtype=np.int64).reshape(-1, 4)
+        if analysis.loop is not None:
+            again = memos[memos[:, 0] >= analysis.loop[0]]
+            again[:, [0, 2]] += np.where(again[:, [0, 2]] >= analysis.loop[0], analysis.second_round, 0)
+            memos = np.concatenate([memos, again])
+        edges = np.concatenate([edges, memos])
+        return edges[np.argsort(-edges[:, 0], kind="stable")]
+
+    def _find(self) -> np.ndarray:
+        analysis = self.analysis
         command_of_place = analysis.place_to_command(np.arange(analysis.num_places))
-        order = np.argsort(-self.reader, kind="stable")
-        edges = list(zip(self.reader[order].tolist(), self.writer[order].tolist(), strict=True))
-        needed = self._acting
+        edges = self._edges().tolist()
+        needed = self._acting()
         while True:
-            at_place = needed[command_of_place].tolist()
-            for reader, writer in edges:
-                if at_place[reader]:
-                    at_place[writer] = True
+            at_place, event_is_read = needed[command_of_place].tolist(), [False] * len(self.event_is_read)
+            for reader, own, writer, event in edges:
+                if event_is_read[own] if own >= 0 else at_place[reader]:
+                    at_place[writer] = event_is_read[event] = True
             found = np.zeros(analysis.num_commands, dtype=bool)
             found[command_of_place[np.array(at_place, dtype=bool)]] = True
-            if (found == needed).all() or analysis.loop is None:
+            self.event_is_read = np.array(event_is_read)
+            if analysis.loop is None or (found == needed).all():
                 return found
             needed = found  # in a loop: needed in one round is needed in all
 
-    def without_unread_results(self) -> dict[int, Command]:
+    def _leave_matrices(self) -> None:
+        """Allocations and deallocations are needed where something needed uses the matrix."""
+        accesses, used = self.analysis.accesses, np.zeros(len(self.analysis.computation.matrices), dtype=bool)
+        is_unread = {(result.command, result.submatrix) for result in self._unread_results()}
+        of_needed = self.is_needed[accesses.command]
+        for number, submatrix in is_unread:
+            of_needed &= (accesses.command != number) | (accesses.submatrix != submatrix) | (accesses.kind == READ)
+        used[self.analysis.matrix_of_access[of_needed]] = True
+        for number, matrix in (*accesses.allocations, *accesses.deallocations):
+            self.is_needed[number] = used[matrix]
+
+    def narrowed_commands(self) -> dict[int, Command]:
         """Needed commands of which a part need not be made, as they become."""
         changes: dict[int, dict[str, object]] = {}
-        results = self._results()
-        for i in np.flatnonzero(~self._are_read(results)).tolist():
-            number, field, position, _ = results[i]
+        for number, field, position, _ in self._unread_results():
             values = changes.setdefault(number, {})
             numbers = list(values.get(field, getattr(self.commands[number], field)))  # type: ignore[call-overload]
             numbers[position] = 0
             values[field] = tuple(numbers)
-        used = {memo for number, memo in self._memos(AccessKind.READ) if self.needed[number]}
+        used = {memo for number, memo in self._memos(AccessKind.READ) if self.is_needed[number]}
         for memo, number in self.makers.items():
-            if self.needed[number] and memo not in used:
+            if self.is_needed[number] and memo not in used:
                 changes.setdefault(number, {})[_memo_field(type(self.commands[number]), AccessKind.WRITE)] = -1
         return {number: with_values(self.commands[number], **values) for number, values in changes.items()}
 
-    def _results(self) -> list[_Result]:
-        """What needed commands fill and need not fill: operands of theirs that may be empty."""
-        fields = {c: _optional_results(c) for c in {type(command) for command in self.commands}}
+    # ---- results that a command need not give ----
+
+    def _optional_results(self) -> list[_Result]:
+        fields = {c: _optional_fields(c) for c in {type(command) for command in self.commands}}
         outside = set(self.analysis.computation.outside_by_matrix())
         blocks = self.analysis.computation.submatrices
         found = []
-        for number in np.flatnonzero(self.needed).tolist():
-            command = self.commands[number]
+        for number, command in enumerate(self.commands):
             for name in fields[type(command)]:
                 for position, submatrix in enumerate(getattr(command, name)):
                     if submatrix and blocks[submatrix].matrix not in outside:
                         found.append(_Result(number, name, position, submatrix))
         return found
 
-    def _are_read(self, results: list[_Result]) -> np.ndarray:
-        """Whether a needed command reads any of what is written, (results,)."""
-        if not results:
-            return np.zeros(0, dtype=bool)
-        analysis = self.analysis
-        used = np.zeros(len(analysis.event_place) + 1, dtype=bool)
-        reader = analysis.place_to_command(analysis.event_place[self.reading_event])
-        used[self.written_event[self.needed[reader]]] = True
-        submatrices = np.array([result.submatrix for result in results])
-        number = np.array([result.command for result in results])
-        is_read = analysis.any_event(used, submatrices, number)
-        if analysis.loop is not None:
-            again = np.flatnonzero(number >= analysis.loop[0])
-            place = number[again] + analysis.num_commands - analysis.loop[0]
-            is_read[again] |= analysis.any_event(used, submatrices[again], place)
-        return is_read
+    def _events_of_results(self) -> list[Integers]:
+        """The events of all optional results, in each reading of a loop."""
+        submatrices = np.array([result.submatrix for result in self.results], dtype=np.int64)
+        numbers = np.array([result.command for result in self.results], dtype=np.int64)
+        return [self.analysis.events_at(submatrices, places) for places in self.analysis.places_of(numbers)]
+
+    def _unread_results(self) -> list[_Result]:
+        """Results of needed commands that nobody needed reads."""
+        if not self.results:
+            return []
+        counts = self.analysis.variables.counts(np.array([result.submatrix for result in self.results]))
+        starts = np.cumsum(counts) - counts
+        is_read = [np.logical_or.reduceat(self.event_is_read[e], starts) for e in self._events_of_results()]
+        unread = np.flatnonzero(~np.logical_or.reduce(is_read)).tolist()
+        return [self.results[i] for i in unread if self.is_needed[self.results[i].command]]
 
 
 def _memo_field(command_class: type[Command], access: AccessKind) -> str:
@@ -171,7 +174,7 @@ def _memo_field(command_class: type[Command], access: AccessKind) -> str:
     return ""
 
 
-def _optional_results(command_class: type[Command]) -> list[str]:
+def _optional_fields(command_class: type[Command]) -> list[str]:
     """The fields (tuples) of sub-matrices that a command fills unless they are empty."""
     found = []
     for name, declared, several in command_class.form.operand_fields:
