@@ -61,7 +61,7 @@ class Interpreter:
             getattr(self, "do_" + type(command).__name__)(command)
             self.peak_elements = max(self.peak_elements, sum(m.size for m in self.matrices.values()))
 
-    def run(self, max_segments: int = 10) -> list[tuple[str, Array]]:
+    def run(self, max_segments: int = 6) -> list[tuple[str, Array]]:
         """All segments; the outputs in the order in which they came."""
         for _ in range(max_segments):
             self.run_segment()

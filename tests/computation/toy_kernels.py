@@ -27,7 +27,7 @@ class Affine:
     ) -> list[Array]:
         if update:
             assert inputs[0] is not None
-            self.gradient += inputs[0].T @ deriv
+            self.gradient += np.clip(inputs[0], -9, 9).T @ deriv
             self.update_rows.append(len(deriv))
         return [deriv @ self.weight.T]
 
@@ -42,6 +42,7 @@ class Sigmoid:
         self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
     ) -> list[Array]:
         assert output is not None
+        output = np.clip(output, -9, 9)  # anything may be called an output in random programs
         return [deriv * output * (1 - output)]
 
 
@@ -57,16 +58,16 @@ class ScaledSigmoid(Sigmoid):
     ) -> list[Array]:
         assert output is not None
         if update:
-            self.gradient += (output * deriv).sum(axis=0)
+            self.gradient += (np.clip(output, -9, 9) * deriv).sum(axis=0)
             self.update_rows.append(len(deriv))
         return super().backward(inputs, output, deriv, memo, update)
 
 
 class Product:
-    """y = a * b."""
+    """y = a * b, with b cut so that random programs stay finite."""
 
     def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
-        return inputs[0] * inputs[1], None
+        return inputs[0] * np.clip(inputs[1], -9, 9), None
 
     def backward(
         self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
@@ -74,7 +75,7 @@ class Product:
         a, b = inputs
         assert a is not None
         assert b is not None
-        return [deriv * b, deriv * a]
+        return [deriv * np.clip(b, -9, 9), deriv * np.clip(a, -9, 9)]
 
 
 class Centre:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.computation.analysis import READ, UPDATE, WRITE, Analysis, analyse
+from nnet3.computation.analysis import READ, WRITE, Analysis, analyse
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import AccessKind, Command, Operand, Reference, with_values
 from nnet3.computation.variables import Integers
@@ -35,6 +35,7 @@ class _Result(NamedTuple):
     field: str
     position: int
     submatrix: int
+    is_added_to: bool
 
 
 class _Needs:
@@ -74,15 +75,15 @@ class _Needs:
         return acting
 
     def _edges(self) -> np.ndarray:
-        """(edges, 4), the last reader first: place of the reader, its event if that is an optional result or else -1,
-        place of the writer, its event."""
+        """(edges, 4), the last reader first: place of the reader, its event if that adds to a result that nobody may
+        need (else -1), place of the writer, its event."""
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
         written = analysis.source_of_event[reads]
         is_optional = np.zeros(len(self.event_is_read), dtype=bool)
-        for events in self._events_of_results():
+        for events in self._events_of([result for result in self.results if result.is_added_to]):
             is_optional[events] = True
-        own = np.where(is_optional[reads] & (analysis.event_kind[reads] == UPDATE), reads, -1)
+        own = np.where(is_optional[reads], reads, -1)
         edges = np.stack([analysis.event_place[reads], own, analysis.event_place[written], written], axis=1)
         users = [(n, self.makers[memo]) for n, memo in self._memos(AccessKind.READ) if memo in self.makers]
         memos = np.array([(user, -1, maker, -1) for user, maker in users], dtype=np.int64).reshape(-1, 4)
@@ -124,7 +125,7 @@ class _Needs:
     def narrowed_commands(self) -> dict[int, Command]:
         """Needed commands of which a part need not be made, as they become."""
         changes: dict[int, dict[str, object]] = {}
-        for number, field, position, _ in self._unread_results():
+        for number, field, position, *_ in self._unread_results():
             values = changes.setdefault(number, {})
             numbers = list(values.get(field, getattr(self.commands[number], field)))  # type: ignore[call-overload]
             numbers[position] = 0
@@ -143,16 +144,16 @@ class _Needs:
         blocks = self.analysis.computation.submatrices
         found = []
         for number, command in enumerate(self.commands):
-            for name in fields[type(command)]:
+            for name, is_added_to in fields[type(command)]:
                 for position, submatrix in enumerate(getattr(command, name)):
                     if submatrix and blocks[submatrix].matrix not in outside:
-                        found.append(_Result(number, name, position, submatrix))
+                        found.append(_Result(number, name, position, submatrix, is_added_to))
         return found
 
-    def _events_of_results(self) -> list[Integers]:
-        """The events of all optional results, in each reading of a loop."""
-        submatrices = np.array([result.submatrix for result in self.results], dtype=np.int64)
-        numbers = np.array([result.command for result in self.results], dtype=np.int64)
+    def _events_of(self, results: list[_Result]) -> list[Integers]:
+        """The events of results, result by result, in each reading of a loop."""
+        submatrices = np.array([result.submatrix for result in results], dtype=np.int64)
+        numbers = np.array([result.command for result in results], dtype=np.int64)
         return [self.analysis.events_at(submatrices, places) for places in self.analysis.places_of(numbers)]
 
     def _unread_results(self) -> list[_Result]:
@@ -161,7 +162,7 @@ class _Needs:
             return []
         counts = self.analysis.variables.counts(np.array([result.submatrix for result in self.results]))
         starts = np.cumsum(counts) - counts
-        is_read = [np.logical_or.reduceat(self.event_is_read[e], starts) for e in self._events_of_results()]
+        is_read = [np.logical_or.reduceat(self.event_is_read[e], starts) for e in self._events_of(self.results)]
         unread = np.flatnonzero(~np.logical_or.reduce(is_read)).tolist()
         return [self.results[i] for i in unread if self.is_needed[self.results[i].command]]
 
@@ -174,11 +175,11 @@ def _memo_field(command_class: type[Command], access: AccessKind) -> str:
     return ""
 
 
-def _optional_fields(command_class: type[Command]) -> list[str]:
-    """The fields (tuples) of sub-matrices that a command fills unless they are empty."""
+def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:
+    """The fields (tuples) of sub-matrices that a command fills unless they are empty; whether it adds to them."""
     found = []
     for name, declared, several in command_class.form.operand_fields:
         is_filled = isinstance(declared, Operand) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)
         if several and is_filled and declared.optional:  # type: ignore[union-attr]
-            found.append(name)
+            found.append((name, declared.access is AccessKind.UPDATE))  # type: ignore[union-attr]
     return found
