@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nnet3
 from compute.scale_program import FEATURES, forward, scale_program
 from compute.toy_kernels import Scale, net
 from nnet3.compiler.cache import ComputationCache, default_cache, key_digest
 from nnet3.compiler.cached_computation import _KNOWN, StoredComputation, num_bytes
+from nnet3.compiler.compile import CompileOptions
+from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute import NnetComputer, plan_of
-from nnet3.errors import ExecutionError
+from nnet3.errors import ExecutionError, RequestError
 
 
 class Maker:
@@ -344,3 +347,55 @@ def test_many_changes_are_counted() -> None:
     computation.fingerprint = {f"component {n}": "a" for n in range(8)}
     with pytest.raises(ExecutionError, match="component 3, component 4, 3 more; compile again"):
         NnetComputer(computation, Network(), net(scale=Scale()))
+
+
+# ---- real networks ----
+
+CONFIG = """
+input-node name=input dim=3
+component name=affine type=NaturalGradientAffineComponent input-dim=6 output-dim=4
+component name=norm type=BatchNormComponent dim=4
+component-node name=affine component=affine input=Append(Offset(input, -1), input)
+component-node name=norm component=norm input=affine
+output-node name=output input=norm
+"""
+
+
+def request(frames: int = 5) -> ComputationRequest:
+    at = [[(0, t, 0) for t in range(first, frames)] for first in (-1, 0)]
+    return ComputationRequest([IoSpecification("input", at[0])], [IoSpecification("output", at[1])])
+
+
+def test_networks_are_compiled_again_when_they_have_changed(tmp_path: Path) -> None:
+    nnet = nnet3.Nnet.from_config(CONFIG)
+    for cache in (ComputationCache(), ComputationCache(tmp_path)):
+        first = cache.compile(nnet, request())
+        assert cache.compile(nnet, request()) is first
+        assert cache.compile(nnet.copy(), request(), CompileOptions()) is first
+        assert cache.compile(nnet, request(6)) is not first
+        assert cache.compile(nnet, request(), CompileOptions(optimize=False)) is not first
+        nnet.set_test_mode(True)
+        with pytest.raises(ExecutionError, match="has changed since, in: component norm; compile again"):
+            NnetComputer(first, nnet)
+        assert cache.compile(nnet, request()) is not first
+        nnet.set_test_mode(False)
+        assert cache.compile(nnet, request()) is first
+
+
+def test_results_are_the_same_from_the_folder(tmp_path: Path) -> None:
+    nnet = nnet3.Nnet.from_config(CONFIG)
+    features, results = np.random.default_rng(0).standard_normal((6, 3)), []
+    for _ in range(3):
+        computation = ComputationCache(tmp_path).compile(nnet, request())
+        results.append(forward(NnetComputer(computation, nnet), features))
+    assert isinstance(computation, StoredComputation)
+    assert results[0].equal(results[1])
+    assert results[0].equal(results[2])
+
+
+def test_a_wrong_request_is_an_error_every_time() -> None:
+    cache = ComputationCache()
+    wrong = ComputationRequest(request().inputs, [IoSpecification("outptu", [(0, 0, 0)])])
+    for _ in range(2):
+        with pytest.raises(RequestError, match="did you mean 'output'"):
+            cache.compile(nnet3.Nnet.from_config(CONFIG), wrong)

@@ -64,13 +64,9 @@ class ComputationCache:
     ) -> NnetComputation:
         """What `nnet3.compile` gives. Raises RequestError or NotComputableError."""
         request.check(nnet)
-        options, fingerprint = options or CompileOptions(), nnet.fingerprint()
-        key = {"nnet": fingerprint, "request": request.key(), "options": options}
-
-        def make() -> NnetComputation:
-            return compile(nnet, request, options)
-
-        return self.get_or_compile(key, make)
+        options = options or CompileOptions()
+        key = {"nnet": nnet.fingerprint(), "request": request.key(), "options": options}
+        return self.get_or_compile(key, lambda: compile(nnet, request, options))
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
         """The computation of this key; `make` is called if it is not known.
