@@ -111,6 +111,20 @@ def test_labels(descriptor: str, label: str) -> None:
     assert arc.label == label
 
 
+def test_two_pieces_of_one_layer_have_names_of_their_own() -> None:
+    config = """
+        input-node name=input dim=3
+        component name=noop type=NoOpComponent dim=3
+        component-node name=lstm.a component=noop input=input
+        component-node name=lstm.b component=noop input=lstm.a
+        component-node name=lstm.c component=noop input=Sum(lstm.b, input)
+        component-node name=lstm.d component=noop input=lstm.c
+        output-node name=output input=lstm.d
+    """
+    titles = list(_titles(network_graph(Nnet.from_config(config))).values())
+    assert titles == ["input", "lstm.a + lstm.b", "lstm.c + lstm.d", "output"]
+
+
 def test_a_mask_does_not_look_at_its_input() -> None:
     config = """
         input-node name=input dim=3

@@ -22,7 +22,7 @@ from nnet3.drawing.style import (
 from nnet3.errors import DrawingError
 
 _DPI = 144  # two pixels of the picture for one of the layout
-_MOST_PIXELS = 100_000_000
+_MOST_PIXELS = 40_000_000  # beyond, the resolution is lowered
 
 
 def layered_png(graph: Graph) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -37,13 +38,14 @@ class Group:
 
     nodes: list[Node]
     descriptor: Descriptor | None = None
+    is_whole_layer: bool = True  # there is no other group of several nodes with the same stem
 
     @property
     def name(self) -> str:
         """The name of the only node, or what the names have in common up to a dot."""
         names = [node.name for node in self.nodes]
         stem = _stem(names[0])
-        if stem and len(names) > 1:
+        if stem and len(names) > 1 and self.is_whole_layer:
             return stem
         return " + ".join(names) if len(names) < 3 else f"{names[0]} .. {names[-1]}"
 
@@ -124,6 +126,9 @@ def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> l
             group = Group([node], descriptor)
             groups.append(group)
         group_of[node.name] = group
+    stems = Counter(_stem(group.nodes[0].name) for group in groups if len(group.nodes) > 1)
+    for group in groups:
+        group.is_whole_layer = stems[_stem(group.nodes[0].name)] < 2
     return groups
 
 
@@ -187,7 +192,7 @@ def _component_line(nnet: Nnet, group: Group, node: ComponentNode) -> str:
     kind = component.type_name.removesuffix("Component")
     same = component.input_dim == component.output_dim
     dims = f"{component.output_dim}" if same else f"{component.input_dim} -> {component.output_dim}"
-    start = "" if len(group.nodes) == 1 else f"{node.name.removeprefix(f'{group.name}.')}: "
+    start = "" if len(group.nodes) == 1 else f"{node.name.removeprefix(f'{_stem(node.name)}.')}: "
     shared = f", component {node.component}" if node.component != node.name else ""
     notes = component_notes(component)
     return f"{start}{kind} {dims}{shared}{'; ' if notes else ''}{'; '.join(notes)}"
