@@ -168,13 +168,14 @@ class _Intervals:
 
     def _component(self, number: int, node: ComponentNode) -> _Interval:
         component = self.parts.component(node)
-        if component.identity_indexes and (number - 1) in self.known:
-            return self.known[number - 1]
+        sources = self.parts.sources(number)
+        if component.identity_indexes and sources:
+            return self.known[sources[0]]
         if node.component not in self.offsets:
             self.offsets[node.component] = _fixed_offsets(component)
         result = self.always
         for offset in self.offsets[node.component]:
-            result = result.common(self.known[number - 1].shifted(offset))
+            result = result.common(self.known[sources[0]].shifted(offset))
         return result
 
     def _descriptor(self, descriptor: Descriptor) -> _Interval:
