@@ -144,13 +144,13 @@ class Computability:
             absent = np.zeros(shape, bool) if self.domain.structure.has_samples[node] else np.ones(shape, bool)
             return (absent if given is None else given), None
         block = table.passes_on
-        if block is not None and len(table.asked) == 0:
+        if block is not None and not table.asks:
             known: Mask = self._known(block.source)[block.other]
             used: Mask | None = None
         else:
             available = self._available(node, table)
             shape = (*table.grid.shape, self.copies(node))
-            if len(table.asked) == 0:
+            if not table.asks:
                 known, used = np.asarray(available.all(axis=-1)), None
             else:
                 computable, uses = self.rule(node, table, available.reshape(-1, table.num_slots))
@@ -166,6 +166,9 @@ class Computability:
 
     def _available(self, node: int, table: SlotTable) -> Mask:
         """Which slots are available: (times, xs, classes, slots)."""
+        only = table.passes_on
+        if only is not None:
+            return self._known(only.source)[only.other][..., np.newaxis]
         available = np.zeros((*table.grid.shape, self.copies(node), table.num_slots), bool)
         if self.optimistic and table.outside is not None:
             available |= table.outside.reshape(*table.grid.shape, 1, -1)

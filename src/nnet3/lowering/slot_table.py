@@ -52,7 +52,7 @@ class SlotTable:
         assert shape is not None
         self.grid: Grid = grid
         slots = structure.slots[node]
-        self.num_slots, self.asked = slots.num_slots, slots.asked
+        self.num_slots, self.asked, self.asks = slots.num_slots, slots.asked, len(slots.asked) > 0
         self.singles = shape.singles
         self.all_samples = [source for _, source in slots.all_samples]
         self.blocks: list[Block] = []
@@ -64,12 +64,9 @@ class SlotTable:
         for some in shape.scattered:
             self._add_scattered(some, domain)
         self.outside = self._outside if self._outside is not None and self._outside.any() else None
-
-    @property
-    def passes_on(self) -> Block | None:
-        """The only slot, if it is one that looks at the source for the whole grid."""
-        alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all
-        return self.blocks[0] if alone and not self.all_samples else None
+        alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all and not self.all_samples
+        #: The only slot, if it is one that looks at the source for the whole grid.
+        self.passes_on = self.blocks[0] if alone else None
 
     def _add_shift(self, shift: Shift, domain: Domain) -> None:
         source_grid = domain.grids[shift.source]
