@@ -144,7 +144,7 @@ def test_basis_stays_orthonormal() -> None:
 
 
 def test_trace_of_the_estimate_is_kept() -> None:
-    """The new trace is eta tr(X^T X) / N + (1 - eta) times the old one, where nothing was floored (training.md 8.6)."""
+    """The new trace is eta tr(X^T X) / N + (1 - eta) times the old one, where nothing was floored."""
     preconditioner = OnlineNaturalGradient(6, num_minibatches_history=4.0)
     preconditioner.precondition(random_directions(100, 20, seed=0))
     for minibatch in range(1, 5):

@@ -127,7 +127,7 @@ def test_finite_differences(config: str) -> None:
     "rows", [table(range(60), ns=range(4)), table([0, 1, 3, 4], ns=range(2))], ids=["regular", "holes"]
 )
 def test_natural_gradient_of_the_spliced_input(rows: np.ndarray, dims: str, bias: str) -> None:
-    """Against the same preconditioners on a splice built row by row, with padding rows as components.md has them."""
+    """Against the same preconditioners on a splice built row by row, with padding rows."""
     component = tdnn(f"time-offsets=-1,0,1 {dims} use-bias={bias} rank-in=3 rank-out=2 learning-rate=0.1")
     available = table(range(-5, 70), ns=range(4))
     case = index_case(component, rows, available)

@@ -181,7 +181,7 @@ def test_update_without_a_net_to_update() -> None:
 
 
 def test_no_update_without_model_derivative() -> None:
-    """training.md 2: parameters stay, and nobody takes the statistics of components with parameters."""
+    """Parameters stay, and nobody takes the statistics of components with parameters."""
     to_update = net(scale=Scale(0.0))
     train_once(scale_program(need_model_derivative=False), nnet=net(scale=Scale()))
     train_once(scale_program(need_model_derivative=False), nnet=net(scale=Scale()), nnet_to_update=to_update)

@@ -1,4 +1,4 @@
-"""AffineComponent and NaturalGradientAffineComponent: y = x W^T + b (components.md 7.1, 7.2)."""
+"""AffineComponent and NaturalGradientAffineComponent: y = x W^T + b."""
 
 from __future__ import annotations
 

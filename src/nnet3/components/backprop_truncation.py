@@ -1,4 +1,4 @@
-"""BackpropTruncationComponent: keeps derivatives that flow back through a recurrence bounded (components.md 5.2)."""
+"""BackpropTruncationComponent: keeps derivatives that flow back through a recurrence bounded."""
 
 from __future__ import annotations
 

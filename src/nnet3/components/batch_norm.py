@@ -1,4 +1,4 @@
-"""BatchNormComponent (components.md 3.2)."""
+"""BatchNormComponent: columns normalised over the rows of a minibatch, or by statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BlockAffineComponent: an affine map that is block-diagonal (components.md 7.5)."""
+"""BlockAffineComponent: an affine map that is block-diagonal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ClipGradientComponent (components.md 5.1)."""
+"""ClipGradientComponent: y = x, with a derivative that is kept within bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types that send each input column to one output column: SumGroup and Permute (components.md 4.4, 4.5)."""
+"""Types that send each input column to one output column: SumGroup and Permute."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CompositeComponent: a chain of simple components used as one (components.md 9)."""
+"""CompositeComponent: a chain of simple components used as one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConstantFunctionComponent and ConstantComponent: y = c, with and without an input (components.md 8.5, 8.6)."""
+"""ConstantFunctionComponent and ConstantComponent: y = c, with and without an input."""
 
 from __future__ import annotations
 

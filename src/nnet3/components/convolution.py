@@ -1,4 +1,4 @@
-"""ConvolutionComponent: 2-D convolution within one row, the older kind (components.md 11.1)."""
+"""ConvolutionComponent: 2-D convolution within one row, the older kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DistributeComponent: blocks of columns of one row become rows with different x (components.md 13.1)."""
+"""DistributeComponent: blocks of columns of one row become rows with different x."""
 
 from __future__ import annotations
 

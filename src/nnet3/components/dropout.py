@@ -1,4 +1,4 @@
-"""DropoutComponent and DropoutMaskComponent (components.md 6.1 and 6.2). Neither rescales by 1 / (1 - p)."""
+"""DropoutComponent and DropoutMaskComponent. Neither rescales by 1 / (1 - p)."""
 
 from __future__ import annotations
 

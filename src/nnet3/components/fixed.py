@@ -1,4 +1,4 @@
-"""Types whose parameters are never trained: FixedAffine, FixedScale and FixedBias (components.md 4.7 to 4.9)."""
+"""Types whose parameters are never trained: FixedAffine, FixedScale and FixedBias."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GeneralDropoutComponent: dropout masks shared over blocks and time, or SpecAugment's (components.md 6.3)."""
+"""GeneralDropoutComponent: dropout masks shared over blocks and time, or SpecAugment's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GruNonlinearityComponent: what a GRU has besides its gates, and what OutputGru shares with it (components.md 10)."""
+"""GruNonlinearityComponent: what a GRU has besides its gates, and what OutputGru shares with it."""
 
 from __future__ import annotations
 

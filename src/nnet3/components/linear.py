@@ -1,4 +1,4 @@
-"""LinearComponent: y = x W^T, with natural gradient (components.md 7.3)."""
+"""LinearComponent: y = x W^T, with natural gradient."""
 
 from __future__ import annotations
 

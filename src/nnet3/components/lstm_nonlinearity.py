@@ -1,4 +1,4 @@
-"""LstmNonlinearityComponent: everything in an LSTM that is not an affine transform (components.md 10.1)."""
+"""LstmNonlinearityComponent: everything in an LSTM that is not an affine transform."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MaxpoolingComponent (components.md 4.10)."""
+"""MaxpoolingComponent: the largest elements of boxes in a three-dimensional image."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Online natural gradient: row vectors are multiplied by the inverse of a running estimate of their covariance.
 
-The estimate is of low rank plus a multiple of the identity (training.md 8; notation as there):
+The estimate is of low rank plus a multiple of the identity (docs/formulas.md, natural gradient):
 
-    F = R^T diag(d) R + rho I     with R (rank, dim), orthonormal rows
-    beta = rho (1 + alpha) + alpha sum(d) / dim,   e = d / (beta + d),   W = diag(e)^(1/2) R
+    F = V^T diag(d) V + rho I     with V (rank, dim), orthonormal rows
+    beta = rho (1 + alpha) + alpha sum(d) / dim,   e = d / (beta + d),   W = diag(e)^(1/2) V
     X_hat = X - (X W^T) W         the rows of X times beta times the inverse of F, smoothed towards the identity
 """
 
@@ -128,7 +128,7 @@ class OnlineNaturalGradient:
         return x.times(self._w[:-1]).add_(self._w[-1]) if has_ones else x.times(self._w)
 
     def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor) -> None:
-        """Begin with a fixed sparse basis, then learn from the first matrix itself (training.md 8.4)."""
+        """Begin with a fixed sparse basis, then learn from the first matrix itself (docs/formulas.md, beginning)."""
         rows, dim = x.shape[0], x.shape[1] + has_ones
         rank = self.rank = min(self.rank, dim - 1)
         self._rho = self.epsilon
@@ -142,9 +142,9 @@ class OnlineNaturalGradient:
             self._update(Directions(x, has_ones, self._project(x, has_ones), self._w, norm))
 
     def _update(self, directions: Directions) -> None:
-        """Move the estimate towards their covariance (training.md 8.5). A matrix with NaN or infinity is ignored.
+        """Move the estimate towards their covariance (docs/formulas.md, updating).
 
-        What is of size (rank, rank) is computed in float64 on the CPU.
+        A matrix with NaN or infinity is ignored. What is of size (rank, rank) is computed in float64 on the CPU.
         """
         x, projection = directions.x, directions.projection
         dim, rank = self._w.shape
@@ -190,7 +190,7 @@ class OnlineNaturalGradient:
         self._w = (basis * new_e.sqrt().to(w.device)[:, None]).t().to(x.dtype, memory_format=torch.contiguous_format)
 
     def _forgetting(self, rows: int) -> float:
-        """eta, the weight of this minibatch in the estimate (training.md 8.2)."""
+        """eta, the weight of this minibatch in the estimate (docs/formulas.md, forgetting)."""
         if self.num_minibatches_history > 0:
             return 1 / self.num_minibatches_history
         return min(0.9, 1 - math.exp(-rows / self.num_samples_history))

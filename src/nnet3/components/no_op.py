@@ -1,4 +1,4 @@
-"""NoOpComponent (components.md 4.6)."""
+"""NoOpComponent: y = x, with a derivative that may be scaled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pointwise nonlinearities share: statistics, self-repair and their form on disk (components.md 2)."""
+"""What the pointwise nonlinearities share: statistics, self-repair and their form on disk."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def _statistics_info(component: Nonlinearity) -> str:
 class Nonlinearity(Component):
     """Base of the types that map each row to a row of the same dimension without parameters.
 
-    Statistics, all of them sums (components.md 2.2): `value_sum` and `deriv_sum` (dim), or empty when never stored, of
-    outputs and of derivatives in terms of the output, over `count` rows; `oderiv_sumsq` (dim), of squared output
-    derivatives over `oderiv_count` rows; `num_dims_self_repaired` of `num_dims_processed`. What is added up on a
-    device stays there, so that nothing waits for it.
+    Statistics (docs/formulas.md, statistics of nonlinearities), all of them sums: `value_sum` and `deriv_sum` (dim), or
+    empty when never stored, of outputs and of derivatives in terms of the output, over `count` rows; `oderiv_sumsq`
+    (dim), of squared output derivatives over `oderiv_count` rows; `num_dims_self_repaired` of `num_dims_processed`.
+    What is added up on a device stays there, so that nothing waits for it.
     """
 
     statistic_names = (
@@ -170,9 +170,9 @@ class Nonlinearity(Component):
         """Fill x_deriv from the output and its derivative."""
 
     def self_repair(self, y: Tensor, x_deriv: Tensor, to_update: Nonlinearity) -> None:
-        """Push dimensions that are saturated on average back, by a small change of x_deriv (components.md 2.5).
+        """Push dimensions that are saturated on average back, by a small change of x_deriv.
 
-        Called only if `has_self_repair`.
+        The formulas are in docs/formulas.md, self-repair. Called only if `has_self_repair`.
         """
 
     def _store_output_deriv(self, y_deriv: Tensor, to_update: Nonlinearity) -> None:

@@ -1,4 +1,4 @@
-"""NormalizeComponent: rows, or blocks of them, scaled to a given root mean square (components.md 3.1)."""
+"""NormalizeComponent: rows, or blocks of them, scaled to a given root mean square."""
 
 from __future__ import annotations
 

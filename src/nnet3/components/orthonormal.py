@@ -1,4 +1,4 @@
-"""The orthonormal-constraint setting of affine-like components; the constraint itself is applied by the trainer."""
+"""The orthonormal-constraint setting of affine-like components (docs/formulas.md, the orthonormal constraint)."""
 
 from __future__ import annotations
 

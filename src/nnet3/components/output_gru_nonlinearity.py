@@ -1,4 +1,4 @@
-"""OutputGruNonlinearityComponent: a GRU without reset gate and with a diagonal recurrence (components.md 10.3)."""
+"""OutputGruNonlinearityComponent: a GRU without reset gate and with a diagonal recurrence."""
 
 from __future__ import annotations
 

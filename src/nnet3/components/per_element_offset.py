@@ -1,4 +1,4 @@
-"""PerElementOffsetComponent: y = x + o (components.md 8.3)."""
+"""PerElementOffsetComponent: y = x + o."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PerElementScaleComponent and NaturalGradientPerElementScaleComponent: y = s o x (components.md 8.1, 8.2)."""
+"""PerElementScaleComponent and NaturalGradientPerElementScaleComponent: y = s o x."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What components that draw random numbers share: test mode and dropout proportion (components.md 1.5 and 6)."""
+"""What components that draw random numbers share: test mode and dropout proportion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RectifiedLinearComponent (components.md 2.8)."""
+"""RectifiedLinearComponent: max(x, 0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types that map equal parts of the input columns to one output column each (components.md 4.1 to 4.3).
+"""Types that map equal parts of the input columns to one output column each.
 
 PnormComponent reduces groups of neighbouring columns; SumBlockComponent and ElementwiseProductComponent
 reduce the columns with the same place in each of several blocks.

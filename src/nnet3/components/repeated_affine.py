@@ -1,4 +1,4 @@
-"""RepeatedAffineComponent, NaturalGradientRepeatedAffineComponent: one map for all blocks (components.md 7.6, 7.7)."""
+"""RepeatedAffineComponent, NaturalGradientRepeatedAffineComponent: one map for all blocks."""
 
 from __future__ import annotations
 

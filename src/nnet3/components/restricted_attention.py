@@ -1,4 +1,4 @@
-"""RestrictedAttentionComponent: dot-product attention over a few times around each row (components.md 12)."""
+"""RestrictedAttentionComponent: dot-product attention over a few times around each row."""
 
 from __future__ import annotations
 

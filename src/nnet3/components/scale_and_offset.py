@@ -1,4 +1,4 @@
-"""ScaleAndOffsetComponent: y = s o x + o (components.md 8.4)."""
+"""ScaleAndOffsetComponent: y = s o x + o."""
 
 from __future__ import annotations
 

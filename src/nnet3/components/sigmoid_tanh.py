@@ -1,4 +1,4 @@
-"""SigmoidComponent and TanhComponent (components.md 2.6 and 2.7)."""
+"""SigmoidComponent and TanhComponent: the squashing nonlinearities."""
 
 from __future__ import annotations
 

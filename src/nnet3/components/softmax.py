@@ -1,4 +1,4 @@
-"""SoftmaxComponent and LogSoftmaxComponent (components.md 2.9 and 2.10)."""
+"""SoftmaxComponent and LogSoftmaxComponent: rows that are distributions, or their logarithms."""
 
 from __future__ import annotations
 

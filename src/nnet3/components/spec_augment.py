@@ -1,4 +1,4 @@
-"""SpecAugmentTimeMaskComponent: zeroes stretches of time (components.md 6.4)."""
+"""SpecAugmentTimeMaskComponent: zeroes stretches of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StatisticsExtractionComponent: count, sum and sum of squares over blocks of time (components.md 13.2)."""
+"""StatisticsExtractionComponent: count, sum and sum of squares over blocks of time."""
 
 from __future__ import annotations
 

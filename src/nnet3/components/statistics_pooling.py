@@ -1,4 +1,4 @@
-"""StatisticsPoolingComponent: means and deviations over a window of extracted statistics (components.md 13.3)."""
+"""StatisticsPoolingComponent: means and deviations over a window of extracted statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TdnnComponent: an affine transform of the input at several time offsets (components.md 7.4)."""
+"""TdnnComponent: an affine transform of the input at several time offsets."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Output rows go by t, then (x, n), over a regular grid of times that has every time for every (n, x); so the output rows
 that an offset serves are consecutive, and so are the input rows it reads if times of one phase (t modulo the step
-of the grid) stand together. Grid points that nobody asked for are padding rows, t = NO_TIME (components.md 7.4).
+of the grid) stand together. Grid points that nobody asked for are padding rows, t = NO_TIME.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""TimeHeightConvolutionComponent: convolution over time, across rows, and height, within a row (components.md 11.2)."""
+"""TimeHeightConvolutionComponent: convolution over time, across rows, and height, within a row."""
 
 from __future__ import annotations
 

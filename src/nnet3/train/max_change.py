@@ -1,4 +1,4 @@
-"""Adding a step to a model, with its length limited (training.md, section 4)."""
+"""Adding a step to a model, with its length limited (docs/formulas.md, max-change)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objective functions and their derivatives (training.md, section 1). All are maximised and summed over rows."""
+"""Objective functions and their derivatives (docs/formulas.md). All are maximised and summed over rows."""
 
 from __future__ import annotations
 

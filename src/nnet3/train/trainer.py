@@ -1,4 +1,4 @@
-"""Minibatch training with natural gradient, max-change and a falling learning rate (training.md, section 3)."""
+"""Minibatch training with natural gradient, max-change and a falling learning rate (docs/formulas.md)."""
 
 from __future__ import annotations
 
