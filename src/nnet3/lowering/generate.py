@@ -222,8 +222,8 @@ class _Generator:
             overwrites = self.layout.slot_overwrites.get(node, {})
             number = self.layout.step_number(position)
             yield from self.gathers[node].backward(number, self.derivs, overwrites, self.layout.needed)
-        for name in self._updates_after.get(position, ()):
-            yield from UpdateCode(self.kernels, self.layout.updates[name]).update()
+        for learner in self._updates_after.get(position, ()):
+            yield from UpdateCode(self.kernels, self.layout.updates[learner]).update()
 
     def _clear(self, node: int) -> Iterator[Command]:
         """Before a derivative is touched for the first time: set to zero what nobody overwrites."""

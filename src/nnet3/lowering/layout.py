@@ -15,7 +15,7 @@ from nnet3.lowering.places import Place, Storage, find_places
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.sharing import share_values, shared_derivs
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
-from nnet3.lowering.updates import merged_updates
+from nnet3.lowering.updates import Learner, merged_updates
 
 _AFTER_OPERANDS = 1000  # the term of an update for several steps: it comes after what the last step sends
 
@@ -35,7 +35,7 @@ class Layout:
     computation: NnetComputation
     gathered: dict[int, GatheredNode]
     needed: np.ndarray
-    updates: dict[str, list[int]]
+    updates: dict[Learner, list[int]]
     values: Storage
     derivs: Storage
     value_aliases: dict[int, tuple[int, int]]
@@ -256,7 +256,7 @@ def _operand_contributions(
     """Node and operand, its contribution, and where in that the rows of each step begin."""
     schedule = layout.schedule
     rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
-    is_merged = any(number in nodes for nodes in layout.updates.values())
+    together = next((nodes for nodes in layout.updates.values() if number in nodes), None)
     found = []
     for place, operand in enumerate(schedule.nodes[number].operands):
         if not layout.needed[operand.node]:
@@ -271,8 +271,11 @@ def _operand_contributions(
         elif operand.use is Use.ALL_SAMPLES:
             rows = np.arange(schedule.num_rows(operand.node))
             counts = [len(rows)]
-        elif is_merged:
-            rows, counts, where, term = np.zeros(1, int), [1], positions[:1], _AFTER_OPERANDS + place
+        elif together is not None:
+            if number != together[0]:
+                continue  # the update of them all is one contribution
+            last = min(schedule.steps_of_node[node][0] for node in together)
+            rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + place
         else:
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
         first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)

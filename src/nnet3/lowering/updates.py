@@ -19,12 +19,15 @@ from nnet3.lowering.places import Storage
 from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, Use
 
+Learner = tuple[str, tuple[int, ...]]
+"""The name of a kernel and its operands without samples, which learn with it."""
+
 
 def merged_updates(
     source: GraphSource, request: LoweringRequest, schedule: Schedule, needed: np.ndarray
-) -> dict[str, list[int]]:
-    """Kernels that learn from several steps together: by name, their nodes."""
-    nodes: dict[str, list[int]] = defaultdict(list)
+) -> dict[Learner, list[int]]:
+    """Kernels that learn from several steps together, and their nodes."""
+    nodes: dict[Learner, list[int]] = defaultdict(list)
     for number, node in enumerate(schedule.nodes):
         if node.kind is not NodeKind.KERNEL or not needed[number] or not schedule.steps_of_node[number]:
             continue
@@ -35,19 +38,20 @@ def merged_updates(
             for o, promises in zip(node.operands, info.inputs, strict=True)
         )
         if info.merges_updates and rows_only and ((info.updatable and request.need_model_derivative) or whole):
-            nodes[info.name].append(number)
+            whole_operands = tuple(operand.node for operand in node.operands if operand.use is Use.WHOLE)
+            nodes[info.name, whole_operands].append(number)
     return {
-        name: numbers
-        for name, numbers in nodes.items()
+        learner: numbers
+        for learner, numbers in nodes.items()
         if sum(len(schedule.steps_of_node[number]) for number in numbers) > 1
     }
 
 
-def last_pieces(schedule: Schedule, groups: dict[str, list[int]]) -> dict[int, list[str]]:
-    """After which step of the backward pass (the first going forward) each kernel's update comes."""
-    result: dict[int, list[str]] = defaultdict(list)
-    for name, nodes in groups.items():
-        result[min(schedule.steps_of_node[node][0] for node in nodes)].append(name)
+def last_pieces(schedule: Schedule, groups: dict[Learner, list[int]]) -> dict[int, list[Learner]]:
+    """After which step of the backward pass (the first going forward) each update comes."""
+    result: dict[int, list[Learner]] = defaultdict(list)
+    for learner, nodes in groups.items():
+        result[min(schedule.steps_of_node[node][0] for node in nodes)].append(learner)
     return result
 
 
