@@ -20,6 +20,14 @@ def test_values_and_derivatives_agree_with_autograd(block: int) -> None:
         check_case(random_toy_case(seed))
 
 
+def test_a_kernel_some_of_whose_rows_are_given_learns_from_the_others() -> None:
+    case = random_toy_case(2850)
+    assert case.request is not None
+    names = [case.graph.nodes[rows.node].name for rows in case.request.inputs]
+    assert names == ["input0", "window5"]
+    check_case(case)
+
+
 def test_the_front_end_knows_no_other() -> None:
     for path in Path(__file__).parent.glob("*toy*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -36,11 +36,12 @@ def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileO
 
 
 @needs_shared
+@pytest.mark.parametrize("options", [OPTIMIZED, PLAIN], ids=["optimized", "plain"])
 @pytest.mark.parametrize("folder", CASES, ids=_identify)
-def test_update(folder: Path) -> None:
+def test_update(folder: Path, options: nnet3.CompileOptions) -> None:
     nnet = _load(folder)
     updated = nnet.copy()
     updated.set_learning_rate(0.1)
-    run_case(folder, nnet, updated, OPTIMIZED)
+    run_case(folder, nnet, updated, options)
     compared = check_update(nnet, updated, nnet3.load(folder / "updated.raw"), BOUNDS[folder.parent.name])
     assert compared == sum(len(component.parameters()) for component in nnet.components.values())

@@ -22,14 +22,13 @@ def deriv_needed(
         return needed
     for io in request.inputs:
         needed[io.node] |= io.has_deriv
-    given = {io.node for io in request.inputs}
     users: list[list[int]] = [[] for _ in schedule.nodes]
     for number, node in enumerate(schedule.nodes):
         if not schedule.is_used(number):
             continue
         if node.kind is NodeKind.PROVIDED:
             needed[number] |= bool(node.gradient)
-        elif node.kind is NodeKind.KERNEL and number not in given:
+        elif node.kind is NodeKind.KERNEL and schedule.steps_of_node[number]:
             needed[number] |= source.kernel(number).updatable and request.need_model_derivative
         if node.kind is NodeKind.GATHERED:
             used = {each for slot in gathered[number].slots for each in slot.sources} if number in gathered else set()
