@@ -1,0 +1,46 @@
+"""The examples on real data learn what they are to learn."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from shared_data import SHARED
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "computational_networks"
+RECORDINGS = SHARED / "data" / "fsdd" / "recordings.zip"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+
+    def load(name: str) -> ModuleType:
+        return importlib.import_module(name)
+
+    return load
+
+
+def test_one_hidden_layer(example) -> None:
+    assert example("one_hidden_layer").run() > 0.94
+
+
+def test_convolutional_network(example, tmp_path) -> None:
+    assert example("cnn").run(path=str(tmp_path / "kernels.png")) >= 0.98
+    assert (tmp_path / "kernels.png").stat().st_size > 1000
+
+
+def test_tensor_network(example) -> None:
+    assert example("tensor_network").run(epochs=12) > 0.95
+
+
+def test_cosine_matcher(example) -> None:
+    assert example("cosine_matcher").run(steps=500) > 0.95
+
+
+@pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_spoken_digits(example, bidirectional) -> None:
+    assert example("spoken_digits").run(str(RECORDINGS), bidirectional, speakers=["jackson"], epochs=10) > 0.85
