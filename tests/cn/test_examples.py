@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
 from shared_data import SHARED
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "computational_networks"

@@ -177,6 +177,21 @@ def test_time_stamps_with_other_samples() -> None:
         compare(net, inputs)
 
 
+def test_batches_of_the_same_lengths_share_a_program() -> None:
+    net = recurrence(initial=cn.input("state", 4))
+    for lengths in ((2, 4, 3), (4, 3, 2), (3, 2, 4)):
+        state = RANDOM.normal(size=(4, 3))
+        inputs = {
+            "x": batch(3, lengths),
+            "y": batch(2, lengths),
+            "state": cn.sequences([state[:, i : i + 1] for i in range(3)]),
+        }
+        compare(net, inputs)
+        again = net.evaluate("h", {**inputs, "state": state})
+        np.testing.assert_array_equal(columns(again), columns(net.evaluate("h", inputs)))
+    assert len(net._runners) == 2
+
+
 def test_the_optimizer_changes_nothing() -> None:
     inputs = {"x": batch(3), "y": batch(2)}
     found = []

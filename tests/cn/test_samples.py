@@ -31,6 +31,16 @@ def test_sequences_frame_by_frame() -> None:
         np.testing.assert_array_equal(given, back)
 
 
+def test_longer_sequences_have_lower_numbers() -> None:
+    layout = Layout.of(cn.sequences([B, A, B]), "x")
+    assert layout.numbers == (1, 0, 2)
+    assert layout.sorted == Layout((3, 2, 2))
+    assert layout.sorted.indexes.tolist() == layout.indexes.tolist()
+    rows = layout.rows_of(cn.sequences([B, A, B + 50]), 2, "x", torch.float64)
+    assert rows[:, 0].tolist() == [0, 10, 60, 1, 11, 61, 2]
+    np.testing.assert_array_equal(layout.value_of(rows)[2], B + 50)
+
+
 def test_states_lie_before_or_after() -> None:
     layout = Layout.of(cn.sequences([A, B]), "x")
     assert layout.of_states(2).indexes[:, :2].tolist() == [[0, -2], [1, -2], [0, -1], [1, -1]]

@@ -18,7 +18,7 @@ from nnet3.cn.operation import RunState
 from nnet3.cn.order import gradient_order, need_gradient_flags
 from nnet3.cn.printing import describe_network, describe_order
 from nnet3.cn.program import Program, Question, Runner
-from nnet3.cn.samples import Layout, as_matrix
+from nnet3.cn.samples import Layout, Sequences, as_matrix
 from nnet3.cn.source import needed_nodes
 from nnet3.cn.stamps import Stamps
 from nnet3.computation.computation import NnetComputation
@@ -28,7 +28,7 @@ from nnet3.text import did_you_mean
 
 Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
 Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
-_MOST_RUNNERS = 32
+_MOST_RUNNERS = 128
 
 
 class Network:
@@ -232,7 +232,7 @@ class Network:
             return layout.rows_of(value, node.shape.rows, what, self.dtype)
         states = layout.of_states(lag)
         if abs(lag) == 1 and isinstance(value, np.ndarray):  # a column for each sequence
-            return Layout((1,) * len(states.lengths), False).rows_of(value, node.shape.rows, what, self.dtype)
+            value = Sequences(np.split(value, value.shape[1], axis=1))
         return states.rows_of(value, node.shape.rows, what, self.dtype)
 
     # ---- gradients ----

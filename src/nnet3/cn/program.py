@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -48,7 +48,7 @@ class Question:
         """Equal for questions that the same program of one network answers."""
         names = (_names(nodes) for nodes in (self.outputs, self.given, self.criteria, self.probes))
         flagged = _names(tuple(node for node, flag in self.flags.items() if flag))
-        return (self.layout, *names, flagged)
+        return (None if self.layout is None else self.layout.sorted, *names, flagged)
 
 
 def _names(nodes: tuple[Node, ...]) -> tuple[str, ...]:
@@ -59,6 +59,8 @@ class Program:
     """The answer to one question: every stage can be looked at."""
 
     def __init__(self, question: Question, *, optimize: bool = True):
+        if question.layout is not None:
+            question = replace(question, layout=question.layout.sorted)
         self.question, self.optimize = question, optimize
         self.source = CnSource(question.outputs, question.flags, question.given, question.probes)
 

@@ -62,17 +62,21 @@ class Layout:
     """Which samples there are, and in which order their rows lie: frame by frame across sequences.
 
     `lengths`: frames of each sequence. Without `are_sequences` each sample is a sequence of its own, of one frame.
-    `first` (a number for each sequence, if not 0): the time of its first frame.
+    `first` (a number for each sequence, if not 0): the time of its first frame. `numbers` (likewise, if they are not
+    0, 1, ...): its n. Longer sequences have lower ones, so that batches of the same lengths in any order are alike.
     """
 
     lengths: tuple[int, ...]
     are_sequences: bool = True
     first: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, value: Any, what: str) -> Layout:
         if isinstance(value, Sequences):
-            return cls(value.lengths)
+            by_length = np.argsort([-length for length in value.lengths], kind="stable")
+            numbers = tuple(np.argsort(by_length).tolist())
+            return cls(value.lengths, numbers=() if numbers == tuple(range(len(value))) else numbers)
         return cls((1,) * as_matrix(value, what).shape[1], are_sequences=False)
 
     @property
@@ -85,11 +89,20 @@ class Layout:
         return f"{len(self.lengths)} sequences of {', '.join(map(str, self.lengths))} frames"
 
     @cached_property
+    def sorted(self) -> Layout:
+        """The same samples with the sequences in the order of their n: all that a program depends on."""
+        if not self.numbers:
+            return self
+        places = np.argsort(self.numbers).tolist()
+        first = tuple(self.first[place] for place in places) if self.first else ()
+        return Layout(tuple(self.lengths[place] for place in places), self.are_sequences, first)
+
+    @cached_property
     def _by_sequence(self) -> IndexTable:
         """Indexes sequence after sequence."""
         table = np.zeros((self.num_samples, 3), np.int32)
         starts = np.cumsum((0, *self.lengths))[:-1]
-        table[:, 0] = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        table[:, 0] = np.repeat(self.numbers or np.arange(len(self.lengths)), self.lengths)
         table[:, 1] = np.arange(self.num_samples) - np.repeat(starts, self.lengths)
         if self.first:
             table[:, 1] += np.repeat(self.first, self.lengths)
@@ -139,4 +152,4 @@ class Layout:
         """The |lag| frames before the first frame of each sequence, or for a negative lag after the last."""
         frames = abs(lag)
         first = tuple(-frames if lag > 0 else length for length in self.lengths)
-        return Layout((frames,) * len(self.lengths), True, first)
+        return Layout((frames,) * len(self.lengths), True, first, self.numbers)
