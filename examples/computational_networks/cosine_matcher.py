@@ -1,4 +1,4 @@
-"""A matcher of scanned digits: two images go through one tower, and the cosine says whether they show the same digit."""
+"""A matcher of scanned digits: two images go through one tower, and the cosine says whether they show one digit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from nnet3 import cn
 
 
 def network(dim: int = 24) -> cn.Network:
-    """`match` is 1 or 0 for each pair: vectors of different digits are to be at right angles. Both towers share their parameters, by being made of the same nodes."""
+    """`match` is 1 or 0 for each pair: vectors of different digits are to be at right angles.
+
+    Both towers share their parameters, by being made of the same nodes.
+    """
     left, right, match = cn.input("left", 64), cn.input("right", 64), cn.input("match", 1)
     W1, b1 = cn.parameter("W1", (128, 64)), cn.parameter("b1", (128, 1))
     W2 = cn.parameter("W2", (dim, 128))

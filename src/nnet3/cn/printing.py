@@ -45,6 +45,7 @@ def describe_node(node: Node) -> str:
 def describe_network(network: Network) -> str:
     """A line for each node, inputs and parameters first, then criteria and outputs."""
     leaves = [node for node in network.nodes if not node.operands]
+    leaves.sort(key=lambda node: isinstance(node, ParameterNode))
     others = [node for node in network.nodes if node.operands]
     rows = []
     for node in [*leaves, *others]:
