@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,15 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
+from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification
+from nnet3.compiler.cache import default_cache
 from nnet3.computation.matrices import Matrix, as_tensor
 from nnet3.compute import NnetComputer
+from nnet3.compute.recent import RecentComputers
 from nnet3.decode.options import UtteranceOptions
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.nnet import Nnet
 
-_MAX_COMPUTERS = 32  # of different lengths that are kept compiled
 _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
 
 
@@ -63,7 +63,7 @@ class UtteranceComputer:
         self.nnet, self.options, self.device = nnet.in_test_mode(), options or UtteranceOptions(), device
         self._compile_options, self._debug = compile_options, debug
         self._lock = threading.Lock()
-        self._computers: OrderedDict[tuple[int, int, int], NnetComputer] = OrderedDict()
+        self._computers = RecentComputers()
         self._unit = math.lcm(self.options.frame_subsampling_factor, self.nnet.modulus)
         self._bytes_per_frame = bytes_per_frame(self.nnet)
         self._pieces_allowed = is_the_same_in_pieces(self.nnet)
@@ -173,19 +173,17 @@ class UtteranceComputer:
 
     def _computer(self, left: int, num_input: int, num_output: int) -> NnetComputer:
         """A computer for this structure; times are shifted so that the first output has t = 0."""
-        key = (left, num_input, num_output)
-        if key in self._computers:
-            self._computers.move_to_end(key)
-            return self._computers[key]
+        return self._computers.get(
+            (left, num_input, num_output), lambda: self._new_computer(left, num_input, num_output)
+        )
+
+    def _new_computer(self, left: int, num_input: int, num_output: int) -> NnetComputer:
         inputs = [IoSpecification("input", _at(np.arange(-left, num_input - left)))]
         if "ivector" in self.nnet.input_names:
             inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
         outputs = [IoSpecification("output", _at(np.arange(num_output) * self.options.frame_subsampling_factor))]
-        computation = compile(self.nnet, ComputationRequest(inputs, outputs), self._compile_options)
-        self._computers[key] = NnetComputer(computation, self.nnet, device=self.device, debug=self._debug)
-        if len(self._computers) > _MAX_COMPUTERS:
-            self._computers.popitem(last=False)
-        return self._computers[key]
+        computation = default_cache().compile(self.nnet, ComputationRequest(inputs, outputs), self._compile_options)
+        return NnetComputer(computation, self.nnet, device=self.device, debug=self._debug)
 
 
 def with_options(**options: int) -> UtteranceOptions:

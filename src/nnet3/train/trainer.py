@@ -6,11 +6,14 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from nnet3.compiler import compile
+from nnet3.compiler import ComputationCache, ComputationRequest
+from nnet3.compiler.cache import default_cache
 from nnet3.compute import NnetComputer
+from nnet3.compute.recent import RecentComputers
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.nnet.nodes import DescriptorNode
@@ -47,8 +50,9 @@ class Progress:
 class Trainer:
     """Trains a network in place. Computations are compiled once for each structure of minibatch."""
 
-    def __init__(self, nnet: Nnet, options: TrainerOptions | None = None):
-        self.nnet = nnet
+    def __init__(self, nnet: Nnet, options: TrainerOptions | None = None, cache: ComputationCache | None = None):
+        """`cache`: where computations are kept; by default in that of the process."""
+        self.nnet, self.cache = nnet, cache or default_cache()
         self.options = options or TrainerOptions()
         if self.options.initial_learning_rate <= 0 or self.options.final_learning_rate <= 0:
             raise TrainingError("learning rates must be > 0")
@@ -56,7 +60,7 @@ class Trainer:
         nnet.zero_stats()
         self._delta = nnet.copy()
         self._delta.scale_(0.0)
-        self._computers: dict[object, NnetComputer] = {}
+        self._computers = RecentComputers()
         self.compile_seconds = 0.0
         self.num_refused = 0
 
@@ -107,15 +111,17 @@ class Trainer:
 
     def _computer(self, minibatch: Minibatch) -> NnetComputer:
         request = minibatch.request(train=True)
-        key = request.key()
-        if key not in self._computers:
+
+        def make() -> NnetComputer:
             start = time.perf_counter()
-            computation = compile(self.nnet, request)
-            self._computers[key] = NnetComputer(
+            computation = self.cache.compile(self.nnet, request)
+            computer = NnetComputer(
                 computation, self.nnet, self._delta, nnet_to_store_stats=self.nnet, check_finite=False
             )
             self.compile_seconds += time.perf_counter() - start
-        return self._computers[key]
+            return computer
+
+        return self._computers.get(request.key(), make)
 
 
 def evaluate(nnet: Nnet, minibatches: Sequence[Minibatch]) -> tuple[ObjectiveStats, list[np.ndarray]]:
@@ -123,13 +129,10 @@ def evaluate(nnet: Nnet, minibatches: Sequence[Minibatch]) -> tuple[ObjectiveSta
     tested = nnet.copy()
     tested.set_test_mode(True)
     total, outputs = ObjectiveStats(), []
-    computers: dict[object, NnetComputer] = {}
+    computers, cache = RecentComputers(), default_cache()
     for minibatch in minibatches:
         request = minibatch.request(train=False)
-        key = request.key()
-        if key not in computers:
-            computers[key] = NnetComputer(compile(tested, request), tested)
-        computer = computers[key]
+        computer = computers.get(request.key(), partial(_computer_for, tested, request, cache))
         for io in minibatch.inputs:
             computer.accept_input(io.name, io.matrix)
         computer.run()
@@ -139,3 +142,7 @@ def evaluate(nnet: Nnet, minibatches: Sequence[Minibatch]) -> tuple[ObjectiveSta
             total.add(objective(node.objective or "linear", computer.get_output(io.name), io.matrix)[0])
         outputs.append(computer.get_output(minibatch.supervisions[0].name).cpu().numpy())
     return total, outputs
+
+
+def _computer_for(nnet: Nnet, request: ComputationRequest, cache: ComputationCache) -> NnetComputer:
+    return NnetComputer(cache.compile(nnet, request), nnet)

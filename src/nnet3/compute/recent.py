@@ -1,0 +1,30 @@
+"""The computers that were used last, by whatever tells them apart."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+
+from nnet3.compute.computer import NnetComputer
+
+
+class RecentComputers:
+    """Computers that are ready to run; the one that was not used for longest goes first.
+
+    Computers that do not run at the same time share their memory, and programs are kept elsewhere (see
+    `nnet3.ComputationCache`), so that what is lost with one is only a few milliseconds of linking. Not for several
+    threads at once.
+    """
+
+    def __init__(self, most: int = 32) -> None:
+        self.most = most
+        self._computers: OrderedDict[Hashable, NnetComputer] = OrderedDict()
+
+    def get(self, key: Hashable, make: Callable[[], NnetComputer]) -> NnetComputer:
+        """The computer of this key, made if there is none."""
+        if key not in self._computers:
+            self._computers[key] = make()
+            if len(self._computers) > self.most:
+                self._computers.popitem(last=False)
+        self._computers.move_to_end(key)
+        return self._computers[key]
