@@ -35,7 +35,7 @@ class Accesses:
     """What each command reads, writes and updates, and where matrices are allocated and deallocated.
 
     `command`, `submatrix`, `kind`: (accesses,), ordered by command, without allocations.
-    `allocations`, `deallocations`: lists of (command, matrix).
+    `allocations`, `deallocations`: lists of (command, matrix). `numbers_of_class`: the commands of each class.
     """
 
     def __init__(self, computation: NnetComputation) -> None:
@@ -43,10 +43,10 @@ class Accesses:
         self.allocations: list[tuple[int, int]] = []
         self.deallocations: list[tuple[int, int]] = []
         self._parts: list[tuple[Integers, Integers, int]] = []
-        numbers_of_class: dict[type[Command], list[int]] = defaultdict(list)
+        self.numbers_of_class: dict[type[Command], list[int]] = defaultdict(list)
         for number, command in enumerate(computation.commands):
-            numbers_of_class[type(command)].append(number)
-        for command_class, numbers in numbers_of_class.items():
+            self.numbers_of_class[type(command)].append(number)
+        for command_class, numbers in self.numbers_of_class.items():
             self._add_class(command_class, numbers)
         self.command = np.concatenate([np.zeros(0, np.int64), *(part[0] for part in self._parts)])
         self.submatrix = np.concatenate([np.zeros(0, np.int64), *(part[1] for part in self._parts)])

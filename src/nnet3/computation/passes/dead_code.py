@@ -55,11 +55,11 @@ class _Needs:
     def _memos(self, access: AccessKind) -> list[tuple[int, int]]:
         """Command and memo, for all that make (WRITE) or use (READ) one."""
         found = []
-        fields = {c: _memo_field(c, access) for c in {type(command) for command in self.commands}}
-        for number, command in enumerate(self.commands):
-            name = fields[type(command)]
-            if name and getattr(command, name) >= 0:
-                found.append((number, getattr(command, name)))
+        for command_class, numbers in self.analysis.accesses.numbers_of_class.items():
+            name = _memo_field(command_class, access)
+            if name:
+                memos = [(number, getattr(self.commands[number], name)) for number in numbers]
+                found += [(number, memo) for number, memo in memos if memo >= 0]
         return found
 
     def _acting(self) -> np.ndarray:
@@ -69,9 +69,11 @@ class _Needs:
         acting[analysis.accesses.command] = False
         outside = np.isin(analysis.matrix_of_access, list(analysis.computation.outside_by_matrix()))
         acting[analysis.accesses.command[outside & ((analysis.accesses.kind & WRITE) != 0)]] = True
-        classes = {type(command) for command in self.commands}
-        may_act = {c for c in classes if c.always_acts or c.form.effect_flags}
-        acting[[n for n, c in enumerate(self.commands) if type(c) in may_act and c.side_effects]] = True
+        for command_class, numbers in analysis.accesses.numbers_of_class.items():
+            if command_class.always_acts:
+                acting[numbers] = True
+            elif command_class.form.effect_flags:
+                acting[[number for number in numbers if self.commands[number].side_effects]] = True
         return acting
 
     def _edges(self) -> np.ndarray:
@@ -139,15 +141,15 @@ class _Needs:
     # ---- results that a command need not give ----
 
     def _optional_results(self) -> list[_Result]:
-        fields = {c: _optional_fields(c) for c in {type(command) for command in self.commands}}
         outside = set(self.analysis.computation.outside_by_matrix())
         blocks = self.analysis.computation.submatrices
         found = []
-        for number, command in enumerate(self.commands):
-            for name, is_added_to in fields[type(command)]:
-                for position, submatrix in enumerate(getattr(command, name)):
-                    if submatrix and blocks[submatrix].matrix not in outside:
-                        found.append(_Result(number, name, position, submatrix, is_added_to))
+        for command_class, numbers in self.analysis.accesses.numbers_of_class.items():
+            for name, is_added_to in _optional_fields(command_class):
+                for number in numbers:
+                    for position, submatrix in enumerate(getattr(self.commands[number], name)):
+                        if submatrix and blocks[submatrix].matrix not in outside:
+                            found.append(_Result(number, name, position, submatrix, is_added_to))
         return found
 
     def _events_of(self, results: list[_Result]) -> list[Integers]:

@@ -66,12 +66,12 @@ class MergeConflicts:
     def _add_outputs(self) -> None:
         """What is given to the user stays to the end."""
         computation = self.analysis.computation
-        for command in computation.commands:
-            if isinstance(command, ProvideOutput):
-                matrix = computation.submatrices[command.source].matrix
-                if matrix in self.groups:
-                    variable = self.variables.of_submatrices(np.array([command.source]))
-                    self._add_rows(variable, self.analysis.num_places, READ, np.full(len(variable), matrix))
+        for number in self.analysis.accesses.numbers_of_class.get(ProvideOutput, ()):
+            source = computation.commands[number].form.operands(computation.commands[number])
+            matrix = computation.submatrices[source[0]].matrix
+            if matrix in self.groups:
+                variable = self.variables.of_submatrices(np.array(source))
+                self._add_rows(variable, self.analysis.num_places, READ, np.full(len(variable), matrix))
 
     def _add_zeros(self) -> None:
         """Zeros that somebody sees are written before all else."""

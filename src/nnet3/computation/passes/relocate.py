@@ -41,8 +41,8 @@ def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, P
         members.setdefault(place.matrix, []).append(matrix)
     dropped: set[int] = set()
     for root, matrices in members.items():
-        size = result.matrices[root]
-        whole = result.find_or_add(SubMatrix(root, 0, size.num_rows, 0, size.num_cols))
+        allocation = analysis.computation.commands[analysis.alloc_command[root]]
+        (whole,) = allocation.form.operands(allocation)
         begins = sorted(analysis.alloc_command[matrices].tolist())
         ends = sorted(analysis.dealloc_command[matrices].tolist())
         allocations = [result.commands[number] for number in begins]
