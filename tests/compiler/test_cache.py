@@ -399,3 +399,12 @@ def test_a_wrong_request_is_an_error_every_time() -> None:
     for _ in range(2):
         with pytest.raises(RequestError, match="did you mean 'output'"):
             cache.compile(nnet3.Nnet.from_config(CONFIG), wrong)
+
+
+def test_an_edit_of_the_nodes_is_noticed() -> None:
+    nnet, cache = nnet3.Nnet.from_config(CONFIG), ComputationCache()
+    first = cache.compile(nnet, request())
+    nnet.apply_config("output-node name=output input=Scale(2.0, norm)")
+    with pytest.raises(ExecutionError, match="has changed since, in: nodes; compile again"):
+        NnetComputer(first, nnet)
+    assert cache.compile(nnet, request()) is not first

@@ -12,13 +12,18 @@ _PLAIN = (bool, int, str, tuple)
 _NOT_PROGRAM = frozenset({"is_gradient"})  # settings of updates, which no program depends on
 
 
-def network_fingerprint(nodes: tuple[Node, ...], components: Mapping[str, Component]) -> dict[str, str]:
+def nodes_digest(nodes: tuple[Node, ...]) -> str:
+    """A digest of the nodes and their descriptors."""
+    return _digest("\n".join(map(str, nodes)))
+
+
+def network_fingerprint(digest_of_nodes: str, components: Mapping[str, Component]) -> dict[str, str]:
     """Aspect -> digest: "nodes" for the nodes and their descriptors, "component NAME" for each component.
 
     Equal for networks that compile to the same program for every request: types, sizes, promises (which test mode
     changes), settings such as time offsets. Values of parameters and statistics do not count.
     """
-    result = {"nodes": _digest("\n".join(map(str, nodes)))}
+    result = {"nodes": digest_of_nodes}
     for name, component in components.items():
         result[f"component {name}"] = _digest(repr(_settings(component)))
     return result

@@ -17,7 +17,7 @@ from nnet3.kaldi_io import Writer
 from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.context import compute_context
 from nnet3.nnet.conversion import check_number, parse_target
-from nnet3.nnet.fingerprint import network_fingerprint
+from nnet3.nnet.fingerprint import network_fingerprint, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
@@ -69,7 +69,7 @@ class Nnet(RunsUtterances):
     def replace_parts(self, parts: NetworkParts) -> None:
         """Become the network of these parts (which the caller has checked)."""
         self._parts = parts
-        for name in ("_context", "node_number"):
+        for name in ("_context", "_nodes_digest", "node_number"):
             self.__dict__.pop(name, None)
 
     @property
@@ -147,12 +147,16 @@ class Nnet(RunsUtterances):
         """Frames of input needed to the right of an output frame."""
         return self._context[1]
 
+    @cached_property
+    def _nodes_digest(self) -> str:
+        return nodes_digest(self.nodes)
+
     def fingerprint(self) -> dict[str, str]:
         """What compiled programs depend on, a digest for each aspect: the nodes, and every component's settings.
 
         Two networks with equal fingerprints can run each other's computations.
         """
-        return network_fingerprint(self.nodes, self.components)
+        return network_fingerprint(self._nodes_digest, self.components)
 
     @property
     def num_parameters(self) -> int:
