@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any
 
 from nnet3.compute.computer import NnetComputer
 
@@ -18,7 +19,7 @@ class RecentComputers:
 
     def __init__(self, most: int = 32) -> None:
         self.most = most
-        self._computers: OrderedDict[Hashable, NnetComputer] = OrderedDict()
+        self._computers: OrderedDict[Any, NnetComputer] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], NnetComputer]) -> NnetComputer:
         """The computer of this key, made if there is none."""
@@ -28,3 +29,7 @@ class RecentComputers:
                 self._computers.popitem(last=False)
         self._computers.move_to_end(key)
         return self._computers[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The keys, the one used last at the end."""
+        return iter(self._computers)
