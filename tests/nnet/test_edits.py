@@ -159,3 +159,10 @@ def test_every_directive_refuses_an_unknown_key(directive: str) -> None:
     keys += " energy-threshold=0.5"
     with pytest.raises(ConfigError, match=f"{directive}: unknown key"):
         apply_edits(edited_network(), f"{directive} {keys}")
+
+
+def test_a_key_given_twice_is_warned_about() -> None:
+    nnet = edited_network()
+    (warning,) = apply_edits(nnet, "set-learning-rate learning-rate=7 learning-rate=8", source="my.edits")
+    assert warning.startswith("my.edits:1:35: 'learning-rate' is given twice on this line\n")
+    assert warning.endswith("^^^^^^^^^^^^^ the first one counts")

@@ -125,6 +125,16 @@ def test_two_pieces_of_one_layer_have_names_of_their_own() -> None:
     assert titles == ["input", "lstm.a + lstm.b", "lstm.c + lstm.d", "output"]
 
 
+def test_a_long_chain_is_one_box_of_some_lines() -> None:
+    lines = ["input-node name=input dim=3", "component name=k type=NoOpComponent dim=3"]
+    lines += [f"component-node name=n{k} component=k input={f'n{k - 1}' if k else 'input'}" for k in range(100)]
+    graph = network_graph(Nnet.from_config("\n".join([*lines, "output-node name=output input=n99"])))
+    (box,) = (box for box in graph.nodes if box.kind == "function")
+    assert box.lines[0] == "n0 .. n99"
+    assert box.lines[6:9] == ("n5: NoOp 3, component k", "... 88 more ...", "n94: NoOp 3, component k")
+    assert len(box.lines) == 14
+
+
 def test_a_mask_does_not_look_at_its_input() -> None:
     config = """
         input-node name=input dim=3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -78,8 +79,10 @@ def _crossings(rows: list[list[Item]]) -> int:
         _number(row)
     total = 0
     for row in rows[:-1]:
-        seen: list[float] = []
+        seen: list[float] = []  # places of lower ends so far, in order
         for item in row:
-            total += sum(before > after.x for after in item.below for before in seen)
-            seen += [after.x for after in item.below]
+            ends = sorted(after.x for after in item.below)
+            total += sum(len(seen) - bisect_right(seen, end) for end in ends)
+            for end in ends:
+                insort(seen, end)
     return total

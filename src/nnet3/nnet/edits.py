@@ -62,8 +62,9 @@ def _apply(nnet: Nnet, line: ConfigLine) -> list[str]:
     line.subject = line.first_token
     warnings = DIRECTIVES[line.first_token](nnet, line)
     line.finish()
+    repeated = line.repeated_warnings()
     place = f"{line.span.source}:{line.span.line}: {line.first_token}"
-    return [f"{place}: {warning}" for warning in warnings]
+    return [*repeated, *(f"{place}: {warning}" for warning in warnings)]
 
 
 @contextmanager

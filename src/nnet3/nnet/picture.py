@@ -20,6 +20,7 @@ from nnet3.schedule import DirectedGraph, strongly_connected_components
 
 _MOST_BOXES = 3000
 _LINE, _MOST_LINES = 52, 4  # of a descriptor in a box
+_MOST_COMPONENTS = 12  # in a box
 
 
 @dataclass(frozen=True)
@@ -182,9 +183,11 @@ def _lines(nnet: Nnet, group: Group) -> Iterator[str]:
         yield f"columns {first.dim_offset} to {first.dim_offset + first.dim - 1}"
     elif isinstance(first, DescriptorNode):
         yield f"output, dim {nnet.node_dim(first.name)}, {first.objective}"
-    for node in group.nodes:
-        if isinstance(node, ComponentNode):
-            yield _component_line(nnet, group, node)
+    lines = [_component_line(nnet, group, node) for node in group.nodes if isinstance(node, ComponentNode)]
+    left_out = len(lines) - _MOST_COMPONENTS
+    if left_out > 1:
+        lines[_MOST_COMPONENTS // 2 : -_MOST_COMPONENTS // 2] = [f"... {left_out} more ..."]
+    yield from lines
 
 
 def _component_line(nnet: Nnet, group: Group, node: ComponentNode) -> str:
