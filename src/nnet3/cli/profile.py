@@ -2,94 +2,42 @@
 
 from __future__ import annotations
 
-import time
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from nnet3.cli.files import read_network_or_config
-from nnet3.cli.messages import print_warnings, say
+from nnet3.cli.lazy import LazyModule
 from nnet3.cli.options import KALDI_BOOL
-from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
-from nnet3.compute import NnetComputer
-from nnet3.compute.profile import KEYS, profile
-from nnet3.nnet import Nnet
-from nnet3.nnet.collapse import prepare_for_test
+from nnet3.cli.verb import verb
 
-_MAX_ROWS = 10_000_000
+if TYPE_CHECKING:
+    from nnet3.cli import profile_network
+else:
+    profile_network = LazyModule("nnet3.cli.profile_network")
 
 
-@click.command("profile")
+@verb("profile")
 @click.option("--num-sequences", type=click.IntRange(1), default=1, show_default=True, help="Sequences at once.")
 @click.option("--frames", type=click.IntRange(1), default=50, show_default=True, help="Output frames of each.")
 @click.option("--frame-subsampling-factor", "factor", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--train", type=KALDI_BOOL, default=False, show_default=True, help="A training step, not test mode.")
 @click.option("--optimize", type=KALDI_BOOL, default=True, show_default=True, help="Run the passes.")
-@click.option("--by", default="kind,type", show_default=True, help=f"What to put together: some of {','.join(KEYS)}.")
+@click.option(
+    "--by",
+    default="kind,type",
+    show_default=True,
+    help="What to put together: some of kind,type,kernel,node.",
+)
 @click.option("--limit", type=click.IntRange(1), default=25, show_default=True, help="Lines of the table.")
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True, help="Runs to average.")
 @click.option("--trace", type=click.Path(dir_okay=False), default=None, help="Write a Chrome trace to this file.")
 @click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.argument("network", metavar="MODEL-OR-CONFIG")
-def command(
-    network: str,
-    num_sequences: int,
-    frames: int,
-    factor: int,
-    train: bool,
-    optimize: bool,
-    by: str,
-    limit: int,
-    repeats: int,
-    trace: str | None,
-    device: str,
-) -> None:
+def command(network: str, **options: Any) -> None:
     """Run a network on random numbers and print time, memory and calls by command, component type and node.
 
     \b
     Example:
       nnet3 profile --num-sequences 64 --train true --by node,kind --trace trace.json final.raw
     """
-    keys = by.split(",")
-    if not set(keys) <= set(KEYS):
-        raise click.UsageError(f"--by={by}: give some of {','.join(KEYS)}, for instance node,kind")
-    nnet = read_network_or_config(network)
-    print_warnings(nnet.warnings)
-    if not nnet.is_simple:
-        raise click.UsageError("only a simple network can be profiled: input 'input', maybe 'ivector', output 'output'")
-    if not train:
-        prepare_for_test(nnet)
-    nnet.to(device=device)
-    request = _request(nnet, num_sequences, frames, factor, train)
-    start = time.perf_counter()
-    computation = compile(nnet, request, CompileOptions(optimize=optimize))
-    compiled = time.perf_counter()
-    computer = NnetComputer(computation, nnet, nnet.gradient_copy() if train else None, device, check_finite=False)
-    planned = time.perf_counter()
-    report = profile(computer, repeats=repeats)
-    plan = computer.plan
-    size = f"{len(computation.commands)} commands, {plan.num_calls} calls, {plan.num_bytes / 1e6:.1f} MB"
-    times = f"compiled in {compiled - start:.3f} s, planned in {planned - compiled:.3f} s"
-    say(f"{size}; {times}, one run {report.seconds:.4f} s")
-    click.echo(report.table(keys, limit))
-    if trace is not None:
-        report.write_trace(trace)
-
-
-def _request(nnet: Nnet, num_sequences: int, frames: int, factor: int, train: bool) -> ComputationRequest:
-    span = frames * factor
-    rows = num_sequences * (nnet.left_context + span + nnet.right_context)
-    if rows > _MAX_ROWS:
-        raise click.UsageError(f"{rows:,} rows are too many: at most {_MAX_ROWS:,}")
-    last = span - factor + nnet.right_context
-    inputs = [IoSpecification("input", _indexes(np.arange(-nnet.left_context, last + 1), num_sequences))]
-    if "ivector" in nnet.input_names:
-        inputs.append(IoSpecification("ivector", _indexes(np.arange(1), num_sequences)))
-    outputs = [IoSpecification("output", _indexes(np.arange(0, span, factor), num_sequences), has_deriv=train)]
-    return ComputationRequest(inputs, outputs, need_model_derivative=train, store_component_stats=train)
-
-
-def _indexes(times: np.ndarray, num_sequences: int) -> np.ndarray:
-    """Time by time, all sequences of each."""
-    t, n = np.meshgrid(times, np.arange(num_sequences), indexing="ij")
-    return np.stack([n.ravel(), t.ravel(), np.zeros(n.size, int)], axis=1)
+    profile_network.print_profile(network, **options)
