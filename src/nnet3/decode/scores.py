@@ -10,6 +10,8 @@ from torch import Tensor
 from nnet3.errors import NetworkError, NumericalError
 from nnet3.nnet import AcousticModel
 
+_ROWS_AT_ONCE = 4096
+
 
 @dataclass(frozen=True)
 class Scoring:
@@ -31,11 +33,17 @@ class Scoring:
             scores = scores * self.scale
         if self.exponentiate:
             scores = scores.exp()
-        if not bool(torch.isfinite(scores).all()):
-            row, column = torch.nonzero(~torch.isfinite(scores))[0].tolist()
-            how = " after exp: is the output a log-probability?" if self.exponentiate else ""
-            raise NumericalError(f"the result is not finite, first in row {row}, column {column}{how}")
+        for start in range(0, len(scores), _ROWS_AT_ONCE):  # for hours of speech, masks of the whole would be large
+            _check_finite(scores[start : start + _ROWS_AT_ONCE], start, self.exponentiate)
         return scores
+
+
+def _check_finite(scores: Tensor, first_row: int, exponentiated: bool) -> None:
+    finite = torch.isfinite(scores)
+    if not bool(finite.all()):
+        row, column = torch.nonzero(~finite)[0].tolist()
+        how = " after exp: is the output a log-probability?" if exponentiated else ""
+        raise NumericalError(f"the result is not finite, first in row {first_row + row}, column {column}{how}")
 
 
 def log_priors(model: AcousticModel) -> Tensor | None:

@@ -42,8 +42,8 @@ class UtteranceComputer:
     changes of parameters in place are seen, those of its structure or its batch-norm statistics are not.
 
     Chunks are what `options` say. A whole utterance (`frames_per_chunk` 0) that is long is run in pieces if that makes
-    no difference, which is so for networks without recurrences, statistics and attention; so an hour of speech needs
-    about as much memory as a minute.
+    no difference, which is so for networks without recurrences, statistics and attention. An hour of speech then needs
+    less than 1 GiB besides features and outputs. Other networks need memory in proportion to the length.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class UtteranceComputer:
             raise ExecutionError("the utterance has no frames")
         single, online = self._ivectors(ivector, online_ivectors)
         with self._lock:
-            return torch.cat([self._run(frames, single, online, chunk) for chunk in self._chunks(len(frames))])
+            return self._run_all(frames, single, online)
 
     # ---- what is given ----
 
@@ -146,6 +146,17 @@ class UtteranceComputer:
                 right = options.extra_right_context_final
             middle = start * factor + (count - 1) * factor // 2
             yield _Chunk(start, count, left + self.nnet.left_context, right + self.nnet.right_context, middle)
+
+    def _run_all(self, frames: Tensor, single: Tensor | None, online: Tensor | None) -> Tensor:
+        chunks = list(self._chunks(len(frames)))
+        first = self._run(frames, single, online, chunks[0])
+        if len(chunks) == 1:
+            return first
+        rows = first.new_empty(chunks[-1].start + chunks[-1].num_outputs, first.shape[1])
+        rows[: len(first)] = first
+        for chunk in chunks[1:]:
+            rows[chunk.start : chunk.start + chunk.num_outputs] = self._run(frames, single, online, chunk)
+        return rows
 
     def _run(self, frames: Tensor, single: Tensor | None, online: Tensor | None, chunk: _Chunk) -> Tensor:
         factor = self.options.frame_subsampling_factor
