@@ -88,6 +88,16 @@ def test_a_lease_that_is_forgotten_gives_back() -> None:
     assert pool.free_bytes() == 100
 
 
+def test_a_lease_that_is_forgotten_while_another_is_taken() -> None:
+    """The garbage collector may run anywhere, also where the pool is locked."""
+    pool = ArenaPool(CPU)
+    lease = Lease(pool, 100, User())
+    with pool._lock:
+        del lease
+        gc.collect()
+    assert pool.free_bytes() == 100
+
+
 def test_computers_share_one_arena_that_grows_to_the_largest() -> None:
     computers = {rows: NnetComputer(chain(rows), net()) for rows in (10, 1000, 100)}
     for _ in range(2):

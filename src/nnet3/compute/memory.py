@@ -39,7 +39,7 @@ class ArenaPool:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self._free: list[Arena] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a lease may be forgotten by the garbage collector while the lock is held
 
     def acquire(self, num_bytes: int, user: object) -> Arena:
         """An arena of at least this size: one that `user` is linked to, else the smallest that is large enough.
