@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.drawing import Picture, picture
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.leaves import ParameterNode
@@ -412,6 +414,15 @@ class Network:
         roots = [root for root in roots if root.operands and not isinstance(root, StoredNode)]
         question = Question(tuple(roots), layout, (), criteria, flags, (), self._nodes.states)
         return Program(question, optimize=self.optimize)
+
+    def draw(
+        self, path: str | os.PathLike[str] | None = None, *, highlight: Sequence[Node | str] = (), title: str = ""
+    ) -> Picture:
+        """A picture with `.svg` and `.dot`; written to `path` (.svg, .png, .dot) if one is given."""
+        drawn = picture(self, highlight=highlight, title=title)
+        if path is not None:
+            drawn.save(path)
+        return drawn
 
     def __str__(self) -> str:
         return describe_network(self)

@@ -12,21 +12,16 @@ _HERE = str(Path(__file__).parent)
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a Python file; an unknown one has line 0."""
+    """A line of a Python file; an unknown one has line 0. `text` is "" if the file cannot be read."""
 
     file: str = ""
     line: int = 0
-
-    @property
-    def text(self) -> str:
-        """The source line, without indentation; "" if it cannot be read."""
-        return linecache.getline(self.file, self.line).strip() if self.line else ""
+    text: str = ""
 
     def __str__(self) -> str:
         if not self.line:
             return ""
-        text = self.text
-        return f"{self.file}:{self.line}" + (f": {text}" if text else "")
+        return f"{self.file}:{self.line}" + (f": {self.text}" if self.text else "")
 
 
 def users_place() -> Place:
@@ -34,4 +29,8 @@ def users_place() -> Place:
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back  # type: ignore[assignment]
-    return Place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else Place()
+    if frame is None:
+        return Place()
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    # Read now: what is typed at a prompt may be gone later.
+    return Place(file, line, linecache.getline(file, line).strip())

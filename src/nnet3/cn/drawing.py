@@ -1,0 +1,82 @@
+"""Pictures of networks in the chapter's manner: a box {name : type} for each node, arcs from operands to users."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.order import parents_of
+from nnet3.drawing import Arc, Box, Graph, draw, to_dot, to_svg
+
+if TYPE_CHECKING:
+    from nnet3.cn.network import Network
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn network; notebooks show it."""
+
+    graph: Graph
+
+    @property
+    def dot(self) -> str:
+        """Text for Graphviz."""
+        return to_dot(self.graph)
+
+    @property
+    def svg(self) -> str:
+        """The text of an SVG file."""
+        return to_svg(self.graph)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write an .svg, .png or .dot file. Raises DrawingError for other names."""
+        Path(path).write_bytes(draw(self.graph, Path(path).suffix.removeprefix(".")))
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def picture(
+    network: Network, *, highlight: Collection[Node | str] = (), title: str = "", shapes: bool = True
+) -> Picture:
+    """The picture of a network. `highlight`: nodes that are marked, by themselves or by name.
+
+    Arcs into delays are dashed and say how far they look; a parameter with several users says how many.
+    """
+    marked = {network.find(node) for node in highlight}
+    parents = parents_of(network.nodes)
+    boxes, arcs = [], []
+    for node in network.nodes:
+        lines = [f"{{{node.name} : {node.type}}}"]
+        if shapes:
+            lines.append(str(node.shape))
+        users = len(parents[node])
+        if isinstance(node, ParameterNode) and users > 1:
+            lines.append(f"shared by {users}")
+        kind = "output" if node in marked else _kind(network, node)
+        boxes.append(Box(node.name, tuple(lines), kind, tooltip=node.place.text))
+        for operand in node.operands:
+            is_delay = isinstance(node, DelayNode)
+            label = f"{-node.operation.lag:+d} frames" if isinstance(node, DelayNode) else ""
+            arcs.append(Arc(operand.name, node.name, label, is_delay))
+    return Picture(Graph(boxes, arcs, title))
+
+
+def _kind(network: Network, node: Node) -> str:
+    """What decides the colour of a box."""
+    if isinstance(node, ParameterNode):
+        return "trained" if node.trainable else "glue"
+    if isinstance(node, (DelayNode, StatisticNode)):
+        return "memory"
+    if not node.operands:
+        return "input"
+    if node in network.criteria:
+        return "output"
+    return "function"
