@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("components", "train", "decode")
-_PAGE = re.compile(r"[\w/.]*\w+\.md\b(?:, ([a-z][a-z -]*))?")
+_PAGE = re.compile(r"[\w/.]*\w+\.md\b(?:, ([a-z][a-z0-9 -]*))?")
 
 
 @pytest.mark.parametrize("room", ROOMS)

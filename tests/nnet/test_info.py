@@ -34,10 +34,9 @@ def test_info_and_context_equal_kaldis(folder: Path) -> None:
 
 @needs_shared
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
-def test_the_configs_give_the_nodes_of_the_model(folder: Path) -> None:
+def test_the_configs_give_the_nodes_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [path.read_text() for path in sorted(folder.glob("config_*.txt"))]
-    if any("matrix=" in text or "vector=" in text or "scales=" in text for text in texts):
-        pytest.skip("names files that are not here")
+    monkeypatch.chdir(folder)  # configs name files in it
     nnet = nnet3.Nnet.from_config(texts[0])
     for text in texts[1:]:
         nnet.apply_config(text)

@@ -28,6 +28,11 @@ class Minibatch:
     inputs: Sequence[NamedMatrix]
     supervisions: Sequence[NamedMatrix]
 
+    @property
+    def num_sequences(self) -> int:
+        """The sequence number n of the last row, plus one."""
+        return int(self.inputs[0].indexes[-1, 0]) + 1
+
     def request(self, *, train: bool) -> ComputationRequest:
         """What to compile: with derivatives and statistics for training, outputs alone for evaluation."""
         return ComputationRequest(

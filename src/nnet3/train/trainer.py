@@ -17,6 +17,7 @@ from nnet3.compute.recent import RecentComputers
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.nnet.nodes import DescriptorNode
+from nnet3.train.l2 import add_l2
 from nnet3.train.max_change import add_with_max_change
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import ObjectiveStats, objective
@@ -24,13 +25,19 @@ from nnet3.train.objectives import ObjectiveStats, objective
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """The learning rate falls geometrically from the first to the last minibatch."""
+    """The learning rate falls geometrically from the first to the last minibatch.
+
+    With momentum m a step is 1 - m times the sum of the gradients so far, each m times less than the next one, so that
+    the effective learning rate does not depend on m.
+    """
 
     num_epochs: int = 10
     initial_learning_rate: float = 0.01
     final_learning_rate: float = 0.001
     max_param_change: float = 2.0
+    momentum: float = 0.0
     batchnorm_stats_scale: float = 0.8
+    l2_regularize_factor: float = 1.0
     seed: int = 0
 
 
@@ -56,6 +63,8 @@ class Trainer:
         self.options = options or TrainerOptions()
         if self.options.initial_learning_rate <= 0 or self.options.final_learning_rate <= 0:
             raise TrainingError("learning rates must be > 0")
+        if not 0.0 <= self.options.momentum < 1.0:
+            raise TrainingError(f"momentum must be >= 0 and < 1, got {self.options.momentum}")
         nnet.seed_random(self.options.seed)
         nnet.zero_stats()
         self._delta = nnet.copy()
@@ -97,9 +106,11 @@ class Trainer:
             computer.accept_input(io.name, deriv)
             stats.add(own)
         computer.run()
-        if not add_with_max_change(self.nnet, self._delta, self.options.max_param_change):
-            self.num_refused += 1
-        self._delta.scale_(0.0)
+        add_l2(self._delta, self.nnet, self.options.l2_regularize_factor * minibatch.num_sequences)
+        momentum = self.options.momentum
+        added = add_with_max_change(self.nnet, self._delta, self.options.max_param_change, scale=1.0 - momentum)
+        self.num_refused += not added
+        self._delta.scale_(momentum if added else 0.0)
         for component in self.nnet.components.values():
             if component.has_running_statistics:
                 component.scale_stats_(float(np.float32(self.options.batchnorm_stats_scale)))

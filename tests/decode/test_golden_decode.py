@@ -1,0 +1,41 @@
+"""Whole utterances against Kaldi's nnet3-compute."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnet3
+from nnet3.decode import UtteranceComputer, UtteranceOptions
+from nnet3.kaldi_io import open_matrix_table
+from shared_data import golden_cases, needs_shared
+
+TOLERANCE = 1e-4
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    with open_matrix_table(f"ark:{path}") as table:
+        return {key: np.asarray(matrix) for key, matrix in table}
+
+
+def _options(path: Path) -> UtteranceOptions:
+    """What the command line of a case says."""
+    given = dict(word.removeprefix("--").split("=", 1) for word in shlex.split(path.read_text())[1:])
+    given.pop("online-ivectors")
+    return UtteranceOptions(**{key.replace("-", "_"): int(value) for key, value in given.items()})
+
+
+@needs_shared
+@pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
+def test_golden_utterances(folder: Path) -> None:
+    computer = UtteranceComputer(nnet3.load(folder / "model.raw"), _options(folder / "compute.cmd"))
+    features, ivectors = _read(folder / "feats.ark"), _read(folder / "ivectors.ark")
+    expected = _read(folder / "compute.ark")
+    assert expected.keys() == features.keys()
+    for key, matrix in expected.items():
+        rows = computer.compute(features[key], online_ivectors=ivectors[key]).numpy()
+        assert rows.shape == matrix.shape
+        assert np.linalg.norm(rows - matrix) <= TOLERANCE * np.linalg.norm(matrix), key

@@ -1,0 +1,105 @@
+"""Every file of the golden data is compared by a test, is what a compared one is made from, or has a reason here."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from pathlib import Path
+
+import pytest
+
+from shared_data import GOLDEN, needs_shared
+
+TESTS = Path(__file__).parent
+
+#: Of each set: the files that a test compares, with the place of the test.
+COMPARED = {
+    "component": {
+        "components/test_golden.py": (
+            *("component.txt", "component.bin", "info.txt", "meta.json", "arrays.npz"),
+            *("gradient.txt", "updated.txt", "component_stats.txt"),
+        )
+    },
+    "random": {
+        "networks/test_golden_networks.py": ("request.json", "arrays.npz", "gradient.raw", "updated.raw"),
+        "nnet/test_info.py": ("info.txt", "context.json", "config_*.txt"),
+        "nnet/test_model_file.py": ("model.raw", "model.txt"),
+    },
+    "recipe": {
+        "networks/test_golden_networks.py": ("request.json", "arrays.npz", "gradient.raw", "updated.raw"),
+        "nnet/test_info.py": ("info.txt", "context.json", "config_*.txt"),
+        "nnet/test_model_file.py": ("model.raw",),
+    },
+    "decode": {
+        "decode/test_golden_decode.py": ("model.raw", "feats.ark", "ivectors.ark", "compute.ark", "compute.cmd"),
+    },
+    "train": {
+        "train/test_golden_train.py": (
+            *("start.raw", "merged.ark", "plain.raw", "momentum.raw"),
+            *("train_plain.log", "train_momentum.log", "prob.log"),
+        ),
+        "nnet/test_model_file.py": ("backstitch.raw",),  # reading and writing only
+    },
+    "mdl": {
+        "nnet/test_acoustic_model.py": ("final.mdl", "final.txt.mdl"),
+        "nnet/test_transition_model.py": ("transition_model.json",),
+    },
+    "chain": {"nnet/test_tree.py": ("tree", "topo")},
+    "bench": {"nnet/test_picture.py": ("final.config", "*.mat")},
+}
+
+#: Of each set: why no test compares the other files.
+NOT_COMPARED = {
+    "random": {"computation*.txt.gz": "Kaldi's programs, to look at: they are not to be matched"},
+    "recipe": {
+        "computation*.txt.gz": "Kaldi's programs, to look at: they are not to be matched",
+        "origin.txt": "a note",
+        "*.mat": "what configs name",
+    },
+    "decode": {
+        "batch.ark": "batches of chunks of many utterances are not there yet",
+        "looped.*": "streams are not there yet",
+    },
+    "train": {
+        "train_backstitch.log": "the trainer takes no backstitch steps yet",
+        "egs.ark": "examples are not merged here yet",
+        "net.*config": "what start.raw was made from, at random",
+    },
+    "mdl": {"config_0.txt": "what final.mdl was made from, at random"},
+    "chain": {"*": "sequence training is not there yet"},
+    "xvector": {"*": "training and extraction of x-vectors are not there yet"},
+    "xconfig": {"*": "layer descriptions are not expanded here yet"},
+    "bench": {"network.xconfig": "layer descriptions are not expanded here yet", "origin.txt": "a note"},
+}
+
+
+def _sets() -> list[str]:
+    return sorted(path.name for path in GOLDEN.iterdir() if path.is_dir()) if GOLDEN.is_dir() else []
+
+
+@needs_shared
+@pytest.mark.parametrize("name", _sets())
+def test_golden_set_is_compared_or_has_reasons(name: str) -> None:
+    compared = [pattern for patterns in COMPARED.get(name, {}).values() for pattern in patterns]
+    reasons = NOT_COMPARED.get(name, {})
+    files = {file.name for file in (GOLDEN / name).glob("*/*")}
+    assert files
+    unknown = [file for file in sorted(files) if not any(fnmatch(file, p) for p in (*compared, *reasons))]
+    assert not unknown, f"golden/{name} has files that no test compares, and no reason is given for: {unknown}"
+    for pattern, reason in reasons.items():
+        print(f"not compared: golden/{name}/*/{pattern}: {reason}")
+
+
+@needs_shared
+def test_lists_name_nothing_that_is_not_there() -> None:
+    assert set(COMPARED) | set(NOT_COMPARED) == set(_sets())
+    named = {(name, pattern) for name, tests in COMPARED.items() for patterns in tests.values() for pattern in patterns}
+    named |= {(name, pattern) for name, reasons in NOT_COMPARED.items() for pattern in reasons}
+    assert [
+        f"{name}/*/{pattern}" for name, pattern in sorted(named) if not list((GOLDEN / name).glob(f"*/{pattern}"))
+    ] == []
+
+
+@pytest.mark.parametrize(("name", "test"), [(name, test) for name, tests in COMPARED.items() for test in tests])
+def test_tests_that_are_named_go_through_the_whole_set(name: str, test: str) -> None:
+    text = (TESTS / test).read_text()
+    assert f'golden_cases("{name}")' in text or f'"{name}/*/' in text or f'"{name}"' in text or '"*/*/' in text

@@ -1,0 +1,74 @@
+"""Steps onto a model, with their length limited by component and as a whole."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from nnet3.nnet import Nnet
+from nnet3.train.max_change import add_with_max_change
+
+CONFIG = """
+input-node name=input dim=1
+component name=a type=AffineComponent input-dim=1 output-dim=1 max-change={a}
+component name=b type=AffineComponent input-dim=1 output-dim=1 max-change={b}
+component-node name=a component=a input=input
+component-node name=b component=b input=a
+output-node name=output input=b
+"""
+
+
+def networks(length_a: float, length_b: float, a: float = 0.0, b: float = 0.0) -> tuple[Nnet, Nnet]:
+    """A model of zeros and a delta whose components have these norms."""
+    nnet = Nnet.from_config(CONFIG.format(a=a, b=b))
+    nnet.scale_(0.0)
+    delta = nnet.copy()
+    for name, length in (("a", length_a), ("b", length_b)):
+        linear, bias = delta.components[name].parameters().values()
+        linear.fill_(0.6 * length)
+        bias.fill_(-0.8 * length)
+    return nnet, delta
+
+
+def lengths(nnet: Nnet) -> list[float]:
+    return [math.sqrt(square) for square in nnet.squared_norms().values()]
+
+
+def test_the_worked_example_of_the_page() -> None:
+    nnet, delta = networks(3.0, 1.0, a=0.75)
+    assert add_with_max_change(nnet, delta, 1.0)
+    assert lengths(nnet) == pytest.approx([0.6, 0.8])
+    assert nnet.components["a"].parameters()["bias_params"].item() == pytest.approx(-0.48)
+    assert lengths(delta) == pytest.approx([3.0, 1.0]), "the delta stays as it is"
+
+
+def test_no_limits() -> None:
+    nnet, delta = networks(3.0, 4.0)
+    assert add_with_max_change(nnet, delta, 0.0, scale=-0.5)
+    assert lengths(nnet) == pytest.approx([1.5, 2.0])
+    assert nnet.components["a"].parameters()["bias_params"].item() > 0
+
+
+def test_the_whole_limit_scales_all_alike() -> None:
+    nnet, delta = networks(3.0, 4.0)
+    assert add_with_max_change(nnet, delta, 1.0)
+    assert lengths(nnet) == pytest.approx([0.6, 0.8])
+
+
+def test_limits_are_of_the_scaled_step_and_can_be_scaled() -> None:
+    nnet, delta = networks(3.0, 4.0, a=1.0, b=1.0)
+    assert add_with_max_change(nnet, delta, 0.0, scale=0.1)
+    assert lengths(nnet) == pytest.approx([0.3, 0.4])
+    nnet, delta = networks(3.0, 4.0, a=1.0, b=8.0)
+    assert add_with_max_change(nnet, delta, 0.0, limit=0.25)
+    assert lengths(nnet) == pytest.approx([0.25, 2.0])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_steps_that_are_not_finite_are_refused(value: float) -> None:
+    nnet, delta = networks(1.0, 1.0)
+    delta.components["b"].parameters()["bias_params"].fill_(value)
+    assert not add_with_max_change(nnet, delta, 2.0)
+    assert torch.cat(nnet.flat_parameters()).tolist() == [0.0] * 4
