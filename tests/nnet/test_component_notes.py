@@ -42,6 +42,10 @@ def test_offsets(offsets: list[int], text: str) -> None:
         ("BatchNormComponent", "dim=6 block-dim=3 target-rms=0.5", ["blocks of 3", "target rms 0.5"]),
         ("DropoutComponent", "dim=6 dropout-proportion=0.1 test-mode=true", ["proportion 0.1", "test mode"]),
         ("SumGroupComponent", "sizes=2,3", []),
+        ("SpecAugmentTimeMaskComponent", "dim=4 zeroed-proportion=0.25 time-mask-max-frames=8",
+         ["zeroes 0.25 in masks of up to 8 frames"]),
+        ("BackpropTruncationComponent", "dim=4 clipping-threshold=30 recurrence-interval=3",
+         ["recurrence interval 3", "clips at 30"]),
     ],
 )  # fmt: skip
 def test_notes(type_name: str, keys: str, notes: list[str]) -> None:

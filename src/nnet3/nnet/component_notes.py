@@ -92,6 +92,10 @@ def _blocks(block_dim: int, component: Component) -> str:
     return f"blocks of {block_dim}" if block_dim != component.input_dim else ""
 
 
+def _masks(frames: int, component: Component) -> str:
+    return f"zeroes {getattr(component, 'zeroed_proportion', 0.0):g} in masks of up to {frames} frames"
+
+
 def _composite(parts: Sequence[Component], _: Component) -> str:
     shown = []
     for part in parts:
@@ -117,8 +121,7 @@ _NOTES: dict[str, Callable[[Any, Component], str]] = {
     "clipping_threshold": lambda threshold, _: f"clips at {threshold:g}",
     "dropout_proportion": lambda proportion, _: f"proportion {proportion:g}",
     "time_period": lambda period, _: f"same for {period} frames" if period else "",
-    "zeroed_proportion": lambda proportion, _: f"zeroes {proportion:g}",
-    "time_mask_max_frames": lambda frames, _: f"at most {frames} frames",
+    "time_mask_max_frames": _masks,
     "target_rms": lambda rms, _: f"target rms {rms:g}" if rms != 1.0 else "",
     "parts": _composite,
 }
