@@ -122,3 +122,12 @@ def test_short_recurrences_are_written_step_by_step(monkeypatch: pytest.MonkeyPa
     few = rows[(rows[:, 1] >= 0) & (rows[:, 1] < 3)]
     request = nnet3.ComputationRequest([nnet3.IoSpecification("input", few)], [nnet3.IoSpecification("output", few)])
     assert check_same(lambda: nnet3.compile(nnet, request), monkeypatch) == 0
+
+
+def test_rows_of_one_time_step_belong_to_no_time() -> None:
+    nnet = nnet3.Nnet.from_config(LSTM)
+    rows = np.array([(n, t, 0) for n in range(2) for t in range(60)])
+    request = nnet3.ComputationRequest([nnet3.IoSpecification("input", rows)], [nnet3.IoSpecification("output", rows)])
+    computation = nnet3.compile(nnet, request, nnet3.CompileOptions(optimize=False))
+    lines = str(computation).splitlines()
+    assert "m3(2, 12) == value: gates [ (0, -) (1, -) ]" in lines

@@ -14,7 +14,7 @@ from nnet3.computation.printer import format_submatrix, numbered_command
 from nnet3.compute.link import LinkedComputation
 from nnet3.compute.plan import SegmentPlan
 from nnet3.errors import NumericalError
-from nnet3.index import N, format_time_span
+from nnet3.index import NO_TIME, N, T, format_time_span
 
 _MAX_SHOWN = 4  # norms on a line, sequences in a message
 
@@ -87,7 +87,8 @@ def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray
     sequences = [str(n) for n in np.unique(indexes[:, N])]
     if len(sequences) > _MAX_SHOWN:
         sequences[_MAX_SHOWN:] = ["..."]
-    return f"node '{info.node}' ({kind}), {format_time_span(indexes)} of n={', '.join(sequences)}, {row_text}"
+    times = format_time_span(indexes) if (indexes[:, T] != NO_TIME).any() else "one time step"
+    return f"node '{info.node}' ({kind}), {times} of n={', '.join(sequences)}, {row_text}"
 
 
 def _kind(value: Tensor) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.computation.computation import MatrixInfo, NnetComputation
+from nnet3.index import NO_TIME, T
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import NodeKind
 
@@ -63,11 +64,16 @@ class Storage:
     _blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
     def declare(self, root: int) -> None:
-        """A matrix for this node, with a row for each of its rows, or for those of its largest step."""
+        """A matrix for this node, with a row for each of its rows, or for those of its largest step.
+
+        The latter belong to no time: in the information about the matrix they have t = NO_TIME.
+        """
         schedule, node = self.schedule, self.schedule.nodes[root]
         rows, table = schedule.num_rows(root), None
         if root in self.physical_row:
-            rows = int(self.physical_row[root].max()) + 1
+            step = max((schedule.steps[p] for p in schedule.steps_of_node[root]), key=lambda each: each.num_rows)
+            rows, table = step.num_rows, schedule.step_indexes(step)
+            table[:, T] = NO_TIME
         elif node.num_rows is None:
             table = schedule.index_table(root)
         info = MatrixInfo(node.name, self.is_deriv, table)
