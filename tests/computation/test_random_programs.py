@@ -28,7 +28,7 @@ def test_random_programs_are_varied() -> None:
     assert not command_types() - set(kinds)
     loops = [c for c in computations if isinstance(c.commands[-1], cmd.Goto)]
     assert 30 < len(loops) < 80
-    for one in PIPELINE:
+    for one in (p for p in PIPELINE if p.name != "compress_signs"):  # which leaves small matrices and loops alone
         changed = [c for c in computations if one.function(c) is not c]
         assert len(changed) > 8, one.name
         assert sum(isinstance(c.commands[-1], cmd.Goto) for c in changed) > 3, f"{one.name} in loops"

@@ -46,6 +46,19 @@ class Sigmoid:
         return [deriv * output * (1 - output)]
 
 
+class Rectifier:
+    """y = max(x, 0); going backward it looks at the sign of its output only."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return np.maximum(inputs[0], 0), None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert output is not None
+        return [deriv * (output > 0)]
+
+
 class ScaledSigmoid(Sigmoid):
     """A sigmoid with a trained scale for each column, y = sigmoid(x) with scaled backward: updates from output."""
 
@@ -98,6 +111,9 @@ _NEEDS_VALUE = InputPromises(backprop_needs_value=True)
 _ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
 _GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
 _IN_PLACE = InputPromises(propagate_in_place=True, backprop_in_place=True)
+RECTIFIER = KernelInfo(
+    "rectifier", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True, backprop_needs_sign_only=True
+)
 _BACK_IN_PLACE = InputPromises(backprop_in_place=True)
 KERNELS = [
     KernelInfo("affine", (_ADDS,), updatable=True, row_by_row=True),
@@ -118,4 +134,5 @@ def new_kernels() -> dict[str, ToyKernel]:
         "product": Product(),
         "centre": Centre(),
         "other_affine": Affine(DIM, DIM, 2),
+        "rectifier": Rectifier(),
     }

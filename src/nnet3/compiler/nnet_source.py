@@ -34,7 +34,8 @@ class NnetSource(NodeRules):
         source_node = self.parts.nodes[node]
         assert isinstance(source_node, ComponentNode)
         component, num_inputs = self.component(node), len(self.nodes[node].operands)
-        return kernel_info(source_node.component, component.properties, component.needs_indexes, num_inputs)
+        needs = component.needs_indexes, component.backprop_needs_sign_only
+        return kernel_info(source_node.component, component.properties, num_inputs, *needs)
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         component = self.component(node)
@@ -76,7 +77,9 @@ class NnetSource(NodeRules):
 
 
 @lru_cache(maxsize=10_000)
-def kernel_info(name: str, properties: Properties, needs_indexes: bool, num_inputs: int) -> KernelInfo:
+def kernel_info(
+    name: str, properties: Properties, num_inputs: int, needs_indexes: bool, needs_sign_only: bool
+) -> KernelInfo:
     """What lowering and passes may know of a component that has this many inputs, one or none."""
     has = properties.__contains__
     promises = InputPromises(
@@ -94,6 +97,7 @@ def kernel_info(name: str, properties: Properties, needs_indexes: bool, num_inpu
         uses_memo=has(Properties.USES_MEMO),
         stores_stats=has(Properties.STORES_STATS),
         needs_indexes=needs_indexes,
+        backprop_needs_sign_only=needs_sign_only,
     )
 
 

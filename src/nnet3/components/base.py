@@ -55,6 +55,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     """
 
     properties: Properties = Properties.NONE
+    #: Of the output value, `backward` looks only at whether each element is positive.
+    backprop_needs_sign_only: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.rng = RandomSource(0)

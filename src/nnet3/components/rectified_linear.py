@@ -18,6 +18,7 @@ class RectifiedLinearComponent(Nonlinearity):
     properties = (
         Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     )
+    backprop_needs_sign_only = True
     has_upper_threshold = True
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> None:

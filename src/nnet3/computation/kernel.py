@@ -66,6 +66,7 @@ class KernelInfo:
     #: What an update does depends on the rows it is given at once; it may be given those of several steps together.
     merges_updates: bool = False
     backprop_needs_output: bool = False
+    backprop_needs_sign_only: bool = False  # of the output: whether each element is positive
     uses_memo: bool = False
     stores_stats: bool = False
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays

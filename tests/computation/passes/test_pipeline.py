@@ -55,6 +55,7 @@ def test_the_order() -> None:
         "dead_code",
         "share_copies",
         "work_in_place",
+        "compress_signs",
         "remove_unneeded_zeroing",
         "move_sizing",
         "remove_noops",
@@ -82,6 +83,7 @@ def test_dump() -> None:
         ("dead_code", 0),
         ("share_copies", 0),
         ("work_in_place", 0),
+        ("compress_signs", 0),
         ("remove_unneeded_zeroing", 0),
         ("remove_noops", 0),
     ]

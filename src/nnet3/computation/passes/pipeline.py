@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nnet3.computation.analysis import forget_analysis
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.passes.compress_signs import compress_signs
 from nnet3.computation.passes.dead_code import dead_code
 from nnet3.computation.passes.move_sizing import move_sizing
 from nnet3.computation.passes.remove_noops import remove_noops
@@ -30,6 +31,7 @@ PIPELINE = (
     Pass("dead_code", dead_code),  # first, so that nobody reads what the others could else not touch
     Pass("share_copies", share_copies),
     Pass("work_in_place", work_in_place),  # after copies are gone that keep a value alive
+    Pass("compress_signs", compress_signs),  # when it is settled what lies where
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
     Pass("remove_noops", remove_noops),
