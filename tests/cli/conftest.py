@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from cli.run_command import CONFIG, Cli
+from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell, installed_scripts
 from nnet3 import Nnet
+from shared_data import GOLDEN
 
 
 @pytest.fixture
@@ -17,3 +21,25 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     Path("net.config").write_text(CONFIG)
     Nnet.from_config(CONFIG).save("net.raw")
     return Cli(capsys)
+
+
+@pytest.fixture
+def shell(cli: Cli, tmp_path: Path) -> Shell:
+    """Runs a script of bash in a folder with networks, the programs on its path as installation would put them."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name, place in installed_scripts().items():
+        module, _, function = place.partition(":")
+        path = folder / name
+        path.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
+        path.chmod(0o755)
+    Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
+    model = GOLDEN / "mdl" / "1" / "final.mdl"
+    path = f"{folder}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "dir": str(tmp_path), "mdl": str(model)}
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        script = f"set -euo pipefail\n{script}"
+        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path)
+
+    return run

@@ -2,53 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
+from cli.run_command import CONFIG, Cli, Shell, installed_scripts
 from nnet3 import AcousticModel, Nnet, load, load_nnet
 from nnet3.cli.run import PROGRAMS, VERBS
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from shared_data import GOLDEN, needs_shared
 
-ROOT = Path(__file__).resolve().parents[2]
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
 
-def _scripts() -> dict[str, str]:
-    """What installation puts on the path: names, and the functions that they call."""
-    _, _, section = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")
-    return dict(re.findall(r'^(\S+) = "(\S+)"$', section.partition("\n[")[0], re.MULTILINE))
-
-
-@pytest.fixture
-def shell(cli: Cli, tmp_path: Path) -> object:
-    """Runs a script of bash in a folder with networks, the programs on its path as installation would put them."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name, place in _scripts().items():
-        module, _, function = place.partition(":")
-        path = folder / name
-        path.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
-        path.chmod(0o755)
-    Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
-    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "dir": str(tmp_path), "mdl": str(MDL)}
-
-    def run(script: str) -> subprocess.CompletedProcess[str]:
-        script = f"set -euo pipefail\n{script}"
-        return subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path)
-
-    return run
-
-
 def test_the_programs_are_installed() -> None:
-    assert set(_scripts()) == {"nnet3", *PROGRAMS}
+    assert set(installed_scripts()) == {"nnet3", *PROGRAMS}
     assert all(verb in VERBS for verb, _ in PROGRAMS.values())
 
 
@@ -96,12 +65,12 @@ FRAGMENTS = {
 
 
 @pytest.mark.parametrize("name", FRAGMENTS)
-def test_fragments_of_recipes(shell: object, name: str) -> None:
+def test_fragments_of_recipes(shell: Shell, name: str) -> None:
     with matrix_writer("ark,scp:feats.ark,feats.scp") as feats, matrix_writer("ark,scp:iv.ark,online.scp") as online:
         for key in ("utt1", "utt2"):
             feats.write(key, np.ones((7, 3), np.float32))
             online.write(key, np.ones((1, 2), np.float32))
-    outcome = shell(FRAGMENTS[name])  # type: ignore[operator]
+    outcome = shell(FRAGMENTS[name])
     assert outcome.returncode == 0, outcome.stderr
     if name == "init":
         expected = Nnet.from_config(CONFIG, seed=-2)
@@ -134,8 +103,8 @@ ACOUSTIC_FRAGMENTS = {
 
 @needs_shared
 @pytest.mark.parametrize("name", ACOUSTIC_FRAGMENTS)
-def test_fragments_with_acoustic_models(shell: object, name: str) -> None:
-    outcome = shell(ACOUSTIC_FRAGMENTS[name])  # type: ignore[operator]
+def test_fragments_with_acoustic_models(shell: Shell, name: str) -> None:
+    outcome = shell(ACOUSTIC_FRAGMENTS[name])
     assert outcome.returncode == 0, outcome.stderr
     assert isinstance(load("out.mdl"), AcousticModel)
     if name == "average":
@@ -145,7 +114,7 @@ def test_fragments_with_acoustic_models(shell: object, name: str) -> None:
             np.testing.assert_allclose(tensor, 2 * first, rtol=1e-5)
 
 
-def test_usage_of_a_program_has_its_name(shell: object) -> None:
-    outcome = shell("nnet3-copy --binry=true net.raw out.raw")  # type: ignore[operator]
+def test_usage_of_a_program_has_its_name(shell: Shell) -> None:
+    outcome = shell("nnet3-copy --binry=true net.raw out.raw")
     assert outcome.returncode == 2
     assert outcome.stderr.startswith("Usage: nnet3-copy [OPTIONS] MODEL-IN RAW-OUT\n")

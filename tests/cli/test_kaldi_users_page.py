@@ -1,0 +1,33 @@
+"""docs/kaldi_users.md: its command lines run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+from cli.run_command import Cli, Shell
+from docs.doctest_page import DOCS
+from nnet3 import load
+from nnet3.kaldi_io import matrix_writer
+from shared_data import GOLDEN, needs_shared
+
+
+@needs_shared
+def test_every_command_line_runs(cli: Cli, shell: Shell) -> None:
+    model = GOLDEN / "mdl" / "1" / "final.mdl"
+    Path("final.mdl").write_bytes(model.read_bytes())
+    cli.good("am-copy", "--raw=true", "final.mdl", "final.raw")
+    Path("post.vec").write_text(f" [ {' '.join(str(k + 1) for k in range(152))} ]\n")
+    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer:
+        for key in ("utt1", "utt2"):
+            writer.write(key, np.ones((7, 12), np.float32))
+    blocks = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "kaldi_users.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 4
+    outcome = shell("\n".join(blocks))
+    assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stdout.splitlines()[:3] == ["left-context: 1", "left-context: 1", "num-pdfs: 152"]
+    assert "2 were there already" in outcome.stderr
+    for number in (3, 4, 5):
+        load(f"{number}.mdl")
