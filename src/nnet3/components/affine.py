@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.fixed import FixedAffineComponent
@@ -73,14 +73,7 @@ class AffineComponent(OrthonormalComponent):
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             torch.mm(y_deriv, self.linear_params, out=x_deriv)

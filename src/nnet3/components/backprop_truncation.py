@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import DOUBLE, NUMBER, POSITIVE, SIZE, TALLY
@@ -100,14 +101,7 @@ class BackpropTruncationComponent(Component):
             y.copy_(x)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: BackpropTruncationIndexes | None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         assert indexes is not None, "this type has needs_indexes"
         # With h = scale g_y: g_x = h min(1, clipping_threshold / |h|), or 0 at a boundary if |h| > zeroing_threshold

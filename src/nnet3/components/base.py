@@ -11,7 +11,7 @@ import abc
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -44,6 +44,12 @@ class Properties(enum.IntFlag):
     RANDOM = 0x2000  # draws random numbers; has a test mode
 
 
+#: A component that a backward pass changes, if any.
+Updated: TypeAlias = "Component | None"
+#: A derivative to be filled, or None if nobody wants it.
+Deriv: TypeAlias = "Tensor | None"
+
+
 class Component(ComponentForm, ComponentState, abc.ABC):
     """Base class of all components.
 
@@ -69,14 +75,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     @abc.abstractmethod
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """Fill x_deriv (unless None) from y_deriv and, if `to_update` is given, update it.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of, value_of
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, Number, Vector
 from nnet3.components.random_source import RandomSource
@@ -164,14 +164,7 @@ class BatchNormComponent(Component):
         return self._affine
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: BatchNormMemo | None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is None:
             return

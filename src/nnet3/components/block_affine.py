@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.affine import initial_linear
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
 from nnet3.components.per_element_scale import initial_vector
@@ -65,14 +65,7 @@ class BlockAffineComponent(UpdatableComponent):
         torch.baddbmm(bias, self._by_block(x), blocks.transpose(1, 2), out=self._by_block(y))
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         by_block = self._by_block(y_deriv)
         if x_deriv is not None:

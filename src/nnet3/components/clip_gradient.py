@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, show
 from nnet3.components.fields import read_integer
 from nnet3.components.kinds import BOOLEAN, COUNT, NUMBER, RATE, SIZE, Tally, Values
@@ -102,14 +102,7 @@ class ClipGradientComponent(Component):
             y.copy_(x)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         threshold = self.clipping_threshold
         if x_deriv is None:

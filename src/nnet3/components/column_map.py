@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import Kind, Values
 from nnet3.components.random_source import RandomSource
@@ -121,14 +121,7 @@ class SumGroupComponent(Component):
             y.zero_().index_add_(1, self._groups(x.device), x)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is None:
             return
@@ -164,14 +157,7 @@ class PermuteComponent(Component):
         torch.index_select(x, 1, self.column_map, out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             torch.index_select(y_deriv, 1, self._inverse_map, out=x_deriv)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import assign, read_fields, write_fields
 from nnet3.components.fields import read_integer
 from nnet3.components.registry import create_from_line, read_from, register
@@ -142,14 +142,7 @@ class CompositeComponent(UpdatableComponent):
             self.parts[-1].forward(value, y[rows])
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         assert to_update is None or isinstance(to_update, CompositeComponent)
         if to_update is None and x_deriv is None:

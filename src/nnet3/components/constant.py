@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
 from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -56,14 +56,7 @@ class _ConstantOutput(UpdatableComponent):
         y.copy_(self.output.expand_as(y))
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             x_deriv.zero_()

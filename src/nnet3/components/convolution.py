@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, packed
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.kinds import COUNT, SIZE, Matrix, Values, Vector
@@ -170,14 +170,7 @@ class ConvolutionComponent(UpdatableComponent):
         return self.layout.view(x).reshape(-1, self.layout.patch_dim)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """g_x: each patch gets g W, where patches overlap the sum; W += lr g^T patches, b += lr sum g"""
         patch_derivs = y_deriv.reshape(-1, self.num_filters)  # (rows * patches, num_filters)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, divisor_of
 from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import SIZE
@@ -60,14 +60,7 @@ class DistributeComponent(Component):
         y.copy_(blocks[indexes.row, indexes.block])
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """Each block gets the derivative of the one row that reads it; blocks that no row reads get zero."""
         if x_deriv is None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, FLAG, PROPORTION, SIZE
 from nnet3.components.random_component import DropoutBase
@@ -54,14 +56,7 @@ class DropoutComponent(DropoutBase):
             torch.mul(x, self.kept(x.shape[0], 1 if self.dropout_per_frame else x.shape[1], like=x), out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is None:
             return
@@ -117,13 +112,6 @@ class DropoutMaskComponent(DropoutBase):
             y.copy_(self.kept(*y.shape, like=y))
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """Nothing: there is no input and there are no parameters."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.fields import load_matrix_key, load_vector_key
 from nnet3.components.kinds import MATRIX, VECTOR, Vector
@@ -54,14 +54,7 @@ class FixedAffineComponent(Component):
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             torch.mm(y_deriv, self.linear_params, out=x_deriv)
@@ -94,14 +87,7 @@ class FixedScaleComponent(Component):
         torch.mul(x, self.scales, out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             torch.mul(y_deriv, self.scales, out=x_deriv)
@@ -133,14 +119,7 @@ class FixedBiasComponent(Component):
         torch.add(x, self.bias, out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None and x_deriv.data_ptr() != y_deriv.data_ptr():
             x_deriv.copy_(y_deriv)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of
 from nnet3.components.fields import read_integer
 from nnet3.components.index_arrays import IndexArrays
@@ -139,14 +139,7 @@ class GeneralDropoutComponent(DropoutBase):
         return mask
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Tensor | None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: GeneralDropoutIndexes | None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         assert indexes is not None, "this type has needs_indexes"
         if x_deriv is not None:

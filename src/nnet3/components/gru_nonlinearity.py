@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, value_of
 from nnet3.components.kinds import DOUBLE, INTEGER, RATE, SIZE, Matrix, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_settings import ALPHA, Setting
+from nnet3.components.natural_gradient_settings import ALPHA, TwoPreconditioners
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number, rms, summarize_vector
@@ -107,7 +107,7 @@ def _fault_of_recurrent_dim(dim: int, values: Values) -> str:
 
 
 @register
-class GruNonlinearityComponent(GruComponent):
+class GruNonlinearityComponent(TwoPreconditioners, GruComponent):
     """h = tanh(hpart + (r s') W^T), c = (1 - z) h + z c'; C = cell_dim, R = recurrent_dim.
 
     Input columns [z (C) | r (R) | hpart (C) | c' (C) | s' (R)], without the last block if R = C, where s' is c'; z and
@@ -116,12 +116,7 @@ class GruNonlinearityComponent(GruComponent):
 
     type_name = "GruNonlinearityComponent"
     parameter_names = ("w_h",)
-    preconditioner_names = ("preconditioner_in", "preconditioner_out")
 
-    rank_in, rank_out = Setting("rank", "preconditioner_in"), Setting("rank", "preconditioner_out")
-    update_period, alpha = (
-        Setting(name, "preconditioner_in", "preconditioner_out") for name in ("update_period", "alpha")
-    )
     fields = (
         Field("cell_dim", SIZE),
         Field("recurrent_dim", INTEGER, check=_fault_of_recurrent_dim),
@@ -170,14 +165,7 @@ class GruNonlinearityComponent(GruComponent):
         torch.lerp(h, x[:, self._cell], z, out=y[:, dim:])
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """e = (dh + dc (1 - z)) (1 - h^2); dz = dc (c' - h); dhpart = e; dr = (e W) s'; ds' = (e W) r; dc' += dc z"""
         dim, recurrent = self.cell_dim, self.recurrent_dim

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nnet3.components.affine import check_dims_of_matrix, initial_linear
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.kinds import BOOLEAN, MATRIX
 from nnet3.components.natural_gradient_pair import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
-    RANK_IN,
-    RANK_OUT,
+    RANKS_IN_ONE,
     UPDATE_PERIOD,
     NaturalGradientPair,
 )
@@ -46,8 +44,7 @@ class LinearComponent(NaturalGradientPair):
         Field("params", MATRIX, None),
         ORTHONORMAL,
         Field("use_natural_gradient", BOOLEAN, default=True),
-        replace(RANK_IN, token="<RankInOut>"),
-        replace(RANK_OUT, token=""),
+        *RANKS_IN_ONE,
         ALPHA,
         NUM_SAMPLES_HISTORY,
         UPDATE_PERIOD,
@@ -79,14 +76,7 @@ class LinearComponent(NaturalGradientPair):
         torch.mm(x, self.params.t(), out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             torch.mm(y_deriv, self.params, out=x_deriv)

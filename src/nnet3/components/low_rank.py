@@ -20,9 +20,9 @@ def low_rank_pair(component: Component, u: Tensor, s: Tensor, v: Tensor) -> tupl
     root, parameters = s.sqrt(), component.parameters()
     linear, bias = parameters["linear_params"], parameters["bias_params"]
     first = LinearComponent((v * root).t().contiguous().to(linear))
-    first.set_natural_gradient(rank_in=40, rank_out=80)
+    first.rank_in, first.rank_out = 40, 80
     second = NaturalGradientAffineComponent((u * root).to(linear), bias.clone())
-    second.set_natural_gradient(rank_in=20, rank_out=80)
+    second.rank_in, second.rank_out = 20, 80
     for factor in (first, second):
         factor.copy_header(component.updatable)
     return first, second

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, DOUBLE, Matrix, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -133,14 +133,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
         m.mul_(o)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """With r_k the self-repair terms of the values i, f, tanh(Cp), o, tanh(c) and `in` for what a sigmoid is of:
 

@@ -53,10 +53,7 @@ def merge_batchnorm(first: Component, second: Component) -> Component | None:
     merged.linear_params = (blocks * scale).flatten(1).to(second.linear_params)
     merged.bias_params = (bias + (blocks @ offset).sum(1)).to(second.linear_params)
     if isinstance(merged, TdnnComponent) and not second.bias_params.numel():
-        old_in, old_out = merged.preconditioner_in, merged.preconditioner_out
-        # new estimates: a one is appended to the spliced input now
-        ranks, alphas = (old_in.rank, old_out.rank), (old_in.alpha, old_out.alpha)
-        merged.set_natural_gradient(ranks, alphas, old_in.num_samples_history)
+        merged.forget_natural_gradient()  # a one is appended to the spliced input now
     return merged
 
 

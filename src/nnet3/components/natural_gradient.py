@@ -89,6 +89,11 @@ class OnlineNaturalGradient:
         self._d = torch.empty(0, dtype=torch.float64)  # (rank,), always on the CPU
         self._w = torch.empty(0, 0)  # W transposed, (dim, rank): this layout makes X W^T fastest
 
+    def fresh(self) -> OnlineNaturalGradient:
+        """A new one with the same settings."""
+        history = (self.num_samples_history, self.num_minibatches_history)
+        return OnlineNaturalGradient(self.rank, self.update_period, *history, self.alpha, self.epsilon, self.delta)
+
     def precondition(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """X_hat (rows, dim) and the scale, a float64 scalar, that gives it the Frobenius norm of x.
 

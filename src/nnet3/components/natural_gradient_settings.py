@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from nnet3.components.field_table import Field, show
 from nnet3.components.kinds import NUMBER, POSITIVE, SIZE
+from nnet3.components.natural_gradient import OnlineNaturalGradient
 
 
 class Setting:
@@ -43,6 +44,20 @@ RANK = Field("rank", SIZE, default=8)
 UPDATE_PERIOD = Field("update_period", SIZE, default=10)
 NUM_SAMPLES_HISTORY = Field("num_samples_history", POSITIVE, default=2000.0)
 ALPHA = Field("alpha", NUMBER, default=4.0)
+
+
+class TwoPreconditioners:
+    """`preconditioner_in`, `preconditioner_out` and their settings; `alpha` sets both."""
+
+    preconditioner_names: ClassVar[tuple[str, ...]] = ("preconditioner_in", "preconditioner_out")
+    preconditioner_in: OnlineNaturalGradient
+    preconditioner_out: OnlineNaturalGradient
+    rank_in, alpha_in = (Setting(name, "preconditioner_in") for name in ("rank", "alpha"))
+    rank_out, alpha_out = (Setting(name, "preconditioner_out") for name in ("rank", "alpha"))
+    update_period, num_samples_history, num_minibatches_history, alpha = (
+        Setting(name, "preconditioner_in", "preconditioner_out")
+        for name in ("update_period", "num_samples_history", "num_minibatches_history", "alpha")
+    )
 
 
 class OnePreconditioner:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import REAL, SIZE
 from nnet3.components.nonlinearity import old_statistics
@@ -37,14 +39,7 @@ class NoOpComponent(Component):
             y.copy_(x)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is None:
             return

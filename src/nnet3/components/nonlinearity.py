@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component
+from nnet3.components.base import Component, Deriv, Updated
 from nnet3.components.field_table import Field, Same, divisor_of, obsolete, value_of
 from nnet3.components.kinds import DOUBLE, REAL, SIZE, TALLY, Kind, Values, Vector
 from nnet3.components.random_source import RandomSource
@@ -25,6 +25,11 @@ REPAIR_PROBABILITY = 0.5
 _UNSET = -1000.0
 
 
+#: Left out where it is the dimension.
+BLOCK_DIM = Field(
+    *("block_dim", SIZE),
+    default=Same("dim"), check=divisor_of("dim"), optional=True, omitted=Same("dim"), hidden=Same("dim"),
+)  # fmt: skip
 _AVERAGE = Vector(value_of("dim"), statistic=True, may_be_empty=True)
 
 
@@ -95,14 +100,7 @@ class Nonlinearity(Component):
 
     fields = (
         Field("dim", SIZE),
-        Field(
-            *("block_dim", SIZE),
-            default=Same("dim"),
-            check=divisor_of("dim"),
-            optional=True,
-            omitted=Same("dim"),
-            hidden=Same("dim"),
-        ),
+        BLOCK_DIM,
         Field("value_sum", _AVERAGE, None, "<ValueAvg>", per="count"),
         Field("deriv_sum", _AVERAGE, None, "<DerivAvg>", per="count"),
         Field("count", DOUBLE, None),
@@ -148,14 +146,7 @@ class Nonlinearity(Component):
     # ---- what the backward passes of all types do ----
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if isinstance(to_update, Nonlinearity):
             self._store_output_deriv(y_deriv, to_update)  # before x_deriv, which may share its memory

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
-from nnet3.components.field_table import Field, Same, divisor_of
+from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE
-from nnet3.components.nonlinearity import old_statistics
+from nnet3.components.nonlinearity import BLOCK_DIM, old_statistics
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 
@@ -32,14 +32,7 @@ class NormalizeComponent(Component):
 
     fields = (
         Field("dim", SIZE, token="<InputDim>", old_token="<Dim>"),
-        Field(
-            *("block_dim", SIZE),
-            default=Same("dim"),
-            check=divisor_of("dim"),
-            optional=True,
-            omitted=Same("dim"),
-            hidden=Same("dim"),
-        ),
+        BLOCK_DIM,
         Field("target_rms", POSITIVE, default=1.0, optional=True),
         Field("add_log_stddev", BOOLEAN, default=False, optional=True),
         *old_statistics()[:3],
@@ -80,14 +73,7 @@ class NormalizeComponent(Component):
             torch.sub(math.log(self.target_rms), f.log_(), out=y_blocks[:, :, self.block_dim :])
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is None:
             return

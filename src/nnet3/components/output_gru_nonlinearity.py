@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component
+from nnet3.components.base import Deriv, Updated
 from nnet3.components.field_table import Field, Summary, value_of
 from nnet3.components.gru_nonlinearity import GruComponent, statistics_info
 from nnet3.components.kinds import SIZE, Vector
@@ -62,14 +62,7 @@ class OutputGruNonlinearityComponent(OnePreconditioner, GruComponent):
         torch.lerp(h, cell, z, out=y[:, dim:])
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """e = (dh + dc (1 - z)) (1 - h^2); dz = dc (c' - h); dhpart = e; dc' = dc z + e w"""
         dim = self.cell_dim

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, multiple_of_length
 from nnet3.components.fields import load_vector_key
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR
@@ -70,14 +70,7 @@ class PerElementOffsetComponent(UpdatableComponent):
         torch.add(self._by_block(x), self.offsets, out=self._by_block(y))
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if to_update is not None:
             assert isinstance(to_update, PerElementOffsetComponent)

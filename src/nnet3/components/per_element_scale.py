@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, obsolete
 from nnet3.components.fields import load_vector_key
 from nnet3.components.kinds import REAL, VECTOR
@@ -65,14 +65,7 @@ class PerElementScaleComponent(UpdatableComponent):
         torch.mul(x, self.params, out=y)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if to_update is not None:  # first, because x_deriv may be the memory of y_deriv
             assert isinstance(to_update, PerElementScaleComponent)

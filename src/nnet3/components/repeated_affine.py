@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.affine import initial_linear
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.block_affine import BlockAffineComponent, divisor
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
@@ -79,14 +79,7 @@ class RepeatedAffineComponent(UpdatableComponent):
             y.copy_(torch.addmm(self.bias_params, self._by_block(x), self.linear_params.t()).view(y.shape))
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         by_block = self._by_block(y_deriv)
         if x_deriv is not None and x_deriv.is_contiguous():

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, packed
 from nnet3.components.fields import too_wide
 from nnet3.components.index_arrays import IndexArrays
@@ -224,14 +224,7 @@ class RestrictedAttentionComponent(Component):
         return AttentionMemo(posteriors, windows.query_of_row)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: AttentionMemo,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """With g_u, g_c the output derivative: dc_o = g_u . v_o + g_c,o; db = c (dc - sum c dc); ds = db;
         dq = key_scale sum_o db_o k_o; dk_o += key_scale db_o q; dv_o += c_o g_u"""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, length_of
 from nnet3.components.kinds import BOOLEAN, SIZE, VECTOR, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -92,14 +92,7 @@ class ScaleAndOffsetComponent(UpdatableComponent):
         torch.addcmul(self.offsets, self._by_block(x), self._safe_scales(), out=self._by_block(y))
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Any,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if to_update is not None:  # first, because x_deriv may be the memory of y_deriv
             assert isinstance(to_update, ScaleAndOffsetComponent)

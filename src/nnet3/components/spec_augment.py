@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.kinds import FLAG, PROPORTION, SIZE, Integer, Values
@@ -107,14 +107,7 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
         return mask
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Tensor | None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: SpecAugmentTimeMaskIndexes | None = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if x_deriv is not None:
             _multiply(y_deriv, memo, x_deriv)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.fields import too_wide
 from nnet3.components.index_arrays import IndexArrays, load_fields
@@ -108,14 +108,7 @@ class StatisticsExtractionComponent(StatisticsComponent):
             y[:, dim + 1 :] = groups.sum(x.square())
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """g_x = g_sum + 2 x g_sumsq of its output row; the count has no derivative"""
         if x_deriv is None:

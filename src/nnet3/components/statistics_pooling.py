@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.fields import too_wide
 from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, Number, Values
@@ -111,14 +111,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         return count
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: Tensor,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """g_v = g / count, added to each input used; with standard deviations first g_e2 = g_sd / (2 sd) and
         g_m -= 2 m g_e2, as if there were no floor. Counts get no derivative, and give none."""

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
 from nnet3.components.fields import too_wide
 from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, Integers, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_pair import ALPHA, NUM_SAMPLES_HISTORY, RANK_IN, RANK_OUT
+from nnet3.components.natural_gradient_pair import ALPHA, NUM_SAMPLES_HISTORY, RANKS_IN_ONE
 from nnet3.components.natural_gradient_product import add_natural_gradient
-from nnet3.components.natural_gradient_settings import Setting, natural_gradient_info
+from nnet3.components.natural_gradient_settings import TwoPreconditioners, natural_gradient_info
 from nnet3.components.orthonormal import ORTHONORMAL, OrthonormalComponent
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
@@ -64,7 +64,7 @@ def _bias_info(component: TdnnComponent) -> str:
 
 
 @register
-class TdnnComponent(OrthonormalComponent):
+class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
     """y(t) = b + sum_i W_i x(t + o_i), for the same n and x; all those inputs are required.
 
     Parameters: linear_params (output_dim, offsets * input_dim), the W_i side by side; bias_params (output_dim,), with
@@ -74,14 +74,9 @@ class TdnnComponent(OrthonormalComponent):
     type_name = "TdnnComponent"
     properties = Properties.UPDATABLE | Properties.REORDERS_INDEXES | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
-    preconditioner_names = ("preconditioner_in", "preconditioner_out")
     identity_indexes = False
     needs_indexes = True
 
-    rank_in, rank_out = Setting("rank", "preconditioner_in"), Setting("rank", "preconditioner_out")
-    alpha_in, alpha_out = Setting("alpha", "preconditioner_in"), Setting("alpha", "preconditioner_out")
-    update_period = Setting("update_period", "preconditioner_in", "preconditioner_out")
-    num_samples_history = Setting("num_samples_history", "preconditioner_in", "preconditioner_out")
     fields = (
         Field("time_offsets", Integers(), check=_fault_of_offsets),
         Field("linear_params", MATRIX, None, check=_fault_of_columns),
@@ -91,8 +86,7 @@ class TdnnComponent(OrthonormalComponent):
         NUM_SAMPLES_HISTORY,
         _Alphas("alpha_in", NUMBER, default=4.0, token="<AlphaInOut>"),
         replace(ALPHA, name="alpha_out", token=""),
-        replace(RANK_IN, token="<RankInOut>"),
-        replace(RANK_OUT, token=""),
+        *RANKS_IN_ONE,
     )
     shown = (
         "orthonormal_constraint",
@@ -111,27 +105,13 @@ class TdnnComponent(OrthonormalComponent):
         self.output_dim = linear_params.shape[0]
         self.input_dim = linear_params.shape[1] // len(time_offsets)
         self.use_natural_gradient = True
-        self.set_natural_gradient()
+        rank_in, rank_out = min(20, (linear_params.shape[1] + 1) // 2), min(80, (self.output_dim + 1) // 2)
+        self.preconditioner_in = OnlineNaturalGradient(rank_in, _UPDATE_PERIOD)
+        self.preconditioner_out = OnlineNaturalGradient(rank_out, _UPDATE_PERIOD)
 
     @property
     def has_bias(self) -> bool:
         return self.bias_params.numel() > 0
-
-    def set_natural_gradient(
-        self,
-        ranks: tuple[int, int] = (-1, -1),
-        alphas: tuple[float, float] = (4.0, 4.0),
-        num_samples_history: float = 2000.0,
-    ) -> None:
-        """New preconditioners of the spliced input and of the output derivative; a rank below 0 means the default."""
-        rank_in, rank_out = ranks
-        rank_in = min(20, (self.linear_params.shape[1] + 1) // 2) if rank_in < 0 else rank_in
-        rank_out = min(80, (self.output_dim + 1) // 2) if rank_out < 0 else rank_out
-        settings = (_UPDATE_PERIOD, num_samples_history)
-        self.preconditioner_in = OnlineNaturalGradient(rank_in, *settings, alpha=alphas[0])
-        self.preconditioner_out = OnlineNaturalGradient(rank_out, *settings, alpha=alphas[1])
-
-    # ---- configuration and files ----
 
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
@@ -185,14 +165,7 @@ class TdnnComponent(OrthonormalComponent):
             block.of_output(y).addmm_(block.of_input(x), weight)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """g_x(t + o_i) += g_y(t) W_i for all i"""
         y_deriv = indexes.output_without_padding(y_deriv)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Properties
+from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.convolution_model import ConvolutionModel, ModelKind, TimeTaps
 from nnet3.components.field_table import Field, Summary, show
 from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, Matrix, Number, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_pair import RANK_IN, RANK_OUT
-from nnet3.components.natural_gradient_settings import Setting
+from nnet3.components.natural_gradient_pair import RANKS_IN_ONE
+from nnet3.components.natural_gradient_settings import TwoPreconditioners
 from nnet3.components.registry import register
 from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
 from nnet3.components.summary import format_number, mean_stddev, rms
@@ -51,7 +51,7 @@ def _settings_info(component: TimeHeightConvolutionComponent) -> str:
 
 
 @register
-class TimeHeightConvolutionComponent(UpdatableComponent):
+class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
     """y(t, h, k) = b_k + sum over offsets o and filters i of W[k, o Fin + i] x(t + dt_o, h sub + dh_o, i).
 
     Terms with an input height outside the input or with a missing time that is not required are zero. Parameters:
@@ -61,13 +61,9 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
     type_name = "TimeHeightConvolutionComponent"
     properties = Properties.UPDATABLE | Properties.REORDERS_INDEXES | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
-    preconditioner_names = ("preconditioner_in", "preconditioner_out")
     identity_indexes = False
     needs_indexes = True
 
-    rank_in, rank_out = Setting("rank", "preconditioner_in"), Setting("rank", "preconditioner_out")
-    alpha_in, alpha_out = Setting("alpha", "preconditioner_in"), Setting("alpha", "preconditioner_out")
-    num_minibatches_history = Setting("num_minibatches_history", "preconditioner_in", "preconditioner_out")
     fields = (
         Field("model", ModelKind(), None),
         Field("linear_params", Matrix(_filter_size), None),
@@ -77,8 +73,7 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
         Field("num_minibatches_history", Number(above=1.0), default=4.0),
         Field("alpha_in", NUMBER, default=4.0, token="<AlphaInOut>"),
         Field("alpha_out", NUMBER, default=4.0, token=""),
-        replace(RANK_IN, token="<RankInOut>"),
-        replace(RANK_OUT, token=""),
+        *RANKS_IN_ONE,
     )
     shown = (
         lambda component: f" {component.model.info()}",
@@ -96,23 +91,9 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
         self.output_dim = model.output_dim
         self.max_memory_mb = 200.0  # only kept: no temporary matrix is made here
         self.use_natural_gradient = True
-        self.set_natural_gradient()
-
-    def set_natural_gradient(
-        self,
-        ranks: tuple[int, int] = (-1, -1),
-        alphas: tuple[float, float] = (4.0, 4.0),
-        num_minibatches_history: float = 4.0,
-    ) -> None:
-        """New preconditioners of the rows and columns of the gradient; a rank below 0 means the default."""
-        rank_in, rank_out = ranks
-        rank_in = min(80, (self.model.num_columns + 2) // 2) if rank_in < 0 else rank_in
-        rank_out = min(80, (self.model.num_filters_out + 1) // 2) if rank_out < 0 else rank_out
-        history = num_minibatches_history
-        self.preconditioner_in = OnlineNaturalGradient(rank_in, num_minibatches_history=history, alpha=alphas[0])
-        self.preconditioner_out = OnlineNaturalGradient(rank_out, num_minibatches_history=history, alpha=alphas[1])
-
-    # ---- configuration and files ----
+        rank_in, rank_out = min(80, (model.num_columns + 2) // 2), min(80, (model.num_filters_out + 1) // 2)
+        self.preconditioner_in = OnlineNaturalGradient(rank_in, num_minibatches_history=4.0)
+        self.preconditioner_out = OnlineNaturalGradient(rank_out, num_minibatches_history=4.0)
 
     @classmethod
     def initial_values(cls, line: ConfigLine, rng: RandomSource) -> dict[str, Any]:
@@ -174,14 +155,7 @@ class TimeHeightConvolutionComponent(UpdatableComponent):
                 _add_product(piece.of_target(target, filters_out), piece.of_source(source, filters_in), part)
 
     def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        y_deriv: Tensor,
-        memo: None,
-        to_update: Component | None,
-        x_deriv: Tensor | None,
-        indexes: Any = None,
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         """g_x(t + dt_o, h sub + dh_o, i) += sum_k g_y(t, h, k) W[k, o Fin + i] for all o"""
         blocks = indexes.blocks

@@ -60,6 +60,11 @@ class UpdatableComponent(Component):
         self.learning_rate = 1.0
         self.is_gradient = True
 
+    def forget_natural_gradient(self) -> None:
+        """Begin new estimates with the same settings."""
+        for name in self.preconditioner_names:
+            setattr(self, name, getattr(self, name).fresh())
+
     def freeze_natural_gradient(self, frozen: bool) -> None:
         for name in self.preconditioner_names:
             getattr(self, name).frozen = frozen
