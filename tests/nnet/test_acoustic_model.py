@@ -164,7 +164,7 @@ BAD_TEXTS = [
     ("<LeftContext> 0", "<LeftContext> 0.5", "expected a 32-bit integer, got '0.5'"),
     ("<Priors>", "<Prior>", "expected <Priors>, got '<Prior>'"),
     ("[ 0.5 ]", "[ 0.5 0.5 ]", "line 31, column 52: priors must be one number for each of 1 outputs"),
-    ("[ 0.5 ]", "[ nan ]", "priors must be finite and not negative"),
+    ("[ 0.5 ]", "[ nan ]", "a NaN is not allowed in a vector or matrix"),
     ("[ 0.5 ]", "[ -1 ]", "priors must be finite and not negative"),
     ("[ 0.5 ]", "[ 0.5 ] 1", "the file should end here"),
 ]

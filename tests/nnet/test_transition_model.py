@@ -217,7 +217,7 @@ BAD_TEXTS = [
     ("3 0 2 \n", "4 0 2 \n", "the topology has no such phone"),
     (" -0.25 -1.5 ]", " -0.25 ]", "expected one log-probability more than there are transition-ids, 6 + 1, got 6"),
     (" -0.25 -1.5 ]", " -0.25 0.5 ]", "log-probability 6 is 0.5, which is not that of a probability"),
-    (" -0.25 -1.5 ]", " -0.25 nan ]", "log-probability 6 is nan"),
+    (" -0.25 -1.5 ]", " -0.25 nan ]", "a NaN is not allowed in a vector or matrix"),
     (" -0.25 -1.5 ]", " -0.25 -inf ]", "log-probability 6 is -inf"),
     ("</LogProbs>", "<LogProbs>", "expected </LogProbs>"),
 ]  # fmt: skip
