@@ -1,6 +1,7 @@
 """Computational networks: directed graphs of matrix operations; see docs/computational_networks.md."""
 
 from nnet3.cn import macros
+from nnet3.cn.asynchronous import AsynchronousEvaluator
 from nnet3.cn.check_gradients import check_gradients
 from nnet3.cn.copying import copy_network
 from nnet3.cn.network import Network
@@ -28,6 +29,7 @@ from nnet3.cn.text_form import from_text, to_text
 from nnet3.cn.training import sgd_step, train, truncated
 
 __all__ = [
+    "AsynchronousEvaluator",
     "Network",
     "Node",
     "Sequences",

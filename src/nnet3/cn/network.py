@@ -17,7 +17,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.operation import RunState
-from nnet3.cn.order import gradient_order, need_gradient_flags
+from nnet3.cn.order import Composite, gradient_order, need_gradient_flags
 from nnet3.cn.printing import describe_network, describe_order
 from nnet3.cn.program import Program, Question, Runner
 from nnet3.cn.samples import Layout, Sequences, as_matrix
@@ -187,6 +187,24 @@ class Network:
         return {
             root: root.memory if isinstance(root, StoredNode) else self._stamps.value(root) for root in roots
         }, layout
+
+    @property
+    def composites(self) -> Sequence[Composite]:
+        """The graph without loops of Algorithm 1.6, in forward order."""
+        return self._nodes.composites
+
+    def given_values(
+        self, roots: Sequence[Node], inputs: Mapping[str, Any]
+    ) -> tuple[Layout | None, dict[Node, Tensor]]:
+        """Which samples there are, and the inputs that the roots need as rows."""
+        layout = self._take(roots, inputs)
+        needed = needed_nodes(self._nodes.nodes, roots, ())
+        self.state.training = False
+        return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
+
+    def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layout | None) -> Any:
+        """A node's value, from its rows, as users see it."""
+        return self._shown(node, node.memory if isinstance(node, StoredNode) else values[node], layout)
 
     def _known(self, node: Node) -> bool:
         return not isinstance(node, StoredNode) and node in self._stamps._values

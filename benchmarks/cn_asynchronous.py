@@ -1,0 +1,58 @@
+"""Parallel branches of a computational network on two workers (Algorithm 1.3), beside one worker.
+
+Four branches of four layers, 512 wide, 2,000 samples, one PyTorch thread each. Times are the least of several rounds,
+taken in turns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from benchmarks.cn_lstm import least_times
+from nnet3 import cn
+
+BRANCHES, LAYERS, WIDTH, SAMPLES = 4, 4, 512, 2000
+
+
+def network() -> cn.Network:
+    x = cn.input("x", WIDTH)
+    ends = []
+    for branch in range(BRANCHES):
+        h = x
+        for layer in range(LAYERS):
+            h = cn.macros.dnn_layer(h, WIDTH, name=f"branch{branch}.{layer}", activation=cn.tanh)
+        ends.append(h)
+    total = ends[0]
+    for end in ends[1:]:
+        total = total + end
+    return cn.Network(outputs={"total": total})
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    net, rng = network(), np.random.default_rng(0)
+    inputs = [{"x": rng.normal(size=(WIDTH, SAMPLES)).astype(np.float32)} for _ in range(2)]
+    turn = [0]
+
+    def another() -> dict[str, np.ndarray]:
+        turn[0] += 1
+        return inputs[turn[0] % 2]
+
+    evaluators = {
+        f"{workers} workers, {policy}": cn.AsynchronousEvaluator(net, workers, policy)
+        for workers in (1, 2)
+        for policy in ("first come", "shortest task", "least data movement")
+    }
+    expected = net.evaluate("total", inputs[0])
+    for evaluator in evaluators.values():
+        assert np.array_equal(evaluator.evaluate("total", inputs[0]), expected), "other values"
+    runs = {name: lambda e=evaluator: e.evaluate("total", another()) for name, evaluator in evaluators.items()}
+    times = least_times({"synchronous": lambda: net.evaluate("total", another()), **runs})
+    print(f"{BRANCHES} branches of {LAYERS} layers, {WIDTH} wide, {SAMPLES} samples")
+    for name, seconds in times.items():
+        print(f"{name:<34} {seconds:.4f} s   {times['synchronous'] / seconds:.2f} x the speed of synchronous")
+
+
+if __name__ == "__main__":
+    main()

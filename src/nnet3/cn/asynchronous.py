@@ -1,0 +1,221 @@
+"""Asynchronous evaluation (Algorithm 1.3): units of a network computed by several workers as they become ready."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from nnet3.cn.copying import copy_network
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node
+from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.samples import Layout
+from nnet3.cn.source import needed_nodes
+from nnet3.cn.units import Unit, find_units
+from nnet3.errors import NetworkError
+from nnet3.text import did_you_mean
+
+
+@dataclass(eq=False)
+class Task:
+    """A unit in one evaluation: `finished_children` counts up to the number of its children."""
+
+    number: int
+    unit: Unit
+    cost: int
+    finished_children: int = 0
+
+
+@dataclass
+class Worker:
+    """Who computes: a thread, on a device, with its own copy of the network if that lies on another one."""
+
+    number: int
+    device: torch.device
+    network: Network
+    runners: dict[tuple[object, ...], Runner] = field(default_factory=dict)
+
+
+Policy: TypeAlias = Callable[[Sequence[Task], "Evaluation", Worker], Task]
+
+
+def first_come(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
+    """First come, first served."""
+    return ready[0]
+
+
+def shortest_task(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
+    """The least work first, by a count of multiplications."""
+    return min(ready, key=lambda task: task.cost)
+
+
+def least_data_movement(ready: Sequence[Task], evaluation: Evaluation, worker: Worker) -> Task:
+    """The one whose operands need the fewest numbers that another worker has computed."""
+
+    def moved(task: Task) -> int:
+        makers, values = evaluation.maker, evaluation.values
+        return sum(
+            values[node].numel() for node in task.unit.operands if makers.get(node, worker.number) != worker.number
+        )
+
+    return min(ready, key=moved)
+
+
+POLICIES: dict[str, Policy] = {
+    "first come": first_come,
+    "shortest task": shortest_task,
+    "least data movement": least_data_movement,
+}
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """One line of the record of an evaluation: which worker computed a unit, and when (seconds from the beginning)."""
+
+    worker: int
+    nodes: tuple[str, ...]
+    start: float
+    end: float
+
+
+class AsynchronousEvaluator:
+    """Evaluates a network with several workers, each a thread; results are those of `Network.evaluate`.
+
+    `policy`: "first come", "shortest task" or "least data movement". `devices`: one for each worker; by default
+    `workers` threads on the network's own. PyTorch's own threads multiply with the workers: with as many workers as
+    cores, call `torch.set_num_threads(1)`. `record` says what the last evaluation did.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        workers: int = 2,
+        policy: str = "first come",
+        *,
+        devices: Sequence[str | torch.device] | None = None,
+    ):
+        if policy not in POLICIES:
+            hint = did_you_mean(policy, POLICIES) or f"there is: {', '.join(POLICIES)}"
+            raise NetworkError(f"there is no policy '{policy}'; {hint}")
+        if workers < 1 and not devices:
+            raise NetworkError(f"expected at least one worker, got {workers}")
+        self.network, self.policy = network, POLICIES[policy]
+        self.record: list[Dispatched] = []
+        places = [torch.device(device) for device in devices] if devices else [network.device] * workers
+        copies = {place: copy_network(network).to(device=place) for place in places if place != network.device}
+        self._workers = [Worker(number, place, copies.get(place, network)) for number, place in enumerate(places)]
+        self._copies = list(copies.values())
+
+    def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
+        """As `Network.evaluate`. An error in a worker stops the others and is raised here."""
+        if not isinstance(node, Sequence) or isinstance(node, str):
+            return self.evaluate([node], inputs)[0]
+        network = self.network
+        roots = [network.find(each) for each in node]
+        layout, values = network.given_values(roots, inputs or {})
+        for copy in self._copies:
+            copy.set_parameters(network.parameters())
+        units = find_units(network.composites, needed_nodes(network.nodes, roots, ()), set(roots))
+        evaluation = Evaluation(self, units, layout, values)
+        evaluation.run()
+        self.record = sorted(evaluation.record, key=lambda each: each.start)
+        return [network.shown(root, evaluation.values, layout) for root in roots]
+
+
+class Evaluation:
+    """One evaluation: the waiting and the ready set of Algorithm 1.3, guarded by one lock."""
+
+    def __init__(
+        self, evaluator: AsynchronousEvaluator, units: Sequence[Unit], layout: Layout | None, values: dict[Node, Tensor]
+    ):
+        self.evaluator, self.layout, self.values = evaluator, layout, values
+        self.maker: dict[Node, int] = {}
+        self.record: list[Dispatched] = []
+        samples = 1 if layout is None else layout.num_samples
+        tasks = [Task(number, unit, unit.cost(samples)) for number, unit in enumerate(units)]
+        self.parents: list[list[Task]] = [[] for _ in tasks]
+        for task in tasks:
+            for child in task.unit.children:
+                self.parents[child].append(task)
+        self.ready = [task for task in tasks if not task.unit.children]
+        self.waiting = {task for task in tasks if task.unit.children}
+        self.num_running = 0
+        self.error: BaseException | None = None
+        self.changed = threading.Condition()
+        self.began = time.perf_counter()
+
+    def run(self) -> None:
+        workers = self.evaluator._workers
+        threads = [threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers[1:]]
+        for thread in threads:
+            thread.start()
+        self._work(workers[0])
+        for thread in threads:
+            thread.join()
+        if self.error is not None:
+            raise self.error
+
+    def _work(self, worker: Worker) -> None:
+        while (task := self._next_task(worker)) is not None:
+            start = time.perf_counter()
+            try:
+                found = self._compute(task, worker)
+            except BaseException as error:
+                with self.changed:
+                    self.error = self.error or error
+                    self.changed.notify_all()
+                return
+            names = tuple(node.name for node in task.unit.nodes)
+            times = (start - self.began, time.perf_counter() - self.began)
+            self._signal_complete(task, found, Dispatched(worker.number, names, *times))
+
+    def _next_task(self, worker: Worker) -> Task | None:
+        """ScheduleComputation: a ready task by the policy; waits for one, None when there will be no more."""
+        with self.changed:
+            while self.error is None and not self.ready and self.num_running:
+                self.changed.wait()
+            if self.error is not None or not self.ready:
+                return None
+            task = self.evaluator.policy(self.ready, self, worker)
+            self.ready.remove(task)
+            self.num_running += 1
+            return task
+
+    def _signal_complete(self, task: Task, found: Mapping[Node, Tensor], line: Dispatched) -> None:
+        """SignalComplete: parents all of whose children are finished become ready."""
+        with self.changed:
+            self.values.update(found)
+            self.maker.update(dict.fromkeys(found, line.worker))
+            self.record.append(line)
+            self.num_running -= 1
+            for parent in self.parents[task.number]:
+                parent.finished_children += 1
+                if parent.finished_children == len(parent.unit.children):
+                    self.waiting.discard(parent)
+                    self.ready.append(parent)
+            self.changed.notify_all()
+
+    def _compute(self, task: Task, worker: Worker) -> dict[Node, Tensor]:
+        unit, network, main = task.unit, worker.network, self.evaluator.network
+
+        def theirs(nodes: Sequence[Node]) -> tuple[Node, ...]:
+            return tuple(nodes) if network is main else tuple(network.find(node.name) for node in nodes)
+
+        given = tuple(node for node in unit.operands if node.operands)
+        states = dict(zip(theirs(list(main.initial_states)), main.initial_states.values(), strict=True))
+        question = Question(theirs(unit.outputs), self.layout, theirs(given), states=states)
+        key = (network.dtype, *question.key)
+        if key not in worker.runners:
+            program = Program(question, optimize=network.optimize)
+            worker.runners[key] = Runner(program, network.state, {}, network.dtype, worker.device)
+        values = dict(
+            zip(theirs(unit.operands), (self.values[n].to(worker.device) for n in unit.operands), strict=True)
+        )
+        found = worker.runners[key].forward(values)
+        return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))

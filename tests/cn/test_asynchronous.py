@@ -1,0 +1,99 @@
+"""Asynchronous evaluation equals synchronous evaluation, under every policy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from random_graphs import networks
+from reference import columns
+
+from nnet3 import cn
+from nnet3.cn.asynchronous import POLICIES
+from nnet3.cn.source import needed_nodes
+from nnet3.cn.units import find_units
+from nnet3.errors import NetworkError, NumericalError
+
+RANDOM = np.random.default_rng(0)
+
+
+def branches(number: int = 4) -> tuple[cn.Network, dict[str, np.ndarray]]:
+    x = cn.input("x", 8)
+    ends = []
+    for branch in range(number):
+        h = cn.tanh(cn.parameter(f"W{branch}", (8, 8)) @ x)
+        ends.append(cn.sigmoid(cn.parameter(f"V{branch}", (8, 8)) @ h, name=f"end{branch}"))
+    net = cn.Network(outputs={"out": cn.row_stack(*ends, name="stack")})
+    return net, {"x": RANDOM.normal(size=(8, 5))}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("workers", [1, 2, 5])
+def test_branches(policy, workers) -> None:
+    net, inputs = branches()
+    evaluator = cn.AsynchronousEvaluator(net, workers, policy)
+    np.testing.assert_array_equal(evaluator.evaluate("out", inputs), net.evaluate("out", inputs))
+    assert len(evaluator.record) == 5
+    assert evaluator.record[-1].nodes == ("stack",)
+
+
+def test_a_branch_is_one_unit() -> None:
+    net, _ = branches(2)
+    roots = [net.find("out")]
+    units = find_units(net.composites, needed_nodes(net.nodes, roots, ()), roots)
+    assert [len(unit.nodes) for unit in units] == [4, 4, 1]
+    assert [unit.children for unit in units] == [(), (), (0, 1)]
+    assert units[0].cost(5) > units[2].cost(5)
+
+
+def test_shortest_task_first() -> None:
+    x = cn.input("x", 4)
+    wide = cn.tanh(cn.parameter("W", (50, 4)) @ x, name="wide")
+    narrow = cn.tanh(cn.parameter("V", (1, 4)) @ x, name="narrow")
+    net = cn.Network(outputs=[wide, narrow])
+    evaluator = cn.AsynchronousEvaluator(net, 1, "shortest task")
+    evaluator.evaluate(["wide", "narrow"], {"x": RANDOM.normal(size=(4, 3))})
+    assert [line.nodes[-1] for line in evaluator.record] == ["narrow", "wide"]
+
+
+def test_parameters_that_change_are_seen() -> None:
+    net, inputs = branches()
+    evaluator = cn.AsynchronousEvaluator(net)
+    evaluator.evaluate("out", inputs)
+    net.set_parameters({"V1": np.ones((8, 8))})
+    np.testing.assert_array_equal(evaluator.evaluate("out", inputs), net.evaluate("out", inputs))
+
+
+@settings(max_examples=150)
+@given(networks(), st.sampled_from(sorted(POLICIES)))
+def test_random_graphs(made, policy) -> None:
+    criterion, last, inputs = made
+    try:
+        net = cn.Network(criterion, {"last": last}, dtype=torch.float64)
+    except NetworkError:
+        assume(False)
+    inputs = {node.name: inputs[node.name] for node in net.inputs}
+    asked = [criterion, last]
+    found = cn.AsynchronousEvaluator(net, 3, policy).evaluate(asked, inputs)
+    for ours, theirs in zip(found, net.evaluate(asked, inputs), strict=True):
+        np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
+
+
+def test_errors_of_workers_are_raised(monkeypatch) -> None:
+    net, inputs = branches()
+
+    def fail(self, inputs, output) -> None:
+        raise NumericalError("no")
+
+    monkeypatch.setattr("nnet3.cn.nodes.activations.Sigmoid.evaluate", fail)
+    with pytest.raises(NumericalError, match="no"):
+        cn.AsynchronousEvaluator(net, 3).evaluate("out", inputs)
+
+
+def test_policies_that_there_are_not() -> None:
+    with pytest.raises(NetworkError, match="did you mean 'first come'"):
+        cn.AsynchronousEvaluator(branches()[0], policy="first comes")
+    with pytest.raises(NetworkError, match="at least one worker"):
+        cn.AsynchronousEvaluator(branches()[0], 0)
