@@ -8,6 +8,7 @@ import torch
 from reference import columns, compare
 
 from nnet3 import cn
+from nnet3.compiler.cache import ComputationCache
 from nnet3.errors import GradientError, NetworkError, ShapeError
 
 RANDOM = np.random.default_rng(0)
@@ -277,3 +278,27 @@ def test_what_is_printed() -> None:
     loop = recurrence()
     assert ("d", "times2", "plus1", "h") in loop.order("h")
     assert "loop over 4 nodes" in str(loop.order("h"))
+
+
+def test_a_profile_says_where_the_time_goes() -> None:
+    net, inputs = one_hidden_layer()
+    report = net.profile(inputs)
+    assert {"Propagate", "Backprop"} <= {row.keys[0] for row in report.rows(("kind",))}
+    assert "times1" in {row.keys[0] for row in report.rows(("node",))}
+    assert "Sigmoid" in str(report)
+
+
+def test_networks_that_are_alike_share_compiled_programs(tmp_path) -> None:
+    cache = ComputationCache(folder=tmp_path)
+    inputs = {"x": batch(3), "y": batch(2)}
+    first, second = recurrence(), recurrence()
+    first.cache = second.cache = cache
+    one, other = first.gradients(inputs), second.gradients(inputs)
+    assert len(cache) == 1
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    third = recurrence()
+    third.cache = ComputationCache(folder=tmp_path)  # from the folder
+    np.testing.assert_array_equal(third.gradients(inputs)["R"], one["R"])
+    third.freeze("R")
+    assert set(third.gradients(inputs)) == {"W", "V"}

@@ -212,7 +212,7 @@ class Evaluation:
         question = Question(theirs(unit.outputs), self.layout, theirs(given), states=states)
         key = (network.dtype, *question.key)
         if key not in worker.runners:
-            program = Program(question, optimize=network.optimize)
+            program = Program(question, optimize=network.optimize, cache=network.cache)
             worker.runners[key] = Runner(program, network.state, {}, network.dtype, worker.device)
         values = dict(
             zip(theirs(unit.operands), (self.values[n].to(worker.device) for n in unit.operands), strict=True)

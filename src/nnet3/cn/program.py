@@ -12,9 +12,11 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node_text import node_line
 from nnet3.cn.operation import RunState
 from nnet3.cn.samples import Layout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
+from nnet3.compiler.cache import ComputationCache
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import optimize
 from nnet3.compute import NnetComputer
@@ -58,10 +60,10 @@ def _names(nodes: tuple[Node, ...]) -> tuple[str, ...]:
 class Program:
     """The answer to one question: every stage can be looked at."""
 
-    def __init__(self, question: Question, *, optimize: bool = True):
+    def __init__(self, question: Question, *, optimize: bool = True, cache: ComputationCache | None = None):
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
-        self.question, self.optimize = question, optimize
+        self.question, self.optimize, self.cache = question, optimize, cache
         self.source = CnSource(question.outputs, question.flags, question.given, question.probes)
 
     def layout_of(self, node: Node) -> Layout:
@@ -114,6 +116,13 @@ class Program:
 
     @cached_property
     def computation(self) -> NnetComputation:
+        if self.cache is None:
+            return self._compile()
+        lines = sorted(node_line(node) for node in self.source.number)
+        key = {"cn": lines, "question": self.question.key, "optimize": self.optimize}
+        return self.cache.get_or_compile(key, self._compile)
+
+    def _compile(self) -> NnetComputation:
         computation = lower(self.source, self.request)
         return optimize(computation) if self.optimize else computation
 

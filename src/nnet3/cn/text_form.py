@@ -22,6 +22,7 @@ from typing import Any
 
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
+from nnet3.cn.node_text import node_line
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import Leaf
 from nnet3.cn.operation import Operation
@@ -38,7 +39,7 @@ _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 
 def to_text(network: Network) -> str:
     """The graph, its criteria and outputs as text that `from_text` reads."""
-    lines = [HEADER, *(_node_line(node) for node in _in_writing_order(network.nodes))]
+    lines = [HEADER, *(node_line(node) for node in _in_writing_order(network.nodes))]
     lines += [f"criterion {node.name} * {weight!r}" for node, weight in network.criteria.items()]
     lines += [f"output {name} = {node.name}" for name, node in network.outputs.items()]
     return "\n".join(lines) + "\n"
@@ -48,29 +49,6 @@ def _in_writing_order(nodes: Iterable[Node]) -> list[Node]:
     """Leaves first; forward order already puts operands above, except those of delays."""
     nodes = list(nodes)
     return [node for node in nodes if not node.operands] + [node for node in nodes if node.operands]
-
-
-def _node_line(node: Node) -> str:
-    operands = [operand.name for operand in node.operands]
-    return f"{node.name} = {node.type}({', '.join([*operands, *_options(node)])})"
-
-
-def _options(node: Node) -> list[str]:
-    operation = current_operation(node)
-    shown = []
-    for field in fields(operation):  # type: ignore[arg-type]
-        value = getattr(operation, field.name)
-        if value is not None:
-            shown.append(f"{field.name}={value!r}")
-    return shown
-
-
-def current_operation(node: Node) -> Operation:
-    """The operation with what has changed since the node was made: whether a parameter is trainable."""
-    trainable = getattr(node, "trainable", None)
-    if trainable is None:
-        return node.operation
-    return type(node.operation)(**{**vars(node.operation), "trainable": trainable})
 
 
 def from_text(text: str, source: str = "", *, max_numbers: int = 2**31) -> Network:

@@ -1,0 +1,142 @@
+"""Values of a network: inputs given, what is needed computed, what is known used again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.network_state import NetworkState
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.program import Question
+from nnet3.cn.samples import Layout, Sequences, as_matrix
+from nnet3.cn.source import needed_nodes
+from nnet3.errors import NetworkError, ShapeError
+from nnet3.text import did_you_mean
+
+
+class EvaluatedNetwork(NetworkState):
+    """Base of `Network`: evaluation."""
+
+    def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
+        """The value of a node, or a list with the values of several.
+
+        `inputs`: by name, what the node needs; more is allowed. Computes only what is asked for, and of that only what
+        is not known from the last evaluation: values hold until an input or parameter below them changes. Dropout is
+        off. Raises NetworkError for nodes and inputs that are missing, ShapeError for inputs that do not fit.
+        """
+        if isinstance(node, Sequence) and not isinstance(node, str):
+            roots = [self.find(each) for each in node]
+            values, layout = self._values_of(roots, inputs or {})
+            return [self._shown(root, values[root], layout) for root in roots]
+        return self.evaluate([node], inputs)[0]
+
+    def _values_of(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[dict[Node, Tensor], Layout | None]:
+        layout = self._take(roots, inputs)
+        self._stamps.look_at_parameters()
+        valid = self._stamps.valid()
+        needed = needed_nodes(self._nodes.nodes, roots, valid)
+        outputs = [node for node in needed if node.operands and node not in valid and not isinstance(node, StoredNode)]
+        self.computed = tuple(node.name for node in outputs)
+        if outputs:
+            kept = frontier(self._nodes.nodes, outputs, roots)
+            given = tuple(node for node in needed if node in valid)
+            question = Question(tuple(kept), layout, given, states=self._nodes.states)
+            runner = self._runner(question)
+            self.state.training = False
+            self._stamps.keep(runner.forward({node: self._stamps.value(node) for node in needed if self._known(node)}))
+        return {
+            root: root.memory if isinstance(root, StoredNode) else self._stamps.value(root) for root in roots
+        }, layout
+
+    def given_values(
+        self, roots: Sequence[Node], inputs: Mapping[str, Any]
+    ) -> tuple[Layout | None, dict[Node, Tensor]]:
+        """Which samples there are, and the inputs that the roots need as rows."""
+        layout = self._take(roots, inputs)
+        needed = needed_nodes(self._nodes.nodes, roots, ())
+        self.state.training = False
+        return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
+
+    def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layout | None) -> Any:
+        """A node's value, from its rows, as users see it."""
+        return self._shown(node, node.memory if isinstance(node, StoredNode) else values[node], layout)
+
+    def _known(self, node: Node) -> bool:
+        return not isinstance(node, StoredNode) and node in self._stamps._values
+
+    def _shown(self, node: Node, rows: Tensor, layout: Layout | None) -> Any:
+        if node.shape.has_samples:
+            assert layout is not None
+            lag = self._nodes.states.get(node)
+            return (layout if lag is None else layout.of_states(lag)).value_of(rows)
+        array = rows.detach().cpu().numpy().T.copy()
+        return array[0, 0] if node.shape.is_scalar else array
+
+    def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layout | None:
+        """Give the inputs that the roots need to the stamps; returns which samples there are."""
+        by_name = {node.name: node for node in self._nodes.inputs}
+        for name in inputs:
+            if name not in by_name:
+                hint = did_you_mean(name, by_name) or f"there is: {', '.join(by_name) or 'none'}"
+                raise NetworkError(f"there is no input '{name}'; {hint}")
+        needed = needed_nodes(self._nodes.nodes, roots, ())
+        leaves = [node for node in needed if node in by_name.values()]
+        missing = [f"'{node.name}' ({node.shape})" for node in leaves if node.name not in inputs]
+        if missing:
+            raise NetworkError(f"missing inputs: {', '.join(missing)}")
+        for statistic in needed:
+            if isinstance(statistic, StatisticNode) and not statistic.is_computed:
+                raise NetworkError(f"the statistic '{statistic.name}' is not known yet: call compute_statistics first")
+        states = self._nodes.states
+        plain = [node for node in leaves if node.shape.has_samples and node not in states]
+        layout = Layout.of(inputs[plain[0].name], f"input '{plain[0].name}'") if plain else None
+        for node in leaves:
+            what = f"input '{node.name}'"
+            self._stamps.give(node, self._rows(node, inputs[node.name], layout, states.get(node), what).to(self.device))
+        return layout
+
+    def _rows(self, node: Node, value: Any, layout: Layout | None, lag: int | None, what: str) -> Tensor:
+        if not node.shape.has_samples:
+            array = as_matrix(value, what)
+            if array.shape != (node.shape.rows, node.shape.cols):
+                raise ShapeError(f"{what}: expected shape {(node.shape.rows, node.shape.cols)}, got {array.shape}")
+            return torch.empty(array.T.shape, dtype=self.dtype).copy_(torch.as_tensor(array.T))
+        if layout is None:
+            raise NetworkError(f"{what} is an initial state: give the input whose frames it precedes, too")
+        if lag is None:
+            return layout.rows_of(value, node.shape.rows, what, self.dtype)
+        states = layout.of_states(lag)
+        if abs(lag) == 1 and isinstance(value, np.ndarray):  # a column for each sequence
+            value = Sequences(np.split(value, value.shape[1], axis=1))
+        return states.rows_of(value, node.shape.rows, what, self.dtype)
+
+    def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:
+        """The weighted sum of the criteria; with `training`, dropout is on."""
+        roots = tuple(self.criteria)
+        if not training:
+            values = self.evaluate(roots, inputs)
+            return sum(weight * float(value) for weight, value in zip(self.criteria.values(), values, strict=True))
+        layout = self._take(roots, inputs)
+        runner = self._runner(Question(roots, layout, states=self._nodes.states))
+        self.state.training = True
+        found = runner.forward({node: self._stamps.value(node) for node in self._nodes.inputs if self._known(node)})
+        return sum(weight * float(found[node]) for node, weight in self.criteria.items())
+
+
+def frontier(nodes: Iterable[Node], computed: Sequence[Node], roots: Iterable[Node]) -> list[Node]:
+    """Of what is computed now, the values to keep: those asked for, those that other nodes of the network use, and
+    those without samples that nodes with samples use.
+    """
+    now, kept = set(computed), {root for root in roots if root in set(computed)}
+    for node in nodes:
+        if isinstance(node, StoredNode):
+            continue
+        for operand in node.operands:
+            if operand in now and (node not in now or node.shape.has_samples > operand.shape.has_samples):
+                kept.add(operand)
+    return [node for node in computed if node in kept]

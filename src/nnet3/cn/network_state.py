@@ -1,0 +1,195 @@
+"""What a network is made of: its graph, criteria and outputs, its parameters and the programs that it runs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.graph import NodeGraph
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.operation import RunState
+from nnet3.cn.order import Composite
+from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.samples import Layout
+from nnet3.cn.stamps import Stamps
+from nnet3.compiler.cache import ComputationCache
+from nnet3.errors import NetworkError, ShapeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
+Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
+_MOST_RUNNERS = 128
+_CACHE = ComputationCache()  # of networks that are given none
+
+
+class NetworkState:
+    """Base of `Network`: everything but what is computed with it."""
+
+    def __init__(
+        self,
+        criterion: Criteria = None,
+        outputs: Outputs = None,
+        *,
+        seed: int = 0,
+        dtype: torch.dtype = torch.float32,
+        device: str | torch.device = "cpu",
+        optimize: bool = True,
+        cache: ComputationCache | None = None,
+    ):
+        self.criteria = _weights(criterion)
+        self.outputs = _named(outputs)
+        if not self.criteria and not self.outputs:
+            raise NetworkError("a network needs a criterion or an output")
+        self._nodes = NodeGraph([*self.criteria, *self.outputs.values()])
+        self.device = torch.device(device)
+        self.state = RunState(torch.Generator().manual_seed(seed))
+        self.optimize, self.cache = optimize, cache or _CACHE
+        self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
+        self._runners: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
+        self._stamps = Stamps(self._nodes)
+        self._gradients: dict[StoredNode, Tensor] = {}
+        self._last: tuple[Any, Layout | None, dict[Node, Tensor]] = (None, None, {})
+        self.dtype = dtype
+        self.to(dtype)
+
+    # ---- parameters ----
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, in forward order."""
+        return tuple(self._nodes.nodes)
+
+    @property
+    def stored(self) -> tuple[StoredNode, ...]:
+        """Parameters and statistics."""
+        return tuple(self._nodes.stored)
+
+    @property
+    def inputs(self) -> tuple[Node, ...]:
+        return tuple(self._nodes.inputs)
+
+    @property
+    def composites(self) -> Sequence[Composite]:
+        """The graph without loops of Algorithm 1.6, in forward order."""
+        return self._nodes.composites
+
+    @property
+    def initial_states(self) -> dict[Node, int]:
+        """Inputs that are initial states of delays, each with the largest lag that it serves."""
+        return dict(self._nodes.states)
+
+    def find(self, node: Node | str) -> Node:
+        """A node by its name, or by the name of an output. Raises NetworkError for names that there are not."""
+        if isinstance(node, str) and node in self.outputs:
+            return self.outputs[node]
+        return self._nodes.find(node)
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Copies of all parameters by name, (rows, columns); frozen ones and constants too."""
+        return {node.name: node.value for node in self._parameter_nodes()}
+
+    def set_parameters(self, values: Mapping[str, Any]) -> None:
+        """Give parameters new values, (rows, columns). Raises NetworkError, ShapeError, and then changes nothing."""
+        checked = []
+        for name, value in values.items():
+            node = self._parameter(name)
+            checked.append((node, node.checked_value(value)))
+        for node, array in checked:
+            node.value = array
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The memory of trainable parameters, transposed (columns, rows), `grad` being that of their gradients.
+
+        Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
+        """
+        found = {}
+        for node in self._parameter_nodes():
+            if node.trainable:
+                node.memory.grad = self._gradient(node)
+                found[node.name] = node.memory
+        return found
+
+    def freeze(self, *names: str | Node) -> None:
+        """Parameters that are not to be trained any more."""
+        self._set_trainable(names, False)
+
+    def unfreeze(self, *names: str | Node) -> None:
+        """Parameters that are to be trained again."""
+        self._set_trainable(names, True)
+
+    def _set_trainable(self, names: Iterable[str | Node], trainable: bool) -> None:
+        for name in names:
+            self._parameter(name).trainable = trainable
+
+    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
+        """Convert parameters and statistics, shared with other networks of the same nodes; returns the network."""
+        self.device = self.device if device is None else torch.device(device)
+        self.dtype = self.dtype if dtype is None else dtype
+        for node in self._nodes.stored:
+            if node.memory.dtype != self.dtype or node.memory.device != self.device:
+                node.memory = node.memory.detach().to(self.device, self.dtype)
+        self._gradients.clear()
+        self._runners.clear()
+        self._stamps.forget()
+        return self
+
+    def _parameter_nodes(self) -> list[ParameterNode]:
+        return [node for node in self._nodes.nodes if isinstance(node, ParameterNode)]
+
+    def _parameter(self, name: str | Node) -> ParameterNode:
+        node = self.find(name)
+        if not isinstance(node, ParameterNode):
+            raise NetworkError(f"'{node.name}' is no parameter, but: {node.type}")
+        return node
+
+    def _gradient(self, node: StoredNode) -> Tensor:
+        if node not in self._gradients:
+            self._gradients[node] = torch.zeros_like(node.memory)
+        return self._gradients[node]
+
+    # ---- programs ----
+
+    def _runner(self, question: Question) -> Runner:
+        key = question.key
+        if key not in self._runners:
+            for node in self._nodes.stored:
+                if question.flags.get(node, False):
+                    self._gradient(node)
+            program = self._program_of(question)
+            self._runners[key] = Runner(program, self.state, self._gradients, self.dtype, self.device)
+            while len(self._runners) > _MOST_RUNNERS:
+                self._runners.popitem(last=False)
+        self._runners.move_to_end(key)
+        return self._runners[key]
+
+    def _program_of(self, question: Question) -> Program:
+        return Program(question, optimize=self.optimize, cache=self.cache)
+
+
+def _weights(criterion: Criteria) -> dict[Node, float]:
+    if criterion is None:
+        return {}
+    if isinstance(criterion, Node):
+        criterion = {criterion: 1.0}
+    weights = dict(criterion) if isinstance(criterion, Mapping) else dict.fromkeys(criterion, 1.0)
+    for node in weights:
+        if not node.shape.is_scalar:
+            raise ShapeError(f"a criterion is 1 x 1, but '{node.formula}' is {node.shape}: sum it with sum_elements")
+    return {node: float(weight) for node, weight in weights.items()}
+
+
+def _named(outputs: Outputs) -> dict[str, Node]:
+    if outputs is None:
+        return {}
+    if isinstance(outputs, Mapping):
+        return dict(outputs)
+    nodes = [outputs] if isinstance(outputs, Node) else list(outputs)
+    return {node.name or f"output{number}": node for number, node in enumerate(nodes, 1)}
