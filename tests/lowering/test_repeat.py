@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -81,6 +82,20 @@ def test_toy_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     count = check_same(lambda: lower(case.graph, request), monkeypatch)
     assert (count > 0) == (not name.startswith("window"))
     check_case(case)
+
+
+@pytest.mark.parametrize("name", ["simple", "nested", "own weights"])
+def test_one_node_may_be_several_outputs(name: str) -> None:
+    """Their derivatives add up, whichever comes first."""
+    case = LOOPS[name]()
+    assert case.request is not None
+    outputs = list(case.request.outputs)
+    for rows in case.request.outputs:
+        outputs.append(replace(rows, name=f"{rows.name} again", indexes=rows.indexes[::-3].copy()))
+        case.derivs[outputs[-1].name] = 2 * case.derivs[rows.name][::3]
+    for ordered in (outputs, outputs[::-1]):
+        case.request = replace(case.request, outputs=ordered)
+        check_case(case)
 
 
 NESTED = """
