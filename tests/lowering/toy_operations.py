@@ -35,17 +35,22 @@ class Operation:
 
     def info(self) -> KernelInfo:
         inputs = [
-            InputPromises(number in self.needs, self.in_place, self.in_place, self.adds)
+            InputPromises(
+                backprop_needs_value=number in self.needs,
+                propagate_in_place=self.in_place,
+                backprop_in_place=self.in_place,
+                accumulates_deriv=self.adds,
+            )
             for number in range(self.num_inputs)
         ]
         return KernelInfo(
             self.name,
             tuple(inputs),
-            self.updatable,
-            self.row_by_row,
-            self.merges_updates,
-            self.needs_output,
-            self.uses_memo,
+            updatable=self.updatable,
+            row_by_row=self.row_by_row,
+            merges_updates=self.merges_updates,
+            backprop_needs_output=self.needs_output,
+            uses_memo=self.uses_memo,
             needs_indexes=self.needs_indexes,
         )
 
