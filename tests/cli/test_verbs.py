@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import time
 from pathlib import Path
 
@@ -237,6 +238,31 @@ def test_show_computation(cli: Cli) -> None:
     assert "step 0: affine_input [ (0, 0:1) ] gathered" in lines
     assert any("affine.Propagate(" in line for line in lines)
     assert any("affine.Backprop(" in line for line in lines)
+    headings = [line for line in lines if line.startswith(("# forward: ", "# backward: "))]
+    assert "# forward: affine_input = Append(Offset(input, -1), input)" in headings
+    assert "# forward: affine = AffineComponent affine, 6 -> 4" in headings
+    assert "# backward: derivative of affine = AffineComponent affine, 6 -> 4" in headings
+
+
+def test_show_computation_in_full(cli: Cli) -> None:
+    """Ranges of indexes are not cut short, and every matrix is used."""
+    request = ["--input=input=-1:90", "--output=output=0:90:5", "--num-sequences=2"]
+    outcome = cli.good("show-computation", "--graph", "--schedule", *request, "net.raw")
+    assert "..." not in outcome.out.partition("commands: ")[0]
+    lines = outcome.out.splitlines()
+    assert any(line.startswith("step 0: affine_input [ (0, 0) ") and "(1, 90)" in line for line in lines)
+    assert any("affine_input [ (0, 0) " in line and " uses input" in line for line in lines)
+    matrices = {line.partition("(")[0] for line in lines if re.match(r"m\d+\(", line)}
+    commands = "\n".join(line for line in lines if re.match(r"c\d+: ", line))
+    assert all(re.search(rf"\b{matrix}\b", commands) for matrix in matrices)
+
+
+@pytest.mark.parametrize("backward", ["true", "false"])
+def test_show_computation_with_times(cli: Cli, backward: str) -> None:
+    outcome = cli.good("show-computation", "--profile", f"--backward={backward}", "--output=output=0:3", "net.raw")
+    times = re.findall(r"^ +(\d+\.\d) us  c\d+: ", outcome.out, re.MULTILINE)
+    assert len(times) >= 4
+    assert re.search(r"^# \d+\.\d{3} ms in all$", outcome.out, re.MULTILINE)
 
 
 def test_show_computation_cut_short_and_not_optimized(cli: Cli) -> None:

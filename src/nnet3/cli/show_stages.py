@@ -10,10 +10,13 @@ import numpy as np
 
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
+from nnet3.cli.show_commands import grouped_commands
 from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, generate, schedule
 from nnet3.computation.checker import check_computation
+from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import optimize as run_passes
-from nnet3.computation.printer import print_computation
+from nnet3.compute import NnetComputer
+from nnet3.compute.profile import profile
 from nnet3.nnet import Nnet
 
 _RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")
@@ -28,8 +31,10 @@ def show_stages(
     backward: bool,
     optimize: bool,
     disabled: tuple[str, ...],
-    show_steps: bool,
+    graph: bool,
+    steps: bool,
     max_commands: int | None,
+    profiled: bool,
 ) -> None:
     """Print request, sizes of graph and schedule, and the computation; see the options of the verb."""
     nnet = read_network_or_config(network)
@@ -38,12 +43,16 @@ def show_stages(
     for line in str(request).splitlines():
         click.echo(f"request: {line}")
     start = time.perf_counter()
-    graph = build_graph(nnet, request)
-    start = _report("graph", f"{graph.num_cindexes} cindexes, {len(graph.dependencies[1])} dependencies", start)
-    organized = schedule(nnet, graph)
+    cindexes = build_graph(nnet, request)
+    start = _report("graph", f"{cindexes.num_cindexes} cindexes, {len(cindexes.dependencies[1])} dependencies", start)
+    if graph:
+        click.echo(cindexes.text())
+    start = time.perf_counter()
+    organized = schedule(nnet, cindexes)
     start = _report("schedule", organized.summary(), start)
-    if show_steps:
-        click.echo(str(organized))
+    if steps:
+        click.echo(organized.text())
+    start = time.perf_counter()
     computation = generate(nnet, request, organized)
     start = _report("commands", f"{len(computation.commands)} before optimization", start)
     check_computation(computation)
@@ -52,7 +61,15 @@ def show_stages(
         computation = run_passes(computation, disabled=disabled)
         _report("optimized", f"{len(computation.commands)} commands", start)
         check_computation(computation)
-    click.echo(print_computation(computation, max_commands))
+    click.echo(grouped_commands(computation, nnet, max_commands, _seconds(computation, nnet) if profiled else None))
+
+
+def _seconds(computation: NnetComputation, nnet: Nnet) -> dict[int, float]:
+    """The time of each command by its number, the average of a few runs on random numbers."""
+    computation.fingerprint = nnet.fingerprint()
+    to_update = nnet.gradient_copy() if computation.need_model_derivative else None
+    computer = NnetComputer(computation, nnet, to_update, check_finite=False)
+    return {timing.number: timing.seconds for timing in profile(computer).times}
 
 
 def _report(stage: str, text: str, start: float) -> float:

@@ -15,12 +15,20 @@ from nnet3.index import format_indexes
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
 
-__all__ = ["format_command", "format_submatrix", "numbered_command", "print_computation", "summary"]
+__all__ = [
+    "format_command",
+    "format_submatrix",
+    "introductions",
+    "numbered_command",
+    "print_computation",
+    "summary",
+    "used_matrices",
+]
 
 
 def print_computation(computation: NnetComputation, max_commands: int | None = None) -> str:
     """The whole computation as text; with `max_commands` only that many commands, and how many were left out."""
-    lines = [summary(computation), *_introductions(computation)]
+    lines = [summary(computation), *introductions(computation)]
     shown = computation.commands[:max_commands]
     lines += [numbered_command(computation, number) for number in range(len(shown))]
     if len(shown) < len(computation.commands):
@@ -53,15 +61,18 @@ def _count(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def _introductions(computation: NnetComputation) -> list[str]:
-    """A line for each matrix: its size, what it stands for, and where it lies if that is outside."""
+def introductions(computation: NnetComputation) -> list[str]:
+    """A line for each matrix that is used: its size, what it stands for, and where it lies if that is outside."""
     outside = {
         computation.submatrices[bound.submatrix].matrix: bound
         for bound in computation.outside
         if 0 < bound.submatrix < len(computation.submatrices)
     }
+    used = used_matrices(computation) | set(outside)
     lines = []
-    for matrix, size in enumerate(computation.matrices[1:], start=1):
+    for matrix, size in enumerate(computation.matrices):
+        if matrix not in used:
+            continue
         line = f"m{matrix}({size.num_rows}, {size.num_cols}{', ' + size.dtype if size.dtype else ''})"
         info = computation.matrix_info.get(matrix)
         if info is not None:
@@ -72,3 +83,11 @@ def _introductions(computation: NnetComputation) -> list[str]:
             line += f" in outside memory '{bound.name}'{'' if bound.writable else ' (read only)'}"
         lines.append(line)
     return lines
+
+
+def used_matrices(computation: NnetComputation) -> set[int]:
+    """The numbers of the matrices that some command names."""
+    named = {number for command in computation.commands for number in command.form.operands(command)}
+    for command in computation.commands:
+        named.update(access.submatrix for access in command.accesses(computation))
+    return {computation.submatrices[number].matrix for number in named if 0 < number < len(computation.submatrices)}

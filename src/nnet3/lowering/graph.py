@@ -81,7 +81,13 @@ class ComputationGraph:
         return indexes
 
     def __str__(self) -> str:
-        """A line for each node: the numbers of its cindexes, their indexes, and the nodes that they use."""
+        return self.text(max_items=10)
+
+    def text(self, max_items: int | None = None) -> str:
+        """A line for each node: the numbers of its cindexes, their indexes, and the nodes that they use.
+
+        With `max_items` only so many ranges of indexes are printed of each node.
+        """
         edges = len(self.dependencies[1])
         lines = [f"{self.num_cindexes} cindexes, {edges} dependencies, {int(self.is_input.sum())} provided"]
         if self.multiplicity > 1:
@@ -90,7 +96,7 @@ class ComputationGraph:
             start, end = int(self.first[number]), int(self.first[number + 1])
             if start == end:
                 continue
-            line = f"{start}..{end - 1}: {name} {_format(self.indexes[start:end])}"
+            line = f"{start}..{end - 1}: {name} {_format(self.indexes[start:end], max_items)}"
             used = self._with_all_samples(number, self.slots[number])
             if (used >= 0).any():
                 line += (
@@ -102,8 +108,8 @@ class ComputationGraph:
         return "\n".join(lines)
 
 
-def _format(indexes: IndexTable) -> str:
-    return "once" if indexes[0, 1] == NO_TIME else format_indexes(indexes, max_items=10)
+def _format(indexes: IndexTable, max_items: int | None) -> str:
+    return "once" if indexes[0, 1] == NO_TIME else format_indexes(indexes, max_items)
 
 
 def sorted_distinct(slots: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:

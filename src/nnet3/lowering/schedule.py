@@ -132,11 +132,17 @@ class Schedule:
         return f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"
 
     def __str__(self) -> str:
-        """A line for each step: its node, its rows, and what is done for them."""
+        return self.text(max_items=6)
+
+    def text(self, max_items: int | None = None) -> str:
+        """A line for each step: its node, its rows, and what is done for them.
+
+        With `max_items` only so many ranges of indexes are printed of each step.
+        """
         lines = [self.summary()]
         for position, step in enumerate(self.steps):
             node = self.nodes[step.node]
-            rows = "once" if node.num_rows is not None else format_indexes(self.step_indexes(step), max_items=6)
+            rows = "once" if node.num_rows is not None else format_indexes(self.step_indexes(step), max_items)
             lines.append(f"step {position}: {node.name} {rows} {node.kind.value}{self._sources(node)}")
         return "\n".join(lines)
 
