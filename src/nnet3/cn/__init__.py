@@ -7,6 +7,7 @@ from nnet3.cn.copying import copy_network
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, log, negate, relu, sigmoid, tanh
+from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.convolution import convolution
 from nnet3.cn.nodes.cosine import cos
 from nnet3.cn.nodes.criteria import classification_error, cross_entropy, cross_entropy_with_softmax, square_error
@@ -38,6 +39,7 @@ __all__ = [
     "average_pooling",
     "check_gradients",
     "classification_error",
+    "component",
     "constant",
     "convolution",
     "copy",

@@ -76,15 +76,15 @@ def check_gradients(
         scale = max(1e-4 * float(np.abs(gradient).max()), 1e-12)
         found = []
         for place in places.tolist():
-            row, col = divmod(place, value.shape[1])
+            row, col = divmod(place, value.size // len(value))
             ends = []
             for step in (epsilon, -epsilon):
                 moved = value.copy()
-                moved[row, col] += step
+                moved.flat[place] += step
                 double.set_parameters({name: moved})
                 ends.append(criterion())
             estimate = (ends[0] - ends[1]) / (2 * epsilon)
-            ours = float(gradient[row, col])
+            ours = float(gradient.flat[place])
             error = abs(ours - estimate) / max(abs(ours), abs(estimate), scale)
             found.append(CheckedElement(name, row, col, ours, estimate, error))
         double.set_parameters({name: value})

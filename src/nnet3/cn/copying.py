@@ -20,7 +20,8 @@ def copy_network(network: Network) -> Network:
             delays.append((node, copy))
     for node in network.nodes:
         if node not in copies:
-            copies[node] = make_node(node.operation, [copies[operand] for operand in node.operands], node.name)
+            operation = type(node.operation).from_options(**node.operation.options())
+            copies[node] = make_node(operation, [copies[operand] for operand in node.operands], node.name)
             copies[node].place = node.place
             _copy_value(node, copies[node])
     for node, copy in delays:

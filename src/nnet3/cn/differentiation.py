@@ -41,6 +41,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         for parameter in self._parameter_nodes():
             if parameter.trainable or parameter in extra:
                 result[parameter.name] = self._gradient(parameter).detach().cpu().numpy().T.copy()
+        for node, operation in self._component_operations():
+            if operation.needs_training:
+                for name, tensor in operation.gradient_kernel().parameters().items():
+                    result[f"{node.name}.{name}"] = tensor.detach().cpu().numpy().copy()
         for node in extra:
             if not isinstance(node, StoredNode):
                 rows = found.get(node)
@@ -87,6 +91,9 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         for parameter in self._parameter_nodes():
             if parameter.trainable or parameter in extra:
                 self._gradient(parameter).zero_()
+        for _, operation in self._component_operations():
+            if operation.needs_training:
+                operation.gradient_kernel().scale_(0.0)
         self.state.training = training
         values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
         self._last = inputs, layout, {node: values[node] for node in final}

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.operation import RunState
 from nnet3.cn.order import Composite
@@ -93,17 +94,41 @@ class NetworkState:
         return self._nodes.find(node)
 
     def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of all parameters by name, (rows, columns); frozen ones and constants too."""
-        return {node.name: node.value for node in self._parameter_nodes()}
+        """Copies of all parameters by name, (rows, columns); frozen ones and constants too.
+
+        Those of a component node are called NODE.PARAMETER and are of the component's own shape.
+        """
+        found = {node.name: node.value for node in self._parameter_nodes()}
+        found.update({name: tensor.detach().cpu().numpy().copy() for name, tensor in self._component_tensors()})
+        return found
 
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Give parameters new values, (rows, columns). Raises NetworkError, ShapeError, and then changes nothing."""
+        of_components = dict(self._component_tensors())
         checked = []
         for name, value in values.items():
+            if name in of_components:
+                tensor = of_components[name]
+                if np.shape(value) != tuple(tensor.shape):
+                    raise ShapeError(f"value of '{name}': expected {tuple(tensor.shape)}, got {np.shape(value)}")
+                checked.append((tensor, torch.as_tensor(np.asarray(value))))
+                continue
             node = self._parameter(name)
-            checked.append((node, node.checked_value(value)))
-        for node, array in checked:
-            node.value = array
+            checked.append((node.memory, torch.as_tensor(node.checked_value(value)).T))
+        for tensor, new in checked:
+            tensor.copy_(new)
+
+    def _component_tensors(self, *, trainable: bool = False) -> list[tuple[str, Tensor]]:
+        """Parameters of component nodes; with `trainable` those that are not frozen."""
+        return [
+            (f"{node.name}.{name}", tensor)
+            for node, operation in self._component_operations()
+            if operation.needs_training or not trainable
+            for name, tensor in operation.parameters.items()
+        ]
+
+    def _component_operations(self) -> list[tuple[Node, ComponentOperation]]:
+        return [(n, n.operation) for n in self._nodes.nodes if isinstance(n.operation, ComponentOperation)]
 
     def tensors(self) -> dict[str, Tensor]:
         """The memory of trainable parameters, transposed (columns, rows), `grad` being that of their gradients.
@@ -111,10 +136,16 @@ class NetworkState:
         Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
         """
         found = {}
-        for node in self._parameter_nodes():
-            if node.trainable:
-                node.memory.grad = self._gradient(node)
-                found[node.name] = node.memory
+        for parameter in self._parameter_nodes():
+            if parameter.trainable:
+                parameter.memory.grad = self._gradient(parameter)
+                found[parameter.name] = parameter.memory
+        for node, operation in self._component_operations():
+            if operation.needs_training:
+                gradients = operation.gradient_kernel().parameters()
+                for name, tensor in operation.parameters.items():
+                    tensor.grad = gradients[name]
+                    found[f"{node.name}.{name}"] = tensor
         return found
 
     def freeze(self, *names: str | Node) -> None:
@@ -127,7 +158,11 @@ class NetworkState:
 
     def _set_trainable(self, names: Iterable[str | Node], trainable: bool) -> None:
         for name in names:
-            self._parameter(name).trainable = trainable
+            node = self.find(name)
+            if isinstance(node.operation, ComponentOperation):
+                node.operation.trainable = trainable
+            else:
+                self._parameter(node).trainable = trainable
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert parameters and statistics, shared with other networks of the same nodes; returns the network."""
@@ -136,6 +171,9 @@ class NetworkState:
         for node in self._nodes.stored:
             if node.memory.dtype != self.dtype or node.memory.device != self.device:
                 node.memory = node.memory.detach().to(self.device, self.dtype)
+        for _, operation in self._component_operations():
+            if any(t.dtype != self.dtype or t.device != self.device for t in operation.parameters.values()):
+                operation.to(self.dtype, self.device)
         self._gradients.clear()
         self._runners.clear()
         self._stamps.forget()

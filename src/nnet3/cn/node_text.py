@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation
 
 
 def node_line(node: Node) -> str:
-    operands = [operand.name for operand in node.operands]
-    return f"{node.name} = {node.type}({', '.join([*operands, *_options(node)])})"
+    """The line that describes the node whole, parameters apart."""
+    return _line(node, {**node.operation.options(), **_changed(node)})
 
 
-def _options(node: Node) -> list[str]:
-    operation = current_operation(node)
-    shown = []
-    for field in fields(operation):  # type: ignore[arg-type]
-        value = getattr(operation, field.name)
-        if value is not None:
-            shown.append(f"{field.name}={value!r}")
-    return shown
+def structure_line(node: Node) -> str:
+    """The same with what programs depend on alone."""
+    return _line(node, node.operation.structure())
 
 
-def current_operation(node: Node) -> Operation:
-    """The operation with what has changed since the node was made: whether a parameter is trainable."""
+def _line(node: Node, options: dict[str, object]) -> str:
+    shown = [f"{name}={value!r}" for name, value in options.items()]
+    return f"{node.name} = {node.type}({', '.join([*(operand.name for operand in node.operands), *shown])})"
+
+
+def _changed(node: Node) -> dict[str, object]:
+    """What has changed since the node was made: whether a parameter is trainable."""
     trainable = getattr(node, "trainable", None)
-    if trainable is None:
-        return node.operation
-    return type(node.operation)(**{**vars(node.operation), "trainable": trainable})
+    return {} if trainable is None else {"trainable": trainable}

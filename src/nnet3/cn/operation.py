@@ -8,7 +8,7 @@ the chapter is a row here; one without samples, R x C, lies as C rows of R colum
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -43,6 +43,7 @@ class Operation:
     evaluates_in_place: ClassVar[bool] = False
     gradient_in_place: ClassVar[bool] = False
     has_gradient: ClassVar[bool] = True
+    gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
 
     # ---- when the graph is built ----
@@ -82,6 +83,7 @@ class Operation:
             merges_updates=merges and not self.uses_memo,
             backprop_needs_output=OWN_VALUE in needed,
             uses_memo=self.uses_memo and any(wanted),
+            backprop_needs_sign_only=self.gradient_needs_sign_only,
         )
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
@@ -94,6 +96,27 @@ class Operation:
     def gradient_kernel(self) -> Kernel:
         """Where the gradients of the operation's own parameters are collected, if it has any."""
         return self
+
+    # ---- in text ----
+
+    def options(self) -> dict[str, Any]:
+        """The options by name, as literals; None is left out."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        return {name: value for name, value in values.items() if value is not None}
+
+    def structure(self) -> dict[str, Any]:
+        """Those of `options` that programs depend on."""
+        return self.options()
+
+    @classmethod
+    def option_types(cls) -> dict[str, str]:
+        """The options that there are, and their types as annotations have them."""
+        return {each.name: str(each.type) for each in fields(cls)}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_options(cls, **options: Any) -> Operation:
+        """The operation that `options` describes."""
+        return cls(**options)
 
     # ---- the two functions of the chapter ----
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nnet3.cn.node import Node
+from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.errors import NetworkError
@@ -151,6 +152,13 @@ def gradient_order(
     return order
 
 
+def has_parameters(node: Node) -> bool:
+    """Whether something is trained here: a parameter that is not frozen, a component with parameters."""
+    if isinstance(node, ParameterNode):
+        return node.trainable
+    return isinstance(node.operation, ComponentOperation) and node.operation.needs_training
+
+
 def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | None = None) -> dict[Node, bool]:
     """Algorithm 1.5: whether the gradient of each node is needed: of leaves and of nodes that are `wanted`, as stated
     (a parameter's default is `trainable`, an input's False); of others, if that of any child is. Loops are allowed.
@@ -161,7 +169,7 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
     for composite in order:
         needed = False
         for node in composite.nodes:
-            own = wanted.get(node, isinstance(node, ParameterNode) and node.trainable)
+            own = wanted.get(node, has_parameters(node))
             needed |= own or any(flags.get(operand, False) for operand in node.operands)
         flags.update(dict.fromkeys(composite.nodes, needed))
     return flags

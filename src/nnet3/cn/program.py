@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.node_text import node_line
+from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import RunState
 from nnet3.cn.samples import Layout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
@@ -118,7 +118,7 @@ class Program:
     def computation(self) -> NnetComputation:
         if self.cache is None:
             return self._compile()
-        lines = sorted(node_line(node) for node in self.source.number)
+        lines = sorted(structure_line(node) for node in self.source.number)
         key = {"cn": lines, "question": self.question.key, "optimize": self.optimize}
         return self.cache.get_or_compile(key, self._compile)
 
@@ -150,7 +150,8 @@ class Runner:
         for node, number in program.source.probe.items():
             self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
         kernels = _Kernels(program.source.kernels(state))
-        to_update = _Kernels(program.source.kernels_to_update()) if program.request.need_model_derivative else None
+        updates = program.request.need_model_derivative
+        to_update = _Kernels(program.source.kernels_to_update(kernels.components)) if updates else None
         used = [matrix.name for matrix in program.computation.outside]
         self.computer = NnetComputer(
             program.computation,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Copy, Exp, Log, Negate, Relu, Sigmoid, Tanh
+from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.cosine import Cos
 from nnet3.cn.nodes.criteria import ClassificationError, CrossEntropy, CrossEntropyWithSoftmax, SquareError
@@ -30,7 +31,7 @@ OPERATIONS: dict[str, type[Operation]] = {
         *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
         *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax),
         *(Mean, InvStdDev, PerDimMeanVarNorm),
-        *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack),
+        *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
     )
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.nodes.rows import RowSlice, RowStack
@@ -20,6 +21,7 @@ from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, RunState
 from nnet3.cn.order import forward_order_with_loops
 from nnet3.cn.shape import Shape
+from nnet3.components import Component, Properties
 from nnet3.computation.kernel import Kernel, KernelInfo
 from nnet3.errors import NetworkError
 from nnet3.index import IndexTable, T
@@ -121,6 +123,8 @@ class CnSource:
             parts = tuple(GatherPart(shape.rows, slot, 1) for slot, shape in enumerate(shapes))
             self._nodes[number] = SourceNode(name, NodeKind.GATHERED, node.shape.rows, parts=parts)
             self._rules[number] = StackRule(operands)
+        elif isinstance(operation, ComponentOperation) and not operation.component.identity_indexes:
+            self._component(number, name, operation, operands[0])
         else:
             wanted = [self._flags.get(operand, False) for operand in node.operands]
             self._kernel(number, name, operation, operands, shapes, node.shape, wanted)
@@ -139,6 +143,17 @@ class CnSource:
         self._nodes[number] = SourceNode(name, NodeKind.KERNEL, value.rows, tuple(uses), num_rows=value.cols)
         self._kernels[number] = operation, operation.info(name, shapes, value, wanted)
 
+    def _component(self, number: int, name: str, operation: ComponentOperation, operand: int) -> None:
+        """A component that looks at other frames: what it sees is gathered, zeros where there is no frame."""
+        component, gathered = operation.component, self._reserve()
+        part = GatherPart(component.input_dim, 0, 1)
+        self._nodes[gathered] = SourceNode(f"{name}.operand0", NodeKind.GATHERED, component.input_dim, parts=(part,))
+        self._rules[gathered] = PaddedRule([operand], [0])
+        used = (Operand(gathered, Use.INDEXED),)
+        self._nodes[number] = SourceNode(name, NodeKind.KERNEL, component.output_dim, used)
+        self._rules[number] = ComponentRule(gathered, component)
+        self._kernels[number] = operation, operation.info(name, (), Shape(component.output_dim), (False,))
+
     def _operand(self, name: str, place: int, number: int, shape: Shape, value: Shape) -> Operand:
         if not shape.has_samples:
             return Operand(number, Use.WHOLE)
@@ -156,9 +171,10 @@ class CnSource:
         """What computes the kernel nodes, by name."""
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 
-    def kernels_to_update(self) -> dict[str, Kernel]:
-        """What collects the gradients of kernels with parameters of their own, by name."""
-        return {info.name: operation.gradient_kernel() for operation, info in self._kernels.values() if info.updatable}
+    def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
+        """The same, but for those with parameters of their own: what collects the gradients of these."""
+        updated = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.updatable}
+        return {**kernels, **updated}
 
     def kernel_infos(self) -> list[KernelInfo]:
         return [info for _, info in self._kernels.values()]
@@ -181,15 +197,21 @@ class CnSource:
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         rule = self._rules[node]
         assert rule is not None, "only gathered nodes have slots"
-        return rule.computable(available)
+        return rule.computable(indexes, available)
 
     def kernel(self, node: int) -> KernelInfo:
         return self._kernels[node][1]
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
+        rule = self._rules[node]
+        if isinstance(rule, ComponentRule) and rule.component.properties & Properties.REORDERS_INDEXES:
+            return rule.component.reorder_indexes(inputs, outputs)
         return inputs, outputs
 
     def precompute(self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool) -> Any:
+        operation = self._kernels[node][0]
+        if isinstance(operation, ComponentOperation) and operation.component.needs_indexes:
+            return operation.component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
         return None
 
 
@@ -207,7 +229,7 @@ class Rule:
         looked_at[:, :, T] += self._moves.astype(np.int32)
         return nodes, looked_at
 
-    def computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
 
@@ -217,9 +239,31 @@ class StackRule(Rule):
     def __init__(self, sources: Sequence[int]):
         super().__init__(sources, [0] * len(sources))
 
-    def computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         whole = np.logical_and.reduce(available, axis=1)
         return whole, available & whole[:, np.newaxis]
+
+
+class PaddedRule(Rule):
+    """The same index of a source; where there is none, the default."""
+
+    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones(len(available), bool), available
+
+
+class ComponentRule(Rule):
+    """Where a component looks that is not simple."""
+
+    def __init__(self, gathered: int, component: Component):
+        super().__init__([gathered], [0])
+        self.component = component
+
+    def slots(self, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
+        looked_at = self.component.wanted_inputs(indexes)
+        return np.full(looked_at.shape[:2], self.sources[0], np.int32), looked_at
+
+    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.component.computable(indexes, available)
 
 
 class DelayRule(Rule):
@@ -230,7 +274,7 @@ class DelayRule(Rule):
     def __init__(self, clock: int, sources: Sequence[int], lag: int):
         super().__init__([clock, *sources], [0] + [-lag] * len(sources))
 
-    def computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         exists = available[:, 0].copy()
         used = available & exists[:, np.newaxis]
         used[:, 0] = False

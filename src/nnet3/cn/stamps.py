@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.component import ComponentOperation
 
 
 class Stamps:
@@ -36,8 +37,13 @@ class Stamps:
 
     def look_at_parameters(self) -> None:
         """Notice which parameters and statistics have been written since the last look."""
-        for node in self.graph.stored:
-            state = (id(node.memory), node.memory._version)
+        for node in self.graph.nodes:
+            if isinstance(node, StoredNode):
+                state: object = (id(node.memory), node.memory._version)
+            elif isinstance(node.operation, ComponentOperation):
+                state = [(id(tensor), tensor._version) for tensor in node.operation.parameters.values()]
+            else:
+                continue
             if self._state_of_leaf.get(node) != state:
                 self._now += 1
                 self._state_of_leaf[node] = state

@@ -17,7 +17,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 from nnet3.cn.network import Network
@@ -121,11 +120,11 @@ class _Reader:
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
         """Options are checked against the fields of the operation: their names and the kinds of their values."""
         made = OPERATIONS[type]
-        known = {field.name: str(field.type) for field in fields(made)}  # type: ignore[arg-type]
+        known = made.option_types()
         for name, value in options.items():
             if name not in known or not _fits(value, known[name]):
                 raise self._error(f"{type}: no option {name}={value!r}; options are {known}")
-        return self._guarded(lambda: made(**options))
+        return self._guarded(lambda: made.from_options(**options))
 
     def _find(self, name: str) -> Node:
         if name not in self.nodes:
@@ -142,7 +141,7 @@ class _Reader:
     def _guarded(self, make: Any) -> Any:
         try:
             return make()
-        except (NetworkError, TypeError) as error:
+        except (NetworkError, ModelFormatError, TypeError) as error:
             raise self._error(str(error).split("\n")[0]) from None
 
     def _error(self, message: str) -> ModelFormatError:

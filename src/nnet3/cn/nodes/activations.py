@@ -79,6 +79,7 @@ class Tanh(Elementwise):
 @dataclass(frozen=True)
 class Relu(Elementwise):
     type: ClassVar[str] = "relu"
+    gradient_needs_sign_only: ClassVar[bool] = True
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({OWN_VALUE}),)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
