@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3 import components
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation, RunState
 from nnet3.cn.shape import Shape
 from nnet3.compiler.nnet_source import kernel_info
-from nnet3.components import Component, Properties
+from nnet3.components import Component, Properties, create, read_from
 from nnet3.computation.kernel import Kernel, KernelInfo
 from nnet3.errors import NetworkError, ShapeError
 from nnet3.kaldi_io.reader import Reader
@@ -85,7 +84,7 @@ class ComponentOperation(Operation):
         """What `options` describes. Raises ModelFormatError."""
         text, trainable = options.get("text", ""), options.get("trainable", True)
         reader = Reader(text.encode(), "component", binary=False)
-        component = components.read_from(reader)
+        component = read_from(reader)
         reader.finish()
         return cls(component, trainable)
 
@@ -102,7 +101,7 @@ def component(made: Component | str, x: Node, *, name: str = "") -> Node:
     """
     if isinstance(made, str):
         type_name, _, config = made.partition(" ")
-        made = components.create(type_name, config)
+        made = create(type_name, config)
     if made.input_dim < 1:
         raise NetworkError(f"component {made.type_name} has no input: a parameter can stand for it")
     return Node(ComponentOperation(made), (x,), name)
