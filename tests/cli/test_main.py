@@ -16,6 +16,9 @@ from nnet3.cli.run import VERBS
 def test_help_shows_an_example(cli: Cli, verb: str) -> None:
     outcome = cli.good(verb, "--help")
     assert f"nnet3 {verb} " in outcome.out.partition("Example")[2]
+    options = outcome.out.partition("Options:\n")[2]
+    assert all(line.startswith(("  -", "    ", "Options of all verbs")) for line in options.splitlines() if line)
+    assert "None" not in options
     assert outcome.err == ""
 
 

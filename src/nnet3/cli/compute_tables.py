@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -86,9 +87,9 @@ def compute_tables(tables: Tables, run: Runner) -> None:
     """
     ivectors = _Ivectors(tables)
     finished = finished_matrices(tables.output) if tables.resume else None
-    tally = Tally()
     with open_matrix_table(tables.features) as features:
         writer = matrix_writer(tables.output, finished)
+        tally = Tally(quiet=sys.stdout is not None and sys.stdout.isatty() and not writer.makes_files)
         try:
             with tally.shown():
                 _compute_all(features, finished.keys if finished else set(), ivectors, run, writer, tally)

@@ -29,11 +29,18 @@ learning_rates_option = click.option(
 TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")
 
 
-class FiniteFloat(click.FloatRange):
-    """A number in a range that is neither infinite nor NaN."""
+class FiniteFloat(click.ParamType):
+    """A number, at least `minimum`, that is neither infinite nor NaN."""
+
+    name = "float"
+
+    def __init__(self, minimum: float | None = None):
+        self.minimum = minimum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
+        number = float(click.FLOAT.convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a finite number.", param, ctx)
+        if self.minimum is not None and number < self.minimum:
+            self.fail(f"{value} is not in the range x>={self.minimum:g}.", param, ctx)
         return number

@@ -18,22 +18,23 @@ class Tally:
     `failed` are left out, `damaged` those of them that could not be read, `resumed` were there already.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, quiet: bool = False) -> None:
+        """With `quiet` only warnings and errors are on the terminal, since the results are too."""
         self.done = self.failed = self.damaged = self.resumed = self.frames = 0
         self._start = self._said = time.perf_counter()
         self._console = Console(stderr=True)
-        self._status = self._console.status("")
+        self._status = self._console.status("") if self._console.is_terminal and not quiet else None
 
     def shown(self) -> contextlib.AbstractContextManager[object]:
         """Within it, progress is shown."""
-        return self._status if self._console.is_terminal else contextlib.nullcontext()
+        return self._status or contextlib.nullcontext()
 
     def add(self, *, done: int = 0, failed: int = 0, damaged: int = 0, resumed: int = 0, frames: int = 0) -> None:
         """Count more."""
         self.done, self.failed, self.frames = self.done + done, self.failed + failed, self.frames + frames
         self.damaged, self.resumed = self.damaged + damaged, self.resumed + resumed
         now = time.perf_counter()
-        if self._console.is_terminal:
+        if self._status is not None:
             self._status.update(str(self))
         elif now - self._said >= _SECONDS_BETWEEN_LINES:
             self._said = now

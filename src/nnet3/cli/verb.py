@@ -49,9 +49,8 @@ class Verb(click.Command):
         return result
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = [
-            record for p in self.get_params(ctx) if p not in self.global_options and (record := p.get_help_record(ctx))
-        ]
+        options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
+        own = [record for p in options if p not in self.global_options and (record := p.get_help_record(ctx))]
         with formatter.section("Options"):
             formatter.write_dl(own)
         with formatter.section("Options of all verbs, as in Kaldi"):

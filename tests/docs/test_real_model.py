@@ -1,0 +1,51 @@
+"""tools/real_model.py, the parts of it that need no package index: copies, comparisons, sound at another rate."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import wave
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from nnet3 import AcousticModel, load
+from shared_data import GOLDEN, needs_shared
+
+MDL = GOLDEN / "mdl" / "1" / "final.mdl"
+
+
+@pytest.fixture
+def real_model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "tools")
+    module = importlib.import_module("real_model")
+    monkeypatch.setattr(module, "failures", [])
+    return module
+
+
+@needs_shared
+def test_copies(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    real_model.copies(MDL, tmp_path)
+    assert real_model.failures == []
+    assert capsys.readouterr().out.count("good  ") == 2
+    damaged = bytearray(MDL.read_bytes())
+    damaged[-1] ^= 0x40  # the last bit of a prior
+    (tmp_path / "other.mdl").write_bytes(damaged)
+    assert isinstance(load(tmp_path / "other.mdl"), AcousticModel)
+    real_model.report("a difference", False)
+    assert real_model.failures == ["a difference"]
+
+
+def test_sound_at_another_rate(real_model: ModuleType, tmp_path: Path) -> None:
+    times = np.arange(8000) / 8000
+    resampled = real_model.resample(1000 * np.sin(2 * np.pi * 440 * times), 8000)
+    assert len(resampled) == 16000
+    np.testing.assert_allclose(resampled, 1000 * np.sin(2 * np.pi * 440 * np.arange(16000) / 16000), atol=1e-6)
+    real_model.write_wave(tmp_path / "x.wav", resampled)
+    samples, rate = real_model.read_wave((tmp_path / "x.wav").read_bytes())
+    assert rate == 16000
+    assert np.abs(samples - resampled).max() <= 0.5
+    with wave.open(io.BytesIO((tmp_path / "x.wav").read_bytes())) as file:
+        assert file.getnchannels() == 1
