@@ -185,7 +185,8 @@ def request_for(nnet: nnet3.Nnet, num_sequences: int, backward: bool, odd: bool 
 
 def compile_for(config: str, num_sequences: int, backward: bool, odd: bool) -> None:
     nnet = nnet3.Nnet.from_config(config)
-    assert nnet3.compile(nnet, request_for(nnet, num_sequences, backward, odd)).commands
+    options = nnet3.CompileOptions(disabled_passes=frozenset({"compress_signs"}))  # which looks at large matrices only
+    assert nnet3.compile(nnet, request_for(nnet, num_sequences, backward, odd), options).commands
 
 
 @pytest.mark.parametrize("odd", [False, True], ids=["equal", "unequal"])
