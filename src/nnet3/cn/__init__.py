@@ -2,6 +2,7 @@
 
 from nnet3.cn import macros
 from nnet3.cn.asynchronous import AsynchronousEvaluator
+from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients
 from nnet3.cn.copying import copy_network
 from nnet3.cn.network import Network
@@ -52,6 +53,7 @@ __all__ = [
     "dropout",
     "element_times",
     "exp",
+    "from_nnet",
     "from_text",
     "input",
     "inv_std_dev",

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import Picture, picture
 from nnet3.cn.graph import NodeGraph
@@ -18,6 +19,7 @@ from nnet3.cn.source import needed_nodes
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute.profile import Profiler, ProfileReport
 from nnet3.lowering.graph import ComputationGraph
+from nnet3.nnet import Nnet
 
 
 class Network(DifferentiatedNetwork):
@@ -114,6 +116,10 @@ class Network(DifferentiatedNetwork):
         if path is not None:
             drawn.save(path)
         return drawn
+
+    def to_nnet(self) -> Nnet:
+        """The nnet3 network with the same outputs, where both sides have the operations; see `nnet3.cn.bridge`."""
+        return to_nnet(self)
 
     def __str__(self) -> str:
         return describe_network(self)

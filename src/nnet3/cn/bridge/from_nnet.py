@@ -1,0 +1,224 @@
+"""The computational network of an nnet3 network.
+
+Frame k of a sequence is frame t = k of nnet3. Where nnet3 has no value, because its context reaches beyond the input, a
+CN has one that was computed with zeros; the first `left` and the last `right` frames of an output are such, as the
+contexts of the nnet3 network say. `IfDefined` sees zeros there, so recurrences begin where nnet3's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from nnet3.cn.bridge.references import Reference, references
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node
+from nnet3.cn.nodes.activations import copy, exp, relu, sigmoid, tanh
+from nnet3.cn.nodes.component import component
+from nnet3.cn.nodes.delay import DelayNode, delay
+from nnet3.cn.nodes.leaves import constant, input, parameter
+from nnet3.cn.nodes.products import times
+from nnet3.cn.nodes.rows import row_slice, row_stack
+from nnet3.cn.nodes.scaling import diag_times, scale
+from nnet3.cn.nodes.softmax import log_softmax, softmax
+from nnet3.cn.nodes.sums import element_times, plus
+from nnet3.cn.order import forward_order
+from nnet3.components import Component
+from nnet3.errors import NetworkError
+from nnet3.nnet import Nnet
+from nnet3.nnet.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+
+_FUNCTIONS: dict[str, Callable[..., Node]] = {
+    "SigmoidComponent": sigmoid,
+    "TanhComponent": tanh,
+    "RectifiedLinearComponent": relu,
+    "SoftmaxComponent": softmax,
+    "LogSoftmaxComponent": log_softmax,
+    "NoOpComponent": copy,
+}
+
+
+@dataclass(frozen=True)
+class Margins:
+    """How many of the first and of the last frames nnet3 cannot compute."""
+
+    left: int = 0
+    right: int = 0
+
+    def moved(self, offset: int) -> Margins:
+        """Those of something that looks `offset` frames ahead."""
+        return Margins(max(self.left - offset, 0), max(self.right + offset, 0))
+
+    def joined(self, other: Margins) -> Margins:
+        return Margins(max(self.left, other.left), max(self.right, other.right))
+
+
+def from_nnet(nnet: Nnet) -> Network:
+    """The CN with the same inputs and outputs, by name, and copies of the parameters.
+
+    Affine, linear and elementwise components become nodes of the CN's own types, others `component` nodes. Raises
+    NetworkError for what has no counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that look
+    at frames that depend on t.
+    """
+    return _Bridge(nnet).network()
+
+
+class _Bridge:
+    def __init__(self, nnet: Nnet):
+        self.parts = nnet.parts
+        self.made: dict[int, Node] = {}
+        self.margins: dict[int, Margins] = {}
+        self.later: list[tuple[DelayNode, int, bool]] = []
+        self.shared: dict[str, dict[str, Node]] = {}
+        self.existing: dict[Margins, Node] = {}
+
+    def network(self) -> Network:
+        numbers = range(len(self.parts.nodes))
+        for number in forward_order(numbers, self._needed_at_once):
+            self._make(number)
+        for waiting, number, masked in self.later:
+            waiting.connect(self._masked(number) if masked else self.made[number])
+        outputs = [
+            i for i in numbers if isinstance(self.parts.nodes[i], DescriptorNode) and self.parts.nodes[i].is_output
+        ]
+        return Network(outputs={self.parts.nodes[i].name: self.made[i] for i in outputs})
+
+    def _needed_at_once(self, number: int) -> list[int]:
+        """The nodes that must be made before this one: those that it looks at in the same frame, or must see."""
+        node = self.parts.nodes[number]
+        if not isinstance(node, DescriptorNode):
+            return self.parts.sources(number)
+        found = references(node.descriptor, node.name)
+        return [self.parts.node_number[r.node] for r in found if not (r.is_optional and r.offset)]
+
+    def _make(self, number: int) -> None:
+        node = self.parts.nodes[number]
+        sources = self.parts.sources(number)
+        if isinstance(node, InputNode):
+            self.made[number], self.margins[number] = input(node.name, node.dim), Margins()
+        elif isinstance(node, DimRangeNode):
+            self.made[number] = row_slice(self.made[sources[0]], node.dim_offset, node.dim, name=node.name)
+            self.margins[number] = self.margins[sources[0]]
+        elif isinstance(node, ComponentNode):
+            if not sources:
+                raise NetworkError(f"component node '{node.name}' has no input: a CN has no counterpart")
+            self._component(number, node, sources[0])
+        else:
+            assert isinstance(node, DescriptorNode)
+            self._descriptor(number, node)
+
+    # ---- descriptors ----
+
+    def _descriptor(self, number: int, node: DescriptorNode) -> None:
+        margins = Margins()
+        for reference in references(node.descriptor, node.name):
+            if not reference.is_optional:
+                source = self.margins[self.parts.node_number[reference.node]]
+                margins = margins.joined(source.moved(reference.offset))
+        self.margins[number] = margins
+        self.made[number] = self._whole(node.descriptor, node.name)
+
+    def _whole(self, descriptor: Descriptor, name: str) -> Node:
+        parts = [self._part(part, name) for part in descriptor.parts]
+        return parts[0] if len(parts) == 1 else row_stack(*parts, name=name)
+
+    def _part(self, part: SumDescriptor, name: str, optional: bool = False) -> Node:
+        if isinstance(part, Sum):
+            return reduce(plus, [self._part(term, name, optional) for term in part.terms])
+        if isinstance(part, IfDefined):
+            return self._part(part.source, name, True)
+        if isinstance(part, Const):
+            return constant(np.full((part.size, 1), part.value))
+        assert isinstance(part, Simple)
+        (reference,) = references(Descriptor((IfDefined(part) if optional else part,)), name)
+        value = self._looked_at(reference)
+        return value if reference.scale == 1 else scale(reference.scale, value)
+
+    def _looked_at(self, reference: Reference) -> Node:
+        number = self.parts.node_number[reference.node]
+        if not reference.offset:
+            return self._masked(number) if reference.is_optional else self.made[number]
+        waiting = delay(None, -reference.offset, dim=self.parts.dim(reference.node))
+        self.later.append((waiting, number, reference.is_optional))
+        return waiting
+
+    def _masked(self, number: int) -> Node:
+        """The value, zero in frames that nnet3 cannot compute."""
+        margins = self.margins[number]
+        if margins == Margins():
+            return self.made[number]
+        return element_times(self.made[number], self._existing(margins))
+
+    def _existing(self, margins: Margins) -> Node:
+        """One row: 1 in frames within the margins, else 0."""
+        if margins not in self.existing:
+            ones = exp(scale(0.0, row_slice(self.made[self._some_input()], 0, 1)))
+            early = delay(ones, margins.left) if margins.left else ones
+            late = delay(ones, -margins.right) if margins.right else ones
+            self.existing[margins] = element_times(early, late)
+        return self.existing[margins]
+
+    def _some_input(self) -> int:
+        return next(number for number, node in enumerate(self.parts.nodes) if isinstance(node, InputNode))
+
+    # ---- components ----
+
+    def _component(self, number: int, node: ComponentNode, source: int) -> None:
+        made, x = self.parts.component(node), self.made[source]
+        margins = self.margins[source]
+        for offset in _offsets(made, node.name):
+            margins = margins.joined(self.margins[source].moved(offset))
+        self.margins[number] = margins
+        self.made[number] = self._applied(made, node, x)
+
+    def _applied(self, made: Component, node: ComponentNode, x: Node) -> Node:
+        name = node.name
+        if made.type_name in _FUNCTIONS:
+            return _FUNCTIONS[made.type_name](x, name=name)
+        if made.type_name == "ElementwiseProductComponent":
+            rows = made.output_dim
+            parts = [row_slice(x, first, rows) for first in range(0, made.input_dim, rows)]
+            for part in parts[1:-1]:
+                parts[0] = element_times(parts[0], part)
+            return element_times(parts[0], parts[-1], name=name) if len(parts) > 1 else copy(parts[0], name=name)
+        if made.type_name in ("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent"):
+            p = self._parameters(node.component, made)
+            return plus(times(p["linear_params"], x), p["bias_params"], name=name)
+        if made.type_name == "LinearComponent":
+            return times(self._parameters(node.component, made)["params"], x, name=name)
+        if made.type_name in ("PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"):
+            return diag_times(self._parameters(node.component, made)["params"], x, name=name)
+        return component(made.copy(), x, name=name)
+
+    def _parameters(self, name: str, made: Component) -> dict[str, Node]:
+        """Parameter nodes, shared by the nodes that share a component."""
+        if name not in self.shared:
+            tensors = dict(made.parameters())
+            for constant_name in made.constant_names if not tensors else ():
+                tensors[constant_name] = getattr(made, constant_name)
+            self.shared[name] = {
+                key: parameter(
+                    f"{name}.{key}",
+                    (*tensor.shape, 1)[:2],
+                    tensor.reshape(len(tensor), -1),
+                    trainable=bool(made.parameters()),
+                )
+                for key, tensor in tensors.items()
+            }
+        return self.shared[name]
+
+
+def _offsets(made: Component, name: str) -> Sequence[int]:
+    """The frames, relative to its own, that a component looks at. Raises NetworkError if they depend on t."""
+    if made.identity_indexes:
+        return (0,)
+    probe = np.array([[0, 0, 0], [0, 1, 0], [0, 6, 0]], np.int32)
+    moves = made.wanted_inputs(probe) - probe[:, np.newaxis]
+    if moves[:, :, 2].any() or (moves != moves[:1]).any():
+        raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t, or at other x")
+    found: list[int] = moves[0, :, 1].tolist()
+    return found

@@ -1,0 +1,199 @@
+"""The nnet3 network of a computational network, where both sides have its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.component import ComponentOperation
+from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.nodes.rows import RowSlice
+from nnet3.cn.source import needed_nodes
+from nnet3.components import Component
+from nnet3.errors import NetworkError
+from nnet3.nnet import Nnet
+from nnet3.nnet.parts import NetworkParts
+
+if TYPE_CHECKING:
+    from nnet3.cn.network import Network
+
+_ELEMENTWISE = {
+    "sigmoid": "SigmoidComponent",
+    "tanh": "TanhComponent",
+    "relu": "RectifiedLinearComponent",
+    "softmax": "SoftmaxComponent",
+    "log_softmax": "LogSoftmaxComponent",
+    "copy": "NoOpComponent",
+}
+
+
+def to_nnet(network: Network) -> Nnet:
+    """The nnet3 network with the same outputs, by name. Its `config_lines()` are the config.
+
+    W X becomes a LinearComponent, or with a bias column an AffineComponent; sums, stacks and delays become descriptors,
+    a delay IfDefined(Offset(...)), which is zero before the first frame as a default of 0 is. Raises NetworkError for
+    operations that nnet3 has not, naming the node: criteria, norms, products of parameters, other defaults, initial
+    states, and so on.
+    """
+    if not network.outputs:
+        raise NetworkError("a network without outputs has no nnet3 counterpart: give the criterion's operand as one")
+    return _Writer(network).nnet()
+
+
+class _Writer:
+    def __init__(self, network: Network):
+        self.network = network
+        self.component_lines: list[str] = []
+        self.node_lines: list[str] = []
+        self.values: dict[str, dict[str, Tensor]] = {}
+        self.components: dict[str, Component] = {}
+        self.descriptors: dict[Node, str] = {}
+
+    def nnet(self) -> Nnet:
+        nodes = needed_nodes(self.network.nodes, list(self.network.outputs.values()), ())
+        users: dict[Node, list[Node]] = {}
+        for node in nodes:
+            for operand in node.operands:
+                users.setdefault(operand, []).append(node)
+        self.users = users
+        self.anchored = anchored(nodes)
+        for node in nodes:
+            if isinstance(node, DelayNode):  # loops refer to what comes later
+                self.descriptors[node] = self._named(node, self._delay(node))
+        for node in nodes:
+            if not isinstance(node, (StoredNode, DelayNode)):
+                self.descriptors[node] = self._named(node, self._node(node))
+        for name, node in self.network.outputs.items():
+            self.node_lines.append(f"output-node name={self._free(name)} input={self._seen(node)} objective=linear")
+        result = Nnet.from_config("\n".join([*self.component_lines, *self.node_lines]))
+        for name, tensors in self.values.items():
+            for key, tensor in result.components[name].parameters().items():
+                tensor.copy_(tensors[key].reshape(tensor.shape))
+        if self.components:
+            result.replace_parts(NetworkParts(result.parts.nodes, {**result.parts.components, **self.components}))
+        return result
+
+    def _free(self, name: str) -> str:
+        """An output may be called as its node is: nnet3 has one space of names."""
+        taken = {node.name for node in self.network.nodes}
+        return name if name not in taken else f"{name}.output" if name != "output" else name
+
+    # ---- what others write to look at a node ----
+
+    def _seen(self, node: Node) -> str:
+        if node not in self.descriptors:
+            raise self._error(node, "belongs to no sample")
+        return self.descriptors[node]
+
+    def _delay(self, node: DelayNode) -> str:
+        if node.operation.default:
+            raise self._error(node, f"has default {node.operation.default}, where IfDefined has 0")
+        if len(node.operands) > 1:
+            raise self._error(node, "has an initial state")
+        if node.operands[0] not in self.anchored:
+            raise self._error(node, "delays a value of delays alone, which in nnet3 goes on beyond the last frame")
+        return f"IfDefined(Offset({node.operands[0].name}, {-node.operation.lag}))"
+
+    def _named(self, node: Node, seen: str) -> str:
+        """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names."""
+        refers = any(user.type in ("delay", "row_slice", "scale") for user in self.users.get(node, ()))
+        if seen == node.name or not seen or not refers:
+            return seen
+        return self._line(node.name, f"NoOpComponent dim={node.shape.rows}", seen)
+
+    def _error(self, node: Node, what: str) -> NetworkError:
+        return NetworkError(f"'{node.name}' ({node.type}) {what}: nnet3 has no counterpart")
+
+    # ---- nodes ----
+
+    def _node(self, node: Node) -> str:
+        operation, name = node.operation, node.name
+        if node.type == "input" and node.shape.has_samples:
+            self.node_lines.append(f"input-node name={name} dim={node.shape.rows}")
+            return name
+        if isinstance(operation, RowSlice):
+            dims = f"dim-offset={operation.first} dim={operation.rows}"
+            self.node_lines.append(f"dim-range-node name={name} input-node={self._seen(node.operands[0])} {dims}")
+            return name
+        if isinstance(operation, ComponentOperation):
+            self.components[name] = operation.component.copy()
+            dims = f"input-dim={node.operands[0].shape.rows} output-dim={node.shape.rows}"
+            return self._line(name, f"LinearComponent {dims}", self._seen(node.operands[0]))  # replaced in the end
+        if node.type in _ELEMENTWISE:
+            return self._line(name, f"{_ELEMENTWISE[node.type]} dim={node.shape.rows}", self._seen(node.operands[0]))
+        if node.type == "row_stack":
+            return f"Append({', '.join(self._seen(operand) for operand in node.operands)})"
+        if node.type == "plus":
+            return self._plus(node)
+        if node.type == "times":
+            return self._times(node)
+        if node.type == "scale" and isinstance(node.operands[0], ParameterNode) and not node.operands[0].trainable:
+            return f"Scale({node.operands[0].value[0, 0]:.9g}, {self._seen(node.operands[1])})"
+        if node.type == "diag_times" and isinstance(node.operands[0], ParameterNode):
+            self.values[name] = {"params": node.operands[0].memory}
+            return self._line(name, f"PerElementScaleComponent dim={node.shape.rows}", self._seen(node.operands[1]))
+        if node.type == "element_times" and node.operands[0].shape == node.operands[1].shape:
+            rows = node.shape.rows
+            both = ", ".join(self._seen(operand) for operand in node.operands)
+            dims = f"input-dim={2 * rows} output-dim={rows}"
+            return self._line(name, f"ElementwiseProductComponent {dims}", f"Append({both})")
+        raise self._error(node, "is an operation of computational networks")
+
+    def _line(self, name: str, component: str, seen: str) -> str:
+        self.component_lines.append(f"component name={name} type={component}")
+        self.node_lines.append(f"component-node name={name} component={name} input={seen}")
+        return name
+
+    def _plus(self, node: Node) -> str:
+        product = self._bias_of(node)
+        if product is None:
+            x, y = node.operands
+            if isinstance(x, ParameterNode):
+                x, y = y, x
+            if isinstance(y, ParameterNode) and y.shape.cols == 1 and y.shape.rows == node.shape.rows:
+                self.values[node.name] = {"offsets": y.memory}
+                return self._line(node.name, f"PerElementOffsetComponent dim={node.shape.rows}", self._seen(x))
+            if x.shape != y.shape:
+                raise self._error(node, "repeats an operand")
+            return f"Sum({self._seen(x)}, {self._seen(y)})"
+        bias = next(operand for operand in node.operands if operand is not product)
+        W, x = product.operands
+        assert isinstance(W, StoredNode)
+        assert isinstance(bias, StoredNode)
+        self.values[node.name] = {"linear_params": W.memory.T, "bias_params": bias.memory}
+        dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
+        return self._line(node.name, f"NaturalGradientAffineComponent {dims}", self._seen(x))
+
+    def _bias_of(self, node: Node) -> Node | None:
+        """The product of W X + b, if the node is that and nobody else uses the product."""
+        for product, bias in (node.operands, node.operands[::-1]):
+            is_bias = isinstance(bias, ParameterNode) and bias.shape.cols == 1 and bias.shape.rows == node.shape.rows
+            is_product = product.type == "times" and isinstance(product.operands[0], ParameterNode)
+            if is_bias and is_product and len(self.users[product]) == 1:
+                return product
+        return None
+
+    def _times(self, node: Node) -> str:
+        W, x = node.operands
+        if not isinstance(W, ParameterNode):
+            raise self._error(node, "has a first operand that is no parameter")
+        users = self.users.get(node, [])
+        if len(users) == 1 and users[0].type == "plus" and self._bias_of(users[0]) is node:
+            return ""  # part of an AffineComponent
+        self.values[node.name] = {"params": W.memory.T}
+        dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
+        return self._line(node.name, f"LinearComponent {dims}", self._seen(x))
+
+
+def anchored(nodes: Sequence[Node]) -> set[Node]:
+    """Nodes (in forward order) that exist only in frames of an input: not everything in them is a delay."""
+    found: set[Node] = set()
+    for node in nodes:
+        is_input = not node.operands and node.shape.has_samples
+        if is_input or (not isinstance(node, DelayNode) and any(operand in found for operand in node.operands)):
+            found.add(node)
+    return found
