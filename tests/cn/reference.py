@@ -11,6 +11,7 @@ from torch import Tensor
 from nnet3 import cn
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.delay import DelayNode
+from nnet3.computation.checker import check_computation
 
 Columns = list[list[Tensor]]  # [sequence][frame] (D,)
 
@@ -174,6 +175,7 @@ def compare(network: cn.Network, inputs: Mapping[str, object], rtol: float = 1e-
     if not network.criteria:
         return
     total = sum(weight * reference.matrix(node)[0, 0] for node, weight in network.criteria.items())
+    check_computation(network.program(inputs))
     value, ours = network.criterion_and_gradients(inputs, training=False)
     np.testing.assert_allclose(value, float(total.detach()), rtol=rtol)
     trainable = {name: reference.parameters[name] for name in ours}

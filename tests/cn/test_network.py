@@ -302,3 +302,40 @@ def test_networks_that_are_alike_share_compiled_programs(tmp_path) -> None:
     np.testing.assert_array_equal(third.gradients(inputs)["R"], one["R"])
     third.freeze("R")
     assert set(third.gradients(inputs)) == {"W", "V"}
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda x: cn.sigmoid("x"), "sigmoid: expected a node, a number or an array as operand, got 'x'"),
+        (lambda x: x + "a", "expected a node"),
+        (lambda x: cn.delay(3), "delay: expected a node, got 3"),
+        (lambda x: cn.Network("a"), "expected a node as criterion, got 'a'"),
+        (lambda x: cn.Network(outputs={"a": 1}), "expected nodes as outputs, got 1"),
+        (lambda x: cn.Network(outputs=x).evaluate(x, [1]), "expected the inputs by name"),
+        (lambda x: cn.Network(outputs=x).evaluate(x, {"x": np.ones((3, 0))}), "input 'x': there are no samples"),
+        (lambda x: cn.Network(outputs=x).evaluate(x, {"x": cn.sequences([np.ones((3, 0))])}), "there are no frames"),
+        (lambda x: cn.constant(["a"]), "expected a number or a matrix of numbers"),
+    ],
+)
+def test_arguments_that_cannot_be_meant(make, says) -> None:
+    with pytest.raises(NetworkError, match=says):
+        make(cn.input("x", 3))
+
+
+def test_numbers_and_arrays_as_operands() -> None:
+    x = cn.input("x", 2)
+    net = cn.Network(
+        outputs=[cn.plus(x, 1, name="a"), cn.times([[1.0, 2.0]], x, name="b"), cn.row_stack(x, [5.0], name="c")]
+    )
+    a, b, c = net.evaluate(["a", "b", "c"], {"x": np.ones((2, 3))})
+    assert (a == 2).all()
+    assert (b == 3).all()
+    assert (c[2] == 5).all()
+
+
+def test_networks_of_parameters_alone() -> None:
+    W = cn.parameter("W", (2, 2), np.eye(2))
+    net = cn.Network(cn.l1_norm(W), {"J2": cn.l2_norm(W @ W)})
+    assert net.evaluate("J2") == pytest.approx(2**0.5)
+    np.testing.assert_array_equal(net.gradients({})["W"], np.eye(2))

@@ -46,7 +46,7 @@ def test_text_and_back() -> None:
 
 def test_a_copy_is_equal_and_shares_nothing() -> None:
     net = everything()
-    copy = cn.copy_network(net)
+    copy = net.copy()
     assert cn.to_text(copy) == cn.to_text(net)
     copy.set_parameters({"V": 7 * np.ones((3, 3))})
     assert (net.parameters()["V"] != 7).all()

@@ -1,12 +1,12 @@
 """Computational networks: directed graphs of matrix operations; see docs/computational_networks.md."""
 
 from nnet3.cn import macros
+from nnet3.cn import operators as operators
 from nnet3.cn.asynchronous import AsynchronousEvaluator
 from nnet3.cn.bridge.from_nnet import from_nnet
 from nnet3.cn.check_gradients import check_gradients
-from nnet3.cn.copying import copy_network
 from nnet3.cn.network import Network
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, as_node
 from nnet3.cn.nodes.activations import copy, exp, log, negate, relu, sigmoid, tanh
 from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.convolution import convolution
@@ -23,7 +23,6 @@ from nnet3.cn.nodes.scaling import diag_times, scale
 from nnet3.cn.nodes.softmax import log_softmax, softmax
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
-from nnet3.cn.operators import as_node
 from nnet3.cn.samples import Sequences, sequences
 from nnet3.cn.saving import load, save
 from nnet3.cn.shape import Shape
@@ -44,7 +43,6 @@ __all__ = [
     "constant",
     "convolution",
     "copy",
-    "copy_network",
     "cos",
     "cross_entropy",
     "cross_entropy_with_softmax",

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from nnet3.cn.copying import copy_network
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.program import Program, Question, Runner
@@ -108,7 +107,7 @@ class AsynchronousEvaluator:
         self.network, self.policy = network, POLICIES[policy]
         self.record: list[Dispatched] = []
         places = [torch.device(device) for device in devices] if devices else [network.device] * workers
-        copies = {place: copy_network(network).to(device=place) for place in places if place != network.device}
+        copies = {place: network.copy().to(device=place) for place in places if place != network.device}
         self._workers = [Worker(number, place, copies.get(place, network)) for number, place in enumerate(places)]
         self._copies = list(copies.values())
 

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnet3.cn.copying import copy_network
 from nnet3.cn.network import Network
 
 
@@ -54,7 +53,7 @@ def check_gradients(
     worst first, and returns it. The relative error is |a - b| / max(|a|, |b|, scale), where scale is 1e-4 of the
     greatest gradient of the parameter, so that rounding in zeros does not count. Dropout keeps one mask.
     """
-    double = copy_network(network).to(torch.float64)
+    double = network.copy().to(torch.float64)
     mask_seed = seed + 1
 
     def criterion_and_gradients() -> tuple[float, dict[str, Any]]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from nnet3.cn.network import Network
+from typing import TYPE_CHECKING
+
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.registry import make_node
+
+if TYPE_CHECKING:
+    from nnet3.cn.network import Network
 
 
 def copy_network(network: Network) -> Network:
@@ -30,7 +34,9 @@ def copy_network(network: Network) -> Network:
         copy.connect(copies[node.operands[0]])
     criteria = {copies[node]: weight for node, weight in network.criteria.items()}
     outputs = {name: copies[node] for name, node in network.outputs.items()}
-    result = Network(criteria or None, outputs or None, dtype=network.dtype, device=network.device)
+    result = type(network)(
+        criteria or None, outputs or None, dtype=network.dtype, device=network.device, cache=network.cache
+    )
     result.optimize = network.optimize
     result.state.generator.set_state(network.state.generator.get_state())
     return result

@@ -79,6 +79,8 @@ class EvaluatedNetwork(NetworkState):
 
     def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layout | None:
         """Give the inputs that the roots need to the stamps; returns which samples there are."""
+        if not isinstance(inputs, Mapping):
+            raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
         by_name = {node.name: node for node in self._nodes.inputs}
         for name in inputs:
             if name not in by_name:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from nnet3.cn.bridge.to_nnet import to_nnet
+from nnet3.cn.copying import copy_network
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import Picture, picture
 from nnet3.cn.graph import NodeGraph
@@ -116,6 +117,13 @@ class Network(DifferentiatedNetwork):
         if path is not None:
             drawn.save(path)
         return drawn
+
+    def copy(self) -> Network:
+        """An equal network that shares nothing with this one but compiled programs."""
+        return copy_network(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Network:
+        return self.copy()
 
     def to_nnet(self) -> Nnet:
         """The nnet3 network with the same outputs, where both sides have the operations; see `nnet3.cn.bridge`."""

@@ -219,6 +219,8 @@ def _weights(criterion: Criteria) -> dict[Node, float]:
         criterion = {criterion: 1.0}
     weights = dict(criterion) if isinstance(criterion, Mapping) else dict.fromkeys(criterion, 1.0)
     for node in weights:
+        if not isinstance(node, Node):
+            raise NetworkError(f"expected a node as criterion, got {node!r}")
         if not node.shape.is_scalar:
             raise ShapeError(f"a criterion is 1 x 1, but '{node.formula}' is {node.shape}: sum it with sum_elements")
     return {node: float(weight) for node, weight in weights.items()}
@@ -227,7 +229,12 @@ def _weights(criterion: Criteria) -> dict[Node, float]:
 def _named(outputs: Outputs) -> dict[str, Node]:
     if outputs is None:
         return {}
+    nodes = (
+        [outputs] if isinstance(outputs, Node) else list(outputs.values() if isinstance(outputs, Mapping) else outputs)
+    )
+    for node in nodes:
+        if not isinstance(node, Node):
+            raise NetworkError(f"expected nodes as outputs, got {node!r}")
     if isinstance(outputs, Mapping):
         return dict(outputs)
-    nodes = [outputs] if isinstance(outputs, Node) else list(outputs)
     return {node.name or f"output{number}": node for number, node in enumerate(nodes, 1)}

@@ -30,7 +30,7 @@ class Node:
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         self.operation = operation
-        self.operands: tuple[Node, ...] = tuple(operands)
+        self.operands: tuple[Node, ...] = tuple(as_node(operand, operation.type) for operand in operands)
         self.place: Place = users_place()
         self.name = checked_name(name) if name else ""
         self.shape = self._inferred_shape()
@@ -128,6 +128,15 @@ class StoredNode(Node):
         if array.dtype.kind not in "fiu":
             raise ShapeError(f"value of '{self.formula}': expected numbers, got {array.dtype}")
         return array.reshape(array.shape[0], -1).astype(np.float64)
+
+
+def as_node(value: Any, what: str = "") -> Node:
+    """The node itself, or the constant node of a number or an array. Raises NetworkError for anything else."""
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, (int, float, np.ndarray, Tensor, list, tuple)) and not isinstance(value, bool):
+        return OPERATORS["constant"](value)
+    raise NetworkError(f"{what}: expected a node, a number or an array as operand, got {value!r}".removeprefix(": "))
 
 
 def checked_name(name: str) -> str:

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nnet3.cn.node import OPERATORS, Node
+from nnet3.cn.node import OPERATORS, Node, as_node
 from nnet3.cn.nodes.activations import negate
 from nnet3.cn.nodes.leaves import constant
 from nnet3.cn.nodes.products import times
 from nnet3.cn.nodes.scaling import scale
 from nnet3.cn.nodes.sums import element_times, minus, plus
-
-
-def as_node(value: Any) -> Node:
-    """The node itself, or the constant node of a number or an array."""
-    return value if isinstance(value, Node) else constant(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -36,5 +31,6 @@ OPERATORS.update(
         "-": lambda left, right: minus(as_node(left), as_node(right)),
         "*": _product,
         "negate": negate,
+        "constant": constant,
     }
 )

@@ -74,10 +74,15 @@ class Layout:
     @classmethod
     def of(cls, value: Any, what: str) -> Layout:
         if isinstance(value, Sequences):
+            if not any(value.lengths):
+                raise ShapeError(f"{what}: there are no frames")
             by_length = np.argsort([-length for length in value.lengths], kind="stable")
             numbers = tuple(np.argsort(by_length).tolist())
             return cls(value.lengths, numbers=() if numbers == tuple(range(len(value))) else numbers)
-        return cls((1,) * as_matrix(value, what).shape[1], are_sequences=False)
+        layout = cls((1,) * as_matrix(value, what).shape[1], are_sequences=False)
+        if not layout.num_samples:
+            raise ShapeError(f"{what}: there are no samples")
+        return layout
 
     @property
     def num_samples(self) -> int:

@@ -54,6 +54,8 @@ class DelayNode(Node):
 
         Raises NetworkError if that was said before, ShapeError if it does not fit.
         """
+        if not isinstance(source, Node):
+            raise NetworkError(f"delay: expected a node, got {source!r}")
         if self.operands:
             raise NetworkError(f"delay '{self.formula}' is connected to '{self.operands[0].formula}' already")
         self.operands = (source,) if self.initial is None else (source, self.initial)
@@ -87,6 +89,8 @@ def delay(
     """
     if not isinstance(lag, int) or isinstance(lag, bool) or lag == 0:
         raise NetworkError(f"delay: expected a lag that is an integer other than 0, got {lag!r}")
+    if x is not None and not isinstance(x, Node):
+        raise NetworkError(f"delay: expected a node, got {x!r}")
     rows = x.shape.rows if x is not None else dim
     if rows is None or rows < 1:
         raise NetworkError("delay: without an operand, give dim, the number of rows that it will have")

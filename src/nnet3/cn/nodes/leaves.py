@@ -11,6 +11,7 @@ import numpy as np
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape, as_shape
+from nnet3.errors import ShapeError
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,10 @@ def parameter(
 
 def constant(value: Any, name: str = "") -> ParameterNode:
     """A matrix (or number: 1 x 1) that is never trained."""
-    matrix = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    try:
+        matrix = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ShapeError(f"constant: expected a number or a matrix of numbers, got {value!r}") from None
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     shape = as_shape(tuple(matrix.shape), "constant")
     node = ParameterNode(Parameter(shape.rows, shape.cols, trainable=False), (), name)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, as_node
 from nnet3.cn.operation import Operation, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
@@ -85,4 +85,5 @@ def row_slice(x: Node, first: int, rows: int, *, name: str = "") -> Node:
 
 def row_stack(*operands: Node, name: str = "") -> Node:
     """The operands on top of each other, the first one uppermost; a column without samples is repeated."""
-    return Node(RowStack(tuple(operand.shape.rows for operand in operands)), operands, name)
+    nodes = [as_node(operand, "row_stack") for operand in operands]
+    return Node(RowStack(tuple(node.shape.rows for node in nodes)), nodes, name)
