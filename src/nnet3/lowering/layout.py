@@ -169,20 +169,36 @@ def lay_out(source: GraphSource, request: LoweringRequest, schedule: Schedule, c
 
 def _settle_derivatives(layout: Layout, shifts: dict[int, tuple[int, int]]) -> None:
     """Find who writes first; gathered nodes that are rows of another and the first to write there share its place."""
-    _collect(layout, {})
-    aliases = {
+    root = [place.root for place in layout.derivs.places]
+    possible = {
         node: shift
         for node, shift in shifts.items()
-        if layout.needed[node]
-        and layout.needed[shift[0]]
-        and not layout.schedule.nodes[layout.derivs.places[shift[0]].root].gradient
-        and layout.slot_overwrites[node][0].all()
+        if layout.needed[node] and layout.needed[shift[0]] and not layout.schedule.nodes[root[shift[0]]].gradient
     }
-    if aliases:
-        _collect(layout, aliases)
+    writers = np.bincount([root[node] for node in _written_nodes(layout)], minlength=len(root))
+    aliases = {node: shift for node, shift in possible.items() if writers[root[shift[0]]] == 1}
+    others = {node: shift for node, shift in possible.items() if node not in aliases}
+    if others:
+        _collect(layout, aliases, only={root[source] for source, _ in others.values()})
+        aliases |= {node: shift for node, shift in others.items() if layout.slot_overwrites[node][0].all()}
+    _collect(layout, aliases)
 
 
-def _collect(layout: Layout, aliases: dict[int, tuple[int, int]]) -> None:
+def _written_nodes(layout: Layout) -> list[int]:
+    """The nodes to whose derivatives something is written, once for each that writes there."""
+    written = [io.node for io in layout.request.outputs if io.has_deriv]
+    for number, node in enumerate(layout.schedule.nodes):
+        if not layout.needed[number] or not layout.schedule.steps_of_node[number]:
+            continue
+        if number in layout.gathered:
+            written += [source for slot in layout.gathered[number].slots for source in slot.sources]
+        else:
+            written += [operand.node for operand in node.operands]
+    return [node for node in written if layout.needed[node]]
+
+
+def _collect(layout: Layout, aliases: dict[int, tuple[int, int]], only: set[int] | None = None) -> None:
+    """Find the first writers of all derivatives; of these roots `only`, if that is all that is asked."""
     schedule, needed = layout.schedule, layout.needed
     places = find_places(schedule, aliases)
     derivatives = Derivatives(schedule, places)
@@ -200,6 +216,8 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]]) -> None:
     for number, node in enumerate(schedule.nodes):
         positions = np.array(schedule.steps_of_node[number], np.int64)
         if not needed[number] or len(positions) == 0 or number in aliases:
+            continue
+        if only is not None and not any(places[target].root in only for target in layout.receivers(number)):
             continue
         if number in layout.gathered:
             slots += _slot_contributions(layout, derivatives, number, positions)
