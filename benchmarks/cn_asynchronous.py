@@ -6,6 +6,8 @@ taken in turns.
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import torch
 
@@ -29,6 +31,25 @@ def network() -> cn.Network:
     return cn.Network(outputs={"total": total})
 
 
+def gain_of_threads() -> float:
+    """What this machine gains by two threads that have nothing to do with each other."""
+    x, W = torch.randn(SAMPLES, WIDTH), torch.randn(WIDTH, WIDTH)
+
+    def products() -> None:
+        for _ in range(BRANCHES * LAYERS):
+            torch.mm(x, W)
+
+    def twice() -> None:
+        threads = [threading.Thread(target=products) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    seconds = least_times({"one": products, "two": twice})
+    return 2 * seconds["one"] / seconds["two"]
+
+
 def main() -> None:
     torch.set_num_threads(1)
     net, rng = network(), np.random.default_rng(0)
@@ -50,6 +71,7 @@ def main() -> None:
     runs = {name: lambda e=evaluator: e.evaluate("total", another()) for name, evaluator in evaluators.items()}
     times = least_times({"synchronous": lambda: net.evaluate("total", another()), **runs})
     print(f"{BRANCHES} branches of {LAYERS} layers, {WIDTH} wide, {SAMPLES} samples")
+    print(f"two threads of plain matrix products  {gain_of_threads():.2f} x the speed of one")
     for name, seconds in times.items():
         print(f"{name:<34} {seconds:.4f} s   {times['synchronous'] / seconds:.2f} x the speed of synchronous")
 
