@@ -13,7 +13,7 @@ from lowering.random_toy_graphs import random_toy_case
 from nnet3.compiler.compile import build_graph as network_graph
 from nnet3.compiler.compile import schedule as network_schedule
 from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
-from nnet3.lowering.schedule import NO_ITEM
+from nnet3.lowering.graph import NO_ITEM
 from random_networks import computable_request, random_network
 
 

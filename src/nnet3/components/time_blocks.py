@@ -16,7 +16,7 @@ from torch import Tensor
 
 from nnet3.components.index_arrays import on_device
 from nnet3.errors import RequestError
-from nnet3.index import NO_TIME, IndexTable, N, T, X, find_rows, unique_rows
+from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows, unique_rows
 
 _MOST_PADDING = 64  # rows of padding for each real one, beyond a million
 
@@ -175,7 +175,7 @@ def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
 
 def _times(table: IndexTable) -> np.ndarray:
     """The different times of the rows, sorted."""
-    return np.unique(table[:, T]).astype(np.int64)
+    return distinct(table[:, T]).astype(np.int64)
 
 
 def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
@@ -212,7 +212,7 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> tup
     found = [_find(present, each)[0] for each in wanted]
     stretches = [each[places[0] : places[-1] + 1] for each, places in zip(wanted, found, strict=True) if len(places)]
     complete = sum(map(len, stretches)) == sum(map(len, found))
-    times = present if complete else np.unique(np.concatenate([present, *stretches]))
+    times = present if complete else distinct(np.concatenate([present, *stretches]))
     is_full = same_images and complete
     phase = (times - grid.start) % grid.step
     if not phase.any():

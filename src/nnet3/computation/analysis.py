@@ -23,6 +23,7 @@ import numpy.typing as npt
 from nnet3.computation.commands_control import Goto, Label, NoOp, SegmentMarker
 from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
 from nnet3.computation.variables import Integers, Variables, matrix_sizes, submatrix_table
+from nnet3.index import distinct
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
@@ -164,7 +165,7 @@ class Analysis:
 
     @cached_property
     def variables(self) -> Variables:
-        return Variables(self.table, matrix_sizes(self.computation), np.unique(self.accesses.submatrix))
+        return Variables(self.table, matrix_sizes(self.computation), distinct(self.accesses.submatrix))
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:

@@ -21,6 +21,7 @@ from nnet3.computation.printer import format_submatrix, numbered_command
 from nnet3.computation.references import reference_problems, table_problems
 from nnet3.computation.variables import concatenate_ranges, submatrix_table
 from nnet3.errors import ComputationCheckError
+from nnet3.index import distinct
 
 
 def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:
@@ -263,7 +264,7 @@ def _check_compression(analysis: Analysis) -> None:
     squeezed = [c for c in computation.commands if isinstance(c, kinds)]
     for matrix in {computation.submatrices[c.matrix].matrix for c in squeezed}:
         compressed = False
-        for number in np.unique(analysis.accesses.command[analysis.matrix_of_access == matrix]):
+        for number in distinct(analysis.accesses.command[analysis.matrix_of_access == matrix]):
             command = computation.commands[number]
             if isinstance(command, cmd.DecompressMatrix) != compressed:
                 state = "compressed" if compressed else "not compressed"

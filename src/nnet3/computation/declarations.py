@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 
+from nnet3.index import distinct
+
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
 
@@ -212,7 +214,7 @@ class Command:
 
 def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
     """The sub-matrices that a multi table names, ascending, each once."""
-    numbers = np.unique(computation.multi_tables[multi_table][:, 0])
+    numbers = distinct(computation.multi_tables[multi_table][:, 0])
     return numbers[numbers >= 0]
 
 

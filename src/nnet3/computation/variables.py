@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.index import distinct
+
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
 
@@ -92,7 +94,7 @@ class _Cuts:
         matrices = np.arange(len(sizes))
         starts = np.concatenate([ranges[:, 0] * _KEY + ranges[:, 1], matrices * _KEY])
         ends = np.concatenate([ranges[:, 0] * _KEY + ranges[:, 2], matrices * _KEY + sizes])
-        self._keys = np.unique(np.concatenate([starts, ends]))
+        self._keys = distinct(np.concatenate([starts, ends]))
         self._first_of_matrix = np.searchsorted(self._keys, np.arange(len(sizes) + 1) * _KEY)
         self.num_blocks = np.diff(self._first_of_matrix) - 1
 

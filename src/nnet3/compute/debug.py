@@ -14,7 +14,7 @@ from nnet3.computation.printer import format_submatrix, numbered_command
 from nnet3.compute.link import LinkedComputation
 from nnet3.compute.plan import SegmentPlan
 from nnet3.errors import NumericalError
-from nnet3.index import NO_TIME, N, T, format_time_span
+from nnet3.index import NO_TIME, N, T, distinct, format_time_span
 
 _MAX_SHOWN = 4  # norms on a line, sequences in a message
 
@@ -84,7 +84,7 @@ def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray
     if info.indexes is None:
         return f"node '{info.node}' ({kind}), {row_text}"
     indexes = info.indexes[block.row_offset + rows]
-    sequences = [str(n) for n in np.unique(indexes[:, N])]
+    sequences = [str(n) for n in distinct(indexes[:, N])]
     if len(sequences) > _MAX_SHOWN:
         sequences[_MAX_SHOWN:] = ["..."]
     times = format_time_span(indexes) if (indexes[:, T] != NO_TIME).any() else "one time step"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nnet3.compute.row_blocks import find_runs
+from nnet3.index import distinct
 
 if TYPE_CHECKING:
     from nnet3.compute.planner import Planner
@@ -51,7 +52,7 @@ def _by_length(
 ) -> None:
     """All ranges of one length together: gather their rows, sum, add."""
     num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
-    for size in np.unique(length).tolist():
+    for size in distinct(length).tolist():
         chosen = np.flatnonzero(length == size)
         planner.release_scratch()
         terms = planner.scratch(len(chosen) * size, num_cols, lane)

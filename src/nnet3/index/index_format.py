@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.index.distinct import distinct
 from nnet3.index.index_table import NO_TIME, IndexTable, N, T, X
 
 Integers = npt.NDArray[np.integer]
@@ -45,7 +46,7 @@ def format_time_span(table: IndexTable) -> str:
 
 
 def _times(table: IndexTable) -> npt.NDArray[np.int64]:
-    t = np.unique(table[:, T]).astype(np.int64)
+    t = distinct(table[:, T]).astype(np.int64)
     return t[t != NO_TIME]
 
 

@@ -6,11 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.index import NO_TIME, IndexTable, N, T, find_rows
-from nnet3.lowering.graph import ComputationGraph
+from nnet3.index import IndexTable, N, T, distinct, find_rows
+from nnet3.lowering.graph import NO_ITEM, ComputationGraph
 from nnet3.lowering.source import GraphSource
-
-NO_ITEM = -1
 
 
 class Arranged(NamedTuple):
@@ -31,7 +29,7 @@ def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items:
     side; then any number of members can stand in the place of the two. Raises NotInBlocks if it does not.
     """
     used = graph.slots[node][items - graph.first[node]]
-    used = np.unique(used[used >= 0])
+    used = distinct(used[used >= 0])
     tables = graph.indexes[used], graph.indexes[items]
     two = graph.multiplicity > 1
     if two:
@@ -67,7 +65,3 @@ def _followed(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.n
     """The items in the order of `ordered`, whose rows are those of `table` and padding."""
     rows = find_rows(table, ordered)
     return np.where(rows >= 0, items[rows], NO_ITEM).astype(np.int32)
-
-
-def is_padding(table: IndexTable) -> np.ndarray:
-    return np.asarray(table[:, T] == NO_TIME)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index import IndexTable, N, T, sort_order
+from nnet3.index import IndexTable, N, T, distinct, sort_order
 
 Numbers = npt.NDArray[np.int32]
 
@@ -46,7 +46,7 @@ class SequenceClasses:
 def equal_sequences(tables: Sequence[IndexTable]) -> SequenceClasses:
     """Sort the sequences of these index tables into classes."""
     patterns = [_patterns(table) for table in tables if len(table)]
-    all_n = np.unique(np.concatenate([np.empty(0, np.int32), *(n for n, _ in patterns)]))
+    all_n = distinct(np.concatenate([np.empty(0, np.int32), *(n for n, _ in patterns)]))
     if len(all_n) == 0:
         return SequenceClasses(all_n, all_n.reshape(0, 1), np.empty(0, np.intp))
     labels = np.full((len(all_n), len(patterns)), -1)
@@ -97,4 +97,4 @@ def _all_alike(table: IndexTable) -> Numbers | None:
             return None
         values, table_of_n, times = n[::run], n.reshape(-1, run), times.reshape(-1, run, 2)
         alike = (table_of_n == values[:, np.newaxis]).all() and (times == times[:1]).all()
-    return values if alike and len(np.unique(values)) == len(values) else None
+    return values if alike and len(distinct(values)) == len(values) else None

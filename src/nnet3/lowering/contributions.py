@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nnet3.index import distinct
 from nnet3.lowering.places import Place
 from nnet3.lowering.schedule import Schedule
 
@@ -73,7 +74,7 @@ class Derivatives:
 
     def _settle(self, root: int, numbers: list[int]) -> None:
         ranges = [self._columns(self.contributions[number].node) for number in numbers]
-        cuts = np.unique(np.array([*ranges, (0, self.schedule.nodes[root].num_cols)]))
+        cuts = distinct(np.array([*ranges, (0, self.schedule.nodes[root].num_cols)]))
         self.segments[root] = cuts
         num_rows = self.schedule.num_rows(root)
         earliest = np.full((num_rows, len(cuts) - 1), -1, np.int64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.errors import RequestError
-from nnet3.index import IndexTable, T, X
+from nnet3.index import IndexTable, T, X, distinct
 from nnet3.lowering.grids import FARTHEST, Grid, Interval, SingleGrid, intervals_of, merged
 from nnet3.lowering.slot_shapes import SlotShape
 from nnet3.lowering.structure import Structure
@@ -98,7 +98,7 @@ class _Finder:
         return Domain(self.structure, self.grids, self.shapes)
 
     def _ask_rows(self, node: int, table: IndexTable) -> None:
-        self._ask(node, intervals_of(table[:, T]), np.unique(table[:, X]).tolist())
+        self._ask(node, intervals_of(table[:, T]), distinct(table[:, X]).tolist())
 
     def _ask(self, node: int, intervals: Sequence[Interval], xs: Sequence[int]) -> None:
         asked = self.asked[node]
@@ -156,7 +156,7 @@ class _Finder:
             self._ask(shift.source, moved, [x + shift.dx for x in grid.x_values] if shift.dx else grid.x_values)
         for some in shape.scattered:
             if some.source not in inside:
-                self._ask(some.source, intervals_of(some.times[some.valid]), np.unique(some.xs[some.valid]).tolist())
+                self._ask(some.source, intervals_of(some.times[some.valid]), distinct(some.xs[some.valid]).tolist())
         for _, source in shape.singles:
             if source not in inside:
                 self._ask(source, (), ())

@@ -9,9 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index import NO_TIME, IndexTable, N, find_rows, format_indexes
+from nnet3.index import NO_TIME, IndexTable, N, distinct, find_rows, format_indexes
 
 Ids = npt.NDArray[np.int32]
+
+NO_ITEM = -1
+"""In the place of a cindex: a row of padding, or none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,9 +54,9 @@ class ComputationGraph:
         ids = [np.empty(0, np.int32)]
         for number, slots in enumerate(self.slots):
             used = self._with_all_samples(number, slots)
-            ordered, distinct = sorted_distinct(used)
-            counts[self.first[number] + 1 : self.first[number + 1] + 1] = distinct.sum(axis=1)
-            ids.append(ordered[distinct])
+            ordered, is_first = sorted_distinct(used)
+            counts[self.first[number] + 1 : self.first[number + 1] + 1] = is_first.sum(axis=1)
+            ids.append(ordered[is_first])
         return np.cumsum(counts), np.concatenate(ids)
 
     def _with_all_samples(self, node: int, slots: Ids) -> Ids:
@@ -68,11 +71,6 @@ class ComputationGraph:
         start, end = self.first[node], self.first[node + 1]
         rows = find_rows(self.indexes[start:end], indexes)
         return np.where(rows >= 0, rows + start, -1).astype(np.int32)
-
-    @cached_property
-    def member_of(self) -> dict[int, tuple[int, int]]:
-        """For each n: the n of its representative, and which of its members it is."""
-        return {n: (row[0], position) for row in self.members.tolist() for position, n in enumerate(row)}
 
     def expanded_indexes(self, ids: Ids) -> IndexTable:
         """The indexes (rows, multiplicity, 3) of all that these cindexes, of values with samples, stand for."""
@@ -99,9 +97,7 @@ class ComputationGraph:
             line = f"{start}..{end - 1}: {name} {_format(self.indexes[start:end], max_items)}"
             used = self._with_all_samples(number, self.slots[number])
             if (used >= 0).any():
-                line += (
-                    f" uses {', '.join(self.node_names[source] for source in np.unique(self.node[used[used >= 0]]))}"
-                )
+                line += f" uses {', '.join(self.node_names[source] for source in distinct(self.node[used[used >= 0]]))}"
             if self.is_input[start:end].any():
                 line += " provided" if self.is_input[start:end].all() else " partly provided"
             lines.append(line)
@@ -115,6 +111,6 @@ def _format(indexes: IndexTable, max_items: int | None) -> str:
 def sorted_distinct(slots: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
     """Slots (rows, slots) sorted within each row, and which of them are the first of their value and not -1."""
     ordered = np.sort(slots, axis=1)
-    distinct = ordered >= 0
-    distinct[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    return ordered, distinct
+    is_first = ordered >= 0
+    is_first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    return ordered, is_first

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import RequestError
-from nnet3.index import NO_TIME, IndexTable, T, X
+from nnet3.index import NO_TIME, IndexTable, T, X, distinct
 
 Interval = tuple[int, int]  # both ends belong to it
 Int64 = npt.NDArray[np.int64]
@@ -121,7 +121,7 @@ def intervals_of(times: npt.NDArray[np.integer]) -> list[Interval]:
     low, high = int(times.min()), int(times.max())
     if high - low <= _GAP:
         return [(low, high)]
-    distinct = np.unique(times).astype(np.int64)
-    cuts = np.flatnonzero(np.diff(distinct) > _GAP)
-    firsts, lasts = np.append(0, cuts + 1), np.append(cuts, len(distinct) - 1)
-    return list(zip(distinct[firsts].tolist(), distinct[lasts].tolist(), strict=True))
+    present = distinct(times).astype(np.int64)
+    cuts = np.flatnonzero(np.diff(present) > _GAP)
+    firsts, lasts = np.append(0, cuts + 1), np.append(cuts, len(present) - 1)
+    return list(zip(present[firsts].tolist(), present[lasts].tolist(), strict=True))

@@ -21,6 +21,7 @@ from nnet3.computation.commands import (
     SetConst,
 )
 from nnet3.computation.computation import NnetComputation
+from nnet3.index import distinct
 from nnet3.lowering.locations import LocationList, as_block, pack_locations, runs_of, split_locations
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Storage
@@ -95,7 +96,7 @@ class IrregularGather:
             source, row = slot.source_node[first : first + count], slot.source_row[first : first + count]
             nodes[:, number] = np.repeat(np.where(row >= 0, source, -1), m)
             rows[:, number] = -1
-            for each in np.unique(source[row >= 0]).tolist():
+            for each in distinct(source[row >= 0]).tolist():
                 here = np.repeat(source == each, m)
                 rows[here, number] = storage.rows(each, np.where(source == each, row, -1))[here]
         return split_locations(nodes, rows)
@@ -132,7 +133,7 @@ class IrregularGather:
     def _gather_multi(
         self, target: int, nodes: np.ndarray, rows: np.ndarray, scale: float, values: Storage, *, add: bool
     ) -> Command:
-        sources = np.unique(nodes[nodes >= 0])
+        sources = distinct(nodes[nodes >= 0])
         if len(sources) == 1:
             return self._gather(target, LocationList(int(sources[0]), rows), scale, values, add=add)
         table = self._multi_table(values, nodes, rows)
@@ -151,7 +152,7 @@ class IrregularGather:
         taken = each.rows[each.valid]
         low, high = int(taken.min()), int(taken.max())
         dest = computation.new_submatrix(deriv, low, high - low + 1)
-        if len(np.unique(taken)) == len(taken):
+        if len(distinct(taken)) == len(taken):
             inverse = np.full(high - low + 1, -1, np.int32)
             inverse[taken - low] = np.flatnonzero(each.valid)
             yield AddRows(dest, origin, self._index_table(inverse), scale)
@@ -188,7 +189,7 @@ class IrregularGather:
     def _multi_table(self, storage: Storage, nodes: np.ndarray, rows: np.ndarray) -> int:
         """A table of (sub-matrix, row), each sub-matrix being just the rows of a node that are named."""
         table = np.full((len(rows), 2), -1, np.int32)
-        for node in np.unique(nodes[nodes >= 0]).tolist():
+        for node in distinct(nodes[nodes >= 0]).tolist():
             here = nodes == node
             low, high = int(rows[here].min()), int(rows[here].max())
             table[here, 0] = self.computation.new_submatrix(storage.columns(node), low, high - low + 1)
@@ -201,4 +202,4 @@ def _unique_pairs(nodes: np.ndarray, rows: np.ndarray) -> bool:
     """Whether no (node, row) is named twice."""
     valid = nodes >= 0
     keys = nodes[valid].astype(np.int64) << 32 | rows[valid]
-    return len(np.unique(keys)) == len(keys)
+    return len(distinct(keys)) == len(keys)

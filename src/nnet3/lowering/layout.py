@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.computation.computation import NnetComputation
-from nnet3.index import N
+from nnet3.index import N, distinct
 from nnet3.lowering.contributions import Derivatives
 from nnet3.lowering.needs import deriv_needed
 from nnet3.lowering.patterns import GatheredNode, gathered_nodes, identity_shift
@@ -66,7 +66,7 @@ class Layout:
         """First row and number of rows, in the node's matrix, of the stretch that holds what is asked for."""
         if self.schedule.nodes[io.node].num_rows is not None:
             return 0, 1
-        rows = np.unique(self._rows(io) // self.schedule.graph.multiplicity)
+        rows = distinct(self._rows(io) // self.schedule.graph.multiplicity)
         return int(rows[0]), int(rows[-1] - rows[0]) + 1
 
     def user_rows(self, io: RequestedRows) -> np.ndarray | None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nnet3.index import distinct
+
 
 @dataclass(frozen=True, eq=False)
 class LocationList:
@@ -30,7 +32,7 @@ def split_locations(nodes: np.ndarray, rows: np.ndarray) -> list[LocationList]:
     """
     lists: list[LocationList] = []
     for slot in range(nodes.shape[1]):
-        sources = np.unique(nodes[:, slot])
+        sources = distinct(nodes[:, slot])
         for source in sources[sources >= 0].tolist():
             here = np.where(nodes[:, slot] == source, rows[:, slot], -1)
             partner = next((i for i, known in enumerate(lists) if _mergeable(known, source, here)), None)
@@ -90,7 +92,7 @@ def runs_of(rows: np.ndarray) -> np.ndarray | None:
     keep = rows[starts] >= 0
     starts, ends = starts[keep], ends[keep]
     sources = rows[starts]
-    if len(np.unique(sources)) != len(sources):
+    if len(distinct(sources)) != len(sources):
         return None
     low, high = int(sources.min()), int(sources.max())
     ranges = np.zeros((high - low + 1, 2), np.int32)

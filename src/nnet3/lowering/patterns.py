@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from nnet3.index import distinct
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import GatherPart, NodeKind
 
@@ -36,7 +37,7 @@ class SlotPattern:
     @cached_property
     def sources(self) -> list[int]:
         """The nodes it takes rows of."""
-        nodes = np.unique(self.source_node[self.used])
+        nodes = distinct(self.source_node[self.used])
         return [int(node) for node in nodes]
 
 

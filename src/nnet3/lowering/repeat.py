@@ -15,6 +15,7 @@ import numpy as np
 from nnet3.computation.commands import Command
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import FieldForm, Reference, with_operands, with_values
+from nnet3.index import distinct
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.source import NodeKind, Use
 
@@ -49,7 +50,7 @@ def find_repeat(layout: Layout, start: int, end: int) -> Repeat | None:
         repeat = _stretch(kind, middle, int(period))
         if repeat is None:
             continue
-        nodes = np.unique(node[repeat.first : repeat.first + repeat.period]).tolist()
+        nodes = distinct(node[repeat.first : repeat.first + repeat.period]).tolist()
         repeat = repeat._replace(first=repeat.first + start)
         for _ in range(3):  # the edges may differ in more than their nodes and sizes
             if repeat.num_periods < _FEWEST_PERIODS:

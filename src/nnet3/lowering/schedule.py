@@ -18,13 +18,11 @@ from nnet3.errors import RequestError
 from nnet3.index import NO_TIME, IndexTable, N, T, X, format_indexes
 from nnet3.lowering.apart import told_apart
 from nnet3.lowering.arrange import Arranged, NotInBlocks, arrange_step
-from nnet3.lowering.graph import ComputationGraph
+from nnet3.lowering.graph import NO_ITEM, ComputationGraph
 from nnet3.lowering.levels import levels_of
 from nnet3.lowering.source import GatherPart, GraphSource, NodeKind, Operand, SourceNode, Use
-from nnet3.schedule import CycleError, DirectedGraph, epochs
-
-NO_ITEM = -1
-"""In the place of a cindex: a row of padding."""
+from nnet3.lowering.structure import structure_of
+from nnet3.schedule import CycleError
 
 
 class Step(NamedTuple):
@@ -243,24 +241,16 @@ class _Scheduler:
         self.private = {operand.node for node in self.nodes for operand in node.operands if operand.use is Use.INDEXED}
 
     def schedule(self) -> Schedule:
-        epoch_of_node, is_recurrent = epochs(self._directed_graph())
-        members: list[list[int]] = [[] for _ in range(len(is_recurrent))]
-        for node, epoch in enumerate(epoch_of_node.tolist()):
-            members[epoch].append(node)
+        structure = structure_of(self.source)
         steps: list[Step] = []
         epoch_steps = []
-        for nodes, recurrent in zip(members, is_recurrent.tolist(), strict=True):
+        for nodes, recurrent in zip(structure.components, structure.is_recurrent, strict=True):
             start = len(steps)
             steps += self._recurrent_steps(nodes) if recurrent else self._plain_steps(nodes[0])
             if len(steps) > start:
                 epoch_steps.append((start, len(steps), recurrent))
         self._locate_views()
         return Schedule(self.graph, self.nodes, self.items, self.num_given, steps, self.row_of_item, epoch_steps)
-
-    def _directed_graph(self) -> DirectedGraph:
-        used = [list(self.source.may_use(node)) for node in range(len(self.nodes))]
-        users = np.repeat(np.arange(len(used)), [len(each) for each in used])
-        return DirectedGraph.from_edges(len(used), np.array([s for each in used for s in each], int), users)
 
     # ---- steps of an epoch ----
 

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index import T, X
+from nnet3.index import T, X, distinct
 from nnet3.lowering.grids import Grid, Int64
 from nnet3.lowering.source import GraphRules, NodeKind, SourceNode, Use
 
@@ -115,7 +115,7 @@ def slot_shape(source: GraphRules, number: int, slots: NodeSlots, grid: Grid, ha
             shifts.append(Shift(slot, at, dt, dx))
     rest = np.flatnonzero(~same)
     if len(rest):
-        for at in np.unique(nodes[:, rest]).tolist():
+        for at in distinct(nodes[:, rest]).tolist():
             here = nodes[:, rest] == at
             columns = here.any(axis=0)
             chosen = rest[columns]

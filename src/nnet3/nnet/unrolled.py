@@ -9,7 +9,7 @@ import numpy as np
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.drawing.ranks import rank_boxes
 from nnet3.errors import DrawingError
-from nnet3.index import IndexTable, T, X
+from nnet3.index import IndexTable, T, X, distinct
 from nnet3.lowering.build_graph import build_graph, computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
@@ -115,7 +115,7 @@ def _uses(nnet: Nnet, frames: Frames) -> dict[Cell, list[Cell]]:
             f"no output can be computed at t = {frames.first} to {frames.last} from input at {given[0]} to {given[1]}"
         )
     graph = build_graph(rules, LoweringRequest(inputs, outputs))
-    needed = [number for slots in graph.slots for number in np.unique(slots[slots >= 0]).tolist()]
+    needed = [number for slots in graph.slots for number in distinct(slots[slots >= 0]).tolist()]
     shown = set(needed) | set(np.flatnonzero(~graph.is_input).tolist())
     if len(shown) > _MOST_CELLS:
         raise DrawingError(f"more than {_MOST_CELLS} values are needed: ask for fewer frames or a smaller network")

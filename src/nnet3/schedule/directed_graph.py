@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.index import distinct
+
 Integers = npt.NDArray[np.integer]
 
 
@@ -25,7 +27,7 @@ class DirectedGraph:
         assert sources.shape == targets.shape, "one target for each source"
         for ends in (sources, targets):
             assert ends.size == 0 or (ends.min() >= 0 and ends.max() < num_nodes), "an arc ends outside the graph"
-        arcs = np.unique(sources * num_nodes + targets)
+        arcs = distinct(sources * num_nodes + targets)
         sources, targets = np.divmod(arcs, max(num_nodes, 1))
         indptr = np.searchsorted(sources, np.arange(num_nodes + 1)).astype(np.int64)
         return cls(indptr, targets.astype(np.int32))

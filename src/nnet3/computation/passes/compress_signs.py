@@ -20,6 +20,7 @@ from nnet3.computation.commands import (
     SegmentMarker,
 )
 from nnet3.computation.computation import NnetComputation, SubMatrix
+from nnet3.index import distinct
 
 _FEWEST_ELEMENTS = 4096  # below that two more commands cost more than the memory is worth
 
@@ -68,7 +69,7 @@ def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
     excluded[[0, *computation.outside_by_matrix()]] = True
     io = (*computation.inputs, *computation.outputs)
     excluded[[computation.submatrices[number].matrix for each in io for number in (each.value, each.deriv)]] = True
-    for number in np.unique(command[is_after]).tolist():
+    for number in distinct(command[is_after]).tolist():
         each = computation.commands[number]
         looks_at_sign = isinstance(each, Backprop) and computation.kernels[each.kernel].backprop_needs_sign_only
         for operand in each.form.operands(each):

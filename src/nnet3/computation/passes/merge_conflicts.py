@@ -8,6 +8,7 @@ from nnet3.computation.analysis import READ, UPDATE, WRITE, Analysis
 from nnet3.computation.commands import AllocMatrix, ProvideOutput
 from nnet3.computation.passes.places import Candidates, Pair, Place
 from nnet3.computation.variables import Integers, Variables, matrix_sizes
+from nnet3.index import distinct
 
 COPY = 0  # beside READ, WRITE and UPDATE: a copy within the group, which has nothing to do any more
 _TURN = np.zeros(4, dtype=np.int64)  # within a command
@@ -26,7 +27,7 @@ class MergeConflicts:
         in_group[[m for m, where in groups.items()]] = True
         chosen = np.flatnonzero(in_group[matrix])
         place, submatrix, kind, matrix = place[chosen], submatrix[chosen], kind[chosen], matrix[chosen]
-        self.variables = self._shared_variables(np.unique(submatrix))
+        self.variables = self._shared_variables(distinct(submatrix))
         if candidates.are_copies:
             copies = [number for commands in self.pairs.values() for number in commands]
             is_copy = np.isin(analysis.place_to_command(place), copies) & (kind == WRITE)
