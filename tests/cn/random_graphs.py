@@ -11,6 +11,10 @@ from nnet3.cn.node import Node
 ONE_OPERAND = (cn.negate, cn.sigmoid, cn.tanh, cn.softmax, cn.log_softmax, cn.copy)
 TWO_OPERANDS = (cn.plus, cn.minus, cn.element_times)
 ROWS = (1, 2, 3)
+KINDS = (
+    *("one", "two", "times", "delay", "loop", "slice", "stack", "scale", "fixed", "rao"),
+    *("log", "cos", "diag", "image"),
+)
 
 
 class Maker:
@@ -42,9 +46,7 @@ class Maker:
         return cn.times(self.parameter(rows, other.shape.rows), other)
 
     def step(self) -> None:
-        kind = self.draw(
-            st.sampled_from(("one", "two", "times", "delay", "loop", "slice", "stack", "scale", "fixed", "rao"))
-        )
+        kind = self.draw(st.sampled_from(KINDS))
         if kind == "one":
             self.pool.append(self.choose(ONE_OPERAND)(self.samples()))
         elif kind == "two":
@@ -69,11 +71,38 @@ class Maker:
             self.pool.append(cn.row_slice(cn.row_stack(self.samples(), self.samples()), 0, 2))
         elif kind == "scale":
             self.pool.append(cn.scale(self.parameter(1, 1), self.samples()))
+        elif kind == "log":
+            self.pool.append(cn.log(self._positive()))
+        elif kind == "cos":
+            x = self.samples()
+            away = cn.constant([0.37, 0.91, -0.53][: x.shape.rows])  # zeros have no direction
+            self.pool.append(cn.cos(cn.plus(x, away), cn.plus(self.samples(x.shape.rows), away)))
+        elif kind == "diag":
+            x = self.samples()
+            self.pool.append(cn.diag_times(self.parameter(x.shape.rows, 1), x))
+        elif kind == "image":
+            self.pool.append(self._image())
         elif kind == "rao":
             self.pool.append(cn.times(self.parameter(2, 4), cn.khatri_rao_product(self.samples(2), self.samples(2))))
         else:
             x = cn.tanh(self.parameter(2, 3) @ self.parameter(3, 2))
             self.pool.append(x @ self.samples(2))
+
+    def _positive(self) -> Node:
+        return cn.plus(cn.exp(cn.tanh(self.samples())), cn.constant(0.1))
+
+    def _image(self) -> Node:
+        """A convolution or a pooling of images of 2 x 3 pixels and one channel."""
+        image = cn.times(self.parameter(6, 2), self.samples(2))
+        made = self.choose(
+            (
+                lambda: cn.convolution(self.parameter(2, 4), image, image=(2, 3, 1), window=2),
+                lambda: cn.convolution(self.parameter(1, 3), image, image=(2, 3, 1), window=(1, 3), pad=True),
+                lambda: cn.max_pooling(image, image=(2, 3, 1), window=(2, 2)),
+                lambda: cn.average_pooling(image, image=(1, 3, 2), window=(1, 2)),
+            )
+        )()
+        return cn.row_slice(made, 0, 2)
 
     def loop_lag(self) -> int:
         """One direction for all loops, which may be nested: else a value might need itself."""
@@ -102,6 +131,11 @@ def networks(draw):
         terms.append(cn.scale(0.1, cn.l2_norm(maker.parameter(2, last.shape.rows))))
     if draw(st.booleans()):
         terms.append(cn.sum_elements(cn.sigmoid(maker.choose(maker.pool))))
+    if draw(st.booleans()):
+        one, other = cn.softmax(maker.samples(2)), maker.samples(2)
+        terms.append(maker.choose((cn.cross_entropy, cn.cross_entropy_with_softmax))(one, cn.softmax(other)))
+    if draw(st.booleans()):
+        terms.append(cn.l1_norm(cn.tanh(maker.samples())))
     criterion = terms[0]
     for term in terms[1:]:
         criterion = cn.plus(criterion, term)

@@ -81,6 +81,15 @@ def test_random_graphs(made, policy) -> None:
         np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
 
 
+def test_workers_on_devices_of_their_own() -> None:
+    net, inputs = branches()
+    evaluator = cn.AsynchronousEvaluator(net, devices=["cpu", "cpu:0"])  # two names, so two copies
+    assert len(evaluator._copies) == 1
+    np.testing.assert_array_equal(evaluator.evaluate("out", inputs), net.evaluate("out", inputs))
+    net.set_parameters({"V1": np.ones((8, 8))})
+    np.testing.assert_array_equal(evaluator.evaluate("out", inputs), net.evaluate("out", inputs))
+
+
 def test_errors_of_workers_are_raised(monkeypatch) -> None:
     net, inputs = branches()
 

@@ -63,6 +63,20 @@ def test_frozen_parameters_stay() -> None:
     assert set(net.tensors()) == {"b"}
 
 
+def test_optimizers_pass_over_what_is_frozen_later() -> None:
+    net, batch = linear()
+    optimizer = torch.optim.SGD(list(net.tensors().values()), lr=0.01)
+    cn.train(net, [batch], optimizer)
+    net.freeze("W")
+    before = net.parameters()
+    for _ in range(2):
+        optimizer.zero_grad()  # takes the gradients off
+        net.backward(batch)
+        optimizer.step()
+    np.testing.assert_array_equal(net.parameters()["W"], before["W"])
+    assert not np.array_equal(net.parameters()["b"], before["b"])
+
+
 def test_training_that_cannot_be() -> None:
     net, batch = linear()
     with pytest.raises(TrainingError, match="no minibatches"):

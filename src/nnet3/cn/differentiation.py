@@ -38,9 +38,8 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         extra = tuple(self.find(node) for node in wrt)
         value, layout, found = self._backward(inputs, extra, training)
         result: dict[str, Any] = {}
-        for parameter in self._parameter_nodes():
-            if parameter.trainable or parameter in extra:
-                result[parameter.name] = self._gradient(parameter).detach().cpu().numpy().T.copy()
+        for stored in self._differentiated(extra):
+            result[stored.name] = self._gradient(stored).detach().cpu().numpy().T.copy()
         for node, operation in self._component_operations():
             if operation.needs_training:
                 for name, tensor in operation.gradient_kernel().parameters().items():
@@ -54,8 +53,15 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return value, result
 
     def backward(self, inputs: Mapping[str, Any], *, training: bool = True) -> float:
-        """The criterion; its gradients are left in the memory that `tensors` shows."""
-        return self._backward(inputs, (), training)[0]
+        """The criterion; its gradients are left in the memory that `tensors` shows, as the `grad` of these tensors."""
+        value = self._backward(inputs, (), training)[0]
+        self.tensors()  # an optimizer may have taken the gradients off
+        return value
+
+    def _differentiated(self, extra: Sequence[Node]) -> list[StoredNode]:
+        """Parameters and statistics whose gradients are wanted."""
+        trainable: list[StoredNode] = [node for node in self._parameter_nodes() if node.trainable]
+        return trainable + [node for node in extra if isinstance(node, StoredNode) and node not in trainable]
 
     def _zero_gradient(self, node: Node, layout: Layout | None) -> Tensor:
         if not node.shape.has_samples:
@@ -77,20 +83,19 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         final = tuple(
             dict.fromkeys(n for n in self._carried().values() if n in needed and n not in roots and n.operands)
         )
-        probes = tuple(node for node in extra if node.operands and node in needed and not isinstance(node, StoredNode))
-        leaves = {node for node in needed if not node.operands or isinstance(node, StoredNode)}
+        computed = (node for node in extra if node.operands and not isinstance(node, StoredNode))
+        probes = tuple(node for node in computed if node in needed)
         question = Question(
             (*roots, *final),
             layout,
             criteria=tuple(root for root in roots if flags[root]),
-            flags={node: flag for node, flag in flags.items() if flag and (node in leaves or node in flags)},
+            flags={node: True for node, flag in flags.items() if flag},
             probes=probes,
             states=self._nodes.states,
         )
         runner = self._runner(question)
-        for parameter in self._parameter_nodes():
-            if parameter.trainable or parameter in extra:
-                self._gradient(parameter).zero_()
+        for stored in self._differentiated(extra):
+            self._gradient(stored).zero_()
         for _, operation in self._component_operations():
             if operation.needs_training:
                 operation.gradient_kernel().scale_(0.0)

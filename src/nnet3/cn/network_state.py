@@ -161,8 +161,13 @@ class NetworkState:
             node = self.find(name)
             if isinstance(node.operation, ComponentOperation):
                 node.operation.trainable = trainable
+                tensors = list(node.operation.parameters.values())
             else:
-                self._parameter(node).trainable = trainable
+                parameter = self._parameter(node)
+                parameter.trainable = trainable
+                tensors = [parameter.memory]
+            for tensor in tensors:
+                tensor.grad = None  # an optimizer passes over it
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert parameters and statistics, shared with other networks of the same nodes; returns the network."""

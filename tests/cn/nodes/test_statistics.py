@@ -54,3 +54,10 @@ def test_there_is_no_gradient() -> None:
 def test_statistics_need_samples() -> None:
     with pytest.raises(ShapeError, match="needs an operand with samples"):
         cn.mean(cn.parameter("W", (3, 3)))
+
+
+def test_a_gradient_with_respect_to_a_statistic() -> None:
+    m = gathered(cn.mean(x, name="m"))
+    net = cn.Network(cn.sum_elements(cn.exp(x - m), name="J"))
+    found = net.gradients({"x": DATA.numpy()}, wrt=["m"])
+    assert found["m"] == pytest.approx(-torch.exp(DATA - torch.tensor(m.value)).sum(1, keepdim=True).numpy(), rel=1e-4)

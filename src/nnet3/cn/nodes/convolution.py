@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import Windows, as_windows, contiguous_like
-from nnet3.cn.operation import Operation, put
+from nnet3.cn.nodes.windows import ImageOperation, as_windows, contiguous_like
+from nnet3.cn.operation import put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
 
@@ -19,20 +19,12 @@ Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
-class Convolution(Operation):
+class Convolution(ImageOperation):
     """W: C_v x (K_r K_c C_x), a row for each output channel, laid out as the image of a window; Y: images."""
 
     type: ClassVar[str] = "convolution"
     num_operands: ClassVar[int] = 2
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
-    image: tuple[int, int, int]
-    window: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    pad: bool = False
-
-    @property
-    def windows(self) -> Windows:
-        return Windows(self.image, self.window, self.stride, self.pad)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         kernels, images = operands

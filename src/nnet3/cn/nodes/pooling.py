@@ -9,25 +9,16 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import Windows, as_windows
-from nnet3.cn.operation import Operation, put
+from nnet3.cn.nodes.windows import ImageOperation, as_windows
+from nnet3.cn.operation import put
 from nnet3.cn.shape import Shape
 
 Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)
-class Pooling(Operation):
+class Pooling(ImageOperation):
     """Base: one number from each window and channel."""
-
-    image: tuple[int, int, int]
-    window: tuple[int, int]
-    stride: tuple[int, int] = (1, 1)
-    pad: bool = False
-
-    @property
-    def windows(self) -> Windows:
-        return Windows(self.image, self.window, self.stride, self.pad)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         self.windows.check(self.type, operands[0].rows)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad as pad_tensor
 
+from nnet3.cn.operation import Operation
 from nnet3.errors import ShapeError
 
 
@@ -76,6 +77,20 @@ class Windows:
                 place = total[:, row : last_row : self.stride[0], col : last_col : self.stride[1]]
                 place += windows[:, :, :, row, col]
         return total[:, down : down + height, across : across + width].reshape(len(windows), -1)
+
+
+@dataclass(frozen=True)
+class ImageOperation(Operation):
+    """Base of operations whose windows move over images; the options are those of `Windows`."""
+
+    image: tuple[int, int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int] = (1, 1)
+    pad: bool = False
+
+    @property
+    def windows(self) -> Windows:
+        return Windows(self.image, self.window, self.stride, self.pad)
 
 
 def as_windows(type: str, image: Any, window: Any, stride: Any, pad: bool) -> Windows:
