@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 
 import torch
@@ -34,6 +33,6 @@ class RandomSource:
 
     def __deepcopy__(self, memo: dict[int, object]) -> RandomSource:
         twin = RandomSource(0)
-        twin._scalars = copy.deepcopy(self._scalars)
+        twin._scalars.setstate(self._scalars.getstate())  # numbers: nothing to copy deeply
         twin._tensors.set_state(self._tensors.get_state())
         return twin

@@ -32,8 +32,9 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
     """
     for problem in table_problems(computation):
         raise ComputationCheckError(problem)
+    outside = computation.outside_by_matrix()
     for number, command in enumerate(computation.commands):
-        for problem in chain(reference_problems(computation, command), command.problems(computation)):
+        for problem in chain(reference_problems(computation, command, outside), command.problems(computation)):
             _fail(computation, number, problem)
     _check_control(computation)
     _check_memos(computation)

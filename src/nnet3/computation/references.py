@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +12,7 @@ from nnet3.computation.formatting import format_submatrix
 from nnet3.computation.variables import submatrix_table
 
 if TYPE_CHECKING:
-    from nnet3.computation.computation import NnetComputation
+    from nnet3.computation.computation import NnetComputation, OutsideMatrix
 
 
 def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, int] | None:
@@ -26,8 +26,13 @@ def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, in
     return None
 
 
-def reference_problems(computation: NnetComputation, command: Command) -> Iterator[str]:
-    """What a command refers to that is not there, or not of the declared form."""
+def reference_problems(
+    computation: NnetComputation, command: Command, outside: Mapping[int, OutsideMatrix]
+) -> Iterator[str]:
+    """What a command refers to that is not there, or not of the declared form.
+
+    `outside` is what `computation.outside_by_matrix()` gives, which need not be made again for each command.
+    """
     for name, declared, several in command.form.fields:
         limit = limits(computation, declared)
         if limit is None:
@@ -39,16 +44,18 @@ def reference_problems(computation: NnetComputation, command: Command) -> Iterat
                 what = "sub-matrix " if isinstance(declared, Operand) else ""
                 yield f"its {role} is {what}{number}, expected {limit[0]} to {limit[1] - 1}"
             if isinstance(declared, Operand) and declared.life is not None:
-                yield from _whole_matrix(computation, role, number)
+                yield from _whole_matrix(computation, role, number, outside)
             if isinstance(declared, Table):
                 yield from _table(computation, role, declared, number)
 
 
-def _whole_matrix(computation: NnetComputation, role: str, number: int) -> Iterator[str]:
+def _whole_matrix(
+    computation: NnetComputation, role: str, number: int, outside: Mapping[int, OutsideMatrix]
+) -> Iterator[str]:
     """An operand whose life the command changes."""
     if not computation.is_whole_matrix(number):
         yield f"its {role} must be a whole matrix, got {format_submatrix(computation, number)}"
-    bound = computation.outside_by_matrix().get(computation.submatrices[number].matrix)
+    bound = outside.get(computation.submatrices[number].matrix)
     if bound is not None:
         yield f"its {role} lies in outside memory '{bound.name}', which is there before and after a computation"
 

@@ -123,7 +123,7 @@ class Layout:
 
     def rows_to_clear(self, root: int) -> list[tuple[int, int, int, int]] | None:
         """Blocks (first row, rows, first column, columns) that nobody overwrites; None if it is everything."""
-        if root in self._bound_gradients():
+        if self.schedule.nodes[root].gradient:
             return []
         assert self.derivatives is not None
         uncovered = self.derivatives.uncovered.get(root)
@@ -138,9 +138,6 @@ class Layout:
             for begin, end in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
                 blocks.append((begin, end - begin, cuts[segment], cuts[segment + 1] - cuts[segment]))
         return blocks
-
-    def _bound_gradients(self) -> set[int]:
-        return {number for number, node in enumerate(self.schedule.nodes) if node.gradient}
 
 
 def lay_out(source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation) -> Layout:

@@ -116,10 +116,12 @@ class _Needs:
     def _leave_matrices(self) -> None:
         """Allocations and deallocations are needed where something needed uses the matrix."""
         accesses, used = self.analysis.accesses, np.zeros(len(self.analysis.computation.matrices), dtype=bool)
-        is_unread = {(result.command, result.submatrix) for result in self._unread_results()}
         of_needed = self.is_needed[accesses.command]
-        for number, submatrix in is_unread:
-            of_needed &= (accesses.command != number) | (accesses.submatrix != submatrix) | (accesses.kind == READ)
+        unread = self._unread_results()
+        if unread:
+            count = len(self.analysis.computation.submatrices)
+            keys = [result.command * count + result.submatrix for result in unread]
+            of_needed &= ~np.isin(accesses.command * count + accesses.submatrix, keys) | (accesses.kind == READ)
         used[self.analysis.matrix_of_access[of_needed]] = True
         for number, matrix in (*accesses.allocations, *accesses.deallocations):
             self.is_needed[number] = used[matrix]
