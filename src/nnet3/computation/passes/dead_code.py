@@ -10,6 +10,7 @@ from nnet3.computation.analysis import READ, WRITE, Analysis, analyse
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import AccessKind, Command, Operand, Reference, with_values
 from nnet3.computation.variables import Integers
+from nnet3.index import distinct
 
 
 def dead_code(computation: NnetComputation) -> NnetComputation:
@@ -82,11 +83,21 @@ class _Needs:
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
         written = analysis.source_of_event[reads]
-        is_optional = np.zeros(len(self.event_is_read), dtype=bool)
-        for events in self._events_of([result for result in self.results if result.is_added_to]):
-            is_optional[events] = True
-        own = np.where(is_optional[reads], reads, -1)
-        edges = np.stack([analysis.event_place[reads], own, analysis.event_place[written], written], axis=1)
+        is_result, is_optional = np.zeros((2, len(self.event_is_read)), dtype=bool)
+        for mask, results in ((is_result, self.results), (is_optional, [r for r in self.results if r.is_added_to])):
+            for events in self._events_of(results):
+                mask[events] = True
+        own, event = np.where(is_optional[reads], reads, -1), np.where(is_result[written], written, -1)
+        reader, writer = analysis.event_place[reads], analysis.event_place[written]
+        counts = (own >= 0) | (event >= 0)  # of the others only the commands matter, not each variable between them
+        pairs = np.divmod(distinct((reader * analysis.num_places + writer)[~counts]), max(analysis.num_places, 1))
+        none = np.full(len(pairs[0]), -1)
+        edges = np.concatenate(
+            [
+                np.stack([reader[counts], own[counts], writer[counts], event[counts]], axis=1),
+                np.stack([pairs[0], none, pairs[1], none], axis=1),
+            ]
+        )
         users = [(n, self.makers[memo]) for n, memo in self._memos(AccessKind.READ) if memo in self.makers]
         memos = np.array([(user, -1, maker, -1) for user, maker in users], dtype=np.int64).reshape(-1, 4)
         if analysis.loop is not None:
