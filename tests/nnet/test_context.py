@@ -28,7 +28,7 @@ def test_many_inputs_of_one_output_take_little_time() -> None:
     nnet = Nnet.from_config(X_VECTOR)
     start = time.process_time()
     assert (nnet.left_context, nnet.right_context) == (0, 2)
-    assert time.process_time() - start < 2.0
+    assert time.process_time() - start < 10  # half a second where nothing else runs; trials would take minutes
 
 
 RECURRENT = """
@@ -134,4 +134,4 @@ def test_twenty_thousand_nodes_in_a_second_or_two() -> None:
     nnet = Nnet.from_config("\n".join([*lines, f"output-node name=output input=Append(n{count - 1}, n10)"]))
     start = time.process_time()
     assert (nnet.left_context, nnet.right_context) == (1, 0)
-    assert time.process_time() - start < 3
+    assert time.process_time() - start < 15  # half a second where nothing else runs
