@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
-from random_graphs import networks
-from reference import columns
 
 from nnet3 import cn
 from nnet3.cn.asynchronous import POLICIES
@@ -64,21 +59,6 @@ def test_parameters_that_change_are_seen() -> None:
     evaluator.evaluate("out", inputs)
     net.set_parameters({"V1": np.ones((8, 8))})
     np.testing.assert_array_equal(evaluator.evaluate("out", inputs), net.evaluate("out", inputs))
-
-
-@settings(max_examples=150)
-@given(networks(), st.sampled_from(sorted(POLICIES)))
-def test_random_graphs(made, policy) -> None:
-    criterion, last, inputs = made
-    try:
-        net = cn.Network(criterion, {"last": last}, dtype=torch.float64)
-    except NetworkError:
-        assume(False)
-    inputs = {node.name: inputs[node.name] for node in net.inputs}
-    asked = [criterion, last]
-    found = cn.AsynchronousEvaluator(net, 3, policy).evaluate(asked, inputs)
-    for ours, theirs in zip(found, net.evaluate(asked, inputs), strict=True):
-        np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
 
 
 def test_workers_on_devices_of_their_own() -> None:

@@ -339,3 +339,15 @@ def test_networks_of_parameters_alone() -> None:
     net = cn.Network(cn.l1_norm(W), {"J2": cn.l2_norm(W @ W)})
     assert net.evaluate("J2") == pytest.approx(2**0.5)
     np.testing.assert_array_equal(net.gradients({})["W"], np.eye(2))
+
+
+def test_programs_of_given_values_know_their_shapes() -> None:
+    cache = ComputationCache()
+    for rows in (2, 3):
+        x = cn.input("x", rows)
+        h = cn.tanh(x, name="h")
+        net = cn.Network(outputs={"h": h, "total": cn.sum_elements(h, name="total")}, cache=cache)
+        X = {"x": np.ones((rows, 2))}
+        net.evaluate("h", X)
+        assert net.evaluate("total", X) == pytest.approx(2 * rows * np.tanh(1))  # h is given
+        assert net.computed == ("total",)

@@ -1,46 +1,53 @@
-"""1,000 random networks: values and gradients equal autograd's, with and without the optimizer."""
+"""1,000 random networks: equal to autograd, with and without the optimizer, asynchronous or not."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from random_graphs import networks
 from reference import columns, compare
 
 from nnet3 import cn
+from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.registry import OPERATIONS
 from nnet3.errors import NetworkError
 
 
+def network_of(made) -> tuple[cn.Network, dict[str, object]]:
+    criterion, last, inputs = made
+    try:
+        network = cn.Network(criterion, {"last": last}, dtype=torch.float64)
+    except NetworkError:
+        assume(False)
+    return network, {node.name: inputs[node.name] for node in network.inputs}
+
+
 @settings(max_examples=1000)
 @given(networks())
-def test_values_and_gradients(made) -> None:
-    criterion, last, inputs = made
-    try:
-        network = cn.Network(criterion, {"last": last}, dtype=torch.float64)
-    except NetworkError:
-        assume(False)
-    compare(network, {node.name: inputs[node.name] for node in network.inputs})
+def test_values_and_gradients_equal_autograd(made) -> None:
+    compare(*network_of(made))
 
 
-@settings(max_examples=100)
+@settings(max_examples=1000)
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
-    criterion, last, inputs = made
-    try:
-        network = cn.Network(criterion, {"last": last}, dtype=torch.float64)
-    except NetworkError:
-        assume(False)
-    inputs = {node.name: inputs[node.name] for node in network.inputs}
-    found = []
-    for optimize in (True, False):
-        network.optimize = optimize
-        network.to()  # programs are made anew
-        found.append((network.evaluate("last", inputs), network.gradients(inputs, wrt=["x"] if "x" in inputs else [])))
-    np.testing.assert_allclose(columns(found[0][0]), columns(found[1][0]), rtol=1e-9, atol=1e-12)
-    for name, gradient in found[0][1].items():
-        np.testing.assert_allclose(columns(gradient), columns(found[1][1][name]), rtol=1e-8, atol=1e-10)
+    network, inputs = network_of(made)
+    gradients = network.gradients(inputs)
+    network.optimize = False
+    network.to()  # programs are made anew
+    for name, gradient in network.gradients(inputs).items():
+        np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-10)
+
+
+@settings(max_examples=1000)
+@given(networks(), st.sampled_from(sorted(POLICIES)))
+def test_asynchronous_equals_synchronous(made, policy) -> None:
+    network, inputs = network_of(made)
+    found = cn.AsynchronousEvaluator(network, 2, policy).evaluate(["last", made[0]], inputs)
+    for ours, theirs in zip(found, network.evaluate(["last", made[0]], inputs), strict=True):
+        np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
 
 
 def test_random_networks_are_various() -> None:

@@ -118,7 +118,8 @@ class Program:
     def computation(self) -> NnetComputation:
         if self.cache is None:
             return self._compile()
-        lines = sorted(structure_line(node) for node in self.source.number)
+        # With shapes, for of given nodes the operands are not among the lines.
+        lines = sorted(f"{structure_line(node)} {node.shape}" for node in self.source.number)
         key = {"cn": lines, "question": self.question.key, "optimize": self.optimize}
         return self.cache.get_or_compile(key, self._compile)
 
