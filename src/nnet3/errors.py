@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 _WINDOW = 110  # widest excerpt of a source line that a message shows
+_WIDEST_VALUE = 80  # longest repr of a wrong argument that a message shows
 
 
 class Span(NamedTuple):
@@ -115,6 +116,15 @@ class TableError(Nnet3Error):
 
 class DrawingError(Nnet3Error):
     """A picture cannot be made."""
+
+
+def check_kind(value: object, kinds: type | tuple[type, ...], what: str, expected: str, hint: str = "") -> None:
+    """Raise ArgumentError unless `value` is one of `kinds`; a network or a model in the wrong place gets a hint."""
+    if isinstance(value, kinds):
+        return
+    shown = repr(value) if len(repr(value)) < _WIDEST_VALUE else f"a {type(value).__name__}"
+    given = hint or (": give its .nnet" if type(value).__name__ == "AcousticModel" and "network" in expected else "")
+    raise ArgumentError(f"{what} must be {expected}, got {shown}{given}")
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -191,3 +191,23 @@ GOOD = {
 def test_bad_files(field: str, value: str, message: str) -> None:
     fields = " ".join(f"<{name}> {text}" for name, text in {**GOOD, field: value}.items())
     check_file_error(f"<BatchNormComponent> {fields}</BatchNormComponent> ", message)
+
+
+@pytest.mark.parametrize("name", ["epsilon", "target_rms", "count", "stats_sum", "stats_sumsq"])
+def test_test_mode_sees_what_is_changed_from_outside(name: str) -> None:
+    component = trained("dim=3", torch.randn(20, 3, generator=torch.Generator().manual_seed(0)) * 2 + 1)
+    component.set_test_mode(True)
+    x = torch.ones(2, 3)
+    before, _ = component.propagate(x)
+    value = getattr(component, name)
+    value.mul_(1.5) if isinstance(value, torch.Tensor) else setattr(component, name, value + 0.5)
+    after, _ = component.propagate(x)
+    assert not torch.equal(after, before)
+    assert torch.equal(after, component.copy().propagate(x)[0])
+
+
+def test_propagate_warns_of_gradients_that_it_does_not_record() -> None:
+    component = create("dim=3")
+    with pytest.warns(UserWarning, match="BatchNormComponent: input: this tensor requires grad"):
+        y, _ = component.propagate(torch.ones(2, 3, requires_grad=True))
+    assert not y.requires_grad

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import nnet3
 from compute.programs import Program
 from compute.scale_program import FEATURES, forward, scale_program
 from compute.toy_kernels import Scale, net
@@ -89,8 +90,50 @@ def test_parameters_changed_in_place_are_used() -> None:
 
 def test_nothing_is_recorded_for_autograd() -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
-    output = forward(computer, torch.from_numpy(FEATURES).requires_grad_())
+    features = torch.from_numpy(FEATURES).requires_grad_()
+    with pytest.warns(
+        UserWarning, match="input 'input': this tensor requires grad, but nnet3 computes without autograd"
+    ):
+        output = forward(computer, features)
     assert not output.requires_grad
+    computer.reset()
+    with torch.no_grad():  # nobody expects a history
+        forward(computer, features)
+
+
+def test_a_parameter_that_requires_grad_is_not_ignored_in_silence() -> None:
+    scale = Scale(2.0)
+    computer = NnetComputer(scale_program(), net(scale=scale), net(scale=Scale(0.0)))
+    scale.factor.requires_grad_()
+    with pytest.warns(UserWarning, match="'factor' of component 'scale': this tensor requires grad"):
+        forward(computer)
+
+
+def test_a_network_of_two_types_that_cannot_be_run_says_which_component_is_the_odd_one() -> None:
+    nnet = nnet3.Nnet.from_config(
+        """
+        input-node name=input dim=2
+        component name=one type=AffineComponent input-dim=2 output-dim=3
+        component name=two type=AffineComponent input-dim=3 output-dim=2
+        component-node name=one component=one input=input
+        component-node name=two component=two input=one
+        output-node name=output input=two
+        """
+    )
+    io = nnet3.IoSpecification("input", [(0, 0)]), nnet3.IoSpecification("output", [(0, 0)])
+    computer = nnet3.NnetComputer(nnet3.compile(nnet, nnet3.ComputationRequest(io[:1], io[1:])), nnet)
+    nnet.components["two"].to(torch.float64)
+    computer.accept_input("input", torch.ones(1, 2))
+    with pytest.raises(ExecutionError, match="but 'linear_params' of component 'two' is"):
+        computer.run()
+
+
+def test_a_network_of_another_type_than_when_the_computer_was_made() -> None:
+    scale = Scale(2.0)
+    computer = NnetComputer(scale_program(), net(scale=scale), net(scale=Scale(0.0)))
+    scale.factor = scale.factor.double()
+    with pytest.raises(ExecutionError, match="make another computer"):
+        forward(computer)
 
 
 # ---- types of numbers ----
@@ -153,7 +196,6 @@ def test_without_parameters_inputs_decide(first: torch.dtype, second: torch.dtyp
         np.broadcast_to(FEATURES, (2, 3)),
         torch.from_numpy(FEATURES).half(),
         torch.from_numpy(FEATURES.T.copy()).t(),
-        torch.from_numpy(FEATURES).requires_grad_(),
         torch.from_numpy(FEATURES).int(),
         FEATURES.astype(np.uint8),
         FEATURES.astype(np.uint64),

@@ -62,8 +62,7 @@ MATRICES: dict[str, Callable[[torch.Tensor], object]] = {
     "every second row": lambda x: x.repeat_interleave(2, 0)[::2],
     "backwards array": lambda x: x.flip(0).numpy()[::-1],
     "read-only array": lambda x: np.frombuffer(x.numpy().tobytes(), np.float32).reshape(x.shape),
-    "with gradient": lambda x: x.clone().requires_grad_(),
-    "result of a gradient": lambda x: x.clone().requires_grad_() * 1,
+    "of a gradient": lambda x: (x.clone().requires_grad_() * 1).detach(),
 }
 
 
@@ -76,6 +75,19 @@ def test_any_real_matrix_is_taken(make: Callable[[torch.Tensor], object]) -> Non
     expected = computer.compute(whole, ivectors[0])
     assert torch.equal(computer.compute(make(whole), make(ivectors)[0]), expected)  # type: ignore[arg-type, index]
     assert torch.equal(computer.compute(make(whole), online_ivectors=make(ivectors)), expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "make", [lambda x: x.requires_grad_(), lambda x: x.requires_grad_() * 1], ids=["leaf", "result"]
+)
+def test_a_gradient_that_is_not_computed_is_warned_of(make: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    computer = UtteranceComputer(Nnet.from_config(CONFIG))
+    features = make(FEATURES.clone())
+    with pytest.warns(UserWarning, match="the features: this tensor requires grad, .* without autograd"):
+        rows = computer.compute(features)
+    assert torch.equal(rows, computer.compute(FEATURES))
+    with torch.no_grad():
+        computer.compute(features)
 
 
 def test_inference_tensors() -> None:

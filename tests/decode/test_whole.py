@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,6 +66,27 @@ def test_what_is_changed_is_seen() -> None:
     assert not torch.allclose(nnet.compute(FEATURES).exp().sum(dim=1), torch.ones(10))
     nnet.to(dtype=torch.float64)
     assert nnet.compute(FEATURES).dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda norm: setattr(norm, "epsilon", 0.5),
+        lambda norm: setattr(norm, "target_rms", 2.0),
+        lambda norm: setattr(norm, "count", 2 * norm.count),
+        lambda norm: norm.stats_sum.copy_(norm.stats_sum.flip(0)),  # the same sum
+        lambda norm: norm.stats_sumsq.mul_(3.0),
+        lambda norm: setattr(norm, "stats_sum", norm.stats_sum * 2),
+    ],
+    ids=["epsilon", "target_rms", "count", "stats_sum in place", "stats_sumsq in place", "stats_sum"],
+)
+def test_changed_statistics_and_settings_are_seen(change: Callable[[Any], None]) -> None:
+    nnet = _trained()
+    before = nnet.compute(FEATURES)
+    change(nnet.components["norm"])
+    after = nnet.compute(FEATURES)
+    assert not torch.equal(after, before)
+    assert torch.equal(after, nnet.copy().compute(FEATURES))
 
 
 def test_what_is_compiled_is_kept_as_long_as_the_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import numbers
 import os
 import threading
 import warnings
@@ -18,10 +19,11 @@ import numpy as np
 
 from nnet3.compiler.cache_file import CacheFileError, SectionReader, write_sections
 from nnet3.compiler.cached_computation import Attachments, StoredComputation, about, num_bytes
-from nnet3.compiler.compile import CompileOptions, compile
-from nnet3.compiler.request import ComputationRequest
+from nnet3.compiler.compile import CompileOptions, checked_options, compile
+from nnet3.compiler.request import ComputationRequest, check_request
 from nnet3.computation import serialize
 from nnet3.computation.computation import NnetComputation
+from nnet3.errors import ArgumentError, check_kind
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
@@ -53,6 +55,12 @@ class ComputationCache:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        check_kind(folder, (str, os.PathLike, type(None)), "the folder of a cache", "a path or None")
+        check_kind(max_bytes, numbers.Real, "max_bytes of a cache", "a number of bytes")
+        if not max_bytes >= 0:
+            raise ArgumentError(f"max_bytes of a cache must be at least 0, got {max_bytes}")
+        if folder is not None:
+            _check_folder(os.fspath(folder))
         self.folder = None if folder is None else Path(folder)
         self.max_bytes = max_bytes
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -63,8 +71,8 @@ class ComputationCache:
         self, nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None
     ) -> NnetComputation:
         """What `nnet3.compile` gives. Raises RequestError or NotComputableError."""
-        request.check(nnet)
-        options = options or CompileOptions()
+        check_request(nnet, request)
+        options = checked_options(options)
         key = {"nnet": nnet.fingerprint(), "request": request.key(), "options": options}
         return self.get_or_compile(key, lambda: compile(nnet, request, options))
 
@@ -156,6 +164,8 @@ class ComputationCache:
             return None
         path = self._path(digest)
         try:
+            if path.exists() and not path.is_file():
+                raise OSError("not a file")
             data = path.read_bytes()
         except FileNotFoundError:
             return None
@@ -197,6 +207,14 @@ class ComputationCache:
                 break
             Path(path).unlink(missing_ok=True)
             total -= size
+
+
+def _check_folder(folder: str) -> None:
+    """Raise ArgumentError for what can be no folder; one that is not there yet is made when it is needed."""
+    if not folder or "\0" in folder:
+        raise ArgumentError(f"the folder of a cache must be the path of a folder, got {folder!r}")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise ArgumentError(f"the folder of a cache must be a folder, but '{folder}' is a file")
 
 
 _DEFAULT = ComputationCache()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from nnet3.compiler.nnet_source import lowering_request, nnet_source
-from nnet3.compiler.request import ComputationRequest
+from nnet3.compiler.request import ComputationRequest, check_request
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import optimize
+from nnet3.errors import ArgumentError, check_kind
 from nnet3.lowering import ComputationGraph, Schedule, lower
 from nnet3.lowering import build_graph as lowered_graph
 from nnet3.lowering import generate as generate_program
@@ -24,13 +28,29 @@ class CompileOptions:
     disabled_passes: frozenset[str] = field(default_factory=frozenset)
     check: bool = False
 
+    def __post_init__(self) -> None:
+        for flag in ("optimize", "check"):
+            check_kind(getattr(self, flag), (bool, np.bool_), flag, "True or False")
+        names = self.disabled_passes
+        if isinstance(names, str | bytes) or not (
+            isinstance(names, Collection) and all(isinstance(name, str) for name in names)
+        ):
+            raise ArgumentError(f"disabled_passes must be a set of names of passes, got {names!r}")
+        object.__setattr__(self, "disabled_passes", frozenset(names))
+
+
+def checked_options(options: CompileOptions | None) -> CompileOptions:
+    """The options, or the default ones. Raises ArgumentError for something else."""
+    check_kind(options, (CompileOptions, type(None)), "the options of compile", "CompileOptions")
+    return CompileOptions() if options is None else options
+
 
 def build_graph(nnet: Nnet, request: ComputationRequest) -> ComputationGraph:
     """Which cindexes the request involves and what each uses.
 
     Raises RequestError for a request that does not fit the network, NotComputableError for outputs out of reach.
     """
-    request.check(nnet)
+    check_request(nnet, request)
     return lowered_graph(nnet_source(nnet), lowering_request(nnet, request))
 
 
@@ -52,8 +72,8 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
 
     Raises RequestError or NotComputableError.
     """
-    options = options or CompileOptions()
-    request.check(nnet)
+    options = checked_options(options)
+    check_request(nnet, request)
     computation = lower(nnet_source(nnet), lowering_request(nnet, request))
     if options.check:
         check_computation(computation)

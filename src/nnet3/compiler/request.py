@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.errors import RequestError
+from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.nodes import ComponentNode, InputNode
@@ -27,6 +27,8 @@ class IoSpecification:
     has_deriv: bool = False
 
     def __init__(self, name: str, indexes: Any, has_deriv: bool = False):
+        check_kind(name, str, "the name of an input or output", "a str")
+        check_kind(has_deriv, (bool, np.bool_), f"has_deriv of '{name}'", "True or False")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "indexes", as_index_table(indexes, f"indexes of '{name}'"))
         object.__setattr__(self, "has_deriv", bool(has_deriv))
@@ -47,6 +49,18 @@ class ComputationRequest:
     outputs: Sequence[IoSpecification]
     need_model_derivative: bool = False
     store_component_stats: bool = False
+
+    def __post_init__(self) -> None:
+        for kind in ("inputs", "outputs"):
+            ios = getattr(self, kind)
+            if not isinstance(ios, Sequence) or not all(isinstance(io, IoSpecification) for io in ios):
+                alone = ": put it in a list" if isinstance(ios, IoSpecification) else ""
+                shown = f"a {type(ios).__name__}{alone}" if not isinstance(ios, list | tuple) else repr(ios)[:80]
+                raise ArgumentError(f"{kind} of a request must be a list of IoSpecification, got {shown}")
+            object.__setattr__(self, kind, tuple(ios))
+        for flag in ("need_model_derivative", "store_component_stats"):
+            check_kind(getattr(self, flag), (bool, np.bool_), flag, "True or False")
+            object.__setattr__(self, flag, bool(getattr(self, flag)))
 
     @property
     def needs_backward(self) -> bool:
@@ -78,6 +92,12 @@ class ComputationRequest:
         lines = [f"input {io}" for io in self.inputs] + [f"output {io}" for io in self.outputs]
         flags = [name for name in ("need_model_derivative", "store_component_stats") if getattr(self, name)]
         return "\n".join(lines + flags)
+
+
+def check_request(nnet: Nnet, request: ComputationRequest) -> None:
+    """Raise ArgumentError for something that is no request, RequestError for one that does not fit the network."""
+    check_kind(request, ComputationRequest, "the request", "a ComputationRequest")
+    request.check(nnet)
 
 
 def _check_io(kind: str, io: IoSpecification, names: list[str], seen: set[str]) -> None:

@@ -21,7 +21,7 @@ from nnet3.components.form import ComponentForm
 from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
-from nnet3.computation.matrices import Matrix, as_tensor
+from nnet3.computation.matrices import Matrix, as_tensor, warn_of_gradient
 from nnet3.errors import ComponentError
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         """
         x = self._as_matrix(x, self.input_dim, "input")
         self._check_usable_alone()
+        for name, parameter in self.parameters().items():
+            warn_of_gradient(parameter, f"{self.type_name}: {name}")
         y = x.new_empty(x.shape[0], self.output_dim)
         with torch.no_grad():
             memo = self.forward(x, y)

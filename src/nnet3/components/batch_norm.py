@@ -79,7 +79,7 @@ class BatchNormComponent(Component):
         self.count = 0.0
         self.stats_sum = torch.zeros(block_dim, dtype=torch.float64)
         self.stats_sumsq = torch.zeros(block_dim, dtype=torch.float64)
-        self._affine: tuple[Tensor, Tensor] | None = None
+        self._affine: tuple[tuple[object, ...], Tensor, Tensor] | None = None
 
     @property
     def properties(self) -> Properties:  # type: ignore[override]
@@ -144,11 +144,11 @@ class BatchNormComponent(Component):
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
         """What test mode multiplies by and adds, (dim) each, with the dtype and on the device of `like`.
 
-        They are kept until a method of this component changes the statistics.
+        They are kept until what they are made of changes.
         """
-        cached = self._affine
-        if cached is not None and cached[0].dtype == like.dtype and cached[0].device == like.device:
-            return cached
+        made_of = (like.dtype, like.device, *self._made_of())
+        if self._affine is not None and self._affine[0] == made_of:
+            return self._affine[1:]
         mean, variance = self.stats_mean, self.stats_var
         if self.count == 0:
             warnings.warn(
@@ -160,8 +160,15 @@ class BatchNormComponent(Component):
             mean, variance = torch.zeros_like(mean), torch.ones_like(variance)
         scale = (variance.clamp(min=0.0) + self.epsilon).rsqrt() * self.target_rms
         blocks = self.dim // self.block_dim
-        self._affine = (scale.to(like).repeat(blocks), (-mean * scale).to(like).repeat(blocks))
-        return self._affine
+        result = scale.to(like).repeat(blocks), (-mean * scale).to(like).repeat(blocks)
+        self._affine = (made_of, *result)
+        return result
+
+    def _made_of(self) -> tuple[object, ...]:
+        """Changes with the statistics and settings: PyTorch counts what is done to a tensor in place."""
+        tensors = (self.stats_sum, self.stats_sumsq)
+        versions = [tuple(t.tolist()) if t.is_inference() else (id(t), t._version) for t in tensors]
+        return self.block_dim, self.epsilon, self.target_rms, self.count, *versions
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from nnet3.components.base import Component
 from nnet3.components.random_source import RandomSource
-from nnet3.errors import Span, is_out_of_memory
+from nnet3.errors import Span, check_kind, is_out_of_memory
 from nnet3.kaldi_io import Reader
 from nnet3.text import ConfigLine, did_you_mean, parse_config_line
 
@@ -27,6 +27,8 @@ def create(type_name: str, config: str = "", *, seed: int = 0) -> Component:
 
     Raises ConfigError for an unknown type, a wrong or unknown key, or a missing one.
     """
+    check_kind(type_name, str, "the type of a component", "a str such as 'TanhComponent'")
+    check_kind(config, str, "the config of a component", "a str such as 'dim=20'")
     text = f"component type={type_name} {config}"
     line = parse_config_line(Span("<config>", 1, 1, len(text), text))
     line.subject = type_name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -24,11 +26,12 @@ def as_tensor(
 
     Without `dtype` floats stay what they are and integers become float32. The tensor has no gradient history; it may
     share memory with the matrix unless `copy` is set. Raises `error` for anything else, such as lists and complex
-    numbers; `what` names the matrix.
+    numbers; `what` names the matrix. Warns of a tensor that requires grad.
     """
     if isinstance(matrix, np.ndarray):
         tensor = _from_array(matrix, what, dtype, error)
     elif isinstance(matrix, Tensor) and matrix.layout == torch.strided:
+        warn_of_gradient(matrix, what)
         tensor = matrix.detach()
     else:
         kind = type(matrix).__name__ if not isinstance(matrix, Tensor) else f"a tensor with layout {matrix.layout}"
@@ -37,6 +40,18 @@ def as_tensor(
         raise error(f"{what}: expected floats or integers, got {tensor.dtype}")
     dtype = dtype or (tensor.dtype if tensor.is_floating_point() else torch.float32)
     return tensor.to(device=device, dtype=dtype, copy=copy)
+
+
+def warn_of_gradient(tensor: Tensor, what: str) -> None:
+    """Warn if autograd is on and the tensor, which `what` names, requires grad: nothing is recorded here."""
+    if tensor.requires_grad and torch.is_grad_enabled():
+        warnings.warn(
+            f"{what}: this tensor requires grad, but nnet3 computes without autograd: what comes out has no gradient "
+            "history. Derivatives come from a backward run (docs/pytorch_users.md, 'Gradients'); if none are wanted, "
+            "give .detach(), or compute under torch.no_grad()",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def _from_array(array: np.ndarray, what: str, dtype: torch.dtype | None, error: type[Nnet3Error]) -> Tensor:

@@ -18,11 +18,11 @@ from nnet3.compute.kernels import Kernels
 from nnet3.compute.lanes import LANES
 from nnet3.compute.link import Constants, LinkedComputation, RunState, link
 from nnet3.compute.memory import Lease, checked_device, pool_of
-from nnet3.compute.models import check_fingerprint, common_dtype, model_dtype
+from nnet3.compute.models import check_fingerprint, check_one_dtype, check_tensors, common_dtype, model_dtype
 from nnet3.compute.outside import accepted_matrix, check_outside, outside_dtype
 from nnet3.compute.plan import Plan, Port, SegmentPlan
 from nnet3.compute.planner import plan_of
-from nnet3.errors import ExecutionError, NumericalError
+from nnet3.errors import ExecutionError, NumericalError, check_kind
 from nnet3.text import did_you_mean
 
 
@@ -93,9 +93,10 @@ class NnetComputer:
         if the network is not the one that the computation was compiled for, for a dtype that it does not have, for
         outside memory that does not fit, for a device that is not there.
         """
+        check_kind(computation, NnetComputation, "the computation", "what nnet3.compile gives")
         self._nnets = nnet, nnet_to_update, nnet_to_store_stats
-        for model in self._nnets:
-            if model is not None and not hasattr(model, "components"):
+        for number, model in enumerate(self._nnets):
+            if (model is not None or number == 0) and not hasattr(model, "components"):
                 hint = ": give its .nnet" if hasattr(model, "nnet") else ""
                 raise ExecutionError(f"expected a network, got {type(model).__name__}{hint}")
         check_fingerprint(computation.fingerprint, nnet)
@@ -204,6 +205,7 @@ class NnetComputer:
         It is copied. Raises ExecutionError for a name that the next run does not take (naming those it does), for a
         wrong size, and for anything that is not a matrix of numbers.
         """
+        check_kind(name, str, "the name of an input", "a str")
         with self._alone():
             if self._segment is None:
                 self._reset()
@@ -232,8 +234,10 @@ class NnetComputer:
             try:
                 with torch.inference_mode(False), torch.no_grad():
                     self._run_segment(segment)
-            except BaseException:
+            except BaseException as error:
                 self._reset()
+                if isinstance(error, RuntimeError):
+                    check_one_dtype(self._nnets[0], self.dtype)
                 raise
             self._state.accepted.clear()
             self._segment_start = segment.next_start
@@ -244,6 +248,8 @@ class NnetComputer:
 
     def _begin_first_run(self) -> None:
         check_fingerprint(self.computation.fingerprint, self._nnets[0])
+        if self._given_dtype is not None:
+            check_tensors(self._nnets[0], self._given_dtype)
         self._state.provided.clear()
         if self._given_dtype is None:
             dtype = common_dtype([*self._state.accepted.values(), *self.outside.values()])
@@ -270,6 +276,7 @@ class NnetComputer:
 
     def get_output(self, name: str) -> Tensor:
         """An output's value after the forward run, an input's derivative after the backward run: (rows, columns)."""
+        check_kind(name, str, "the name of an output", "a str")
         with self._alone():
             provided = self._state.provided
             if name in provided:

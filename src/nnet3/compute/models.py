@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from nnet3.computation.matrices import warn_of_gradient
 from nnet3.compute.lanes import LANES, lane_of
 from nnet3.errors import ExecutionError
 
@@ -37,6 +38,33 @@ def _tensors(nnet: Any) -> Iterator[Tensor]:
     for component in nnet.components.values():
         yield from getattr(component, "parameters", dict)().values()
         yield from (getattr(component, name) for name in getattr(component, "constant_names", ()))
+
+
+def check_tensors(nnet: Any, dtype: torch.dtype) -> None:
+    """Raise ExecutionError if a network has parameters, but none of this type any more; warn of those that require
+    grad.
+    """
+    found = set()
+    for name, component in nnet.components.items():
+        for key, tensor in getattr(component, "parameters", dict)().items():
+            found.add(tensor.dtype)
+            warn_of_gradient(tensor, f"'{key}' of component '{name}'")
+    if found and dtype not in found:
+        types = ", ".join(sorted(str(each) for each in found))
+        raise ExecutionError(
+            f"this computer was made for a network in {dtype}, whose parameters are {types} now: make another computer"
+        )
+
+
+def check_one_dtype(nnet: Any, dtype: torch.dtype) -> None:
+    """Raise ExecutionError if a component has parameters of another type: asked when a run has failed."""
+    for name, component in nnet.components.items():
+        for key, tensor in getattr(component, "parameters", dict)().items():
+            if tensor.dtype != dtype:
+                raise ExecutionError(
+                    f"the computation runs in {dtype}, but '{key}' of component '{name}' is {tensor.dtype}: convert "
+                    "the network with nnet.to(dtype=...)"
+                )
 
 
 def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:

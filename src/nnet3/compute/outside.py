@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.matrices import as_tensor
+from nnet3.computation.matrices import as_tensor, warn_of_gradient
 from nnet3.compute.lanes import LANES
 from nnet3.compute.plan import OutsidePlan, Plan, Port
 from nnet3.errors import ExecutionError
@@ -71,6 +71,8 @@ def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torc
 
     Raises ExecutionError for other shapes, and for what does not hold floats or integers.
     """
+    if isinstance(matrix, Tensor):
+        warn_of_gradient(matrix, what)
     with torch.inference_mode(False), torch.no_grad():
         tensor = as_tensor(matrix, what, device=device, copy=True)
     if tuple(tensor.shape) != shape:

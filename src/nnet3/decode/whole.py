@@ -9,11 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from nnet3.components import Component
 from nnet3.computation.matrices import Matrix
 from nnet3.decode.options import UtteranceOptions
 from nnet3.decode.scores import Scoring, log_priors
 from nnet3.decode.utterance import UtteranceComputer, with_options
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, check_kind
 from nnet3.nnet import AcousticModel, Nnet
 
 
@@ -37,6 +38,7 @@ def compute_utterance(
     **options: int,
 ) -> Tensor:
     """Output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
+    check_kind(use_priors, bool, "use_priors", "True or False")
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     scoring = Scoring(_priors(model) if use_priors else None)
     rows = _computer(nnet, with_options(**options)).compute(features, ivector, online_ivectors)
@@ -63,13 +65,25 @@ def _computer(nnet: Nnet, options: UtteranceOptions) -> UtteranceComputer:
 
 
 def _state(nnet: Nnet) -> list[object]:
-    """What must be as it was for a computer to be still right: components, their tensors and statistics."""
+    """What must be as it was for a computer to be still right: components, their settings and tensors.
+
+    Values of tensors do not count: they are shared with the computer.
+    """
     state: list[object] = []
     for name, component in nnet.components.items():
-        state += [name, id(component)]
-        for tensor in component.parameters().values():
-            state += [id(tensor), tensor.dtype, tensor.device, tensor.data_ptr()]
-        for key in component.statistic_names:
-            value = getattr(component, key)
-            state += [value.sum().item()] if isinstance(value, Tensor) else [value]
+        state.append(name)
+        _add_state(component, state)
     return state
+
+
+def _add_state(component: Component, state: list[object]) -> None:
+    state.append(id(component))
+    for key, value in vars(component).items():
+        if isinstance(value, Tensor):
+            state += [key, id(value), value.dtype, value.device, value.data_ptr()]
+        elif isinstance(value, bool | int | float | str | tuple) and not key.startswith("_"):
+            state += [key, value]
+        elif isinstance(value, list):
+            for part in value:
+                if isinstance(part, Component):
+                    _add_state(part, state)

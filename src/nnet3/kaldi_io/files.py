@@ -10,13 +10,23 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 
 ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files"
 
 
+def check_is_path(path: object, what: str) -> None:
+    """Raise ArgumentError, with a hint, for something that is no path."""
+    if isinstance(path, str | os.PathLike):
+        return
+    shown = repr(path) if len(repr(path)) < 80 else f"a {type(path).__name__}"
+    already = "; this has been loaded already" if type(path).__name__ in ("Nnet", "AcousticModel") else ""
+    raise ArgumentError(f"the path of {what} is needed, got {shown}{already}")
+
+
 def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
     """The contents of a file without reading them yet (a pipe is read whole). ModelFormatError if there are none."""
+    check_is_path(path, "a file to read")
     try:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
@@ -56,6 +66,7 @@ def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[by
 
     Symbolic links are followed; what is not a regular file (/dev/stdout) is written to directly.
     """
+    check_is_path(path, "the file to write")
     chunks = [contents] if isinstance(contents, bytes) else contents
     try:
         if is_special(path):

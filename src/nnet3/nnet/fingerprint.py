@@ -30,14 +30,17 @@ def network_fingerprint(digest_of_nodes: str, components: Mapping[str, Component
 
 
 def _settings(component: Component) -> tuple[object, ...]:
-    """Type, promises, and all plain settings by name."""
+    """Type, promises, sizes of parameters, and all plain settings by name."""
+    if not isinstance(component, Component):
+        return (f"not a component, but {component!r}",)
     plain = [
         (key, value)
         for key, value in vars(component).items()
         if isinstance(value, _PLAIN) and not key.startswith("_") and key not in _NOT_PROGRAM
     ]
-    properties = int(component.properties)
-    return component.type_name, properties, component.identity_indexes, component.needs_indexes, sorted(plain)
+    sizes = [(key, tuple(getattr(tensor, "shape", ()))) for key, tensor in component.parameters().items()]
+    flags = int(component.properties), component.identity_indexes, component.needs_indexes
+    return component.type_name, *flags, sizes, sorted(plain)
 
 
 def _digest(text: str) -> str:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from nnet3.components import COMPONENT_TYPES
 from nnet3.kaldi_io import Reader
+from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.config_reader import LINE_TYPES
 from nnet3.nnet.model_file import read_nnet
-from nnet3.nnet.text_file import check_is_path
 from nnet3.nnet.transition_model import TransitionModel
 
 if TYPE_CHECKING:

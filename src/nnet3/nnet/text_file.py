@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
-from nnet3.kaldi_io.files import map_file
+from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.kaldi_io.files import check_is_path, map_file
 from nnet3.text import decode_config
 
 _MODEL_STARTS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
@@ -25,12 +25,3 @@ def read_config_file(path: str | os.PathLike[str]) -> str:
     if len(contents) > _MOST_BYTES:
         raise ConfigError(f"{name}: this file of {len(contents):,} bytes is too large to be a config")
     return decode_config(bytes(contents), name)
-
-
-def check_is_path(path: object, what: str) -> None:
-    """Raise ArgumentError, with a hint, for something that is no path."""
-    if isinstance(path, str | os.PathLike):
-        return
-    shown = repr(path) if len(repr(path)) < 80 else f"a {type(path).__name__}"
-    already = "; this has been loaded already" if type(path).__name__ in ("Nnet", "AcousticModel") else ""
-    raise ArgumentError(f"the path of {what} is needed, got {shown}{already}")
