@@ -229,6 +229,14 @@ def test_a_plan_in_the_folder_runs_without_the_program(tmp_path: Path) -> None:
     assert "commands" not in vars(found)
 
 
+def test_two_threads_read_a_program_at_once(tmp_path: Path) -> None:
+    ComputationCache(tmp_path).get_or_compile(0, Maker())
+    found = ComputationCache(tmp_path).get_or_compile(0, Maker())
+    commands = found.commands
+    # As in a thread that found no commands yet, and goes on when another has read them.
+    assert StoredComputation.__getattr__(found, "commands") is commands  # type: ignore[arg-type]
+
+
 def test_a_plan_for_another_dtype_is_added_to_the_folder(tmp_path: Path) -> None:
     plan_of(ComputationCache(tmp_path).get_or_compile(0, Maker()), "float32")
     plan_of(ComputationCache(tmp_path).get_or_compile(0, Maker()), "float64")

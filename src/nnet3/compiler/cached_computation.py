@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import fields
 from functools import partial
@@ -92,20 +93,26 @@ class StoredComputation(NnetComputation):
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        self._decode()
+        StoredComputation._decode(self)
         return self.__dict__[name]
 
     def _decode(self) -> None:
-        read = serialize.from_data(*self._reader.read("computation"))
-        for name in _FIELDS:
-            self.__dict__.setdefault(name, getattr(read, name))
-        self.__class__ = NnetComputation  # type: ignore[assignment]
+        """Read the file, unless another thread has done so meanwhile: then this is of the other class already."""
+        with _DECODING:
+            if type(self) is not StoredComputation:
+                return
+            read = serialize.from_data(*self._reader.read("computation"))
+            for name in _FIELDS:
+                self.__dict__.setdefault(name, getattr(read, name))
+            del self._reader
+            self.__class__ = NnetComputation  # type: ignore[assignment]
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        self._decode()
+        StoredComputation._decode(self)
         return self.__reduce_ex__(protocol)
 
 
+_DECODING = threading.Lock()
 _FIELDS = frozenset(field.name for field in fields(NnetComputation))
 #: Fields with a default of the class, which are there before the file is read.
 _KNOWN = ("num_memos", "need_model_derivative", "fingerprint")
