@@ -303,9 +303,10 @@ def test_files_that_are_damaged_are_written_anew(how: str, message: str, tmp_pat
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
+    cache = ComputationCache(tmp_path / "folder")
+    (tmp_path / "folder").write_text("in the way")
     with pytest.warns(RuntimeWarning, match="not kept there|cannot be read"):
-        computation = ComputationCache(tmp_path / "file").get_or_compile(0, Maker())
+        computation = cache.get_or_compile(0, Maker())
     with pytest.warns(RuntimeWarning, match="not kept there"):
         run(computation)
 
