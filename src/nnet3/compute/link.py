@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.objects import many_objects
 from nnet3.compute.calls import CALLS, BoundCall
 from nnet3.compute.kernels import Kernels
 from nnet3.compute.lanes import LANES
 from nnet3.compute.memory import Arena
-from nnet3.compute.objects import many_objects
 from nnet3.compute.plan import Plan, SegmentPlan
 from nnet3.errors import ExecutionError
 

@@ -13,9 +13,9 @@ import torch
 
 from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation, SubMatrix
+from nnet3.computation.objects import many_objects
 from nnet3.compute.lanes import LANES, lane_of
 from nnet3.compute.lifetimes import Span, matrix_spans
-from nnet3.compute.objects import many_objects
 from nnet3.compute.packing import ALIGNMENT, lowest_gap, pack
 from nnet3.compute.plan import OutsidePlan, Plan, PlannedKernel
 from nnet3.compute.row_blocks import RowBlocks

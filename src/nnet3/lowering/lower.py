@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.objects import many_objects
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.generate import generate
 from nnet3.lowering.schedule import schedule
 from nnet3.lowering.source import GraphSource, LoweringRequest
 
 
+@many_objects()
 def lower(source: GraphSource, request: LoweringRequest) -> NnetComputation:
     """The program that computes what the request asks for, not yet optimized.
 

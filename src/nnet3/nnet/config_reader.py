@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from nnet3.components import Component, RandomSource, create_from_line
+from nnet3.computation.objects import many_objects
 from nnet3.errors import ConfigError
 from nnet3.nnet.cycles import check_cycles_move
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
@@ -29,20 +27,8 @@ def apply_config(
 
     With `allow_components=False` (the config part of a model file) only node lines are accepted.
     """
-    with _no_collections():
+    with many_objects():
         return _apply(old, read_config_lines(text, source), rng, allow_components)
-
-
-@contextlib.contextmanager
-def _no_collections() -> Iterator[None]:
-    """Without garbage collections: for a large config they take as long as all the rest, and find nothing."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _apply(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nnet3.computation.analysis import forget_analysis
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.objects import many_objects
 from nnet3.computation.passes.compress_signs import compress_signs
 from nnet3.computation.passes.dead_code import dead_code
 from nnet3.computation.passes.move_sizing import move_sizing
@@ -38,6 +39,7 @@ PIPELINE = (
 )
 
 
+@many_objects()
 def optimize(
     computation: NnetComputation,
     disabled: Collection[str] = frozenset(),
