@@ -146,9 +146,11 @@ class CnSource:
     def _component(self, number: int, name: str, operation: ComponentOperation, operand: int) -> None:
         """A component that looks at other frames: what it sees is gathered, zeros where there is no frame."""
         component, gathered = operation.component, self._reserve()
-        part = GatherPart(component.input_dim, 0, 1)
+        part = GatherPart(component.input_dim, 1, 1)
         self._nodes[gathered] = SourceNode(f"{name}.operand0", NodeKind.GATHERED, component.input_dim, parts=(part,))
-        self._rules[gathered] = PaddedRule([operand], [0])
+        if self._clock is None:
+            raise NetworkError(f"'{name}' looks at other frames, but no input says which frames there are")
+        self._rules[gathered] = PaddedRule([self._clock, operand], [0, 0])
         used = (Operand(gathered, Use.INDEXED),)
         self._nodes[number] = SourceNode(name, NodeKind.KERNEL, component.output_dim, used)
         self._rules[number] = ComponentRule(gathered, component)
@@ -245,10 +247,15 @@ class StackRule(Rule):
 
 
 class PaddedRule(Rule):
-    """The same index of a source; where there is none, the default."""
+    """The same index of the operand (slot 1) in frames that there are by the clock, an input (slot 0, never used); in
+    others the default.
+    """
 
     def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.ones(len(available), bool), available
+        used = available.copy()
+        used[:, 1] &= used[:, 0]
+        used[:, 0] = False
+        return np.ones(len(available), bool), used
 
 
 class ComponentRule(Rule):

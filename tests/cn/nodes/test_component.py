@@ -71,6 +71,21 @@ def test_one_that_looks_at_other_frames_sees_zeros_beyond_the_ends() -> None:
     assert cn.check_gradients(net, batch).worst < 1e-5
 
 
+def test_one_after_another_sees_zeros_not_what_the_first_has_beyond_the_ends() -> None:
+    x = cn.input("x", 2)
+    first = cn.component("TdnnComponent input-dim=2 output-dim=3 time-offsets=-1,1", x, name="first")
+    second = cn.component("TdnnComponent input-dim=3 output-dim=1 time-offsets=-1,0,1", cn.copy(first), name="second")
+    net = cn.Network(cn.l2_norm(second), {"first": first, "second": second}, dtype=torch.float64)
+    batch = {"x": cn.sequences([RANDOM.normal(size=(2, 5))])}
+    h = net.evaluate("first", batch)[0]
+    padded = np.concatenate([np.zeros((3, 1)), h, np.zeros((3, 1))], 1)
+    p = net.parameters()
+    spliced = np.concatenate([padded[:, k : k + 5] for k in range(3)])
+    expected = p["second.linear_params"] @ spliced + p["second.bias_params"].reshape(-1, 1)
+    np.testing.assert_allclose(net.evaluate("second", batch)[0], expected, rtol=1e-9)
+    assert cn.check_gradients(net, batch).worst < 1e-5
+
+
 def test_training_freezing_and_files(tmp_path) -> None:
     net, batch = network(torch.float32), inputs()
     history = cn.train(net, [batch], learning_rate=0.2, epochs=30)

@@ -7,7 +7,7 @@ contexts of the nnet3 network say. `IfDefined` sees zeros there, so recurrences 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -62,7 +62,8 @@ def from_nnet(nnet: Nnet) -> Network:
 
     Affine, linear and elementwise components become nodes of the CN's own types, others `component` nodes. Raises
     NetworkError for what has no counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that look
-    at frames that depend on t.
+    at frames that depend on t. A batch-norm in training mode normalizes over all frames that there are, which are more
+    here: put the network in test mode for the same numbers.
     """
     return _Bridge(nnet).network()
 
@@ -168,11 +169,14 @@ class _Bridge:
     # ---- components ----
 
     def _component(self, number: int, node: ComponentNode, source: int) -> None:
-        made, x = self.parts.component(node), self.made[source]
-        margins = self.margins[source]
-        for offset in _offsets(made, node.name):
-            margins = margins.joined(self.margins[source].moved(offset))
+        made, margins = self.parts.component(node), Margins()
+        offsets = _offsets(made, node.name)
+        for offset, is_required in offsets.items():
+            if is_required:
+                margins = margins.joined(self.margins[source].moved(offset))
         self.margins[number] = margins
+        # Where a frame may be missing, the component takes zeros for it.
+        x = self.made[source] if all(offsets.values()) else self._masked(source)
         self.made[number] = self._applied(made, node, x)
 
     def _applied(self, made: Component, node: ComponentNode, x: Node) -> Node:
@@ -212,13 +216,21 @@ class _Bridge:
         return self.shared[name]
 
 
-def _offsets(made: Component, name: str) -> Sequence[int]:
-    """The frames, relative to its own, that a component looks at. Raises NetworkError if they depend on t."""
+def _offsets(made: Component, name: str) -> dict[int, bool]:
+    """The frames, relative to its own, that a component looks at, and whether it must have each.
+
+    Raises NetworkError if they depend on t.
+    """
     if made.identity_indexes:
-        return (0,)
+        return {0: True}
     probe = np.array([[0, 0, 0], [0, 1, 0], [0, 6, 0]], np.int32)
     moves = made.wanted_inputs(probe) - probe[:, np.newaxis]
     if moves[:, :, 2].any() or (moves != moves[:1]).any():
         raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t, or at other x")
-    found: list[int] = moves[0, :, 1].tolist()
+    num_slots = moves.shape[1]
+    one_missing = ~np.eye(num_slots, dtype=bool)
+    computable = made.computable(np.repeat(probe[:1], num_slots, axis=0), one_missing)[0]
+    found: dict[int, bool] = {}
+    for offset, is_optional in zip(moves[0, :, 1].tolist(), computable.tolist(), strict=True):
+        found[offset] = found.get(offset, False) or not is_optional
     return found
