@@ -28,18 +28,27 @@ def as_tensor(
     share memory with the matrix unless `copy` is set. Raises `error` for anything else, such as lists and complex
     numbers; `what` names the matrix. Warns of a tensor that requires grad.
     """
+    if isinstance(matrix, np.ma.MaskedArray) and np.ma.is_masked(matrix):
+        raise error(f"{what}: some elements of this array are masked: say what they are, with .filled(...)")
     if isinstance(matrix, np.ndarray):
         tensor = _from_array(matrix, what, dtype, error)
-    elif isinstance(matrix, Tensor) and matrix.layout == torch.strided:
+    elif isinstance(matrix, Tensor) and matrix.layout == torch.strided and not (matrix.is_nested or matrix.is_meta):
         warn_of_gradient(matrix, what)
         tensor = matrix.detach()
     else:
-        kind = type(matrix).__name__ if not isinstance(matrix, Tensor) else f"a tensor with layout {matrix.layout}"
-        raise error(f"{what}: expected a tensor or an array, got {kind}")
+        raise error(f"{what}: expected a tensor or an array, got {_kind(matrix)}")
     if tensor.is_complex() or tensor.dtype == torch.bool or tensor.is_quantized:
         raise error(f"{what}: expected floats or integers, got {tensor.dtype}")
     dtype = dtype or (tensor.dtype if tensor.is_floating_point() else torch.float32)
     return tensor.to(device=device, dtype=dtype, copy=copy)
+
+
+def _kind(matrix: object) -> str:
+    if not isinstance(matrix, Tensor):
+        return type(matrix).__name__
+    if matrix.is_meta:
+        return "a tensor without data, on the device 'meta'"
+    return "a nested tensor" if matrix.is_nested else f"a tensor with layout {matrix.layout}"
 
 
 def warn_of_gradient(tensor: Tensor, what: str) -> None:

@@ -17,7 +17,7 @@ ZERO_BYTE = "this begins with a zero byte, but not with the header 00 42 of Kald
 
 def check_is_path(path: object, what: str) -> None:
     """Raise ArgumentError, with a hint, for something that is no path."""
-    if isinstance(path, str | os.PathLike):
+    if isinstance(path, os.PathLike) or (isinstance(path, str) and path):
         return
     shown = repr(path) if len(repr(path)) < 80 else f"a {type(path).__name__}"
     already = "; this has been loaded already" if type(path).__name__ in ("Nnet", "AcousticModel") else ""
