@@ -17,7 +17,7 @@ from nnet3.cn.program import Program, Question, Runner
 from nnet3.cn.samples import Layout
 from nnet3.cn.source import needed_nodes
 from nnet3.cn.units import Unit, find_units
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
 
 
@@ -99,6 +99,8 @@ class AsynchronousEvaluator:
         *,
         devices: Sequence[str | torch.device] | None = None,
     ):
+        check_kind(network, Network, "what is evaluated", "a network")
+        check_kind(workers, int, "workers", "an integer")
         if policy not in POLICIES:
             hint = did_you_mean(policy, POLICIES) or f"there is: {', '.join(POLICIES)}"
             raise NetworkError(f"there is no policy '{policy}'; {hint}")
@@ -117,7 +119,7 @@ class AsynchronousEvaluator:
             return self.evaluate([node], inputs)[0]
         network = self.network
         roots = [network.find(each) for each in node]
-        layout, values = network.given_values(roots, inputs or {})
+        layout, values = network.given_values(roots, {} if inputs is None else inputs)
         for copy in self._copies:
             copy.set_parameters(network.parameters())
         units = find_units(network.composites, needed_nodes(network.nodes, roots, ()), set(roots))

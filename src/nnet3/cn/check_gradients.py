@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from nnet3.cn.network import Network
+from nnet3.errors import check_kind
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def check_gradients(
     worst first, and returns it. The relative error is |a - b| / max(|a|, |b|, scale), where scale is 1e-4 of the
     greatest gradient of the parameter, so that rounding in zeros does not count. Dropout keeps one mask.
     """
+    check_kind(network, Network, "what is checked", "a network")
     double = network.copy().to(torch.float64)
     mask_seed = seed + 1
 

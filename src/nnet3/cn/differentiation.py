@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.evaluation import EvaluatedNetwork
+from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.order import need_gradient_flags
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout
 from nnet3.cn.source import needed_nodes
-from nnet3.errors import GradientError, NetworkError
+from nnet3.errors import ArgumentError, GradientError, NetworkError
 
 
 class DifferentiatedNetwork(EvaluatedNetwork):
@@ -31,10 +32,13 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         """
         return self.criterion_and_gradients(inputs, wrt=wrt, training=training)[1]
 
+    @takes_turns
     def criterion_and_gradients(
         self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool = True
     ) -> tuple[float, dict[str, Any]]:
         """The weighted sum of the criteria, and `gradients` of it."""
+        if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
+            raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
         extra = tuple(self.find(node) for node in wrt)
         value, layout, found = self._backward(inputs, extra, training)
         result: dict[str, Any] = {}
@@ -52,6 +56,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                 result[node.name] = self._shown(node, rows, layout)
         return value, result
 
+    @takes_turns
     def backward(self, inputs: Mapping[str, Any], *, training: bool = True) -> float:
         """The criterion; its gradients are left in the memory that `tensors` shows, as the `grad` of these tensors."""
         value = self._backward(inputs, (), training)[0]
@@ -110,6 +115,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         nodes = self._nodes.nodes
         return {n.operands[1]: n.operands[0] for n in nodes if n.type == "delay" and len(n.operands) == 2}
 
+    @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:
         """For each initial state the frames that follow on it: all frames of what is delayed, by sequence.
 

@@ -9,19 +9,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.network_state import NetworkState
+from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout, Sequences, as_matrix
 from nnet3.cn.source import needed_nodes
-from nnet3.errors import NetworkError, ShapeError
+from nnet3.computation.matrices import warn_of_gradient
+from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.text import did_you_mean
 
 
 class EvaluatedNetwork(NetworkState):
     """Base of `Network`: evaluation."""
 
+    @takes_turns
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
         """The value of a node, or a list with the values of several.
 
@@ -31,8 +33,9 @@ class EvaluatedNetwork(NetworkState):
         """
         if isinstance(node, Sequence) and not isinstance(node, str):
             roots = [self.find(each) for each in node]
-            values, layout = self._values_of(roots, inputs or {})
+            values, layout = self._values_of(roots, {} if inputs is None else inputs)
             return [self._shown(root, values[root], layout) for root in roots]
+        check_kind(node, (Node, str), "what is evaluated", "a node, a name, or a list of these")
         return self.evaluate([node], inputs)[0]
 
     def _values_of(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[dict[Node, Tensor], Layout | None]:
@@ -87,6 +90,9 @@ class EvaluatedNetwork(NetworkState):
                 hint = did_you_mean(name, by_name) or f"there is: {', '.join(by_name) or 'none'}"
                 raise NetworkError(f"there is no input '{name}'; {hint}")
         needed = needed_nodes(self._nodes.nodes, roots, ())
+        for node in needed:
+            if isinstance(node, StoredNode):
+                warn_of_gradient(node.memory, f"the memory of '{node.name}'")
         leaves = [node for node in needed if node in by_name.values()]
         missing = [f"'{node.name}' ({node.shape})" for node in leaves if node.name not in inputs]
         if missing:
@@ -117,6 +123,7 @@ class EvaluatedNetwork(NetworkState):
             value = Sequences(np.split(value, value.shape[1], axis=1))
         return states.rows_of(value, node.shape.rows, what, self.dtype)
 
+    @takes_turns
     def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:
         """The weighted sum of the criteria; with `training`, dropout is on."""
         roots = tuple(self.criteria)

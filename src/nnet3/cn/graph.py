@@ -9,7 +9,7 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops
 from nnet3.cn.source import initial_states
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
 
 
@@ -58,6 +58,7 @@ class NodeGraph:
             if self.by_name.get(node.name) is node:
                 return node
             raise NetworkError(f"node '{node.formula}' is not part of this network: add it to its outputs")
+        check_kind(node, str, "what is looked for in a network", "a node or its name")
         if node in self.by_name:
             return self.by_name[node]
         hint = did_you_mean(node, self.by_name)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,15 +22,28 @@ from nnet3.cn.program import Program, Question, Runner
 from nnet3.cn.samples import Layout
 from nnet3.cn.stamps import Stamps
 from nnet3.compiler.cache import ComputationCache
-from nnet3.errors import NetworkError, ShapeError
+from nnet3.compute.memory import checked_device
+from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
 Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
+Method = TypeVar("Method", bound=Callable[..., Any])
 _MOST_RUNNERS = 128
 _CACHE = ComputationCache()  # of networks that are given none
+
+
+def takes_turns(method: Method) -> Method:
+    """The method of a network, run by one thread at a time."""
+
+    @functools.wraps(method)
+    def alone(self: NetworkState, *args: Any, **kwargs: Any) -> Any:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return cast(Method, alone)
 
 
 class NetworkState:
@@ -50,9 +65,12 @@ class NetworkState:
         if not self.criteria and not self.outputs:
             raise NetworkError("a network needs a criterion or an output")
         self._nodes = NodeGraph([*self.criteria, *self.outputs.values()])
-        self.device = torch.device(device)
-        self.state = RunState(torch.Generator().manual_seed(seed))
-        self.optimize, self.cache = optimize, cache or _CACHE
+        check_kind(seed, int, "the seed of a network", "an integer")
+        check_kind(cache, (ComputationCache, type(None)), "the cache of a network", "a ComputationCache")
+        self._lock = threading.RLock()  # threads take turns
+        self.device = checked_device(device)
+        self.state = RunState(torch.Generator().manual_seed(seed % 2**63))
+        self.optimize, self.cache = optimize, _CACHE if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self._runners: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
         self._stamps = Stamps(self._nodes)
@@ -102,8 +120,10 @@ class NetworkState:
         found.update({name: tensor.detach().cpu().numpy().copy() for name, tensor in self._component_tensors()})
         return found
 
+    @takes_turns
     def set_parameters(self, values: Mapping[str, Any]) -> None:
         """Give parameters new values, (rows, columns). Raises NetworkError, ShapeError, and then changes nothing."""
+        check_kind(values, Mapping, "the new values of parameters", "a mapping from names to arrays")
         of_components = dict(self._component_tensors())
         checked = []
         for name, value in values.items():
@@ -169,9 +189,13 @@ class NetworkState:
             for tensor in tensors:
                 tensor.grad = None  # an optimizer passes over it
 
+    @takes_turns
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert parameters and statistics, shared with other networks of the same nodes; returns the network."""
-        self.device = self.device if device is None else torch.device(device)
+        check_kind(dtype, (torch.dtype, type(None)), "the dtype of a network", "one such as torch.float64")
+        if dtype is not None and not dtype.is_floating_point:
+            raise ArgumentError(f"the dtype of a network must hold floats, got {dtype}")
+        self.device = self.device if device is None else checked_device(device)
         self.dtype = self.dtype if dtype is None else dtype
         for node in self._nodes.stored:
             if node.memory.dtype != self.dtype or node.memory.device != self.device:
@@ -222,6 +246,9 @@ def _weights(criterion: Criteria) -> dict[Node, float]:
         return {}
     if isinstance(criterion, Node):
         criterion = {criterion: 1.0}
+    if isinstance(criterion, np.ndarray | Tensor):
+        raise ArgumentError("the criterion of a network must be a node, several, or a mapping to weights, got numbers")
+    check_kind(criterion, Iterable, "the criterion of a network", "a node, several, or a mapping to weights")
     weights = dict(criterion) if isinstance(criterion, Mapping) else dict.fromkeys(criterion, 1.0)
     for node in weights:
         if not isinstance(node, Node):
@@ -234,6 +261,7 @@ def _weights(criterion: Criteria) -> dict[Node, float]:
 def _named(outputs: Outputs) -> dict[str, Node]:
     if outputs is None:
         return {}
+    check_kind(outputs, (Node, Iterable), "the outputs of a network", "a node, several, or a mapping from names")
     nodes = (
         [outputs] if isinstance(outputs, Node) else list(outputs.values() if isinstance(outputs, Mapping) else outputs)
     )
@@ -242,4 +270,8 @@ def _named(outputs: Outputs) -> dict[str, Node]:
             raise NetworkError(f"expected nodes as outputs, got {node!r}")
     if isinstance(outputs, Mapping):
         return dict(outputs)
-    return {node.name or f"output{number}": node for number, node in enumerate(nodes, 1)}
+    named: dict[str, Node] = {}
+    for number, node in enumerate(nodes, 1):
+        if named.setdefault(node.name or f"output{number}", node) is not node:
+            raise NetworkError(f"two nodes are called '{node.name}':\n  {named[node.name].place}\n  {node.place}")
+    return named

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.arrays import as_array
 from nnet3.cn.operation import Operation
 from nnet3.cn.place import Place, users_place
 from nnet3.cn.shape import Shape
@@ -32,7 +33,7 @@ class Node:
         self.operation = operation
         self.operands: tuple[Node, ...] = tuple(as_node(operand, operation.type) for operand in operands)
         self.place: Place = users_place()
-        self.name = checked_name(name) if name else ""
+        self.name = "" if isinstance(name, str) and not name else checked_name(name)
         self.shape = self._inferred_shape()
 
     def _inferred_shape(self) -> Shape:
@@ -121,7 +122,8 @@ class StoredNode(Node):
 
     def checked_value(self, value: Any) -> np.ndarray:
         """`value` as an array of this node's shape; raises ShapeError for another shape."""
-        array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
+        with torch.no_grad():  # copied, so nobody expects a history
+            array = as_array(value, f"value of '{self.formula}'")
         expected = (self.shape.rows, self.shape.cols)
         if array.shape != expected and not (array.ndim == 1 and (array.shape[0], 1) == expected):
             raise ShapeError(f"value of '{self.formula}': expected shape {expected}, got {array.shape}")

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.arrays import as_array
 from nnet3.errors import ShapeError
 from nnet3.index import IndexTable
 
@@ -23,6 +24,8 @@ class Sequences(Sequence[Array]):
     """A batch of sequences, (D, T_i) each, that are processed together; made by `sequences`."""
 
     def __init__(self, arrays: Sequence[Any]):
+        if not isinstance(arrays, Sequence | np.ndarray | Tensor) or isinstance(arrays, str | bytes):
+            raise ShapeError(f"expected a list of arrays, one for each sequence, got {arrays!r}")
         self._arrays = [as_matrix(array, f"sequence {number}") for number, array in enumerate(arrays)]
         if not self._arrays:
             raise ShapeError("expected at least one sequence")
@@ -51,8 +54,8 @@ def sequences(arrays: Sequence[Any]) -> Sequences:
 
 def as_matrix(value: Any, what: str) -> Array:
     """The value as an array with two axes; raises ShapeError for anything else."""
-    array = value.detach().cpu().numpy() if isinstance(value, Tensor) else np.asarray(value)
-    if array.ndim != 2 or array.dtype.kind not in "fiub":
+    array = as_array(value, what)
+    if array.ndim != 2:
         raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")
     return array
 

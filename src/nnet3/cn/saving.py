@@ -7,7 +7,6 @@ name known node types.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -15,7 +14,8 @@ import torch
 from nnet3.cn.network import Network
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.text_form import from_text, to_text
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ModelFormatError, check_kind
+from nnet3.kaldi_io.files import check_is_path, write_atomically
 
 try:
     from safetensors import SafetensorError, safe_open
@@ -32,21 +32,17 @@ _STATISTICS = "statistics_computed"
 def save(network: Network, path: str | os.PathLike[str]) -> None:
     """Write graph, parameters and statistics, (rows, columns) each. The file appears whole or not at all."""
     _need_safetensors()
+    check_kind(network, Network, "what is saved", "a network")
     arrays = {node.name: np.ascontiguousarray(node.memory.detach().cpu().numpy().T) for node in network.stored}
     computed = [node.name for node in network.stored if isinstance(node, StatisticNode) and node.is_computed]
     data = safetensors_bytes(arrays, metadata={_GRAPH: to_text(network), _STATISTICS: " ".join(computed)})
-    path = Path(path)
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_atomically(path, data)
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Network:
     """The network that `save` wrote. Raises ModelFormatError for a file that is damaged or is something else."""
     _need_safetensors()
+    check_is_path(path, "a network")
     source = os.fspath(path)
     try:
         with safe_open(source, framework="numpy") as file:
@@ -54,7 +50,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
             if _GRAPH not in metadata:
                 raise ModelFormatError("no computational network in this safetensors file", source)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except SafetensorError as error:
+    except (SafetensorError, OSError) as error:
         raise ModelFormatError(f"cannot be read: {error}", source) from None
     network = from_text(metadata[_GRAPH], source, max_numbers=sum(array.size for array in arrays.values()))
     wanted = {node.name: node for node in network.stored}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from nnet3.errors import ShapeError
+
+_MOST_ELEMENTS = 2**36  # of a matrix: 256 GiB of float32
 
 
 @dataclass(frozen=True)
@@ -35,4 +38,6 @@ def as_shape(shape: object, what: str) -> Shape:
     fits = len(sizes) in (1, 2) and all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
     if not fits or min(sizes) < 1:
         raise ShapeError(f"{what}: expected a number of rows, or (rows, columns), all at least 1; got {shape!r}")
+    if math.prod(sizes) > _MOST_ELEMENTS:
+        raise ShapeError(f"{what}: {' x '.join(map(str, sizes))} elements are too many")
     return Shape(*sizes)

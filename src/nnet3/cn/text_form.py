@@ -26,7 +26,7 @@ from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.leaves import Leaf
 from nnet3.cn.operation import Operation
 from nnet3.cn.registry import OPERATIONS, make_node
-from nnet3.errors import ModelFormatError, NetworkError
+from nnet3.errors import ModelFormatError, NetworkError, check_kind
 from nnet3.text import did_you_mean
 
 HEADER = "# computational network 1"
@@ -38,6 +38,7 @@ _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 
 def to_text(network: Network) -> str:
     """The graph, its criteria and outputs as text that `from_text` reads."""
+    check_kind(network, Network, "what is shown as text", "a network")
     lines = [HEADER, *(node_line(node) for node in _in_writing_order(network.nodes))]
     lines += [f"criterion {node.name} * {weight!r}" for node, weight in network.criteria.items()]
     lines += [f"output {name} = {node.name}" for name, node in network.outputs.items()]
@@ -55,6 +56,7 @@ def from_text(text: str, source: str = "", *, max_numbers: int = 2**31) -> Netwo
 
     Raises ModelFormatError, which names the line.
     """
+    check_kind(text, str, "the text of a network", "a str")
     return _Reader(source, max_numbers).read(text)
 
 

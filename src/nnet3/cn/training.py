@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from nnet3.cn.network import Network
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.samples import Sequences, sequences
-from nnet3.errors import TrainingError
+from nnet3.errors import TrainingError, check_kind
 
 Batch = Mapping[str, Any]
 
@@ -21,6 +22,8 @@ def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
 
     Returns the criterion per sample, from before the step.
     """
+    check_kind(network, Network, "what is trained", "a network")
+    _check_rate(learning_rate)
     value = network.backward(batch)
     samples = num_samples(network, batch)
     with torch.no_grad():
@@ -46,12 +49,18 @@ def train(
     `report(epoch, criterion)` is called after each. Raises TrainingError for an optimizer of other tensors, for a
     criterion that is not finite, and if there are no minibatches.
     """
+    check_kind(network, Network, "what is trained", "a network")
+    check_kind(epochs, int, "epochs", "an integer")
+    _check_rate(learning_rate)
+    if not callable(minibatches) and (isinstance(minibatches, Mapping | str) or not isinstance(minibatches, Iterable)):
+        raise TrainingError(f"expected a list of minibatches, each {{'x': X, ...}}, got a {type(minibatches).__name__}")
     if optimizer is not None:
         _check_optimizer(network, optimizer)
     history = []
     for epoch in range(epochs):
         total, samples = 0.0, 0
         for batch in minibatches() if callable(minibatches) else minibatches:
+            check_kind(batch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
             count = num_samples(network, batch)
             total += _step(network, batch, optimizer, learning_rate, count) * count
             samples += count
@@ -63,6 +72,12 @@ def train(
         if report is not None:
             report(epoch + 1, history[-1])
     return history
+
+
+def _check_rate(learning_rate: float) -> None:
+    check_kind(learning_rate, numbers.Real, "a learning rate", "a number")
+    if not 0 <= learning_rate < float("inf"):
+        raise TrainingError(f"a learning rate must be a finite number >= 0, got {learning_rate}")
 
 
 def _step(
@@ -104,6 +119,10 @@ def truncated(network: Network, batch: Mapping[str, Sequences], frames: int) -> 
     the last gradient or evaluation of the piece before has left (`network.final_states`). Sequences that have ended
     drop out of later pieces. Raises TrainingError for delays that look into the future.
     """
+    check_kind(network, Network, "what is cut into pieces for", "a network")
+    check_kind(frames, int, "the number of frames of a piece", "an integer")
+    if frames < 1 or not batch or not all(isinstance(value, Sequences) for value in batch.values()):
+        raise TrainingError("truncated takes at least one frame a piece, and inputs that are all cn.sequences")
     delays = [node for node in network.nodes if isinstance(node, DelayNode) and node.initial is not None]
     if any(node.operation.lag < 0 for node in delays):
         raise TrainingError("a delay that looks into the future cannot have its state carried forward")

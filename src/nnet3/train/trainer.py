@@ -59,7 +59,7 @@ class Trainer:
 
     def __init__(self, nnet: Nnet, options: TrainerOptions | None = None, cache: ComputationCache | None = None):
         """`cache`: where computations are kept; by default in that of the process."""
-        self.nnet, self.cache = nnet, cache or default_cache()
+        self.nnet, self.cache = nnet, default_cache() if cache is None else cache
         self.options = options or TrainerOptions()
         if self.options.initial_learning_rate <= 0 or self.options.final_learning_rate <= 0:
             raise TrainingError("learning rates must be > 0")

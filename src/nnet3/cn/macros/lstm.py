@@ -12,6 +12,7 @@ from nnet3.cn.nodes.leaves import input, parameter
 from nnet3.cn.nodes.rows import row_stack
 from nnet3.cn.nodes.scaling import diag_times
 from nnet3.cn.nodes.sums import element_times, plus
+from nnet3.errors import check_kind
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     With `carry` the first h and c come from inputs `name.h0` and `name.c0`, a column for each sequence. Parameters are
     `name.Wxi`, `name.Whi`, `name.dci`, `name.bi` and so on.
     """
+    check_kind(x, Node, "the input of an LSTM", "a node")
+    check_kind(cells, int, "the number of cells of an LSTM", "an integer")
     rows = x.shape.rows
 
     def W(gate: str) -> Node:

@@ -15,7 +15,7 @@ from nnet3.cn.shape import Shape
 from nnet3.compiler.nnet_source import kernel_info
 from nnet3.components import Component, Properties, create, read_from
 from nnet3.computation.kernel import Kernel, KernelInfo
-from nnet3.errors import NetworkError, ShapeError
+from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
 from nnet3.nnet.fingerprint import network_fingerprint
@@ -102,6 +102,7 @@ def component(made: Component | str, x: Node, *, name: str = "") -> Node:
     if isinstance(made, str):
         type_name, _, config = made.partition(" ")
         made = create(type_name, config)
+    check_kind(made, Component, "what is made a node", "a component, or a str such as 'TanhComponent dim=20'")
     if made.input_dim < 1:
         raise NetworkError(f"component {made.type_name} has no input: a parameter can stand for it")
     return Node(ComponentOperation(made), (x,), name)

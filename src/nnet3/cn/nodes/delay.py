@@ -9,7 +9,7 @@ from typing import ClassVar
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape
-from nnet3.errors import NetworkError, ShapeError
+from nnet3.errors import NetworkError, ShapeError, check_kind
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,8 @@ def delay(
         raise NetworkError(f"delay: expected a lag that is an integer other than 0, got {lag!r}")
     if x is not None and not isinstance(x, Node):
         raise NetworkError(f"delay: expected a node, got {x!r}")
+    check_kind(dim, (int, type(None)), "dim of a delay", "a number of rows")
+    check_kind(default, (int, float), "default of a delay", "a number")
     rows = x.shape.rows if x is not None else dim
     if rows is None or rows < 1:
         raise NetworkError("delay: without an operand, give dim, the number of rows that it will have")

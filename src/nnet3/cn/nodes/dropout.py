@@ -62,6 +62,6 @@ class DropoutKernel(Dropout):
 
 def dropout(rate: float, y: Node, *, name: str = "") -> Node:
     """In training: a part `rate` of the elements becomes 0, the others are multiplied by 1 / (1 - rate); else Y."""
-    if not 0 <= rate < 1:
+    if not isinstance(rate, int | float) or not 0 <= rate < 1:
         raise NetworkError(f"dropout: expected a rate of at least 0 and less than 1, got {rate!r}")
     return Node(Dropout(float(rate)), (y,), name)

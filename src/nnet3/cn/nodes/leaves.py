@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from torch import Tensor
 
+from nnet3.cn.arrays import as_array
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape, as_shape
-from nnet3.errors import ShapeError
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def parameter(
     node = ParameterNode(Parameter(given.rows, given.cols or 1, trainable), (), name)
     if value is None:
         value = initial_value(node, seed)
-    elif np.ndim(value) == 0:
+    elif isinstance(value, int | float | np.number | np.ndarray | Tensor) and np.ndim(value) == 0:
         value = np.full((node.shape.rows, node.operation.cols), float(value))
     node.value = value
     return node
@@ -83,10 +84,7 @@ def parameter(
 
 def constant(value: Any, name: str = "") -> ParameterNode:
     """A matrix (or number: 1 x 1) that is never trained."""
-    try:
-        matrix = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError):
-        raise ShapeError(f"constant: expected a number or a matrix of numbers, got {value!r}") from None
+    matrix = np.atleast_1d(as_array(value, "constant").astype(np.float64))
     matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     shape = as_shape(tuple(matrix.shape), "constant")
     node = ParameterNode(Parameter(shape.rows, shape.cols, trainable=False), (), name)

@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.operation import Operation, put
 from nnet3.cn.shape import Shape
-from nnet3.errors import ShapeError
+from nnet3.errors import ShapeError, check_kind
 
 Matrices = Sequence[Tensor]
 
@@ -80,6 +80,8 @@ class RowStack(Operation):
 
 def row_slice(x: Node, first: int, rows: int, *, name: str = "") -> Node:
     """Rows first, ..., first + rows - 1 of X."""
+    check_kind(first, int, "the first row of row_slice", "an integer")
+    check_kind(rows, int, "the number of rows of row_slice", "an integer")
     return Node(RowSlice(first, rows), (x,), name)
 
 

@@ -1,0 +1,33 @@
+"""What users give as numbers, as arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.computation.matrices import as_tensor
+from nnet3.errors import ShapeError
+
+
+def as_array(value: Any, what: str) -> np.ndarray:
+    """The numbers of an array, a tensor or a list of lists as an array; `what` names them.
+
+    Raises ShapeError for what holds no real numbers: complex ones, masked ones, texts, tensors without data. Warns of
+    a tensor that requires grad.
+    """
+    if isinstance(value, Tensor):
+        is_flag = value.dtype == torch.bool
+        tensor = as_tensor(value.byte() if is_flag else value, what, device="cpu", error=ShapeError)
+        return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ShapeError(f"{what}: some elements of this array are masked: say what they are, with .filled(...)")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError):
+        raise ShapeError(f"{what}: expected numbers, got {value!r}") from None
+    if array.dtype.kind not in "fiub":
+        raise ShapeError(f"{what}: expected a matrix of numbers, got shape {array.shape} of {array.dtype}")
+    return array
