@@ -15,7 +15,7 @@ from nnet3.index import distinct
 from nnet3.lowering.places import Place
 from nnet3.lowering.schedule import Schedule
 
-_MOST_TERMS = 1 << 14  # contributions of one step
+_MOST_TERMS = 1 << 24  # contributions of one step: more than there can be
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from nnet3.lowering.sharing import share_values, shared_derivs
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
 from nnet3.lowering.updates import Learner, merged_updates
 
-_AFTER_OPERANDS = 1000  # the term of an update for several steps: it comes after what the last step sends
+_AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes after what the last step sends
 
 
 @dataclass(eq=False)

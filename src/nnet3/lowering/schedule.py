@@ -319,7 +319,7 @@ class _Scheduler:
         table = self.graph.indexes[self.graph.first[node] : self.graph.first[node + 1]]
         if len(self.graph.members) == 1 and (table[:, X] == table[0, X]).all():
             return [begin + np.arange(len(table))]
-        keys = table[:, X].astype(np.int64) << 32 | table[:, N].astype(np.int64)
+        keys = table[:, X].astype(np.int64) * 2**32 + table[:, N]
         order = np.argsort(keys, kind="stable")
         return [begin + group for group in np.split(order, np.flatnonzero(np.diff(keys[order])) + 1)]
 

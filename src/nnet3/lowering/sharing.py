@@ -74,7 +74,7 @@ def _kept_values(layout: Layout) -> set[int]:
         if node.kind is not NodeKind.KERNEL:
             continue
         info = layout.source.kernel(number)
-        for operand, promises in zip(node.operands, info.inputs, strict=False):
+        for operand, promises in zip(node.operands, info.inputs, strict=True):
             if operand.use in (Use.ALL_SAMPLES, Use.WHOLE) or (layout.needed[number] and promises.backprop_needs_value):
                 kept.add(places[operand.node].root)
         if layout.needed[number] and info.backprop_needs_output:
