@@ -7,6 +7,7 @@ slices are views, everything else is a kernel.
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -217,7 +218,7 @@ class CnSource:
         return None
 
 
-class Rule:
+class Rule(abc.ABC):
     """Where the slots of a gathered node look: `moves` (slots,) in time, at `sources` (slots,)."""
 
     def __init__(self, sources: Sequence[int], moves: Sequence[int]):
@@ -231,8 +232,9 @@ class Rule:
         looked_at[:, :, T] += self._moves.astype(np.int32)
         return nodes, looked_at
 
+    @abc.abstractmethod
     def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
+        """From which slots are available (rows, slots): rows computable (rows,), the slots they use."""
 
 
 class StackRule(Rule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,19 +20,20 @@ if TYPE_CHECKING:
 Values = Mapping[str, Any]
 
 
-class Kind:
+class Kind(abc.ABC):
     """Each method is given the token or key for its messages; `default` is empty or {"default": value}."""
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> Any:
-        """The value of a config key. Raises ConfigError."""
-        raise NotImplementedError
+        """The value of a config key. Raises ConfigError. Some kinds stand in files only."""
+        raise AssertionError(f"a field of kind {type(self).__name__} has no key in a config")
 
+    @abc.abstractmethod
     def read(self, reader: Reader, what: str, values: Values) -> Any:
         """The value behind a token. Raises ModelFormatError."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def write(self, writer: Writer, value: Any) -> None:
-        raise NotImplementedError
+        """Write the value behind its token."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.generate import generate
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.lower import lower
-from nnet3.lowering.schedule import Schedule, schedule
+from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.scheduler import schedule
 from nnet3.lowering.source import (
     GatherPart,
     GraphSource,

@@ -6,7 +6,7 @@ from nnet3.computation.computation import NnetComputation
 from nnet3.computation.objects import many_objects
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.generate import generate
-from nnet3.lowering.schedule import schedule
+from nnet3.lowering.scheduler import schedule
 from nnet3.lowering.source import GraphSource, LoweringRequest
 
 
