@@ -2,6 +2,7 @@
 
 from nnet3.kaldi_io.compressed import CompressedMatrix, CompressionMethod, compress
 from nnet3.kaldi_io.files import write_atomically
+from nnet3.kaldi_io.general import GeneralMatrix
 from nnet3.kaldi_io.load import load_matrix, load_vector, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.resume import Finished
@@ -41,6 +42,7 @@ __all__ = [
     "CompressedMatrix",
     "CompressionMethod",
     "Finished",
+    "GeneralMatrix",
     "Posterior",
     "RandomAccessTable",
     "Reader",

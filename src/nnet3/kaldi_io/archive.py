@@ -22,6 +22,7 @@ T = TypeVar("T")
 _END_OF_TEXT = re.compile(rb"\][ \t]*(?:\n|\Z)|\n(?=\S+[ \t]+\[)")
 _END_OF_LINE = re.compile(rb"\n")
 _KEY = re.compile(rb"\s*(\S{1,4096})(?=[ \t\n])[ \t]?")
+_LONGEST_KEY = 4096
 
 
 @contextmanager
@@ -61,10 +62,17 @@ class Archive:
                 # Positions in the buffer of a stream mean nothing to the user
                 raise TableError(f"the entry '{self.key}': {error.message if self._refills else error}") from None
             if not (self._reader.ran_out and self._refill(start)):
+                self._reader.release()
                 return entry
 
-    def skip(self) -> bool:
-        """Go behind the entry that could not be read; False if nobody can tell where it ends (it is binary)."""
+    def skip(self, begins: str = "") -> bool:
+        """Go behind the entry that could not be read; False if nobody can tell where it ends.
+
+        That is known of entries in text, and of all if each object begins with the token `begins`.
+        """
+        if begins:
+            self._go_to_next(begins.encode())
+            return True
         match = None if self._reader.binary else _KEY.match(self._reader.data, self._reader.position)
         if match is None:
             return False
@@ -79,6 +87,24 @@ class Archive:
             if not self._refill(self._reader.position):
                 self._reader.position = len(self._reader.data)
                 return True
+
+    def _go_to_next(self, token: bytes) -> None:
+        """Go to the next key behind which an object begins with `token`, or to the end."""
+        marks = re.compile(rb"[ \t](?:\0B)?" + re.escape(token) + rb"\s")
+        own_key = _KEY.match(self._reader.data, self._reader.position)
+        start = max(own_key.end() if own_key else 0, self._reader.position + 1)
+        while True:
+            data = self._reader.data
+            match = marks.search(data, start)
+            if match is not None:
+                words = data[max(start, match.start() - _LONGEST_KEY) : match.start()].split(b" ")[-1].split()
+                self._reader.position = match.start() - len(words[-1] if words else b"")
+                return
+            kept = max(start, len(data) - _LONGEST_KEY - len(token) - 5)
+            if not self._refill(kept):
+                self._reader.position = len(data)
+                return
+            start = 0
 
     def _entry(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
         self.key = ""

@@ -22,8 +22,12 @@ _LOG = logging.getLogger("nnet3")
 class _Table(Generic[T]):
     """What both kinds of readers share: the specifier, its archive or its script, opened."""
 
-    def __init__(self, rspecifier: str, read: Callable[[Reader], T]):
+    def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
+        """`begins`: a token that every object begins with, by which the next one is found behind a damaged one."""
         self.specifier = parse_rspecifier(rspecifier)
+        self.num_skipped = 0  # entries that could not be read and were left out
+        self._permissive = permissive or self.specifier.permissive
+        self._begins = begins
         self._read = read
         self._script = ScriptObjects()
         self._archive: Archive | None = None
@@ -50,11 +54,11 @@ class _Table(Generic[T]):
             try:
                 entry = self._archive.next(self._read)
             except TableError as error:
-                if not self._archive.skip():
+                if not self._archive.skip(self._begins):
                     self._end_archive()
-                if not self.specifier.permissive:
+                if not self._permissive:
                     raise
-                _LOG.warning("%s: %s", self.specifier.text, error)
+                self._leave_out(error)
                 continue
             if entry is not None:
                 return entry
@@ -65,26 +69,31 @@ class _Table(Generic[T]):
         self.close()
         self._archive = None
 
+    def _leave_out(self, error: TableError) -> None:
+        self.num_skipped += 1
+        _LOG.warning("%s: %s", self.specifier.text, error)
+
     def _load(self, entry: ScriptEntry) -> T | None:
         """The object of a line of the script; None if it is unreadable and the table permissive."""
         try:
             return self._script.load(entry, self._read)
         except TableError as error:
-            if not self.specifier.permissive:
+            if not self._permissive:
                 raise
-            _LOG.warning("%s: %s", self.specifier.text, error)
+            self._leave_out(error)
             return None
 
 
 class TableReader(_Table[T]):
     """Iterates over (key, object). TableError at whatever is wrong; with the option `p` such entries are skipped.
 
-    After a TableError the iteration may go on: with the next entry, if there is a way to find it (in a script, and in
-    an archive in text), else it is at its end.
+    After a TableError the iteration may go on: with the next entry, if there is a way to find it (in a script, in
+    an archive in text, by the token that objects begin with), else it is at its end.
     """
 
-    def __init__(self, rspecifier: str, read: Callable[[Reader], T]):
-        super().__init__(rspecifier, read)
+    def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
+        """`permissive`: as with the option `p`; `num_skipped` counts."""
+        super().__init__(rspecifier, read, begins, permissive)
         self._remaining = iter(self._entries)
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
