@@ -1,0 +1,1 @@
+"""Whole training runs: a settings file, schedules, checkpoints, logs, several processes (docs/training.md)."""

@@ -1,0 +1,85 @@
+"""The log of a run: one line an event in `log.txt`, the same as JSON in `log.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nnet3.errors import Nnet3Error
+
+_TEXT, _JSON = "log.txt", "log.jsonl"
+_DIGITS = 6
+
+
+class EventLog:
+    """Appends to the log of a folder; an event has a name, and values by name. A line is one write."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        try:
+            self._files = [_open_for_appending(folder / name) for name in (_TEXT, _JSON)]
+        except OSError as error:
+            raise Nnet3Error(f"{error.filename or folder}: the log cannot be written: {error.strerror}") from None
+
+    def write(self, event: str, **values: Any) -> str:
+        """Write an event; returns its line without the time."""
+        now = time.time()
+        line = f"{event} {' '.join(f'{name}={_shown(value)}' for name, value in values.items())}".rstrip()
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+        record = json.dumps({"event": event, "time": round(now, 3), **values})
+        for file, text in zip(self._files, (f"{stamp} {line}", record), strict=True):
+            try:
+                os.write(file, f"{text}\n".encode())
+            except OSError as error:
+                raise Nnet3Error(f"{self.folder}: the log cannot be written: {error.strerror}") from None
+        return line
+
+    def close(self) -> None:
+        for file in self._files:
+            os.close(file)
+        self._files = []
+
+
+def read_events(folder: Path) -> list[dict[str, Any]]:
+    """The events of a log as if the run had never stopped: what was done anew after a resumption counts once.
+
+    Lines that a sudden end has cut short are left out.
+    """
+    events: list[dict[str, Any]] = []
+    for event in _parsed_lines(folder / _JSON):
+        if event.get("event") == "resume":
+            events = [earlier for earlier in events if earlier.get("step", 0) <= event["step"]]
+        events.append(event)
+    return events
+
+
+def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict):
+                yield event
+
+
+def _open_for_appending(path: Path) -> int:
+    """A descriptor of a file whose last line is complete."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    size = os.fstat(descriptor).st_size
+    if size and os.pread(descriptor, 1, size - 1) != b"\n":
+        os.write(descriptor, b"\n")
+    return descriptor
+
+
+def _shown(value: Any) -> str:
+    """Without blanks outside quotes, so that words can be told apart."""
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return json.dumps(text) if not text or any(c.isspace() or c == '"' for c in text) else text

@@ -1,0 +1,89 @@
+"""Folders that appear whole or not at all: also when everything ends between any two calls of the system."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nnet3.train.run.durable import remove_folder, remove_leftovers, write_folder
+
+CALLS = ("rename", "fsync", "open")
+
+
+def _fill(text: str) -> Callable[[Path], None]:
+    def fill(folder: Path) -> None:
+        for name in ("a", "b"):
+            (folder / name).write_text(text)
+
+    return fill
+
+
+class _PowerCutError(BaseException):
+    pass
+
+
+def _cut(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """Everything ends at call number `after` of those that matter; nothing is cleaned up."""
+    count = 0
+
+    def wrap(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **named: object) -> object:
+            nonlocal count
+            count += 1
+            if count > after:
+                raise _PowerCutError
+            return function(*arguments, **named)
+
+        return call
+
+    for name in CALLS:
+        monkeypatch.setattr(os, name, wrap(getattr(os, name)))
+    monkeypatch.setattr("nnet3.train.run.durable.shutil.rmtree", lambda *_, **__: None)
+
+
+def _visible(parent: Path) -> dict[str, set[str]]:
+    folders = [path for path in parent.iterdir() if not path.name.startswith(".")]
+    return {folder.name: {f"{file.name} {file.read_text()}" for file in folder.iterdir()} for folder in folders}
+
+
+def test_an_interruption_leaves_the_old_or_the_new(tmp_path: Path) -> None:
+    seen = set()
+    for after in range(20):
+        parent = tmp_path / str(after)
+        parent.mkdir()
+        with pytest.MonkeyPatch.context() as patch, contextlib.suppress(_PowerCutError):
+            _cut(patch, after)
+            write_folder(parent / "x", _fill("new"))
+        assert _visible(parent) in ({}, {"x": {"a new", "b new"}})
+        seen.add(len(_visible(parent)))
+        remove_leftovers(parent)
+        assert len(list(parent.iterdir())) == len(_visible(parent))
+    assert seen == {0, 1}
+
+
+def test_a_failure_cleans_up_and_keeps_what_was_there(tmp_path: Path) -> None:
+    write_folder(tmp_path / "x", _fill("old"))
+
+    def fail(folder: Path) -> None:
+        (folder / "a").write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_folder(tmp_path / "x", fail)
+    assert _visible(tmp_path) == {"x": {"a old", "b old"}}
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_replacing_and_removing(tmp_path: Path) -> None:
+    write_folder(tmp_path / "x", _fill("old"))
+    write_folder(tmp_path / "x", _fill("new"))
+    assert _visible(tmp_path) == {"x": {"a new", "b new"}}
+    (tmp_path / ".y.1234.tmp").write_text("a file")
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == ["x"]
+    remove_folder(tmp_path / "x")
+    assert os.listdir(tmp_path) == []

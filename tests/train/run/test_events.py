@@ -1,0 +1,63 @@
+"""The log: what is written can be searched and read again, also after a sudden end."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from nnet3.errors import Nnet3Error
+from nnet3.train.run.events import EventLog, read_events
+
+
+def test_one_line_an_event(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    line = log.write("train", step=3, objective=-1.23456789, key="utt 1", keys=["a", "b"], best=None)
+    log.close()
+    assert line == 'train step=3 objective=-1.23457 key="utt 1" keys="[\\"a\\", \\"b\\"]" best=null'
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d (.*)\n", (tmp_path / "log.txt").read_text())[1] == line  # type: ignore[index]
+    event = json.loads((tmp_path / "log.jsonl").read_text())
+    assert event.pop("time") > 1e9
+    assert event == {
+        "event": "train",
+        "step": 3,
+        "objective": -1.23456789,
+        "key": "utt 1",
+        "keys": ["a", "b"],
+        "best": None,
+    }
+
+
+def test_what_was_done_again_counts_once(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    for step in (1, 2, 3):
+        log.write("train", step=step, run=1)
+    log.write("resume", step=1)
+    log.write("train", step=2, run=2)
+    log.close()
+    events = [(event["event"], event["step"], event.get("run")) for event in read_events(tmp_path)]
+    assert events == [("train", 1, 1), ("resume", 1, None), ("train", 2, 2)]
+
+
+def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    log.write("train", step=1)
+    log.close()
+    for name in ("log.txt", "log.jsonl"):
+        path = tmp_path / name
+        path.write_bytes(path.read_bytes() + b'{"event": "tr\xc3')
+    log = EventLog(tmp_path)
+    log.write("train", step=2)
+    log.close()
+    assert [event["step"] for event in read_events(tmp_path)] == [1, 2]
+    assert (tmp_path / "log.txt").read_bytes().endswith(b"train step=2\n")
+
+
+def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(Nnet3Error, match=r"none/log.txt: the log cannot be written: No such file"):
+        EventLog(tmp_path / "none")
+    (tmp_path / "log.jsonl").symlink_to("/dev/full")
+    with pytest.raises(Nnet3Error, match="the log cannot be written: No space left on device"):
+        EventLog(tmp_path).write("train", step=1)

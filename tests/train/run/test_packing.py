@@ -1,0 +1,71 @@
+"""States in safetensors files: what comes back is the same to the bit."""
+
+from __future__ import annotations
+
+import math
+import random
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3.errors import ModelFormatError
+from nnet3.train.run.packing import load_state, same, save_state
+
+STATE = {
+    "delta": [torch.arange(6.0).view(2, 3).T, torch.tensor(math.nan), torch.zeros(0, 4)],
+    "generator": {"torch": torch.Generator().manual_seed(3).get_state(), "python": random.Random(3).getstate()},
+    "numbers": (1, 0.1, -0.0, math.inf, None, True, "text", b"\0\xff"),
+    ("a", 1): np.arange(4, dtype=np.int64)[::2],
+    "numpy": np.float64(0.1),
+}
+
+
+def test_what_is_saved_comes_back(tmp_path: Path) -> None:
+    save_state(STATE, tmp_path / "x")
+    loaded = load_state(tmp_path / "x")
+    assert same(STATE, loaded)
+    assert random.Random().setstate(loaded["generator"]["python"]) is None
+    assert isinstance(loaded["a", 1], np.ndarray)
+    assert math.copysign(1, loaded["numbers"][2]) == -1
+
+
+def test_tensors_with_the_same_memory(tmp_path: Path) -> None:
+    whole = torch.arange(10.0)
+    save_state([whole[:5], whole[3:], whole], tmp_path / "x")
+    assert same(load_state(tmp_path / "x"), [whole[:5], whole[3:], whole])
+
+
+@pytest.mark.parametrize(
+    "other", [[torch.tensor(-0.0)], [torch.tensor(0)], [torch.zeros(1)], [0.0], (torch.tensor(0.0),)]
+)
+def test_differences_are_seen(other: object) -> None:
+    assert same([torch.tensor(0.0)], [torch.tensor(0.0)])
+    assert not same([torch.tensor(0.0)], other)
+
+
+def test_what_cannot_be_saved(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="a set cannot be saved"):
+        save_state({"x": {1}}, tmp_path / "x")
+
+
+def test_damage_is_one_error(tmp_path: Path) -> None:
+    save_state(STATE, tmp_path / "x")
+    contents = (tmp_path / "x").read_bytes()
+    for damaged in (b"", contents[:50], contents[:-1], contents.replace(b"tree", b"tred")):
+        (tmp_path / "y").write_bytes(damaged)
+        with pytest.raises(ModelFormatError, match="no saved state can be read"):
+            load_state(tmp_path / "y")
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
+    """A limit on the size of files is the nearest that a test can have everywhere."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"(?i)too large"):
+            save_state(torch.zeros(10_000), tmp_path / "x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -1,0 +1,99 @@
+"""Settings: defaults, every kind of mistake, what counts as arithmetic, the page that describes them all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from nnet3.errors import ConfigError
+from nnet3.train.run.kinds import NAMES, parsed, setting
+from nnet3.train.run.settings import RunSettings, describe_settings, read_settings
+from nnet3.train.run.settings_text import parse_toml
+
+
+@dataclass(frozen=True)
+class _Data:
+    """Of a test."""
+
+    train: tuple[str, ...] = setting((), NAMES, "examples")
+    size: str = setting("64", parsed("a number of examples", int), "of a minibatch")
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Of another kind."""
+
+
+KINDS: dict[str, type] = {"frames": _Data, "chain": _Other}
+OBJECTIVES: dict[str, type] = {"by-node": _Other}
+LEAST = '[model]\nfile = "net.config"\n[output]\nfolder = "exp"\n'
+
+
+def _read(text: str) -> RunSettings:
+    return read_settings(parse_toml(text, "run.toml"), KINDS, OBJECTIVES)
+
+
+def test_defaults_and_values() -> None:
+    settings = _read(
+        LEAST + "[data]\ntrain = 'ark:a'\nsize = 32\n[training]\nepochs = 3\ninitial_learning_rate = '2e-2'\n"
+    )
+    assert settings.training.epochs == 3
+    assert settings.training.initial_learning_rate == 0.02
+    assert settings.training.max_param_change == 2.0
+    assert (settings.data_kind, settings.objective_kind) == ("frames", "by-node")
+    assert settings.data == _Data(("ark:a",), "32")
+    assert _read(LEAST + "[data]\nkind = 'chain'\n").data == _Other()
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("[training]\nepoch = 3", "run.toml:6:1: [training] epoch: there is no such key in this section|'epochs'?"),
+        ("[trainning]\nepochs = 3", "run.toml:5:2: [trainning]: there is no such section|did you mean 'training'?"),
+        ("[training]\nepochs = 0", "epochs: expected an integer >= 1, got 0"),
+        ("[training]\nepochs = 1.5", "epochs: expected an integer >= 1, got 1.5"),
+        ("[training]\nepochs = true", "epochs: expected an integer >= 1, got True"),
+        ("[training]\nmomentum = 1.5", "momentum: expected a number >= 0 and <= 0.999, got 1.5"),
+        ("[training]\nmomentum = nan", "momentum: expected a number >= 0 and <= 0.999, got nan"),
+        ("[training]\ninitial-learning-rate = 'fast'", "expected a number > 0, got 'fast'"),
+        ("[training]\nfinal-learning-rate = 0", "expected a number > 0, got 0"),
+        ("[training]\ninitial-learning-rate = 1e-4", "expected at least final-learning-rate, which is 0.001"),
+        ("[training]\nmomentum = 0.5\nbackstitch-training-scale = 1", "backstitch needs momentum 0, got 0.5"),
+        ("[distributed]\nmode = 'allreduce'", "expected one of 'all-reduce', 'averaging', got 'allreduce'"),
+        ("[data]\nkind = 'frame'", "expected a kind of data, got 'frame'|did you mean 'frames'?"),
+        ("[data]\nkind = 3", "expected a kind of data, got 3|known: frames, chain"),
+        ("[data]\nsize = 'many'", "size: expected a number of examples, got 'many'"),
+        ("[data]\ntrain = [1]", "train: expected text or a list of texts, got [1]"),
+        ("[data]\nkind = 'chain'\ntrain = 'x'", "train: there is no such key"),
+        ("[objective]\nkind = 'x'", "expected a kind of objective, got 'x'"),
+    ],
+)
+def test_mistakes(lines: str, message: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        _read(LEAST + lines)
+    for part in message.split("|"):
+        assert part in str(error.value)
+
+
+def test_what_is_missing() -> None:
+    with pytest.raises(
+        ConfigError, match=r"run.toml: \[output\]: the key 'folder' is missing: expected where all goes"
+    ):
+        _read('[model]\nfile = "x"')
+
+
+def test_arithmetic_is_what_changes_parameters() -> None:
+    before = _read(LEAST).arithmetic()
+    after = _read(LEAST + "[training]\nepochs = 3\nmax-skipped = 7\n[checkpoints]\nevery = 3\n").arithmetic()
+    assert {key for key in before if before[key] != after[key]} == {"training.epochs"}
+    assert before["data.train"] == []
+
+
+def test_the_description_is_a_settings_file_with_the_defaults() -> None:
+    text = describe_settings({"frames": _Data}, OBJECTIVES)
+    described = text.replace('file = ""  ', 'file = "x"').replace('folder = ""  ', 'folder = "y"')
+    settings, defaults = _read(described), _read(LEAST)
+    assert settings.training == defaults.training
+    assert settings.data == defaults.data
+    assert "# times that all examples are seen" in text
