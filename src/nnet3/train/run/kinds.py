@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Kind:
-    """`convert` takes a value of the file; it raises ValueError, or an error with a hint, unless it is as `expected`."""
+    """`convert` takes a value of the file; for one that is not as `expected` it raises ValueError, or a hint."""
 
     expected: str
     convert: Callable[[Any], Any]
