@@ -2,6 +2,17 @@
 
 from nnet3.kaldi_io.compressed import CompressedMatrix, CompressionMethod, compress
 from nnet3.kaldi_io.files import write_atomically
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_file import (
+    fst_writer,
+    load_fst,
+    open_fst_table,
+    random_access_fsts,
+    read_fst,
+    save_fst,
+    write_acceptor,
+    write_fst,
+)
 from nnet3.kaldi_io.general import GeneralMatrix
 from nnet3.kaldi_io.load import load_matrix, load_vector, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
@@ -42,6 +53,7 @@ __all__ = [
     "CompressedMatrix",
     "CompressionMethod",
     "Finished",
+    "Fst",
     "GeneralMatrix",
     "Posterior",
     "RandomAccessTable",
@@ -52,10 +64,13 @@ __all__ = [
     "Writer",
     "compress",
     "finished_matrices",
+    "fst_writer",
     "int_vector_writer",
+    "load_fst",
     "load_matrix",
     "load_vector",
     "matrix_writer",
+    "open_fst_table",
     "open_int_vector_table",
     "open_matrix_table",
     "open_posterior_table",
@@ -63,18 +78,23 @@ __all__ = [
     "open_token_table",
     "open_vector_table",
     "posterior_writer",
+    "random_access_fsts",
     "random_access_int_vectors",
     "random_access_matrices",
     "random_access_posteriors",
     "random_access_tokens",
     "random_access_vectors",
     "read_alignment",
+    "read_fst",
     "read_posterior",
     "read_token",
+    "save_fst",
     "token_writer",
     "vector_writer",
+    "write_acceptor",
     "write_alignment",
     "write_atomically",
+    "write_fst",
     "write_int32",
     "write_posterior",
     "write_real",

@@ -22,7 +22,8 @@ _BLOCK = 1 << 24
 
 
 class TableWriter(Generic[T]):
-    """Writes objects with `write`, a function such as `Writer.matrix`. `text_only` is for what has no binary form.
+    """Writes objects with `write`, a function such as `Writer.matrix`. `text_only` is for what has no binary form,
+    `header=False` for what stands in tables without the header 00 42.
 
     With `finished`, what `finished_entries` has found, the entries that are there stay, and new ones follow them.
     """
@@ -33,11 +34,13 @@ class TableWriter(Generic[T]):
         write: Callable[[Writer, T], None],
         text_only: bool = False,
         finished: Finished | None = None,
+        header: bool = True,
     ):
         self.count = 0  # of entries written
         self.specifier = parse_wspecifier(wspecifier)
         self._write = write
         self._binary = self.specifier.binary and not text_only
+        self._header = header
         self._archive: OutputStream | None = None
         self._script: OutputStream | None = None
         self._names: dict[str, str] = {}
@@ -77,7 +80,8 @@ class TableWriter(Generic[T]):
         if key.split() != [key]:
             raise TableError(f"{self.specifier.text}: '{key}' cannot be a key, which is a word without blanks")
         writer = Writer(self._binary)
-        writer.header()
+        if self._header:
+            writer.header()
         self._write(writer, value)
         with naming(self.specifier.text):
             if self._archive is None:

@@ -1,0 +1,116 @@
+"""What can be reached in an FST, and what is on cycles: whole fronts of states at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.kaldi_io.fst import Fst
+
+Flags = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.integer]
+
+
+def arcs_of(offsets: Integers, states: Integers) -> Integers:
+    """The numbers of the arcs that leave `states`, state by state."""
+    starts, lengths = offsets[states], offsets[np.asarray(states) + 1] - offsets[states]
+    ends = np.cumsum(lengths)
+    if len(ends) == 0 or ends[-1] == 0:
+        return np.empty(0, np.int64)
+    return np.arange(ends[-1]) + np.repeat(starts - (ends - lengths), lengths)
+
+
+def breadth_first(fst: Fst, states: Integers) -> Integers:
+    """All states that can be reached from `states`, in breadth-first order, arcs taken in order: (reached,) int64."""
+    place = np.full(fst.num_states, -1)
+    front = np.asarray(states, np.int64)
+    place[front] = 0
+    fronts = []
+    while len(front):
+        fronts.append(front)
+        found = fst.dst[arcs_of(fst.offsets, front)]
+        found = found[place[found] < 0]
+        place[found[::-1]] = np.arange(len(found))[::-1]  # the first occurrence stays
+        front = found[place[found] == np.arange(len(found))].astype(np.int64)
+    return np.concatenate(fronts) if fronts else np.empty(0, np.int64)
+
+
+def _backward(fst: Fst) -> tuple[Integers, Integers]:
+    """Offsets and sources of the arcs grouped by the states that they lead to."""
+    order = np.argsort(fst.dst, kind="stable")
+    offsets = np.zeros(fst.num_states + 1, np.int64)
+    np.cumsum(np.bincount(fst.dst, minlength=fst.num_states), out=offsets[1:])
+    return offsets, fst.src[order]
+
+
+def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
+    """Everything that can be reached from what is marked."""
+    marked = marked.copy()
+    front = np.flatnonzero(marked)
+    while len(front):
+        found = targets[arcs_of(offsets, front)]
+        front = np.unique(found[~marked[found]])
+        marked[front] = True
+    return marked
+
+
+def goes_up(fst: Fst) -> bool:
+    """Whether every arc leads to a state of a higher number."""
+    return bool((fst.dst > fst.src).all())
+
+
+def accessible(fst: Fst) -> Flags:
+    """Which states can be reached from the start, (states,)."""
+    marked = np.zeros(fst.num_states, bool)
+    if fst.num_states == 0:
+        return marked
+    marked[fst.start] = True
+    if fst.start == 0 and goes_up(fst):
+        entered = np.bincount(fst.dst, minlength=fst.num_states) > 0
+        if entered[1:].all():  # by induction from the start upwards
+            return np.ones(fst.num_states, bool)
+    return _spread(fst.offsets, fst.dst, marked)
+
+
+def coaccessible(fst: Fst) -> Flags:
+    """From which states a final state can be reached, (states,)."""
+    final = fst.final < np.inf
+    if goes_up(fst) and (final | (np.diff(fst.offsets) > 0)).all():  # by induction from the end downwards
+        return np.ones(fst.num_states, bool)
+    offsets, sources = _backward(fst)
+    return _spread(offsets, sources, final)
+
+
+def arcs_on_cycles(fst: Fst) -> Flags:
+    """Which arcs are part of a cycle, (arcs,): those between states of one strongly connected component."""
+    on_cycle = fst.src == fst.dst
+    if ((fst.dst > fst.src) | on_cycle).all():
+        return on_cycle
+    remaining: Integers = np.flatnonzero(~on_cycle)
+    while len(remaining := _without_dead_ends(fst, remaining)):
+        component = _component_of(fst, remaining)
+        inside = component[fst.src[remaining]] & component[fst.dst[remaining]]
+        on_cycle[remaining[inside]] = True
+        touches = component[fst.src[remaining]] | component[fst.dst[remaining]]
+        remaining = remaining[~touches]
+    return on_cycle
+
+
+def _without_dead_ends(fst: Fst, arcs: Integers) -> Integers:
+    """The arcs without those that come from or lead to where no others go, again and again."""
+    while len(arcs):
+        entered, left = np.zeros(fst.num_states, bool), np.zeros(fst.num_states, bool)
+        left[fst.src[arcs]], entered[fst.dst[arcs]] = True, True
+        kept = entered[fst.src[arcs]] & left[fst.dst[arcs]]
+        if kept.all():
+            break
+        arcs = arcs[kept]
+    return arcs
+
+
+def _component_of(fst: Fst, arcs: Integers) -> Flags:
+    """The strongly connected component, by these arcs, of the state that the first of them leaves."""
+    part = Fst.from_arcs(0, fst.final, fst.src[arcs], fst.dst[arcs], np.zeros(len(arcs)))
+    origin = np.zeros(fst.num_states, bool)
+    origin[fst.src[arcs[0]]] = True
+    return _spread(part.offsets, part.dst, origin) & _spread(*_backward(part), origin)
