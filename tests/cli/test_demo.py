@@ -18,9 +18,12 @@ pytest.importorskip("matplotlib")
 
 
 def _small(task: Task, num_minibatches: int, goal: float) -> Task:
-    options = replace(task.options, num_epochs=1)
+    schedule = replace(task.schedule, num_epochs=1)
     return replace(
-        task, options=options, goal=goal, make_minibatches=lambda epoch: task.make_minibatches(epoch)[:num_minibatches]
+        task,
+        schedule=schedule,
+        goal=goal,
+        make_minibatches=lambda epoch: task.make_minibatches(epoch)[:num_minibatches],
     )
 
 
@@ -45,4 +48,4 @@ def test_minibatches_hold_each_image_once() -> None:
     assert len(first) == 18
     for mine, theirs in zip(first, second, strict=True):
         np.testing.assert_array_equal(mine.inputs[0].matrix, theirs.inputs[0].matrix)
-    assert all(len(batch.supervisions[0].indexes) == 64 for batch in first)
+    assert all(len(batch.targets[0].indexes) == 64 for batch in first)

@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from nnet3.kaldi_io import Reader, TableReader
-from nnet3.kaldi_io.compressed import CompressedMatrix
-from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.nnet import Nnet
-from nnet3.train.minibatch import Minibatch, NamedMatrix
+from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput
 
 
 def read_minibatches(path: Path, nnet: Nnet) -> list[Minibatch]:
-    """All merged examples of an archive: what the network has outputs for is supervision."""
+    """All merged examples of an archive: what the network has outputs for are targets."""
     with TableReader(f"ark:{path}", _read_example) as table:
         return [
             Minibatch(
-                [io for io in ios if io.name in nnet.input_names], [io for io in ios if io.name in nnet.output_names]
+                [NetworkInput(n, i, torch.from_numpy(m)) for n, i, m in ios if n in nnet.input_names],
+                [MatrixTarget(*io) for io in ios if io[0] in nnet.output_names],
+                key,
             )
-            for _, ios in table
+            for key, ios in table
         ]
 
 
-def _read_example(reader: Reader) -> list[NamedMatrix]:
+def _read_example(reader: Reader) -> list[Any]:
     reader.expect("<Nnet3Eg>")
     reader.expect("<NumIo>")
     ios = []
     for _ in range(reader.int32()):
         reader.expect("<NnetIo>")
-        name, indexes = reader.token(), reader.index_vector()
-        matrix = reader.general_matrix()
-        assert not isinstance(matrix, CompressedMatrix), "it was to be decoded"
-        dense = matrix.dense() if isinstance(matrix, SparseMatrix) else matrix
-        ios.append(NamedMatrix(name, indexes, torch.from_numpy(dense)))
+        ios.append((reader.token(), reader.index_vector(), reader.general_matrix()))
         reader.expect("</NnetIo>")
     reader.expect("</Nnet3Eg>")
     return ios

@@ -1,53 +1,110 @@
-"""What one step of training sees: named matrices with the indexes of their rows."""
+"""What one step of training sees: inputs, and for some output nodes what they should be."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io.sparse import SparseMatrix
 
 
 @dataclass(frozen=True, eq=False)
-class NamedMatrix:
-    """The rows of an input, or the supervision of an output: indexes (rows, 3) n, t, x and matrix (rows, columns)."""
+class NetworkInput:
+    """The rows of an input: indexes (rows, 3) n, t, x and matrix (rows, columns), dense."""
 
     name: str
     indexes: np.ndarray
     matrix: Tensor
 
 
+class Target(Protocol):
+    """What a minibatch says about one output node; an `Objective` knows what more there is in it."""
+
+    @property
+    def name(self) -> str:
+        """The output node."""
+
+    @property
+    def indexes(self) -> np.ndarray:
+        """The rows that the output shall have, (rows, 3) n, t, x."""
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it holds neither NaN nor infinity where there may be none."""
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixTarget:
+    """A target that is a matrix (rows, columns) of the size of the output, dense or sparse.
+
+    For a linear objective: the labels' probabilities.
+    """
+
+    name: str
+    indexes: np.ndarray
+    matrix: Tensor | SparseMatrix
+
+    @property
+    def is_finite(self) -> bool:
+        if isinstance(self.matrix, SparseMatrix):
+            return bool(np.isfinite(self.matrix.values).all())
+        return bool(self.matrix.sum().isfinite()) or bool(self.matrix.isfinite().all())
+
+    def dense(self) -> Tensor:
+        """The matrix, (rows, columns)."""
+        return torch.from_numpy(self.matrix.dense()) if isinstance(self.matrix, SparseMatrix) else self.matrix
+
+
 @dataclass(frozen=True, eq=False)
 class Minibatch:
-    """Inputs, and for each output a supervision matrix (for a linear objective: the labels' probabilities)."""
+    """Inputs, and targets for one or more output nodes; `key` is that of the example, for messages."""
 
-    inputs: Sequence[NamedMatrix]
-    supervisions: Sequence[NamedMatrix]
+    inputs: Sequence[NetworkInput]
+    targets: Sequence[Target]
+    key: str = ""
 
     @property
     def num_sequences(self) -> int:
-        """The sequence number n of the last row, plus one."""
-        return int(self.inputs[0].indexes[-1, 0]) + 1
+        """The sequence number n of the last row, plus one; inputs and targets must agree in it."""
+        ios: list[NetworkInput | Target] = [*self.inputs, *self.targets]
+        counts = {io.name: int(io.indexes[-1, 0]) + 1 for io in ios if len(io.indexes)}
+        if len(set(counts.values())) != 1:
+            shown = ", ".join(f"{name} {count}" for name, count in counts.items()) or "no rows"
+            raise TrainingError(f"inputs and targets of a minibatch must have equally many sequences, got {shown}")
+        return next(iter(counts.values()))
 
-    def request(self, *, train: bool) -> ComputationRequest:
-        """What to compile: with derivatives and statistics for training, outputs alone for evaluation."""
+    def request(
+        self, outputs: Sequence[Sequence[str]] | None = None, *, train: bool, store_stats: bool | None = None
+    ) -> ComputationRequest:
+        """What to compile: with derivatives and statistics for training, outputs alone for evaluation.
+
+        `outputs`: for each target the output nodes to compute, by default its own; `store_stats`: whether to store
+        statistics, by default if `train`.
+        """
+        names = [(target.name,) for target in self.targets] if outputs is None else outputs
         return ComputationRequest(
             [IoSpecification(io.name, io.indexes) for io in self.inputs],
-            [IoSpecification(io.name, io.indexes, has_deriv=train) for io in self.supervisions],
+            [
+                IoSpecification(name, target.indexes, has_deriv=train)
+                for target, own in zip(self.targets, names, strict=True)
+                for name in own
+            ],
             need_model_derivative=train,
-            store_component_stats=train,
+            store_component_stats=train if store_stats is None else store_stats,
         )
 
 
-def one_hot(labels: np.ndarray, num_classes: int) -> Tensor:
-    """Supervision (rows, num_classes) for integer labels (rows,)."""
-    result = torch.zeros(len(labels), num_classes)
-    result[torch.arange(len(labels)), torch.as_tensor(labels)] = 1.0
-    return result
+def one_hot(labels: np.ndarray, num_classes: int) -> SparseMatrix:
+    """A target (rows, num_classes) for integer labels (rows,)."""
+    rows = len(labels)
+    return SparseMatrix(rows, num_classes, np.arange(rows + 1), np.asarray(labels, np.int32), np.ones(rows, np.float32))
 
 
 def grid(num_sequences: int, times: Sequence[int]) -> np.ndarray:

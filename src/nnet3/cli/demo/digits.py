@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from nnet3.cli.demo.task import Task
+from nnet3.cli.demo.task import Schedule, Task
 from nnet3.errors import Nnet3Error
-from nnet3.train import Minibatch, NamedMatrix, TrainerOptions
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput
 from nnet3.train.minibatch import grid, one_hot
 
 _NUM_COLUMNS = 8
@@ -29,13 +29,13 @@ def digit_tasks(seed: int) -> list[Task]:
         images, data.target, test_size=1 / 3, stratify=data.target, random_state=0
     )
 
-    def task(name: str, config: str, what: str, output_time: int, options: TrainerOptions) -> Task:
+    def task(name: str, config: str, what: str, output_time: int, schedule: Schedule) -> Task:
         rng = np.random.default_rng(seed)
         return Task(
             name=name,
             config=config,
             what=what,
-            options=options,
+            schedule=schedule,
             make_minibatches=lambda epoch: _minibatches(train, train_labels, output_time, rng.permutation(len(train))),
             test_minibatches=[_minibatch(test, test_labels, output_time)],
             judge=lambda outputs: np.concatenate(list(outputs)),
@@ -45,8 +45,8 @@ def digit_tasks(seed: int) -> list[Task]:
             goal=0.96,
         )
 
-    tdnn = TrainerOptions(num_epochs=12, initial_learning_rate=0.01, final_learning_rate=0.001, seed=seed)
-    lstm = TrainerOptions(num_epochs=24, initial_learning_rate=0.05, final_learning_rate=0.002, seed=seed)
+    tdnn = Schedule(num_epochs=12, initial_learning_rate=0.01, final_learning_rate=0.001)
+    lstm = Schedule(num_epochs=24, initial_learning_rate=0.05, final_learning_rate=0.002)
     return [
         task("tdnn", "digits_tdnn.config", "a TDNN sees all columns of an image at its middle frame", 4, tdnn),
         task("lstm", "digits_lstm.config", "an LSTM reads an image column by column and answers at the last", 7, lstm),
@@ -63,6 +63,6 @@ def _minibatch(images: np.ndarray, labels: np.ndarray, output_time: int) -> Mini
     frames = torch.from_numpy(np.ascontiguousarray(images.transpose(0, 2, 1)).reshape(-1, images.shape[1]))
     times: Sequence[int] = range(_NUM_COLUMNS)
     return Minibatch(
-        [NamedMatrix("input", grid(len(images), times), frames)],
-        [NamedMatrix("output", grid(len(images), [output_time]), one_hot(labels, 10))],
+        [NetworkInput("input", grid(len(images), times), frames)],
+        [MatrixTarget("output", grid(len(images), [output_time]), one_hot(labels, 10))],
     )

@@ -14,9 +14,7 @@ from nnet3.cli.demo.task import Task
 from nnet3.compiler import build_graph, generate, schedule
 from nnet3.computation.passes.pipeline import optimize
 from nnet3.nnet import Nnet
-from nnet3.train import Progress as TrainingProgress
-from nnet3.train import Trainer
-from nnet3.train.trainer import evaluate
+from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 
 
 def run_task(task: Task, folder: Path, console: Console, seed: int) -> Result:
@@ -34,11 +32,12 @@ def run_task(task: Task, folder: Path, console: Console, seed: int) -> Result:
     )
     (folder / "network.config").write_text(task.config_text)
     (folder / "computation.txt").write_text(_explain_compilation(task, nnet, console))
-    losses, epochs = _train(task, nnet, console)
+    losses, epochs = _train(task, nnet, console, seed)
     nnet.save(folder / "model.raw")
     start = time.perf_counter()
-    stats, outputs = evaluate(nnet, task.test_minibatches)
-    result = Result(task, losses, epochs, task.judge(outputs), -stats.average)
+    evaluator = Evaluator(nnet.in_test_mode())
+    outputs = [evaluator.add(minibatch)["output"] for minibatch in task.test_minibatches]
+    result = Result(task, losses, epochs, task.judge(outputs), -evaluator.stats["output"].average)
     right = round(result.accuracy * len(task.labels))
     _say(console, "test", f"{right} of {len(task.labels)} right: {result.accuracy:.1%}", start)
     return result
@@ -70,9 +69,9 @@ def _say(console: Console, stage: str, text: str, start: float) -> float:
     return now
 
 
-def _train(task: Task, nnet: Nnet, console: Console) -> tuple[np.ndarray, np.ndarray]:
+def _train(task: Task, nnet: Nnet, console: Console, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy of each minibatch, and where in training it stands, in epochs."""
-    trainer = Trainer(nnet, task.options)
+    trainer, schedule = Trainer(nnet, TrainerOptions(seed=seed)), task.schedule
     losses: list[float] = []
     columns = (
         TextColumn("  train       "),
@@ -84,15 +83,17 @@ def _train(task: Task, nnet: Nnet, console: Console) -> tuple[np.ndarray, np.nda
     start = time.perf_counter()
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as display:
         bar = display.add_task("train", total=None, loss="-")
-
-        def on_progress(now: TrainingProgress) -> None:
-            losses.append(-now.train.average)
-            display.update(bar, completed=now.minibatch, total=now.num_minibatches, loss=f"{np.mean(losses[-20:]):.3f}")
-
-        trainer.train(task.make_minibatches, on_progress)
-    per_epoch = len(losses) / task.options.num_epochs
-    refused = f", {trainer.num_refused} steps refused" if trainer.num_refused else ""
+        for epoch in range(schedule.num_epochs):
+            minibatches = task.make_minibatches(epoch)
+            total = len(minibatches) * schedule.num_epochs
+            for minibatch in minibatches:
+                done = len(losses) / total
+                rate = exponential_rate(schedule.initial_learning_rate, schedule.final_learning_rate, done)
+                losses.append(-trainer.train_minibatch(minibatch, rate).total.average)
+                display.update(bar, completed=len(losses), total=total, loss=f"{np.mean(losses[-20:]):.3f}")
+    per_epoch = len(losses) / schedule.num_epochs
+    skipped = f", {trainer.num_skipped} minibatches skipped" if trainer.num_skipped else ""
     last = np.mean(losses[-round(per_epoch) :])
-    text = f"{len(losses)} minibatches, {task.options.num_epochs} epochs, loss {losses[0]:.2f} to {last:.3f}{refused}"
+    text = f"{len(losses)} minibatches, {schedule.num_epochs} epochs, loss {losses[0]:.2f} to {last:.3f}{skipped}"
     _say(console, "train", text, start)
     return np.array(losses), np.arange(1, len(losses) + 1) / per_epoch

@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nnet3.cli.demo.task import Task
+from nnet3.cli.demo.task import Schedule, Task
 from nnet3.errors import Nnet3Error
-from nnet3.train import Minibatch, NamedMatrix, TrainerOptions
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput
 from nnet3.train.minibatch import grid, one_hot
 
 _FILE = re.compile(r"(?:.*/)?(\d)_([A-Za-z0-9]+)_(\d+)\.wav")
@@ -61,7 +61,7 @@ def speech_tasks(archive: str, seed: int) -> list[Task]:
             name="tdnn",
             config="speech_tdnn.config",
             what="a TDNN over the frames of spoken digits; an utterance is decided by its summed log-probabilities",
-            options=TrainerOptions(num_epochs=8, initial_learning_rate=0.01, final_learning_rate=0.001, seed=seed),
+            schedule=Schedule(num_epochs=8, initial_learning_rate=0.01, final_learning_rate=0.001),
             make_minibatches=lambda epoch: _train_minibatches(train, rng),
             test_minibatches=[test_minibatch],
             judge=judge,
@@ -138,6 +138,6 @@ def _minibatch(places: Sequence[tuple[Utterance, int]], num_frames: int, step: i
     outputs = np.arange(0, num_frames, step)
     labels = np.repeat([u.digit for u, _ in places], len(outputs))
     return Minibatch(
-        [NamedMatrix("input", grid(len(places), times.tolist()), torch.from_numpy(np.concatenate(frames)))],
-        [NamedMatrix("output", grid(len(places), outputs.tolist()), one_hot(labels, 10))],
+        [NetworkInput("input", grid(len(places), times.tolist()), torch.from_numpy(np.concatenate(frames)))],
+        [MatrixTarget("output", grid(len(places), outputs.tolist()), one_hot(labels, 10))],
     )

@@ -8,7 +8,16 @@ from importlib import resources
 
 import numpy as np
 
-from nnet3.train import Minibatch, TrainerOptions
+from nnet3.train import Minibatch
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to train; the learning rate falls from the first to the last minibatch in equal ratios."""
+
+    num_epochs: int
+    initial_learning_rate: float
+    final_learning_rate: float
 
 
 @dataclass(frozen=True)
@@ -20,7 +29,7 @@ class Task:
     name: str  # of the network, and of its folder
     config: str  # file in configs/
     what: str  # of one sentence
-    options: TrainerOptions
+    schedule: Schedule
     make_minibatches: Callable[[int], Sequence[Minibatch]]
     test_minibatches: Sequence[Minibatch]
     judge: Callable[[Sequence[np.ndarray]], np.ndarray]
