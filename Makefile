@@ -24,7 +24,7 @@ demo: $(VENV)/installed  ## train a TDNN and an LSTM on handwritten digits, see 
 demo-speech: $(VENV)/installed  ## the same on spoken digits (SHARED/data/fsdd)
 	$(BIN)/nnet3 demo --speech $(SHARED)/data/fsdd/recordings.zip
 
-test: $(VENV)/installed  ## run all tests
+test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 soak: $(VENV)/installed  ## compare many more random graphs with the oracles than `make test` does

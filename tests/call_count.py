@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 
-def count_calls(function: Callable[..., Any], *args: Any) -> int:
-    """The number of calls made while `function(*args)` runs."""
+def count_calls(function: Callable[..., Any], *args: Any, warm_up: bool = True) -> int:
+    """The number of calls made while `function(*args)` runs, without those that only the first run in a process makes.
+
+    Therefore it runs twice (`warm_up`: not if it changes its arguments); garbage is not collected meanwhile, because
+    when that happens depends on what ran before.
+    """
     calls = 0
 
     def profile(frame: FrameType, event: str, arg: Any) -> None:
         nonlocal calls
         calls += event in ("call", "c_call")
 
+    if warm_up:
+        function(*args)
+    was_enabled = gc.isenabled()
+    gc.disable()
     sys.setprofile(profile)
     try:
         function(*args)
     finally:
         sys.setprofile(None)
+        if was_enabled:
+            gc.enable()
     return calls

@@ -1,16 +1,53 @@
-"""Settings shared by all tests: hypothesis profile and one PyTorch thread per test process."""
+"""Settings shared by all tests: seeds, hypothesis profile and one PyTorch thread per test process."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from seeds import SHIFT, seed_all
+
+# Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
-    "nnet3", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    "nnet3",
+    deadline=None,
+    database=None,
+    derandomize=SHIFT == 0,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("nnet3")
 torch.set_num_threads(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """pytest-randomly is for the order of tests alone: its seed is another in each run."""
+    if hasattr(config.option, "randomly_reset_seed"):
+        config.option.randomly_reset_seed = False
+    if SHIFT and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = str(SHIFT)
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """What a module draws while it is imported."""
+    seed_all(collector.nodeid)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a fixture draws that many tests share."""
+    if fixturedef.scope != "function":
+        seed_all(f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param_index', 0)}]")
+    return (yield)
+
+
+@pytest.fixture(autouse=True)
+def _seeded(request: pytest.FixtureRequest) -> None:
+    seed_all(request.node.nodeid)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

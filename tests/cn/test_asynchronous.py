@@ -10,8 +10,7 @@ from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.source import needed_nodes
 from nnet3.cn.units import find_units
 from nnet3.errors import NetworkError, NumericalError
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def branches(number: int = 4) -> tuple[cn.Network, dict[str, np.ndarray]]:

@@ -10,8 +10,7 @@ from reference import columns, compare
 from nnet3 import cn
 from nnet3.compiler.cache import ComputationCache
 from nnet3.errors import GradientError, NetworkError, ShapeError
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def network(*args, **options) -> cn.Network:

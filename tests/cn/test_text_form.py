@@ -8,8 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.errors import ModelFormatError
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def everything() -> cn.Network:

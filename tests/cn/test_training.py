@@ -8,8 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.errors import NetworkError, TrainingError
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def linear() -> tuple[cn.Network, dict[str, np.ndarray]]:

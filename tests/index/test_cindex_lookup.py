@@ -100,7 +100,7 @@ def test_the_grid_seldom_grows(column: int, step: int) -> None:
     calls = []
     for hop in range(500):
         row[0, column] = hop * step
-        calls.append(count_calls(lookup.insert, row, id_of_row))
+        calls.append(count_calls(lookup.insert, row, id_of_row, warm_up=False))
     growths = sum(count > min(calls) for count in calls)
     assert 0 < growths <= 10  # 2**9 > 500
 

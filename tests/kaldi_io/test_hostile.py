@@ -13,8 +13,8 @@ import pytest
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Posterior, Reader, SparseMatrix, Writer, compress, read_alignment, read_posterior
 from nnet3.kaldi_io.table_values import write_alignment, write_posterior
+from seeds import RANDOM
 
-RANDOM = np.random.default_rng(0)
 MATRIX = RANDOM.normal(size=(3, 4)).astype(np.float32)
 SPARSE = SparseMatrix(2, 5, np.array([0, 2, 3]), np.array([0, 3, 1], np.int32), np.array([0.5, 1, 2], np.float32))
 POSTERIOR = Posterior(SPARSE.indptr, SPARSE.ids, SPARSE.values)

@@ -33,9 +33,9 @@ from nnet3.kaldi_io import (
     write_int32,
     write_real,
 )
+from seeds import RANDOM
 from shared_data import GOLDEN, needs_shared
 
-RANDOM = np.random.default_rng(0)
 MATRICES = {f"utt{k}": RANDOM.normal(size=(k + 1, 5)).astype(np.float32) for k in (3, 1, 2)}
 
 

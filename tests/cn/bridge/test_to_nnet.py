@@ -9,8 +9,7 @@ from reference import columns
 import nnet3
 from nnet3 import cn
 from nnet3.errors import NetworkError
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def run(nnet: nnet3.Nnet, x: np.ndarray) -> np.ndarray:

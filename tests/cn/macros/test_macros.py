@@ -8,8 +8,7 @@ import torch
 from reference import compare
 
 from nnet3 import cn
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

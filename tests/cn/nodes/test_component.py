@@ -9,8 +9,7 @@ from reference import columns
 
 from nnet3 import cn, components
 from nnet3.errors import ShapeError
-
-RANDOM = np.random.default_rng(0)
+from seeds import RANDOM
 
 
 def affine() -> components.Component:
