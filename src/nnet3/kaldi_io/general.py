@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
 
 from nnet3.errors import ArgumentError
-from nnet3.kaldi_io.compressed import CompressedMatrix, compress
+from nnet3.kaldi_io.compressed import CompressedMatrix, CompressionMethod, compress
 from nnet3.kaldi_io.sparse import SparseMatrix
 
 GeneralMatrix: TypeAlias = "np.ndarray | SparseMatrix | CompressedMatrix"
+_FEWEST_WITH_QUANTILES = 8  # rows: the quantiles of fewer say too little
 
 
 def dense(matrix: GeneralMatrix) -> np.ndarray:
@@ -48,3 +50,41 @@ def _append_sparse(matrices: Sequence[SparseMatrix], columns: int) -> SparseMatr
         np.concatenate([matrix.ids for matrix in matrices]),
         np.concatenate([matrix.values for matrix in matrices]),
     )
+
+
+def take_rows(matrix: GeneralMatrix, rows: np.ndarray) -> GeneralMatrix:
+    """The rows of these numbers, (n,), in their order. Compressed matrices keep their codes, as long as that pays."""
+    if isinstance(matrix, SparseMatrix):
+        return _take_sparse_rows(matrix, rows)
+    if not isinstance(matrix, CompressedMatrix):
+        return matrix[rows]
+    taken = replace(matrix, codes=matrix.codes[rows])
+    if matrix.quantiles is None or len(rows) >= _FEWEST_WITH_QUANTILES or len(rows) == 0:
+        return taken
+    return compress(taken.decode(), CompressionMethod.TWO_BYTE_AUTO)
+
+
+def rows_with_padding(matrix: GeneralMatrix, first: int, count: int) -> GeneralMatrix:
+    """Rows first .. first + count - 1; before the first and behind the last one these are repeated."""
+    if matrix.shape[0] == 0:
+        raise ArgumentError("a matrix without rows has none to repeat")
+    return take_rows(matrix, np.clip(np.arange(first, first + count), 0, matrix.shape[0] - 1))
+
+
+def scaled(matrix: GeneralMatrix, factor: float) -> GeneralMatrix:
+    """The matrix times a number, of the same kind; the codes of a compressed one stay."""
+    single = np.float32(factor)
+    if isinstance(matrix, SparseMatrix):
+        return replace(matrix, values=matrix.values * single)
+    if isinstance(matrix, CompressedMatrix):
+        return replace(
+            matrix, min_value=float(matrix.min_value * single), range=float(np.float32(matrix.range) * single)
+        )
+    return matrix * single
+
+
+def _take_sparse_rows(matrix: SparseMatrix, rows: np.ndarray) -> SparseMatrix:
+    counts = np.diff(matrix.indptr)[rows]
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    elements = np.arange(indptr[-1]) + np.repeat(matrix.indptr[rows] - indptr[:-1], counts)
+    return SparseMatrix(len(rows), matrix.cols, indptr, matrix.ids[elements], matrix.values[elements])

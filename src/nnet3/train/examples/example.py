@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.kaldi_io.general import append_rows, compressed
 from nnet3.train.examples.io import NnetIo, read_io, write_io
@@ -79,6 +79,8 @@ def merge(examples: Sequence[Example], compress: bool = False) -> Example:
 
 def merge_ios(ios_of_example: Sequence[Sequence[NnetIo]], step: int, compress: bool) -> list[NnetIo]:
     """The ios of several examples joined by name; the n of example k grow by k * step."""
+    if step * len(ios_of_example) >= 2**31:
+        raise TrainingError(f"{len(ios_of_example)} examples of {step} sequences are too many to be numbered")
     names = sorted({io.name for ios in ios_of_example for io in ios})
     return [_join(name, ios_of_example, step, compress) for name in names]
 

@@ -1,0 +1,121 @@
+"""Merging: Kaldi's bytes, and a slow oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnet3.errors import ArgumentError, TrainingError
+from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
+from nnet3.kaldi_io.general import dense
+from nnet3.train.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
+from nnet3.train.examples.merging import MergingStatistics, merge_examples
+from nnet3.train.examples.sizes import MinibatchSizes
+from shared_data import golden_cases, needs_shared
+from train.example_data import frame_example, grid, written
+
+
+@needs_shared
+@pytest.mark.parametrize("path", golden_cases("train") + golden_cases("xvector"), ids=lambda path: path.parent.name)
+def test_golden_minibatches(path: Path, tmp_path: Path) -> None:
+    merged = tmp_path / "merged.ark"
+    with ExampleReader(f"ark:{path / 'egs.ark'}", EXAMPLES) as table, example_writer(f"ark:{merged}", EXAMPLES) as out:
+        for key, minibatch in merge_examples(table, EXAMPLES, MinibatchSizes.parse("16")):
+            out.write(key, minibatch)
+    assert merged.read_bytes() == (path / "merged.ark").read_bytes()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), max_size=40),
+    st.sampled_from(["3", "1:4", "2,5", "3=2/5=1:3", "7"]),
+)
+def test_groups_are_those_of_the_oracle(shapes: list[tuple[int, int]], rule: str) -> None:
+    rng = np.random.default_rng(len(shapes))
+    made = [frame_example(rng, frames, context) for frames, context in shapes]
+    statistics = MergingStatistics()
+    sizes = MinibatchSizes.parse(rule)
+    own = list(
+        merge_examples(((str(k), example) for k, example in enumerate(made)), EXAMPLES, sizes, False, statistics)
+    )
+    expected, discarded = _slow_merge(made, sizes)
+    assert [key for key, _ in own] == [f"merged-{k}-{len(group)}" for k, group in enumerate(expected)]
+    for (_, minibatch), group in zip(own, expected, strict=True):
+        assert [io.name for io in minibatch.ios] == ["input", "output"]
+        for io in minibatch.ios:
+            rows = [
+                ((number, t, 0), row.tolist())
+                for number, example in enumerate(group)
+                for part in example.ios
+                if part.name == io.name
+                for (_, t, _), row in zip(part.indexes.tolist(), dense(part.matrix), strict=True)
+            ]
+            assert [tuple(index) for index in io.indexes.tolist()] == [index for index, _ in rows]
+            assert dense(io.matrix).tolist() == [row for _, row in rows]
+        assert isinstance(minibatch.ios[1].matrix, SparseMatrix)
+    assert statistics.num_discarded == discarded
+    assert statistics.num_examples == len(made)
+    assert str(statistics).startswith(f"{len(made)} examples made {len(expected)} minibatches, {discarded} were")
+
+
+def _slow_merge(made: list[Example], sizes: MinibatchSizes) -> tuple[list[list[Example]], int]:
+    queues: dict[str, list[Example]] = {}
+    groups = []
+    for example in made:
+        shape = repr([(io.name, io.matrix.shape, io.indexes.tolist()) for io in example.ios])
+        queues.setdefault(shape, []).append(example)
+        if len(queues[shape]) == sizes.largest(max(len(io.indexes) for io in example.ios)):
+            groups.append(queues.pop(shape))
+    discarded = 0
+    for queue in queues.values():
+        size = max(len(io.indexes) for io in queue[0].ios)
+        while queue:
+            count = sizes.largest_within(size, len(queue))
+            if count == 0:
+                discarded += len(queue)
+                break
+            groups.append([queue.pop(0) for _ in range(count)])
+    return groups, discarded
+
+
+def test_ivectors_names_in_order_and_compression() -> None:
+    rng = np.random.default_rng(0)
+    ivector = NnetIo("ivector", grid(1, np.arange(1)), np.ones((1, 2), np.float32))
+    made = [frame_example(rng, ivector=ivector) for _ in range(3)]
+    merged = EXAMPLES.merge(made, True)
+    assert [io.name for io in merged.ios] == ["input", "ivector", "output"]
+    assert [type(io.matrix) for io in merged.ios] == [CompressedMatrix, CompressedMatrix, SparseMatrix]
+    assert merged.ios[1].indexes.tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
+    assert merged.num_sequences == 3
+    again = EXAMPLES.merge([merged, merged])  # what is merged can be merged on
+    assert again.num_sequences == 6
+    assert again.ios[1].indexes[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_merging_does_not_change_what_is_merged() -> None:
+    made = [frame_example(np.random.default_rng(0)) for _ in range(2)]
+    before = [written(example) for example in made]
+    EXAMPLES.merge(made)
+    assert [written(example) for example in made] == before
+
+
+def test_structure_is_not_the_kind_of_matrix() -> None:
+    example = frame_example(np.random.default_rng(0))
+    full = Example(tuple(NnetIo(io.name, io.indexes, dense(io.matrix)) for io in example.ios))
+    other = Example(tuple(reversed(example.ios)))
+    assert EXAMPLES.structure(full) == EXAMPLES.structure(example) != EXAMPLES.structure(other)
+    assert isinstance(EXAMPLES.merge([example, full]).ios[1].matrix, np.ndarray)
+
+
+def test_too_many_sequences() -> None:
+    far = Example((NnetIo("input", np.array([[2**30, 0, 0]], np.int32), np.ones((1, 1), np.float32)),))
+    with pytest.raises(TrainingError, match="2 examples of 1073741825 sequences"):
+        EXAMPLES.merge([far, far])
+
+
+def test_nothing_to_merge() -> None:
+    with pytest.raises(ArgumentError, match="no examples"):
+        EXAMPLES.merge([])
