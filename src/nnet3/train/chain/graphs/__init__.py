@@ -1,0 +1,1 @@
+"""Graphs of sequence training: phone language model, denominator graph, normalization graph, supervision."""
