@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -19,15 +18,6 @@ from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.topology_file import read_topology
 from nnet3.nnet.tree import ContextDependency, make_transition_model
 from nnet3.text import decode_config
-
-_XCONFIG_LINE = re.compile(
-    r"^[ \t]*(?:input[ \t]|[a-z0-9-]+-layer\b|res2?-block\b|(?!component)[a-z-]+-component\b)", re.MULTILINE
-)
-_XCONFIG_HINT = (
-    "this is an xconfig: it describes layers, such as relu-batchnorm-layer, not nodes and components. No verb reads it "
-    "yet; make a config of it with Kaldi's steps/nnet3/xconfig_to_configs.py --xconfig-file=FILE --config-dir=configs "
-    "and give configs/final.config"
-)
 
 
 def load_model(name: str) -> Nnet | AcousticModel:
@@ -79,7 +69,7 @@ def read_text(name: str) -> str:
 
 
 def read_network_or_config(name: str, seed: int = 0) -> Nnet:
-    """The network of a model file, or a new one from a config file."""
+    """The network of a model file, or a new one from a config or an xconfig."""
     if _is_model_path(name):
         return load_network(name)
     contents = _read(name)  # once: it may be a pipe
@@ -91,7 +81,7 @@ def read_network_or_config(name: str, seed: int = 0) -> Nnet:
 
 
 def apply_config_files(nnet: Nnet, names: Iterable[str], seed: int) -> None:
-    """Apply config files in order."""
+    """Apply configs and xconfigs in order."""
     for number, name in enumerate(names):
         _apply_config(nnet, read_text(name), name, seed + number)
 
@@ -105,15 +95,9 @@ def _apply_config(nnet: Nnet, text: str, name: str, seed: int) -> None:
     try:
         nnet.apply_config(text, source=_source(name), seed=seed)
     except ConfigError as error:
-        if _is_xconfig(text):
-            raise Nnet3Error(f"{_source(name)}: {_XCONFIG_HINT}") from None
         if error.span is not None:
             raise
         raise Nnet3Error(f"{_source(name)}: {error}") from None  # about a config as a whole
-
-
-def _is_xconfig(text: str) -> bool:
-    return _XCONFIG_LINE.search(text) is not None
 
 
 def _is_stream(name: str) -> bool:

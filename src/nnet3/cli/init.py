@@ -24,13 +24,14 @@ else:
 @seed_option
 @click.argument("files", nargs=-1, required=True, metavar="[RAW-IN] CONFIG... RAW-OUT")
 def command(files: tuple[str, ...], binary: bool, seed: int) -> None:
-    """Make a raw network from one or more config files, applied in order.
+    """Make a raw network from one or more configs or xconfigs, applied in order.
 
     If the first of several files is a network rather than a config, it is what the configs are applied to.
 
     \b
     Example:
       nnet3 init network.config 0.raw
+      nnet3 init network.xconfig 0.raw
       nnet3 init 0.raw add_layer.config 1.raw
     """
     if len(files) < 2:

@@ -12,6 +12,7 @@ from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.config_reader import LINE_TYPES
 from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.transition_model import TransitionModel
+from nnet3.nnet.xconfig import LAYER_TYPES
 
 if TYPE_CHECKING:
     from nnet3.nnet.network import Nnet
@@ -22,12 +23,15 @@ _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
     """The model in a file: an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError.
 
-    A config, which holds no parameters, is read by `Nnet.from_config_file`; a component alone by `components.read`.
+    A config or xconfig, which holds no parameters, is read by `Nnet.from_config_file`; a component alone by
+    `components.read`.
     """
     reader = _open(path)
     first = reader.peek_token()
     if first in LINE_TYPES:
         raise reader.error("this is a config, not a model file: nnet3.Nnet.from_config_file makes a network of it")
+    if first in LAYER_TYPES:
+        raise reader.error("this is an xconfig, not a model file: nnet3.Nnet.from_config_file makes a network of it")
     if _is_component(first):
         raise reader.error("this is a component, not a model file: nnet3.components.read reads it")
     return read_model(reader)
@@ -64,6 +68,8 @@ def read_model(reader: Reader) -> Nnet | AcousticModel:
         hint = ""
         if first in LINE_TYPES:
             hint = ": this is a config, of which `nnet3 init` makes a network"
+        elif first in LAYER_TYPES:
+            hint = ": this is an xconfig, of which `nnet3 init` makes a network"
         elif _is_component(first):
             hint = ": this is a component alone, not a network"
         raise reader.error(f"expected {_RAW} (a raw network) or {_ACOUSTIC} (an acoustic model), {got}{hint}")

@@ -24,6 +24,9 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, con
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.text_file import read_config_file
 from nnet3.nnet.utterances import RunsUtterances
+from nnet3.nnet.xconfig import is_xconfig
+from nnet3.nnet.xconfig.matrices import MatrixLike
+from nnet3.nnet.xconfig.network_parts import apply_xconfig
 from nnet3.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -54,15 +57,41 @@ class Nnet(RunsUtterances):
         return nnet
 
     @classmethod
+    def from_xconfig(cls, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> Self:
+        """A network from an xconfig, which describes layers. Raises ConfigError with a caret.
+
+        Matrices of transforms such as LDA may be given by the names of their files, `lda=matrix` for `lda.mat`, as
+        (outputs, inputs), with the bias as one more column or without. Those not given are read from the files, or are
+        the identity, with a warning, if there is no such file.
+        """
+        nnet = cls((), {})
+        nnet.apply_xconfig(text, source=source, seed=seed, **files)
+        return nnet
+
+    @classmethod
     def from_config_file(cls, path: str | os.PathLike[str], *, seed: int = 0) -> Self:
         """The same from a file. Raises ConfigError, also for a file that cannot be read or is no config."""
         return cls.from_config(read_config_file(path), source=os.fspath(path), seed=seed)
 
     def apply_config(self, text: str, *, source: str = "<config>", seed: int = 0) -> None:
-        """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes."""
+        """Add the nodes and components of a config, replacing those of equal name. On an error nothing changes.
+
+        The text may also be an xconfig, which is known by its layers.
+        """
         if not isinstance(text, str):
             raise ArgumentError(f"a config is a str, got {text!r}; from_config_file reads one from a path")
+        if is_xconfig(text):
+            self.apply_xconfig(text, source=source, seed=seed)
+            return
         parts, warnings = apply_config(self._parts, text, source, RandomSource(seed))
+        self.replace_parts(parts)
+        self.warnings = warnings
+
+    def apply_xconfig(self, text: str, *, source: str = "<xconfig>", seed: int = 0, **files: MatrixLike) -> None:
+        """Add the layers of an xconfig, whose inputs may name nodes of this network; see `from_xconfig`."""
+        if not isinstance(text, str):
+            raise ArgumentError(f"an xconfig is a str, got {text!r}; from_config_file reads one from a path")
+        parts, warnings = apply_xconfig(self._parts, text, source, RandomSource(seed), files)
         self.replace_parts(parts)
         self.warnings = warnings
 

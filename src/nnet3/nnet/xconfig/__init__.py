@@ -1,0 +1,29 @@
+"""Xconfigs: networks as lines of layers, expanded to nodes and components (docs/xconfig.md)."""
+
+from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig, is_xconfig, layer_type
+from nnet3.nnet.xconfig.key import Key, Rule
+from nnet3.nnet.xconfig.layer import Layer, LayerType, make_layer
+from nnet3.nnet.xconfig.picture import Expansion, Output, Picture, expand_layer
+from nnet3.nnet.xconfig.registry import LAYER_TYPES
+from nnet3.nnet.xconfig.scope import Known
+from nnet3.nnet.xconfig.term import Term
+
+__all__ = [
+    "LAYER_TYPES",
+    "ExpandedLayer",
+    "ExpandedXconfig",
+    "Expansion",
+    "Key",
+    "Known",
+    "Layer",
+    "LayerType",
+    "Output",
+    "Picture",
+    "Rule",
+    "Term",
+    "expand_layer",
+    "expand_xconfig",
+    "is_xconfig",
+    "layer_type",
+    "make_layer",
+]

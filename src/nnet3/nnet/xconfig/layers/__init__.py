@@ -1,0 +1,1 @@
+"""Layer types, one family a file."""

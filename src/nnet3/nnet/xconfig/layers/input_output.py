@@ -1,0 +1,126 @@
+"""Inputs and outputs of a network: input, output, output-layer."""
+
+from __future__ import annotations
+
+import math
+
+from nnet3.nnet.xconfig.key import Key, Rule, above, one_of
+from nnet3.nnet.xconfig.layer import Layer, LayerType
+from nnet3.nnet.xconfig.layers.common import (
+    AFFINE,
+    DIM,
+    L2_REGULARIZE,
+    LEARNING_RATE_FACTOR,
+    LINEAR,
+    LOG_SOFTMAX,
+    NG_AFFINE_OPTIONS,
+    NG_LINEAR_OPTIONS,
+    OBJECTIVES,
+    dim_of_input,
+)
+from nnet3.nnet.xconfig.picture import CONFIGS, Picture
+from nnet3.nnet.xconfig.statements import settings
+from nnet3.nnet.xconfig.term import Term, offset
+
+_OBJECTIVE = Key("objective-type", "linear", "Objective that training takes of this output.", one_of(*OBJECTIVES))
+_OUTPUT_DELAY = Key("output-delay", 0, "Frames by which the output lags behind: it is taken that much later.")
+
+
+def _draw_input(layer: Layer, picture: Picture) -> None:
+    picture.configs = CONFIGS
+    picture.input_node(layer["dim"])
+    picture.output(picture(), layer["dim"])
+
+
+def _delayed(layer: Layer, last: Term) -> Term:
+    return offset(last, layer["output-delay"]) if layer["output-delay"] else last
+
+
+def _draw_output(layer: Layer, picture: Picture) -> None:
+    picture.output_node(_delayed(layer, layer.input), layer["objective-type"])
+
+
+def _settle_output_layer(layer: Layer) -> None:
+    dim_of_input(layer)
+    smallest = min(layer.input_dim, layer["dim"])
+    fits = layer["bottleneck-dim"] < smallest
+    layer.require(fits, "bottleneck-dim", f"must be < {smallest}, the dimension of the input and of the output")
+
+
+def _draw_output_layer(layer: Layer, picture: Picture) -> None:
+    last, dim, bottleneck_dim = layer.input, layer.input_dim, layer["bottleneck-dim"]
+    if bottleneck_dim > 0:
+        constraint = layer["orthonormal-constraint"]
+        linear = settings(
+            orthonormal_constraint=constraint,
+            param_stddev=constraint / math.sqrt(dim),
+            input_dim=dim,
+            output_dim=bottleneck_dim,
+            max_change=0.75,
+        )
+        linear += layer.options("ng-linear-options")
+        linear += layer.given_settings("learning-rate-factor", "l2-regularize", "max-change")
+        last, dim = picture.pair("linear", LINEAR, linear, last), bottleneck_dim
+    affine = settings(input_dim=dim, output_dim=layer["dim"]) + layer.options("ng-affine-options")
+    affine += layer.given_settings("learning-rate-factor", "l2-regularize", "max-change", "param-stddev", "bias-stddev")
+    last = picture.pair("affine", AFFINE, affine, last)
+    picture.auxiliary("affine", layer["dim"])
+    if layer["include-log-softmax"]:
+        last = picture.pair("log-softmax", LOG_SOFTMAX, settings(dim=layer["dim"]), last)
+        picture.auxiliary("log-softmax", layer["dim"])
+    picture.output_node(_delayed(layer, last), layer["objective-type"])
+
+
+_BOTTLENECK_RULE = Rule("< 0 (none) or > 0, and less than the dimensions of input and output", lambda value: value != 0)
+
+LAYER_TYPES = (
+    LayerType(
+        "input",
+        "An input of the network: features, or an ivector for each sequence.",
+        (Key("dim", -1, "Number of columns of the input.", above(0)),),
+        _draw_input,
+        example="dim=40",
+        has_input=False,
+    ),
+    LayerType(
+        "output",
+        "An output of the network without any component: what its input is.",
+        (
+            Key("dim", -1, "Not used; the output has the dimension of its input.", absent="the dimension of the input"),
+            _OBJECTIVE,
+            _OUTPUT_DELAY,
+        ),
+        _draw_output,
+        dim_of_input,
+        example="",
+    ),
+    LayerType(
+        "output-layer",
+        "An affine transform, after it a log-softmax unless told otherwise, as an output of the network. "
+        "Other layers can take NAME.affine or NAME.log-softmax as their input.",
+        (
+            DIM,
+            Key(
+                "bottleneck-dim",
+                -1,
+                "Dimension of a linear transform with orthonormal rows before the affine one.",
+                _BOTTLENECK_RULE,
+                absent="no such transform",
+            ),
+            Key("orthonormal-constraint", 1.0, "Scale of the orthonormal rows of that transform.", above(0)),
+            Key("include-log-softmax", True, "Whether the output is a log-softmax; LF-MMI training wants none."),
+            _OBJECTIVE,
+            _OUTPUT_DELAY,
+            NG_AFFINE_OPTIONS,
+            NG_LINEAR_OPTIONS,
+            LEARNING_RATE_FACTOR,
+            L2_REGULARIZE,
+            Key("max-change", 1.5, "Largest change of the parameters in one update, as a 2-norm."),
+            Key("param-stddev", 0.0, "Standard deviation of the initial parameters."),
+            Key("bias-stddev", 0.0, "Standard deviation of the initial bias."),
+        ),
+        _draw_output_layer,
+        _settle_output_layer,
+        example="dim=200",
+    ),
+)

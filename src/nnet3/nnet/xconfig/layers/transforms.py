@@ -1,0 +1,208 @@
+"""Transforms of the input features: fixed-affine-layer, affine-layer, idct-layer, spec-augment-layer, delta-layer."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from nnet3.nnet.xconfig.key import Key, Rule, at_least, between
+from nnet3.nnet.xconfig.layer import Layer, LayerType
+from nnet3.nnet.xconfig.layers.common import (
+    AFFINE,
+    BATCH_NORM,
+    DIM,
+    GENERAL_DROPOUT,
+    L2_REGULARIZE_NUMBER,
+    MAX_CHANGE,
+    NG_AFFINE_OPTIONS,
+    NO_OP,
+    dim_of_input,
+)
+from nnet3.nnet.xconfig.layers.single_component import INCLUDE_IN_INIT
+from nnet3.nnet.xconfig.picture import CONFIGS, FINAL, INIT, REF, WHOLE, Picture
+from nnet3.nnet.xconfig.statements import (
+    ComponentNodeStatement,
+    ComponentStatement,
+    DimRangeStatement,
+    settings,
+)
+from nnet3.nnet.xconfig.term import Term, add, append, name, offset, scale
+
+FIXED_AFFINE = "FixedAffineComponent"
+_LARGEST_MATRIX = 10**7
+_FILE = Key("affine-transform-file", "", "File of the matrix.", Rule("the name of a file", bool))
+
+
+def _draw_fixed_affine(layer: Layer, picture: Picture) -> None:
+    input_dim, dim = layer.input_dim, layer["dim"]
+    if layer["write-init-config"]:
+        picture.configs = (INIT,)
+        spliced = layer.input
+        if layer["delay"]:
+            delayed = picture.pair("delayed", NO_OP, settings(dim=input_dim), layer.input)
+            spliced = offset(delayed, layer["delay"])
+        picture.output_node(spliced, name="output")
+    picture.configs = (FINAL,)
+    picture.component("", FIXED_AFFINE, settings(matrix=layer["affine-transform-file"]))
+    picture.configs = (REF,)
+    picture.component("", FIXED_AFFINE, settings(input_dim=input_dim, output_dim=dim))
+    picture.configs = WHOLE
+    picture.output(picture.node("", "", layer.input), dim)
+
+
+def _settle_affine(layer: Layer) -> None:
+    dim_of_input(layer)
+    if layer["param-stddev"] < 0:
+        layer["param-stddev"] = 1.0 / math.sqrt(layer.input_dim)
+
+
+def _draw_affine(layer: Layer, picture: Picture) -> None:
+    values = settings(input_dim=layer.input_dim, output_dim=layer["dim"])
+    values += layer.given_settings("param-stddev", "bias-stddev", "bias-mean", "max-change", "l2-regularize")
+    values += layer.options("ng-affine-options")
+    picture.output(picture.pair("", AFFINE, values, layer.input), layer["dim"])
+
+
+def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
+    """The inverse of a discrete cosine transform and of liftering, with a last column of zeros, the bias.
+
+    (output_dim, input_dim + 1), float64. Raises ArithmeticError or ValueError if a lifter coefficient is 0 or none.
+    """
+    matrix = np.zeros((output_dim, input_dim + 1))
+    factor = math.sqrt(2.0 / output_dim)
+    for row in range(output_dim):
+        angle = math.pi / output_dim * (row + 0.5)
+        matrix[row, :input_dim] = [factor * math.cos(angle * k) for k in range(input_dim)]
+    matrix[:, 0] = math.sqrt(1.0 / output_dim)
+    if lifter != 0:
+        coefficients = [1.0 + 0.5 * lifter * math.sin(math.pi * k / lifter) for k in range(input_dim)]
+        if 0.0 in coefficients:
+            raise ZeroDivisionError
+        matrix[:, :input_dim] /= coefficients
+    return matrix
+
+
+def _settle_idct(layer: Layer) -> None:
+    dim_of_input(layer)
+    fits = layer["dim"] * (layer.input_dim + 1) <= _LARGEST_MATRIX
+    layer.require(fits, "dim", f"times the input's dimension ({layer.input_dim}) must be at most {_LARGEST_MATRIX}")
+
+
+def _draw_idct(layer: Layer, picture: Picture) -> None:
+    lifter = layer["cepstral-lifter"]
+    try:
+        matrix = idct_matrix(layer.input_dim, layer["dim"], lifter)
+    except (ArithmeticError, ValueError):
+        matrix = np.array(np.nan)
+    if not np.isfinite(matrix).all():
+        raise layer.error(f"there is no matrix for cepstral-lifter {lifter}: it divides by 0", "cepstral-lifter")
+    picture.matrix_file(layer["affine-transform-file"], matrix)
+    picture.configs = CONFIGS if layer["include-in-init"] else WHOLE
+    file = settings(matrix=layer["affine-transform-file"])
+    picture.output(picture.pair("", FIXED_AFFINE, file, layer.input), layer["dim"])
+
+
+def _draw_spec_augment(layer: Layer, picture: Picture) -> None:
+    picture.configs = CONFIGS if layer["include-in-init"] else WHOLE
+    dim = layer.input_dim
+    bands = settings(dim=dim, specaugment_max_proportion=layer["freq-max-proportion"])
+    last = picture.pair("freq-mask", GENERAL_DROPOUT, bands, layer.input)
+    frames = settings(dim=dim, zeroed_proportion=layer["time-zeroed-proportion"])
+    frames += layer.given_settings("time-mask-max-frames")
+    picture.output(picture.pair("time-mask", "SpecAugmentTimeMaskComponent", frames, last), dim)
+
+
+def _settle_delta(layer: Layer) -> None:
+    if not layer.input.is_name:
+        hint = "put a no-op-component before it"
+        raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
+
+
+def _draw_delta(layer: Layer, picture: Picture) -> None:
+    """x(t), x(t+1) - x(t-1) and x(t-2) - 2x(t) + x(t+2); a node can have one scale in a sum, so it has copies."""
+    x, dim = layer.input, layer.input_dim
+    first, second, spliced = (f"{x.name}_{suffix}" for suffix in ("copy1", "copy2", "2"))
+    for copy in (first, second):
+        picture.state(DimRangeStatement(copy, x.name, dim, 0))
+
+    def later(time: int) -> Term:
+        return offset(x, time, tight=True)
+
+    minus_one = offset(scale(-1.0, name(first), tight=True), -1, tight=True)
+    minus_two = offset(scale(-2.0, name(second), tight=True), 0, tight=True)
+    terms = append(later(0), add(minus_one, later(1)), add(later(-2), later(2), minus_two))
+    picture.state(ComponentStatement(spliced, NO_OP, settings(dim=3 * dim)))
+    picture.state(ComponentNodeStatement(spliced, spliced, terms))
+    picture.output(picture.pair("", BATCH_NORM, settings(dim=3 * dim), name(spliced)), 3 * dim)
+
+
+LAYER_TYPES = (
+    LayerType(
+        "fixed-affine-layer",
+        "An affine transform that is not trained, such as LDA, read from a file.",
+        (
+            DIM,
+            _FILE,
+            Key("delay", 0, "Frames by which the output of init.config lags behind; it does nothing else."),
+            Key("write-init-config", True, "Whether init.config has an output that is the input of this layer."),
+        ),
+        _draw_fixed_affine,
+        dim_of_input,
+        example="input=Append(-1,0,1,ReplaceIndex(ivector, t, 0)) affine-transform-file=lda.mat",
+    ),
+    LayerType(
+        "affine-layer",
+        "An affine transform with the initial parameters that training of old had.",
+        (
+            DIM,
+            Key(
+                "param-stddev",
+                -1.0,
+                "Standard deviation of the initial parameters.",
+                absent="1 over the root of the input's dimension",
+            ),
+            Key("bias-stddev", 1.0, "Standard deviation of the initial bias."),
+            Key("bias-mean", 0.0, "Mean of the initial bias."),
+            MAX_CHANGE,
+            L2_REGULARIZE_NUMBER,
+            Key("learning-rate-factor", 1.0, "Not used, as in Kaldi."),
+            NG_AFFINE_OPTIONS,
+        ),
+        _draw_affine,
+        _settle_affine,
+        example="dim=512",
+    ),
+    LayerType(
+        "idct-layer",
+        "The inverse of the discrete cosine transform and the liftering of MFCCs: filter banks. The matrix is written "
+        "to a file.",
+        (
+            DIM,
+            Key("cepstral-lifter", 22.0, "The liftering that the MFCCs were made with; 0: none."),
+            _FILE,
+            INCLUDE_IN_INIT,
+        ),
+        _draw_idct,
+        _settle_idct,
+        example="dim=40 cepstral-lifter=22 affine-transform-file=idct.mat",
+    ),
+    LayerType(
+        "spec-augment-layer",
+        "SpecAugment: in training, a band of columns and some stretches of frames are set to zero.",
+        (
+            Key("freq-max-proportion", 0.5, "Largest proportion of the columns that is zeroed.", between(0, 1)),
+            Key("time-zeroed-proportion", 0.2, "Proportion of the frames that is zeroed.", between(0, 1)),
+            Key("time-mask-max-frames", 20, "Longest stretch of frames that is zeroed.", at_least(1)),
+            INCLUDE_IN_INIT,
+        ),
+        _draw_spec_augment,
+    ),
+    LayerType(
+        "delta-layer",
+        "The input with its first and second differences over time, batch-normalised.",
+        (),
+        _draw_delta,
+        _settle_delta,
+    ),
+)

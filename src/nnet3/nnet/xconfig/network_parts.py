@@ -1,0 +1,77 @@
+"""From an xconfig to nodes and components, with errors that point into the xconfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nnet3.components import Component, RandomSource
+from nnet3.errors import ConfigError
+from nnet3.nnet.config_reader import apply_config
+from nnet3.nnet.nodes import DescriptorNode
+from nnet3.nnet.parts import NetworkParts
+from nnet3.nnet.xconfig.expand import ExpandedXconfig, expand_xconfig
+from nnet3.nnet.xconfig.matrices import MatrixLike, matrix_components
+from nnet3.nnet.xconfig.picture import Output
+from nnet3.nnet.xconfig.scope import Known
+from nnet3.nnet.xconfig.statements import ComponentStatement, Statement
+from nnet3.nnet.xconfig.term import name
+
+_SOURCE = "<config of an xconfig>"
+
+
+def apply_xconfig(
+    old: NetworkParts, text: str, source: str, rng: RandomSource, files: Mapping[str, MatrixLike]
+) -> tuple[NetworkParts, list[str]]:
+    """`old` with the layers of an xconfig added, and warnings. Inputs may refer to the nodes of `old` by name.
+
+    Raises ConfigError with the place in the xconfig.
+    """
+    expanded = expand_xconfig(text, source, known_nodes(old))
+    matrices = matrix_components(expanded, files)
+    lines = [_config_line(statement, matrices.components) for _, statement in expanded.statements()]
+    start = replace(old, components={**old.components, **matrices.components})
+    try:
+        parts, warnings = apply_config(start, "\n".join(lines), _SOURCE, rng)
+    except ConfigError as error:
+        raise _in_xconfig(error, expanded) from None
+    return _in_order(parts, old, expanded), [*matrices.warnings, *warnings]
+
+
+def known_nodes(parts: NetworkParts) -> list[Known]:
+    """The nodes of a network that inputs of new layers can refer to; outputs cannot be referred to."""
+    known = []
+    for node in parts.nodes:
+        if not isinstance(node, DescriptorNode):
+            known.append(Known(node.name, Output(name(node.name), parts.dim(node.name))))
+    return known
+
+
+def _config_line(statement: Statement, made: Mapping[str, Component]) -> str:
+    """The line for the config reader: keys that do not count left out, nothing for components that are there."""
+    if not isinstance(statement, ComponentStatement):
+        return str(statement)
+    if statement.name in made:
+        return ""
+    return str(replace(statement, settings=tuple(statement.values.items()), settings_before_type=0))
+
+
+def _in_order(parts: NetworkParts, old: NetworkParts, expanded: ExpandedXconfig) -> NetworkParts:
+    """Components in the order of the layers, as a config would have defined them."""
+    names = dict.fromkeys(old.components)
+    names.update((s.name, None) for _, s in expanded.statements() if isinstance(s, ComponentStatement))
+    return replace(parts, components={component: parts.components[component] for component in names})
+
+
+def _in_xconfig(error: ConfigError, expanded: ExpandedXconfig) -> ConfigError:
+    """An error about a line that a layer stands for, as one about the layer."""
+    if error.span is None or error.span.source != _SOURCE:
+        return error
+    owner, statement = expanded.statements()[error.span.line - 1]
+    line = owner.layer.line
+    assert line is not None
+    marked = error.span.text[error.span.column - 1 : error.span.column - 1 + error.span.length]
+    values = [value for key, value in line.values.items() if value.text == marked and key != "name"]
+    span = values[0].span if values else line.span
+    message = f"{owner.layer.type.name} '{owner.layer.name}' stands for a line that is wrong: {error.message}"
+    return ConfigError(f"{message}\n  {statement}", span, error.hint)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import Nnet, load
+from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
+from nnet3.kaldi_io import Writer
+
+XCONFIG = """
+input name=input dim=3
+fixed-affine-layer name=lda input=Append(-1,0) affine-transform-file=configs/lda.mat dim=4
+relu-batchnorm-layer name=t1 dim=8
+output-layer name=output dim=5 param-stddev=1.0 bottleneck-dim=3
+"""
+LDA = np.arange(28, dtype=np.float32).reshape(4, 7)
+
+
+def write_matrix(path: Path, matrix: np.ndarray) -> None:
+    writer = Writer(True)
+    writer.header()
+    writer.matrix(matrix)
+    writer.write_to(path)
+
+
+@pytest.mark.parametrize("name", ["lda", "lda.mat", "configs/lda.mat"])
+def test_matrices_are_given_by_name(name: str) -> None:
+    nnet = Nnet.from_xconfig(XCONFIG, **{name: LDA})
+    assert nnet.warnings == []
+    component = nnet.components["lda"]
+    assert torch.equal(component.linear_params, torch.from_numpy(LDA[:, :6]))
+    assert torch.equal(component.bias_params, torch.from_numpy(LDA[:, 6]))
+    assert list(nnet.components)[:3] == ["lda", "t1.affine", "t1.relu"]
+
+
+def test_the_same_network_as_from_the_expanded_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("configs").mkdir()
+    write_matrix(Path("configs/lda.mat"), LDA)
+    given, read = Nnet.from_xconfig(XCONFIG, lda=LDA, seed=3), Nnet.from_xconfig(XCONFIG, seed=3)
+    as_config = Nnet.from_config(XCONFIG, seed=3)
+    for nnet in (given, read, as_config):
+        nnet.save("net.raw", binary=False)
+        text = Path("net.raw").read_text()
+        assert text == given_text(given)
+
+
+def given_text(nnet: Nnet) -> str:
+    nnet.save("given.raw", binary=False)
+    return Path("given.raw").read_text()
+
+
+def test_a_matrix_without_bias_and_by_path(tmp_path: Path) -> None:
+    write_matrix(tmp_path / "a.mat", LDA[:, :6])
+    for matrix in (tmp_path / "a.mat", str(tmp_path / "a.mat"), torch.from_numpy(LDA[:, :6]), LDA[:, :6].astype(int)):
+        component = Nnet.from_xconfig(XCONFIG, lda=matrix).components["lda"]
+        assert torch.equal(component.linear_params, torch.from_numpy(LDA[:, :6]))
+        assert not component.bias_params.any()
+
+
+def test_no_file_means_the_identity() -> None:
+    nnet = Nnet.from_xconfig(XCONFIG, source="net.xconfig")
+    assert torch.equal(nnet.components["lda"].linear_params, torch.eye(4, 6))
+    warning = "net.xconfig:3:1: lda: there is no file 'configs/lda.mat': the identity takes its place"
+    assert nnet.warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"lda": LDA[:3]}, "the matrix 'configs/lda.mat' is 3 x 7; it must be 4 x 7, the last column"),
+        ({"lda": LDA[:3]}, "say dim=3"),
+        ({"lda": LDA[:, :5]}, "is it made for another input?"),
+        ({"ldaa": LDA}, "no layer has a file 'ldaa': the files are configs/lda.mat (did you mean 'lda'?)"),
+        ({"lda": "nowhere.mat"}, "fixed-affine-layer 'lda': cannot read nowhere.mat"),
+    ],
+)
+def test_matrices_that_do_not_fit(files: dict[str, np.ndarray], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        Nnet.from_xconfig(XCONFIG, **files)
+
+
+@pytest.mark.parametrize("matrix", [np.zeros(3), np.array([["a"]]), [[1.0]], np.full((4, 6), np.nan)])
+def test_what_is_no_matrix(matrix: object) -> None:
+    with pytest.raises(ArgumentError, match=r"the matrix for 'configs/lda.mat'"):
+        Nnet.from_xconfig(XCONFIG, lda=matrix)
+
+
+def test_layers_on_top_of_a_network() -> None:
+    nnet = Nnet.from_xconfig(XCONFIG, lda=LDA)
+    t1 = nnet.components["t1.affine"]
+    nnet.apply_xconfig("relu-layer name=t2 dim=6 input=Append(t1.batchnorm@-1, lda)\noutput-layer name=output dim=2")
+    assert nnet.components["t1.affine"] is t1
+    assert nnet.components["t2.affine"].input_dim == 12
+    assert nnet.node_dim("output") == 2
+    assert nnet.node_dim("output.affine") == 2
+
+
+def test_errors_of_components_point_at_the_layer() -> None:
+    text = "input name=input dim=3\noutput-layer name=output dim=2 l2-regularize=a\n"
+    with pytest.raises(ConfigError) as caught:
+        Nnet.from_xconfig(text, source="net.xconfig")
+    message = str(caught.value)
+    assert message.startswith("net.xconfig:2:46: output-layer 'output' stands for a line that is wrong")
+    assert "  component name=output.affine type=NaturalGradientAffineComponent input-dim=3" in message
+    assert message.endswith("                                               ^")
+
+
+def test_an_xconfig_without_output() -> None:
+    with pytest.raises(ConfigError, match="the network has no output-node"):
+        Nnet.from_xconfig("input name=input dim=3")
+
+
+def test_load_says_what_an_xconfig_is(tmp_path: Path) -> None:
+    path = tmp_path / "net.xconfig"
+    path.write_text(XCONFIG)
+    with pytest.raises(ModelFormatError, match="this is an xconfig, not a model file"):
+        load(path)
+    assert Nnet.from_config_file(path).node_dim("output") == 5
+
+
+def test_wrong_kinds() -> None:
+    with pytest.raises(ArgumentError, match="an xconfig is a str"):
+        Nnet.from_xconfig(3)
