@@ -10,8 +10,7 @@ from pathlib import PurePath
 import numpy as np
 import torch
 
-from nnet3.components import Component
-from nnet3.components.fixed import FixedAffineComponent
+from nnet3.components import COMPONENT_TYPES, Component
 from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
 from nnet3.kaldi_io import load_matrix
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig
@@ -49,14 +48,12 @@ def matrix_components(expanded: ExpandedXconfig, files: Mapping[str, MatrixLike]
             where = layer.layer.line.span.place if layer.layer.line else "<xconfig>"
             warnings.append(f"{where}: {layer.layer.name}: there is no file '{path}': the identity takes its place")
             matrix = np.eye(layer.layer["dim"], layer.layer.input_dim, dtype=np.float32)
-        components[statement.name] = _component(layer, matrix, path)
+        components[statement.name] = _component(layer, statement, matrix)
     return MatrixComponents(components, warnings)
 
 
 def _file(statement: object) -> str:
-    if not isinstance(statement, ComponentStatement) or statement.type != FixedAffineComponent.type_name:
-        return ""
-    return statement.values.get("matrix", "")
+    return statement.values.get("matrix", "") if isinstance(statement, ComponentStatement) else ""
 
 
 def _matrix(expanded: ExpandedLayer, path: str, files: Mapping[str, MatrixLike]) -> np.ndarray | None:
@@ -86,16 +83,17 @@ def _as_array(given: np.ndarray | torch.Tensor, path: str) -> np.ndarray:
     return array
 
 
-def _component(expanded: ExpandedLayer, matrix: np.ndarray, path: str) -> FixedAffineComponent:
+def _component(expanded: ExpandedLayer, statement: ComponentStatement, matrix: np.ndarray) -> Component:
     dim, input_dim = expanded.layer["dim"], expanded.layer.input_dim
     rows, columns = matrix.shape
     if rows != dim or columns not in (input_dim, input_dim + 1):
         hint = f"say dim={rows}" if columns in (input_dim, input_dim + 1) else "is it made for another input?"
         wanted = f"{dim} x {input_dim + 1}, the last column being the bias, or {dim} x {input_dim}"
-        raise expanded.layer.error(f"the matrix '{path}' is {rows} x {columns}; it must be {wanted}", _KEY, hint)
+        raise expanded.layer.error(f"the matrix '{_file(statement)}' is {rows} x {columns}; it must be {wanted}", _KEY, hint)
     whole = torch.zeros(dim, input_dim + 1)
     whole[:, :columns] = torch.from_numpy(matrix.astype(np.float32))
-    return FixedAffineComponent(whole[:, :-1].contiguous(), whole[:, -1].contiguous())
+    values = {"linear_params": whole[:, :-1].contiguous(), "bias_params": whole[:, -1].contiguous()}
+    return COMPONENT_TYPES[statement.type].from_values(values)
 
 
 def _names(path: str) -> list[str]:
