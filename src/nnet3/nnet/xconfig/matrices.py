@@ -89,7 +89,8 @@ def _component(expanded: ExpandedLayer, statement: ComponentStatement, matrix: n
     if rows != dim or columns not in (input_dim, input_dim + 1):
         hint = f"say dim={rows}" if columns in (input_dim, input_dim + 1) else "is it made for another input?"
         wanted = f"{dim} x {input_dim + 1}, the last column being the bias, or {dim} x {input_dim}"
-        raise expanded.layer.error(f"the matrix '{_file(statement)}' is {rows} x {columns}; it must be {wanted}", _KEY, hint)
+        message = f"the matrix '{_file(statement)}' is {rows} x {columns}; it must be {wanted}"
+        raise expanded.layer.error(message, _KEY, hint)
     whole = torch.zeros(dim, input_dim + 1)
     whole[:, :columns] = torch.from_numpy(matrix.astype(np.float32))
     values = {"linear_params": whole[:, :-1].contiguous(), "bias_params": whole[:, -1].contiguous()}
