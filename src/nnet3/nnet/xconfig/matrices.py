@@ -37,10 +37,11 @@ def matrix_components(expanded: ExpandedXconfig, files: Mapping[str, MatrixLike]
     out nor in a file of this name becomes the identity, with a warning. Raises ConfigError for matrices that do not
     fit and for names in `files` that no layer has.
     """
-    wanted = [(layer, statement) for layer, statement in expanded.statements() if _file(statement)]
+    components = [(layer, s) for layer, s in expanded.statements() if isinstance(s, ComponentStatement)]
+    wanted = [(layer, statement) for layer, statement in components if _file(statement)]
     paths = [_file(statement) for _, statement in wanted]
     _check_names(files, paths)
-    components: dict[str, Component] = {}
+    made: dict[str, Component] = {}
     warnings = []
     for (layer, statement), path in zip(wanted, paths, strict=True):
         matrix = _matrix(layer, path, files)
@@ -48,12 +49,12 @@ def matrix_components(expanded: ExpandedXconfig, files: Mapping[str, MatrixLike]
             where = layer.layer.line.span.place if layer.layer.line else "<xconfig>"
             warnings.append(f"{where}: {layer.layer.name}: there is no file '{path}': the identity takes its place")
             matrix = np.eye(layer.layer["dim"], layer.layer.input_dim, dtype=np.float32)
-        components[statement.name] = _component(layer, statement, matrix)
-    return MatrixComponents(components, warnings)
+        made[statement.name] = _component(layer, statement, matrix)
+    return MatrixComponents(made, warnings)
 
 
-def _file(statement: object) -> str:
-    return statement.values.get("matrix", "") if isinstance(statement, ComponentStatement) else ""
+def _file(statement: ComponentStatement) -> str:
+    return statement.values.get("matrix", "")
 
 
 def _matrix(expanded: ExpandedLayer, path: str, files: Mapping[str, MatrixLike]) -> np.ndarray | None:
