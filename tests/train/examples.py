@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from nnet3.kaldi_io import Reader, TableReader
 from nnet3.nnet import Nnet
-from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput
+from nnet3.train.examples import EXAMPLES, ExampleReader
+from nnet3.train.examples.to_minibatch import to_minibatch
+from nnet3.train.minibatch import Minibatch
 
 
 def read_minibatches(path: Path, nnet: Nnet) -> list[Minibatch]:
     """All merged examples of an archive: what the network has outputs for are targets."""
-    with TableReader(f"ark:{path}", _read_example) as table:
-        return [
-            Minibatch(
-                [NetworkInput(n, i, torch.from_numpy(m)) for n, i, m in ios if n in nnet.input_names],
-                [MatrixTarget(*io) for io in ios if io[0] in nnet.output_names],
-                key,
-            )
-            for key, ios in table
-        ]
-
-
-def _read_example(reader: Reader) -> list[Any]:
-    reader.expect("<Nnet3Eg>")
-    reader.expect("<NumIo>")
-    ios = []
-    for _ in range(reader.int32()):
-        reader.expect("<NnetIo>")
-        ios.append((reader.token(), reader.index_vector(), reader.general_matrix()))
-        reader.expect("</NnetIo>")
-    reader.expect("</Nnet3Eg>")
-    return ios
+    with ExampleReader(f"ark:{path}", EXAMPLES) as table:
+        return [to_minibatch(example, nnet.input_names, nnet.output_names, key) for key, example in table]

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.errors import TableError
+from nnet3.kaldi_io.compressed import CompressedMatrix
+from nnet3.kaldi_io.general import GeneralMatrix, take_columns, take_rows
+from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
 
@@ -42,15 +45,17 @@ def _parse_line(line: str, place: str) -> ScriptEntry:
     return ScriptEntry(key, name.rstrip(), bracket + inside)
 
 
-def cut(value: object, range_: str) -> np.ndarray:
+def cut(value: object, range_: str) -> GeneralMatrix:
     """The rows and columns of a matrix that a range such as [0:9,5:7] names, both ends included."""
     match = _RANGE.fullmatch(range_)
     assert match is not None, "the reader of the script has checked it"
-    if not isinstance(value, np.ndarray) or value.ndim != 2:
+    if not isinstance(value, (np.ndarray, SparseMatrix, CompressedMatrix)) or len(value.shape) != 2:
         raise TableError(f"the range {range_} is given, but only matrices have ranges")
-    rows = _bounds(match.group(1), len(value), _ROWS_TOO_MANY, range_)
+    rows = _bounds(match.group(1), value.shape[0], _ROWS_TOO_MANY, range_)
     columns = _bounds(match.group(2) or ":", value.shape[1], 0, range_)
-    return value[rows, columns].copy()
+    if isinstance(value, np.ndarray):
+        return value[rows, columns].copy()
+    return take_columns(take_rows(value, np.arange(rows.start, rows.stop)), columns)
 
 
 def _bounds(text: str, size: int, too_many: int, range_: str) -> slice:

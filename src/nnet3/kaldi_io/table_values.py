@@ -12,6 +12,7 @@ from nnet3.kaldi_io.arrays import converted, int32_array
 from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
+from nnet3.kaldi_io.general import GeneralMatrix
 from nnet3.kaldi_io.parse_numbers import parse_row
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.resume import Finished, finished_entries
@@ -131,6 +132,16 @@ def open_matrix_table(rspecifier: str) -> TableReader[np.ndarray]:
     return TableReader(rspecifier, Reader.matrix)
 
 
+def read_general_matrix(reader: Reader) -> GeneralMatrix:
+    """A full, sparse or compressed matrix, whose codes are kept."""
+    return reader.general_matrix(keep_codes=True)
+
+
+def open_general_matrix_table(rspecifier: str) -> TableReader[GeneralMatrix]:
+    """Iterates over (key, matrix) of any kind, compressed ones with their codes."""
+    return TableReader(rspecifier, read_general_matrix)
+
+
 def open_vector_table(rspecifier: str) -> TableReader[np.ndarray]:
     """Iterates over (key, vector): (n,) float32."""
     return TableReader(rspecifier, Reader.vector)
@@ -164,6 +175,11 @@ def random_access_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
 def random_access_tokens(rspecifier: str) -> RandomAccessTable[str]:
     """Words by key, such as the speaker of each utterance."""
     return RandomAccessTable(rspecifier, read_token)
+
+
+def random_access_reals(rspecifier: str) -> RandomAccessTable[float]:
+    """Numbers by key, such as weights."""
+    return RandomAccessTable(rspecifier, Reader.real)
 
 
 def random_access_int_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:

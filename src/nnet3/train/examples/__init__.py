@@ -1,19 +1,48 @@
 """Training examples: files of them, and what is done with them before a trainer sees them."""
 
+from nnet3.train.examples.background import Background
+from nnet3.train.examples.chunks import Chunk, ChunkOptions, ChunkSplitter
+from nnet3.train.examples.copying import Changes
 from nnet3.train.examples.example import EXAMPLES, Example, read_example, write_example
 from nnet3.train.examples.io import NnetIo, read_io, write_io
 from nnet3.train.examples.kind import ExampleKind
+from nnet3.train.examples.making import ExampleMaker, MakingOptions, MakingStatistics, make_examples
+from nnet3.train.examples.merging import MergingStatistics, merge_examples
+from nnet3.train.examples.order import shuffled, subset
+from nnet3.train.examples.sizes import MinibatchSizes
+from nnet3.train.examples.source import MinibatchSource, Position, Prepared, SourceOptions
 from nnet3.train.examples.table import ExampleReader, example_writer
+from nnet3.train.examples.to_minibatch import to_input, to_minibatch
 
 __all__ = [
     "EXAMPLES",
+    "Background",
+    "Changes",
+    "Chunk",
+    "ChunkOptions",
+    "ChunkSplitter",
     "Example",
     "ExampleKind",
+    "ExampleMaker",
     "ExampleReader",
+    "MakingOptions",
+    "MakingStatistics",
+    "MergingStatistics",
+    "MinibatchSizes",
+    "MinibatchSource",
     "NnetIo",
+    "Position",
+    "Prepared",
+    "SourceOptions",
     "example_writer",
+    "make_examples",
+    "merge_examples",
     "read_example",
     "read_io",
+    "shuffled",
+    "subset",
+    "to_input",
+    "to_minibatch",
     "write_example",
     "write_io",
 ]

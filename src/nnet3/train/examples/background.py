@@ -1,0 +1,112 @@
+"""Work done ahead in a thread, so that who needs its results does not wait."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from nnet3.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+_SECONDS_BETWEEN_LOOKS = 0.1  # of a thread that has nowhere to put what it has made
+
+
+class _End:
+    """Follows the last item: how the iteration ended."""
+
+    def __init__(self, error: BaseException | None):
+        self.error = error
+
+
+class Background(Generic[T]):
+    """Iterates over `items` in a thread, at most `ahead` items in advance; they come in their order.
+
+    What the iteration raises is raised where its item would have come. `close()`, or leaving the `with` block, ends
+    the thread. `waited_seconds` is the time that the consumer has spent waiting for items, `seconds` the whole time
+    since it has asked for the first one.
+    """
+
+    def __init__(self, items: Iterable[T], ahead: int = 4):
+        if ahead < 1:
+            raise ArgumentError(f"at least one item must be made ahead, got {ahead}")
+        self.waited_seconds = 0.0
+        self.first_seconds = 0.0  # of those, the time for the first item
+        self.num_taken = 0
+        self._started: float | None = None
+        self._items = items
+        self._queue: queue.Queue[T | _End] = queue.Queue(ahead)
+        self._stop = threading.Event()
+        self._ended: _End | None = None
+        self._thread = threading.Thread(target=self._work, name="nnet3-examples", daemon=True)
+        self._thread.start()
+
+    @property
+    def seconds(self) -> float:
+        return 0.0 if self._started is None else time.perf_counter() - self._started
+
+    @property
+    def idle_share(self) -> float:
+        """The share of its time that the consumer has waited, the first item left aside."""
+        return (self.waited_seconds - self.first_seconds) / max(1e-9, self.seconds - self.first_seconds)
+
+    def _work(self) -> None:
+        error: BaseException | None = None
+        try:
+            for item in self._items:
+                if not self._put(item):
+                    break
+        except BaseException as raised:
+            error = raised
+        finally:
+            close = getattr(self._items, "close", None)  # a generator lets go of its files in the thread it ran in
+            if close is not None:
+                close()
+        self._put(_End(error))
+
+    def _put(self, item: T | _End) -> bool:
+        """Whether it was taken into the queue before `close`."""
+        while not self._stop.is_set():
+            try:
+                self._queue.put(item, timeout=_SECONDS_BETWEEN_LOOKS)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        if self._ended is not None or self._stop.is_set():
+            raise StopIteration
+        asked = time.perf_counter()
+        self._started = asked if self._started is None else self._started
+        item = self._queue.get()
+        waited = time.perf_counter() - asked
+        if isinstance(item, _End):
+            self._ended = item
+            self._thread.join()
+            if item.error is not None:
+                raise item.error
+            raise StopIteration
+        self.waited_seconds += waited
+        self.first_seconds = self.first_seconds if self.num_taken else waited
+        self.num_taken += 1
+        return item
+
+    def close(self) -> None:
+        """End the thread; what it has made ahead is dropped."""
+        self._stop.set()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

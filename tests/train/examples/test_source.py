@@ -1,0 +1,121 @@
+"""Minibatches epoch by epoch, from any position on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.errors import ArgumentError, TableError, TrainingError
+from nnet3.train.examples import EXAMPLES, Example, example_writer
+from nnet3.train.examples.source import MinibatchSource, Position, Prepared, SourceOptions
+from train.example_data import frame_example, written
+
+Source = MinibatchSource[Example, bytes]
+
+
+@pytest.fixture
+def archives(tmp_path: Path) -> list[str]:
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / f"egs.{number}.ark" for number in (1, 2, 3)]
+    for path in paths:
+        with example_writer(f"ark:{path}", EXAMPLES) as writer:
+            for number in range(25):
+                writer.write(f"{path.stem}-{number}", frame_example(rng, frames=4 + number % 2))
+    return [f"ark:{path}" for path in paths]
+
+
+def _source(archives: list[str], **options: object) -> Source:
+    return MinibatchSource(
+        archives,
+        EXAMPLES,
+        lambda example, key: key.encode() + written(example),
+        SourceOptions(**options),  # type: ignore[arg-type]
+    )
+
+
+def _epoch(source: Source, epoch: int = 0, minibatch: int = 0) -> list[Prepared[bytes]]:
+    with source.epoch(Position(epoch, minibatch)) as minibatches:
+        return list(minibatches)
+
+
+@pytest.mark.parametrize("shuffle_buffer", [None, 0, 10])
+def test_an_epoch_has_every_example_once(archives: list[str], shuffle_buffer: int | None) -> None:
+    source = _source(archives, minibatch_size="1:8", shuffle_buffer=shuffle_buffer)
+    keys = [[key for made in _epoch(source, epoch) for key in made.example_keys] for epoch in (0, 0, 1)]
+    assert sorted(keys[0]) == sorted(f"egs.{a}-{b}" for a in (1, 2, 3) for b in range(25))
+    assert keys[0] == keys[1]
+    assert (keys[0] != keys[2]) == (shuffle_buffer is not None)
+    assert source.statistics.num_examples == 75
+    other = _source(archives, minibatch_size="1:8", shuffle_buffer=shuffle_buffer, seed=1)
+    assert (keys[0] != [key for made in _epoch(other) for key in made.example_keys]) == (shuffle_buffer is not None)
+
+
+def test_any_position_gives_the_rest(archives: list[str]) -> None:
+    options = {"minibatch_size": "1:8", "shuffle_buffer": 10}
+    whole = _epoch(_source(archives, **options), 2)
+    assert [made.position for made in whole] == [Position(2, number) for number in range(1, len(whole) + 1)]
+    for done in range(len(whole) + 1):
+        assert _epoch(_source(archives, **options), 2, done) == whole[done:]
+
+
+def test_what_is_skipped_is_not_prepared(archives: list[str]) -> None:
+    prepared: list[str] = []
+    source = MinibatchSource(
+        archives, EXAMPLES, lambda _, key: prepared.append(key), SourceOptions(minibatch_size="1:8")
+    )
+    list(source.prepared(Position(0, 8)))
+    assert [key.split("-")[1] for key in prepared] == ["8", "9"]
+
+
+def test_examples_that_are_merged_already(archives: list[str]) -> None:
+    made = _epoch(_source(archives[:1]))
+    assert [minibatch.key for minibatch in made] == [f"egs.1-{number}" for number in range(25)]
+    assert all(minibatch.example_keys == (minibatch.key,) for minibatch in made)
+
+
+def test_ranks_share_the_minibatches(archives: list[str]) -> None:
+    alone = _epoch(_source(archives, minibatch_size="1:8", shuffle_buffer=20))
+    assert len(alone) % 3
+    ranks = [
+        _epoch(_source(archives, minibatch_size="1:8", shuffle_buffer=20, rank=rank, num_ranks=3)) for rank in range(3)
+    ]
+    assert {len(made) for made in ranks} == {len(alone) // 3}
+    joined = [made.minibatch for round_ in zip(*ranks, strict=True) for made in round_]
+    assert joined == [made.minibatch for made in alone[: len(joined)]]
+
+
+def test_changes_by_epoch(archives: list[str]) -> None:
+    epochs: set[int] = set()
+
+    def change(example: Example, epoch: int) -> Example:
+        epochs.add(epoch)
+        return Example(example.ios[:1])
+
+    source = MinibatchSource(
+        archives, EXAMPLES, lambda example, _: len(example.ios), SourceOptions(minibatch_size="8"), change
+    )
+    assert {made.minibatch for made in source.prepared(Position(3))} == {1}
+    assert epochs == {3}
+
+
+def test_damage_is_an_error_or_counted(archives: list[str]) -> None:
+    path = Path(archives[1].removeprefix("ark:"))
+    path.write_bytes(path.read_bytes().replace(b"egs.2-7 \0B<Nnet3Eg> <NumIo> ", b"egs.2-7 \0B<Nnet3Eg> <NumIX> "))
+    with pytest.raises(TableError, match=r"egs\.2\.ark.*the entry 'egs\.2-7': .*egs\.2\.ark: byte \d+: expected"):
+        _epoch(_source(archives))
+    source = _source(archives, on_damage="skip")
+    assert len(_epoch(source)) == 74
+    assert source.num_damaged == 1
+
+
+def test_nothing_to_train_on(archives: list[str]) -> None:
+    with pytest.raises(TrainingError, match="75 examples, 0 damaged, minibatch size 999"):
+        _epoch(_source(archives, minibatch_size="999"))
+    with pytest.raises(ArgumentError, match="no archives"):
+        _source([])
+    with pytest.raises(ArgumentError, match="rank 2 is none of 2"):
+        SourceOptions(rank=2, num_ranks=2)
+    with pytest.raises(ArgumentError, match="expected a number"):
+        SourceOptions(minibatch_size="x")
