@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from nnet3.compiler import CompileOptions, ComputationCache, ComputationRequest, IoSpecification, compile
     from nnet3.compute import NnetComputer
     from nnet3.nnet import AcousticModel, Nnet, TransitionModel, load, load_nnet, load_transition_model
+    from nnet3.train.torch_module import TorchModule
 
 # Imported when first asked for, so that what needs no tensors, such as the command's help, need not wait for PyTorch.
 _ROOM_OF = {
@@ -18,6 +19,7 @@ _ROOM_OF = {
     "IoSpecification": "nnet3.compiler",
     "Nnet": "nnet3.nnet",
     "NnetComputer": "nnet3.compute",
+    "TorchModule": "nnet3.train.torch_module",
     "TransitionModel": "nnet3.nnet",
     "compile": "nnet3.compiler",
     "components": "nnet3.components",
@@ -34,6 +36,7 @@ __all__ = [
     "IoSpecification",
     "Nnet",
     "NnetComputer",
+    "TorchModule",
     "TransitionModel",
     "compile",
     "components",

@@ -288,6 +288,13 @@ class NnetComputer:
                 raise ExecutionError(f"no derivative of input '{name}' was requested when the computation was compiled")
             raise ExecutionError(f"there is no output '{name}'; {_choice(name, names)}")
 
+    def take_output(self, name: str) -> Tensor:
+        """What `get_output` gives, which is forgotten here: nobody else holds it."""
+        output = self.get_output(name)
+        with self._alone():
+            del self._state.provided[name]
+        return output
+
     # ---- messages ----
 
     @staticmethod

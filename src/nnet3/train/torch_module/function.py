@@ -1,0 +1,141 @@
+"""One run of a program as a node of autograd's graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nnet3.errors import GradientError
+from nnet3.train.torch_module.layout import Layout
+from nnet3.train.torch_module.programs import Program, Worker
+
+
+class Flight:
+    """A forward run whose backward run may come: it has a computer to itself until then, or until it is forgotten."""
+
+    def __init__(self, program: Program, layout: Layout, num_parameters: int, memory: Sequence[Tensor]) -> None:
+        """`memory`: what the network changes when it changes parameters itself; they must not before backward."""
+        self.program, self.layout, self.num_parameters = program, layout, num_parameters
+        self._memory, self._versions = memory, [buffer._version for buffer in memory]
+        self._worker: Worker | None = None
+        self._random: Tensor | None = None
+
+    def forward(self, features: Tensor, ivectors: Tensor | None) -> tuple[Tensor, ...]:
+        """The outputs, (batch, frames, dim) each."""
+        if self.program.view.is_random:
+            self._random = torch.get_rng_state()
+        with _without_autocast(features):
+            worker = self.program.forward(self._inputs(features, ivectors))
+        self._worker = worker
+        outputs = tuple(self.layout.scatter(worker.computer.take_output(n)) for n in self.program.output_names)
+        if not self.program.needs.backward:
+            self.release()
+        return outputs
+
+    def _inputs(self, features: Tensor, ivectors: Tensor | None) -> dict[str, Tensor]:
+        inputs = {"input": self.layout.gather(features)}
+        return inputs if ivectors is None else {**inputs, "ivector": ivectors}
+
+    def backward(
+        self, derivs: tuple[Tensor | None, ...], features: Tensor, ivectors: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        """Derivatives of the features, the ivectors and all parameters."""
+        program = self.program
+        if [buffer._version for buffer in self._memory] != self._versions:
+            raise GradientError(
+                "the parameters of the network were changed between forward and backward: go backward first"
+            )
+        with _without_autocast(features):
+            if self._worker is None:
+                self._forward_again(features, ivectors)
+            worker = self._worker
+            assert worker is not None
+            wanted = {port.name: (port.num_rows, port.num_cols) for port in worker.computer.wanted()}
+            for name, deriv in zip(program.output_names, derivs, strict=True):
+                if name in wanted:
+                    given = features.new_zeros(wanted[name]) if deriv is None else self.layout.scatter_back(deriv)
+                    worker.computer.accept_input(name, given)
+            worker.collector.begin()
+            worker.computer.run()
+        gradients: list[Tensor | None] = [None] * self.num_parameters
+        for number, gradient in zip(program.needs.parameters, worker.collector.take(), strict=True):
+            gradients[number] = gradient
+        of_features = of_ivectors = None
+        if program.needs.features:
+            of_features = self.layout.gather_back(worker.computer.take_output("input"), features)
+        if program.needs.ivectors:
+            of_ivectors = worker.computer.take_output("ivector")
+        self.release()
+        return of_features, of_ivectors, *gradients
+
+    def _forward_again(self, features: Tensor, ivectors: Tensor | None) -> None:
+        """For a second backward run (retain_graph=True): the same values, and no statistics for a second time."""
+        now = torch.get_rng_state()
+        try:
+            if self._random is not None:
+                torch.set_rng_state(self._random)
+            self._worker = self.program.forward(self._inputs(features, ivectors), statistics=False)
+        finally:
+            torch.set_rng_state(now)
+
+    def release(self) -> None:
+        """Give the computer and its memory back."""
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self.program.give_back(worker)
+
+    def __del__(self) -> None:
+        if getattr(self, "_worker", None) is not None:
+            self.release()
+
+
+def _without_autocast(tensor: Tensor) -> AbstractContextManager[Any]:
+    device = tensor.device.type
+    return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
+
+
+class RunNetwork(torch.autograd.Function):
+    """Outputs of a flight for features, ivectors (or None) and all parameters."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, flight: Flight, features: Tensor, ivectors: Tensor | None, *parameters: Tensor
+    ) -> tuple[Tensor, ...]:
+        ctx.flight = flight
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(features, ivectors, *parameters)
+        return flight.forward(features, ivectors)
+
+    @staticmethod
+    def backward(ctx: Any, *derivs: Tensor | None) -> tuple[Tensor | None, ...]:
+        features, ivectors, *_ = ctx.saved_tensors  # an error if a parameter was changed since
+        with torch.no_grad():
+            results = ctx.flight.backward(derivs, features, ivectors)
+        if torch.is_grad_enabled():  # create_graph=True
+            results = _only_once(results)
+        return None, *results
+
+
+class _Once(torch.autograd.Function):
+    """The identity, whose derivative nobody can have."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
+        return tuple(value.view_as(value) for value in values)
+
+    @staticmethod
+    def backward(ctx: Any, *derivs: Tensor) -> tuple[Tensor, ...]:
+        raise GradientError(
+            "the gradients of a TorchModule cannot be differentiated again: nnet3 has first derivatives only. Leave "
+            "out what needs second ones (a gradient penalty, create_graph=True followed by another backward)"
+        )
+
+
+def _only_once(results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    given = [value for value in results if value is not None]
+    guarded = iter(_Once.apply(torch.zeros((), requires_grad=True), *given))
+    return tuple(None if value is None else next(guarded) for value in results)

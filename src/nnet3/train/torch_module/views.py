@@ -1,0 +1,91 @@
+"""A network as the module runs it: the same tensors, with other modes, frozen components and no self-repair."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeVar
+
+import torch
+
+from nnet3.components import Component, Properties
+from nnet3.nnet import Nnet
+from nnet3.train.torch_module.randomness import TorchRandomSource
+
+_C = TypeVar("_C", bound=Component)
+_ABSENT = object()
+_RANDOM = TorchRandomSource()
+
+
+class ComponentView:
+    """A component with the same tensors as another, whose settings follow that one's, except for some."""
+
+    def __init__(self, original: Component, *, training: Mapping[int, bool], frozen: bool) -> None:
+        """`training` by the id of the component; components that are not in it have one mode only."""
+        self.original, self.view = original, original.shared_copy()
+        self.parts = [ComponentView(part, training=training, frozen=False) for part in getattr(original, "parts", ())]
+        self._own = _overrides(original, training.get(id(original)))
+        if self.parts:
+            self._own["parts"] = [part.view for part in self.parts]
+        if frozen:
+            self.view.__class__ = _frozen_type(type(original))
+        self._seen: dict[str, Any] = {}
+
+    def follow(self) -> None:
+        """Take over what has changed in the original."""
+        for name, value in self.original.__dict__.items():
+            if self._seen.get(name, _ABSENT) is not value:
+                self._seen[name] = value
+                self.view.__dict__[name] = self._own.get(name, value)
+        for part in self.parts:
+            part.follow()
+
+
+def _overrides(original: Component, training: bool | None) -> dict[str, Any]:
+    """Settings that are the view's own."""
+    own: dict[str, Any] = {"rng": _RANDOM}
+    if training is not None:
+        own["test_mode"] = not training
+    if "self_repair_scale" in original.__dict__:
+        own["self_repair_scale"] = 0.0
+    if "self_repair_config" in original.__dict__:
+        own["self_repair_config"] = torch.zeros(10)
+    return own
+
+
+@cache
+def _frozen_type(kind: type[_C]) -> type[_C]:
+    """The same type without the promise to learn."""
+
+    class Frozen(kind):  # type: ignore[valid-type, misc]
+        @property
+        def properties(self) -> Properties:
+            return super().properties & ~Properties.UPDATABLE
+
+    return Frozen
+
+
+class NetworkView:
+    """A network that shares its tensors with another one. `follow` before each use of `nnet`."""
+
+    def __init__(self, original: Nnet, *, training: Mapping[int, bool], frozen: Iterable[str]) -> None:
+        names = frozenset(frozen)
+        self.is_random = any(
+            bool(component.properties & Properties.RANDOM) and training.get(id(component), False)
+            for component in original.components.values()
+        )
+        self.components = {
+            name: ComponentView(component, training=training, frozen=name in names)
+            for name, component in original.components.items()
+        }
+        self.follow()
+        self.nnet = copy.copy(original)
+        views = {name: component.view for name, component in self.components.items()}
+        self.nnet.replace_parts(replace(original.parts, components=views))
+
+    def follow(self) -> None:
+        """Take over the settings that have changed in the original's components."""
+        for component in self.components.values():
+            component.follow()

@@ -1,0 +1,148 @@
+"""Derivatives: against finite differences and against the same network written in PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+import nnet3
+from nnet3.errors import GradientError
+from train.torch_module.networks import ALL, DROPOUT, IVECTOR, LSTM, TDNN, TdnnByHand, features, network
+
+
+def _inputs(module: nnet3.TorchModule, batch: int, frames: int) -> list[Tensor]:
+    x = features(batch, frames, module.nnet.node_dim("input"), seed=1).double().requires_grad_()
+    if "ivector" not in module.nnet.input_names:
+        return [x]
+    return [x, features(batch, 2, seed=2)[:, :, 0].double().requires_grad_()]
+
+
+@pytest.mark.parametrize("lengths", [None, [7, 4]], ids=["all frames", "lengths"])
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
+@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
+def test_gradients_are_those_of_finite_differences(config, training, lengths):
+    module = nnet3.TorchModule(network(config), frame_subsampling_factor=2).double().train(training)
+    inputs = _inputs(module, 2, 7)
+
+    def function(*tensors: Tensor) -> tuple[Tensor, ...]:
+        outputs = module(*tensors[: len(inputs)], lengths=lengths)
+        return tuple(outputs.values()) if isinstance(outputs, dict) else (outputs,)
+
+    assert torch.autograd.gradcheck(function, (*inputs, *module.parameters()))
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+def test_the_same_as_by_hand(training):
+    nnet = network(TDNN)
+    by_hand = TdnnByHand(nnet).train(training)
+    module = nnet3.TorchModule(nnet).train(training)
+    component = nnet.components["tdnn1.norm"]
+    component.count, by_hand.norm.running_var = 10.0, torch.full((6,), 4.0)
+    component.stats_sumsq.fill_(40.0)
+    ours, theirs = (features(4, 9).requires_grad_() for _ in range(2))
+    weights = torch.randn(4, 9, 5, generator=torch.Generator().manual_seed(3))
+    output, expected = module(ours), by_hand(theirs)
+    torch.testing.assert_close(output, expected, atol=1e-5, rtol=1e-4)
+    (output * weights).sum().backward()
+    (expected * weights).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-4, rtol=1e-3)
+    for name, layer in (("tdnn1.affine", by_hand.first), ("tdnn2", by_hand.second)):
+        own = module.get_submodule(name)
+        shape = layer.weight.shape[0], 3, layer.weight.shape[1]
+        torch.testing.assert_close(own.linear_params.grad.view(shape).mT, layer.weight.grad, atol=1e-4, rtol=1e-3)
+        torch.testing.assert_close(own.bias_params.grad, layer.bias.grad, atol=1e-4, rtol=1e-3)
+
+
+def test_gradients_add_up_over_backwards():
+    module = nnet3.TorchModule(network(TDNN)).eval()
+    module.get_submodule("tdnn1.norm").count.fill_(1.0)
+    once, twice = features(2, 5, seed=1), features(3, 4, seed=2)
+    gradients = []
+    for parts in ([once], [twice], [once, twice]):
+        module.zero_grad()
+        for part in parts:
+            module(part).square().sum().backward()
+        gradients.append([parameter.grad.clone() for parameter in module.parameters()])
+    for first, second, both in zip(*gradients, strict=True):
+        torch.testing.assert_close(first + second, both)
+
+
+def test_backwards_in_another_order():
+    module = nnet3.TorchModule(network(LSTM))
+    batches = [features(2, 6, seed=seed) for seed in range(4)]
+    expected = [torch.autograd.grad(module(x).square().sum(), module.parameters()) for x in batches]
+    losses = [module(x).square().sum() for x in batches]
+    for number in (2, 0, 3, 1):
+        found = torch.autograd.grad(losses[number], module.parameters())
+        torch.testing.assert_close(found, expected[number], atol=0, rtol=0)
+
+
+def test_a_second_backward_through_the_same_forward():
+    module = nnet3.TorchModule(network(DROPOUT))
+    output = module(features(2, 3, 4))
+    first = torch.autograd.grad(output.sum(), module.parameters(), retain_graph=True)
+    torch.manual_seed(5)
+    drawn = torch.rand(3)
+    torch.manual_seed(5)
+    again = torch.autograd.grad(output.sum(), module.parameters())
+    torch.testing.assert_close(first, again, atol=0, rtol=0)  # the same elements dropped
+    assert torch.equal(drawn, torch.rand(3))  # and nothing drawn for it from the generator
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        output.sum().backward()
+
+
+def test_a_second_backward_takes_no_statistics():
+    nnet = network(TDNN)
+    output = nnet3.TorchModule(nnet, batchnorm_stats_scale=1.0)(features(2, 5))
+    count = nnet.components["tdnn1.norm"].count
+    output.sum().backward(retain_graph=True)
+    output.sum().backward()
+    assert nnet.components["tdnn1.norm"].count == count > 0
+
+
+def test_twice_differentiated_is_an_error():
+    module = nnet3.TorchModule(network(IVECTOR), outputs=["output"])
+    x = features(1, 4).requires_grad_()
+    (gradient,) = torch.autograd.grad(module(x, torch.ones(1, 2)).sum(), x, create_graph=True)
+    with pytest.raises(GradientError, match="cannot be differentiated again"):
+        gradient.square().sum().backward()
+
+
+def test_a_parameter_changed_before_backward_is_an_error():
+    module = nnet3.TorchModule(network(TDNN))
+    loss = module(features(1, 4)).sum()
+    with torch.no_grad():
+        module.tdnn2.bias_params.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_a_network_changed_before_backward_is_an_error():
+    nnet = network(TDNN)
+    loss = nnet3.TorchModule(nnet)(features(1, 4)).sum()
+    nnet.scale_(2.0)
+    with pytest.raises(GradientError, match="changed between forward and backward"):
+        loss.backward()
+
+
+def test_an_output_may_be_changed_in_place_and_an_output_left_out():
+    module = nnet3.TorchModule(network(IVECTOR))
+    x = features(2, 4)
+    outputs = module(x, torch.ones(2, 2))
+    expected = torch.autograd.grad(2 * outputs["output"].sum(), module.affine.linear_params)
+    changed = module(x, torch.ones(2, 2))["output"].mul_(2.0)
+    found = torch.autograd.grad(changed.sum(), module.affine.linear_params)
+    torch.testing.assert_close(found, expected)
+
+
+def test_of_inputs_alone():
+    module = nnet3.TorchModule(network(TDNN)).requires_grad_(False)
+    x = features(1, 4).requires_grad_()
+    module(x).square().sum().backward()
+    assert float(x.grad.abs().sum()) > 0
+    assert all(parameter.grad is None for parameter in module.parameters())
+    assert not module(x.detach()).requires_grad
+    with torch.no_grad():
+        assert not module(x).requires_grad

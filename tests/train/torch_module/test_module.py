@@ -1,0 +1,478 @@
+"""TorchModule as PyTorch people use modules."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import nnet3
+from nnet3.errors import ArgumentError, NetworkError
+from shared_data import GOLDEN, needs_shared
+from train.torch_module.networks import ALL, COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
+
+
+def _module(config: str = TDNN, **options: object) -> nnet3.TorchModule:
+    return nnet3.TorchModule(network(config), **options)
+
+
+# ---- frames ----
+
+
+@pytest.mark.parametrize("factor", [1, 3])
+@pytest.mark.parametrize("config", [TDNN, LSTM], ids=["tdnn", "lstm"])
+@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
+def test_outputs_are_those_of_compute(config, factor):
+    module = _module(config, frame_subsampling_factor=factor).eval()
+    x = features(3, 11)
+    lengths = torch.tensor([11, 1, 7])
+    outputs = module(x, lengths=lengths)
+    assert outputs.shape[:2] == (3, -(-11 // factor))
+    assert outputs.is_contiguous()
+    for row, length, frames in zip(range(3), lengths.tolist(), module.output_lengths(lengths).tolist(), strict=True):
+        expected = module.nnet.compute(x[row, :length], frame_subsampling_factor=factor)
+        assert frames == len(expected)
+        torch.testing.assert_close(outputs[row, :frames], expected, atol=1e-5, rtol=1e-4)
+        assert not outputs[row, frames:].any()
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
+@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
+def test_rows_beyond_the_lengths_have_no_influence(config, training):
+    ivectors = [torch.ones(2, 2)] if config is IVECTOR else []
+    results = []
+    for beyond in (0.0, float("nan")):
+        module = _module(config).train(training)
+        x = features(2, 6)
+        x[1, 4:] = beyond
+        outputs = module(x.requires_grad_(), *ivectors, lengths=np.array([6, 4]))
+        outputs = list(outputs.values()) if isinstance(outputs, dict) else [outputs]
+        sum(output.square().sum() for output in outputs).backward()
+        assert not x.grad[1, 4:].any()
+        statistics = [buffer.clone() for buffer in module.buffers()]
+        results.append([*outputs, x.grad, *(parameter.grad for parameter in module.parameters()), *statistics])
+    torch.testing.assert_close(results[0], results[1], atol=0, rtol=0)
+
+
+def test_several_outputs_by_name():
+    outputs = _module(IVECTOR)(features(2, 3), torch.ones(2, 2))
+    assert {name: tuple(output.shape) for name, output in outputs.items()} == {
+        "output": (2, 3, 4),
+        "output-xent": (2, 3, 3),
+    }
+    assert _module(IVECTOR, outputs=["output-xent"])(features(2, 3), torch.ones(2, 2)).shape == (2, 3, 3)
+
+
+def test_output_lengths():
+    module = _module(frame_subsampling_factor=3)
+    assert module.output_lengths(torch.tensor([1, 3, 4])).tolist() == [1, 1, 2]
+    assert module.output_lengths([[6], [7]]).tolist() == [[2], [3]]
+
+
+# ---- parameters ----
+
+
+def test_parameters_are_the_networks_own():
+    nnet = network(TDNN)
+    nnet.components["tdnn1.norm"].count = 1.0
+    module = nnet3.TorchModule(nnet)
+    names = ["tdnn1.affine.linear_params", "tdnn1.affine.bias_params", "tdnn2.linear_params", "tdnn2.bias_params"]
+    assert [name for name, _ in module.named_parameters()] == names
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    before = nnet.compute(features(1, 4)[0], frames_per_chunk=4)
+    module(features(2, 4)).sum().backward()
+    optimizer.step()
+    for parameter, tensor in zip(
+        module.parameters(), [t for c in nnet.components.values() for t in c.parameters().values()], strict=True
+    ):
+        assert parameter.data_ptr() == tensor.data_ptr()
+    assert not torch.equal(before, nnet.compute(features(1, 4)[0], frames_per_chunk=4))  # and it warns of nothing
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda nnet, module: nnet.scale_(0.5),
+        lambda nnet, module: nnet.flat_parameters()[0].mul_(0.5),
+        lambda nnet, module: torch.nn.utils.vector_to_parameters(
+            0.5 * torch.nn.utils.parameters_to_vector(module.parameters()), module.parameters()
+        ),
+        lambda nnet, module: module.load_state_dict({k: 0.5 * v for k, v in module.state_dict().items()}),
+        lambda nnet, module: module.load_state_dict({k: 0.5 * v for k, v in module.state_dict().items()}, assign=True),
+        lambda nnet, module: (nnet.to(torch.float64).scale_(0.5), nnet.to(torch.float32)),
+        lambda nnet, module: (module.double(), nnet.scale_(0.5), module.float()),
+        lambda nnet, module: [c.to(dtype=torch.float32).scale_(0.5) for c in nnet.components.values()],
+    ],
+    ids=["scale_", "flat", "vector_to_parameters", "load", "assign", "nnet.to", "double", "component.to"],
+)
+def test_network_and_module_stay_in_step(change):
+    nnet = network(TDNN)
+    expected = [0.5 * tensor for c in nnet.components.values() for tensor in c.parameters().values()]
+    module = nnet3.TorchModule(nnet)
+    with torch.no_grad():
+        change(nnet, module)
+    state = list(module.state_dict().values())
+    module.nnet  # noqa: B018 - whoever takes the network sees what the module has
+    tensors = [tensor for c in nnet.components.values() for tensor in c.parameters().values()]
+    torch.testing.assert_close(tensors, expected)
+    torch.testing.assert_close([value for value in state if value.dtype == torch.float32], expected)
+    assert [p.data_ptr() for p in module.parameters()] == [t.data_ptr() for t in tensors]
+    loss = module(features(1, 4)).sum()
+    loss.backward()
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_frozen_components_do_nothing():
+    nnet = network(TDNN)
+    module = nnet3.TorchModule(nnet)
+    module.tdnn1.requires_grad_(False)
+    before = [parameter.clone() for parameter in module.parameters()]
+    whole = _module()
+    x = features(2, 6)
+    for each in (module, whole):
+        each(x).square().sum().backward()
+    assert module.tdnn1.affine.linear_params.grad is None
+    torch.testing.assert_close(module.tdnn2.linear_params.grad, whole.tdnn2.linear_params.grad)
+    program = next(iter(module._programs._programs.values()))
+    text = str(program.idle[0].computer.computation)
+    assert "tdnn2.Backprop(m3, [], m7, [])" in text  # the derivative goes no further than what learns
+    assert "tdnn1" not in text.partition("end of segment")[2]
+    torch.optim.SGD(module.parameters(), lr=0.1).step()
+    changed = [not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)]
+    assert changed == [False, False, True, True]
+
+
+def test_half_of_a_component_frozen():
+    module, whole = _module(), _module()
+    module.tdnn2.bias_params.requires_grad_(False)
+    for each in (module, whole):
+        each(features(2, 6)).square().sum().backward()
+    assert module.tdnn2.bias_params.grad is None
+    torch.testing.assert_close(module.tdnn2.linear_params.grad, whole.tdnn2.linear_params.grad)
+
+
+# ---- modes ----
+
+
+def test_statistics_of_batch_norm():
+    nnet = network(TDNN)
+    module = nnet3.TorchModule(nnet, batchnorm_stats_scale=0.5)
+    component, buffers = nnet.components["tdnn1.norm"], module.tdnn1.norm
+    with torch.no_grad():
+        module(features(2, 5))  # output at t = 0..4 needs the norm at t = -2..6
+    assert component.count == 0.5 * 2 * 9 == float(buffers.count)
+    assert buffers.stats_sum is component.stats_sum
+    mean = component.stats_mean.clone()
+    module.eval()(features(2, 5))
+    module.train()
+    module.tdnn1.norm.eval()  # the usual way to leave statistics alone while the rest learns
+    module(features(2, 5, seed=2)).sum().backward()
+    assert component.count == 9.0
+    assert torch.equal(mean, component.stats_mean)
+    assert not component.test_mode  # the network's own mode stays as it was
+
+
+def test_eval_normalises_by_the_statistics():
+    nnet = network(TDNN)
+    module = nnet3.TorchModule(nnet)
+    for seed in range(3):
+        module(features(4, 5, seed=seed))
+    module.eval()
+    x = features(1, 5)
+    torch.testing.assert_close(module(x)[0].detach(), nnet.compute(x[0]), atol=1e-5, rtol=1e-4)
+    module.tdnn1.norm.count.fill_(0.0)
+    with pytest.warns(RuntimeWarning, match="no statistics"):
+        module(x)
+    assert nnet.components["tdnn1.norm"].count == 0.0
+
+
+def test_dropout():
+    module = _module(DROPOUT)
+    x = features(2, 3, 4)
+    torch.manual_seed(1)
+    first = module(x)
+    assert 0.3 < float((first == 0).float().mean()) < 0.7
+    assert not torch.equal(first, module(x))
+    torch.manual_seed(1)
+    assert torch.equal(first, module(x))
+    module.eval()
+    assert torch.equal(module(x), module(x))
+    module.train()
+    module.nnet.components["dropout"].set_dropout_proportion(0.0)
+    assert not (module(x) == 0).any()
+
+
+def test_settings_changed_later_are_seen():
+    module = _module(LSTM)
+    x = features(1, 5)
+    before = module(x)
+    component = module.nnet.components["drop"]
+    component.set_test_mode(True)
+    torch.testing.assert_close(module(x), before)
+    norm = _module(TDNN)
+    one = norm(x)
+    norm.nnet.components["tdnn1.norm"].block_dim = 3  # part of the fingerprint: compiled again
+    norm.nnet.components["tdnn1.norm"].epsilon = 10.0
+    norm.nnet.components["tdnn1.norm"].block_dim = 6
+    assert not torch.equal(one, norm(x))
+
+
+def test_self_repair_and_statistics_are_left_out():
+    nnet = network(TDNN)
+    module = nnet3.TorchModule(nnet)
+    for _ in range(3):
+        module(features(2, 5)).sum().backward()
+    assert nnet.components["tdnn1.relu"].count == 0
+    nnet = network(LSTM)
+    nnet3.TorchModule(nnet)(features(2, 5)).sum().backward()
+    assert nnet.components["nonlin"].count == 0
+
+
+def test_batch_norm_in_a_composite():
+    nnet = network(COMPOSITE)
+    module = nnet3.TorchModule(nnet)
+    assert [name for name, _ in module.named_parameters()][2:] == [
+        "both.component1.linear_params",
+        "both.component1.bias_params",
+    ]
+    module(features(2, 5)).sum().backward()
+    norm = nnet.components["both"].parts[2]
+    assert norm.count == 10
+    module.eval()
+    module(features(2, 5))
+    assert float(module.both.component3.count) == 10
+    assert nnet.components["both"].parts[1].count == 0
+
+
+# ---- copies ----
+
+
+@pytest.mark.parametrize("how", ["deepcopy", "pickle", "torch.save"])
+@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
+def test_copies_are_independent(config, how):
+    module = _module(config)
+    inputs = [features(2, 5)] + ([torch.ones(2, 2)] if config is IVECTOR else [])
+    first = next(module.parameters()).requires_grad_(False)
+    module(*inputs)
+    if how == "deepcopy":
+        twin = copy.deepcopy(module)
+    elif how == "pickle":
+        twin = pickle.loads(pickle.dumps(module))
+    else:
+        file = io.BytesIO()
+        torch.save(module, file)
+        file.seek(0)
+        twin = torch.load(file, weights_only=False)
+    assert not next(twin.parameters()).requires_grad
+    assert next(iter(twin.nnet.components.values())).parameters()["linear_params"].data_ptr() != first.data_ptr()
+    torch.testing.assert_close(twin.state_dict(), module.state_dict(), atol=0, rtol=0)
+    for each in (module, twin):
+        each.double()
+        torch.manual_seed(0)
+    inputs = [tensor.double() for tensor in inputs]
+    torch.testing.assert_close(twin(*inputs), module(*inputs), atol=0, rtol=0)
+    with torch.no_grad():
+        for parameter in twin.parameters():
+            parameter.zero_()
+    assert first.any()
+    assert not any(t.any() for c in twin.nnet.components.values() for t in c.parameters().values())
+
+
+def test_a_pickle_has_the_parameters_once():
+    module = _module()
+    size = 4 * sum(parameter.numel() for parameter in module.parameters())
+    for name in range(20):
+        module.register_buffer(f"more{name}", None)
+    large = nnet3.TorchModule(
+        nnet3.Nnet.from_config(
+            TDNN.replace("dim=6", "dim=300").replace("dim=9 output-dim=6", "dim=9 output-dim=300"), seed=0
+        )
+    )
+    large_size = 4 * sum(parameter.numel() for parameter in large.parameters())
+    assert len(pickle.dumps(large)) - len(pickle.dumps(module)) < 2 * (large_size - size)
+
+
+def test_state_dict_brings_everything():
+    module, other = _module(), nnet3.TorchModule(network(TDNN, seed=5))
+    module(features(2, 5))
+    state = module.state_dict()
+    assert {"tdnn1.norm.count", "tdnn1.norm.stats_sum", "tdnn1.norm.stats_sumsq"} < set(state)
+    other.load_state_dict(state)
+    assert other.nnet.components["tdnn1.norm"].count == module.nnet.components["tdnn1.norm"].count > 0
+    x = features(1, 4)
+    assert torch.equal(module.eval()(x), other.eval()(x))
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        other.load_state_dict({**state, "tdnn2.bias_params": torch.zeros(7)})
+    with pytest.raises(RuntimeError, match="Missing key"):
+        other.load_state_dict({})
+
+
+def test_part_of_a_larger_module():
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.front = torch.nn.Linear(8, 3)
+            self.network = _module()
+            self.head = torch.nn.Linear(5, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.network(self.front(x)))
+
+    model = copy.deepcopy(Model())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    x, target = features(4, 6, 8), features(4, 6, 2, seed=3)
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss = (model(x) - target).square().mean()
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        assert torch.isfinite(norm)
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+
+
+# ---- dtypes ----
+
+
+def test_double_and_back():
+    module = _module()
+    module(features(2, 5))
+    count, x = module.tdnn1.norm.count.clone(), features(1, 4)
+    single = module.eval()(x)
+    module.double()
+    assert module.tdnn1.affine.linear_params.dtype == torch.float64
+    assert module.nnet.components["tdnn2"].linear_params.dtype == torch.float64
+    torch.testing.assert_close(module(x.double()).float(), single, atol=1e-5, rtol=1e-4)
+    module.float().bfloat16()
+    statistics = module.tdnn1.norm.stats_sum
+    assert statistics.dtype == torch.float64  # running sums are never rounded
+    assert torch.equal(module.tdnn1.norm.count, count)
+    low = module(x.bfloat16())
+    assert low.dtype == torch.bfloat16
+    torch.testing.assert_close(low.float(), single, atol=0.1, rtol=0.1)
+    low.float().sum().backward()
+    assert module.tdnn2.linear_params.grad.dtype == torch.bfloat16
+
+
+def test_autocast_computes_in_the_dtype_of_the_parameters():
+    module = _module()
+    x = features(2, 5)
+    expected = module(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        output = module(x.bfloat16().float())
+        also = module(x.bfloat16())
+        mixed = torch.nn.functional.linear(output, torch.ones(2, 5))
+    assert output.dtype == also.dtype == torch.float32
+    assert mixed.dtype == torch.bfloat16
+    torch.testing.assert_close(output, also, atol=0, rtol=0)
+    torch.testing.assert_close(output, expected, atol=0.05, rtol=0.05)
+    mixed.float().sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in module.parameters())
+
+
+# ---- files ----
+
+
+@needs_shared
+def test_back_to_kaldi(tmp_path):
+    am = nnet3.load(GOLDEN / "mdl" / "1" / "final.mdl")
+    module = nnet3.TorchModule(am)
+    dim = am.nnet.node_dim("input")
+    ivectors = [torch.zeros(1, am.nnet.node_dim("ivector"))] if "ivector" in am.nnet.input_names else []
+    optimizer = torch.optim.SGD(module.parameters(), lr=1e-3)
+    module(features(1, 20, dim), *ivectors).sum().backward()
+    optimizer.step()
+    module.nnet.save(tmp_path / "tuned.mdl")
+    tuned = nnet3.load(tmp_path / "tuned.mdl")
+    assert isinstance(tuned, nnet3.AcousticModel)
+    assert tuned.transition_model.num_pdfs == am.transition_model.num_pdfs
+    for name, component in am.nnet.components.items():
+        for key, tensor in component.parameters().items():
+            assert torch.equal(tuned.nnet.components[name].parameters()[key], tensor)
+
+
+def test_a_raw_network_to_a_file(tmp_path):
+    module = _module()
+    module.eval().nnet.save(tmp_path / "tuned.raw")
+    again = nnet3.load(tmp_path / "tuned.raw")
+    assert torch.equal(again.components["tdnn2"].linear_params, module.tdnn2.linear_params)
+    assert not again.components["tdnn1.norm"].test_mode
+
+
+# ---- errors ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((torch.zeros(4, 3),), r"features must be \(batch, frames, 3\), got \(4, 3\).*features\[None\]"),
+        ((torch.zeros(2, 4, 5),), r"features must be \(batch, frames, 3\), got \(2, 4, 5\)"),
+        ((torch.zeros(2, 0, 3),), r"features must be \(batch, frames, 3\), got \(2, 0, 3\)"),
+        ((np.zeros((2, 4, 3)),), "features must be a dense tensor, got ndarray"),
+        ((torch.zeros(2, 4, 3).to_sparse(),), "features must be a dense tensor, got torch.sparse"),
+        ((torch.zeros(2, 4, 3, dtype=torch.int64),), "features must be floats, got torch.int64"),
+        ((torch.zeros(2, 4, 3).double(),), "features are torch.float64, but the parameters torch.float32"),
+        ((torch.zeros(2, 4, 3, device="meta"),), "features are on meta, but the parameters on cpu"),
+        ((torch.zeros(2, 4, 3), torch.zeros(2, 2)), "the network has no input 'ivector'"),
+        ((torch.zeros(2, 4, 3), None, [4]), r"lengths must be 2 integers.*shape \(1,\)"),
+        ((torch.zeros(2, 4, 3), None, [4.0, 2.0]), "lengths must be 2 integers.*float64"),
+        ((torch.zeros(2, 4, 3), None, [4, 5]), "lengths must be from 1 to the 4 frames of the features, got 4 to 5"),
+        ((torch.zeros(2, 4, 3), None, [0, 4]), "lengths must be from 1 to the 4 frames of the features, got 0 to 4"),
+    ],
+)
+def test_what_a_forward_cannot_take(arguments, message):
+    with pytest.raises(ArgumentError, match=message):
+        _module()(*arguments)
+
+
+def test_ivectors_that_do_not_fit():
+    module = _module(IVECTOR)
+    with pytest.raises(ArgumentError, match=r"give ivectors of shape \(batch, 2\)"):
+        module(features(2, 4))
+    with pytest.raises(ArgumentError, match=r"ivectors must be \(batch, dim\) \(2, 2\).*got \(1, 2\)"):
+        module(features(2, 4), torch.zeros(1, 2))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "final.mdl", torch.nn.Linear(2, 2)], ids=str)
+def test_what_is_no_network(wrong):
+    with pytest.raises(ArgumentError, match="must be a network or an acoustic model"):
+        nnet3.TorchModule(wrong)
+
+
+def test_a_network_that_is_not_simple():
+    with pytest.raises(NetworkError, match="needs an output 'output'"):
+        nnet3.TorchModule(nnet3.Nnet.from_config("input-node name=in dim=2\noutput-node name=out input=in"))
+
+
+@pytest.mark.parametrize("wrong", ["output", [], ["outptu"], [3]], ids=str)
+def test_outputs_that_are_not_there(wrong):
+    with pytest.raises(ArgumentError, match=r"outputs must be a list|the network has no output"):
+        _module(outputs=wrong)
+
+
+@pytest.mark.parametrize("wrong", [0, 1.5, True, "3"])
+def test_a_factor_is_a_positive_integer(wrong):
+    with pytest.raises(ArgumentError, match="frame_subsampling_factor must be an integer >= 1"):
+        _module(frame_subsampling_factor=wrong)
+
+
+def test_a_network_that_has_got_other_components():
+    nnet = network(TDNN)
+    module = nnet3.TorchModule(nnet)
+    nnet.apply_config("component name=tdnn2 type=TdnnComponent input-dim=6 output-dim=5 time-offsets=0")
+    with pytest.raises(NetworkError, match="make a new TorchModule"):
+        module(features(1, 4))
+
+
+def test_parameters_cannot_be_replaced_by_other_tensors():
+    module = _module()
+    replaced = {name: parameter.detach().clone() for name, parameter in module.named_parameters()}
+    with pytest.raises(NetworkError, match="replaced by something that is no parameter"):
+        torch.func.functional_call(module, replaced, (features(1, 4),))
