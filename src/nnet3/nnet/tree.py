@@ -69,6 +69,21 @@ class ContextDependency:
                 found.add(node.pdf)
         return found
 
+    def pdf_of_each(self, windows: np.ndarray, pdf_class: int) -> np.ndarray:
+        """The pdf of a pdf-class in each of many windows, -1 where the tree has none: (windows,).
+
+        `windows`: (windows, context_width) phones, 0 beyond the ends.
+        """
+        pdfs = np.full(len(windows), -1, np.int64)
+        waiting = [(self.root, np.arange(len(windows)))]
+        while waiting:
+            node, rows = waiting.pop()
+            if isinstance(node, Leaf):
+                pdfs[rows] = -1 if node.pdf is None else node.pdf
+                continue
+            waiting += _sent_on(node, rows, windows, pdf_class)
+        return pdfs
+
     def pdf_pairs(self, phone: int, forward: int, self_loop: int, phones: list[int]) -> set[tuple[int, int]]:
         """The pairs of pdfs that two pdf-classes of a phone have together in some context."""
         return set(self._pairs({self.central_position: phone}, forward, self_loop, phones))
@@ -97,6 +112,22 @@ class ContextDependency:
         root = _read_map(reader, budget)
         reader.expect("EndContextDependency")
         return cls(width, central, root)
+
+
+def _sent_on(
+    branch: Branch, rows: np.ndarray, windows: np.ndarray, pdf_class: int
+) -> Iterator[tuple[Leaf | Branch, np.ndarray]]:
+    """Which of the rows of `windows` go on with which child."""
+    if branch.key == _PDF_CLASS:
+        values = np.full(len(rows), pdf_class)
+    elif 0 <= branch.key < windows.shape[1]:
+        values = windows[rows, branch.key]
+    else:
+        return
+    answers = values if branch.yes is None else ~np.isin(values, list(branch.yes))
+    for number in np.unique(answers).tolist():
+        if 0 <= number < len(branch.children):
+            yield branch.children[int(number)], rows[answers == number]
 
 
 def _read_map(reader: Reader, budget: list[int], depth: int = 0) -> Leaf | Branch:

@@ -1,0 +1,67 @@
+"""Changes of FSTs in array operations alone: trimming, renumbering, splitting states."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.fst_reach import accessible, arcs_of, breadth_first, coaccessible
+
+Integers = npt.NDArray[np.integer]
+
+
+def with_states(fst: Fst, states: Integers) -> Fst:
+    """With only `states`, numbered as they stand there, and the arcs between them. The start must be one of them."""
+    number = np.full(fst.num_states, -1, np.int64)
+    number[states] = np.arange(len(states))
+    arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
+    olabel = None if fst.olabel is fst.ilabel else fst.olabel[arcs]
+    src, dst = number[fst.src[arcs]], number[fst.dst[arcs]]
+    return Fst.from_arcs(int(number[fst.start]), fst.final[states], src, dst, fst.ilabel[arcs], fst.cost[arcs], olabel)
+
+
+def trimmed(fst: Fst) -> Fst:
+    """Without states that are on no path from the start to an end."""
+    kept = accessible(fst) & coaccessible(fst)
+    if kept.all():
+        return fst
+    return with_states(fst, np.flatnonzero(kept)) if fst.num_states and kept[fst.start] else Fst.empty()
+
+
+def numbered_breadth_first(fst: Fst) -> Fst:
+    """States that can be reached, in breadth-first order from the start, which becomes 0; arcs keep their order."""
+    return with_states(fst, breadth_first(fst, np.array([fst.start]))) if fst.num_states else fst
+
+
+def with_labels(fst: Fst, labels: npt.ArrayLike) -> Fst:
+    """An acceptor of these labels, (arcs,)."""
+    array = np.asarray(labels, np.int32)
+    return Fst(fst.start, fst.final, fst.offsets, array, array, fst.cost, fst.dst)
+
+
+class Split(NamedTuple):
+    """An FST whose states were split, and what each new state and arc comes from."""
+
+    fst: Fst
+    class_of_state: Integers
+    old_state: Integers
+    old_arc: Integers
+
+
+def split_states(fst: Fst, class_of_arc: Integers) -> Split:
+    """Copies of states such that all arcs that enter one are of one class (0: also of the start).
+
+    Arcs keep their order within a state.
+    """
+    base = int(class_of_arc.max(initial=0)) + 1
+    keys = np.append(fst.dst.astype(np.int64) * base + class_of_arc, fst.start * base)
+    unique, number = np.unique(keys, return_inverse=True)
+    old_state, class_of_state = np.divmod(unique, base)
+    arcs = arcs_of(fst.offsets, old_state)
+    src = np.repeat(np.arange(len(unique)), np.diff(fst.offsets)[old_state])
+    labels, costs = fst.ilabel[arcs], fst.cost[arcs]
+    new = Fst.from_arcs(int(number[-1]), fst.final[old_state], src, number[:-1][arcs], labels, costs)
+    return Split(new, class_of_state, old_state, arcs)
