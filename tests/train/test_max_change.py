@@ -38,7 +38,7 @@ def lengths(nnet: Nnet) -> list[float]:
 
 def test_the_worked_example_of_the_page() -> None:
     nnet, delta = networks(3.0, 1.0, a=0.75)
-    assert add_with_max_change(nnet, delta, 1.0)
+    assert add_with_max_change(nnet, delta, 1.0).taken
     assert lengths(nnet) == pytest.approx([0.6, 0.8])
     assert nnet.components["a"].parameters()["bias_params"].item() == pytest.approx(-0.48)
     assert lengths(delta) == pytest.approx([3.0, 1.0]), "the delta stays as it is"
@@ -46,23 +46,23 @@ def test_the_worked_example_of_the_page() -> None:
 
 def test_no_limits() -> None:
     nnet, delta = networks(3.0, 4.0)
-    assert add_with_max_change(nnet, delta, 0.0, scale=-0.5)
+    assert add_with_max_change(nnet, delta, 0.0, scale=-0.5).taken
     assert lengths(nnet) == pytest.approx([1.5, 2.0])
     assert nnet.components["a"].parameters()["bias_params"].item() > 0
 
 
 def test_the_whole_limit_scales_all_alike() -> None:
     nnet, delta = networks(3.0, 4.0)
-    assert add_with_max_change(nnet, delta, 1.0)
+    assert add_with_max_change(nnet, delta, 1.0).taken
     assert lengths(nnet) == pytest.approx([0.6, 0.8])
 
 
 def test_limits_are_of_the_scaled_step_and_can_be_scaled() -> None:
     nnet, delta = networks(3.0, 4.0, a=1.0, b=1.0)
-    assert add_with_max_change(nnet, delta, 0.0, scale=0.1)
+    assert add_with_max_change(nnet, delta, 0.0, scale=0.1).taken
     assert lengths(nnet) == pytest.approx([0.3, 0.4])
     nnet, delta = networks(3.0, 4.0, a=1.0, b=8.0)
-    assert add_with_max_change(nnet, delta, 0.0, limit=0.25)
+    assert add_with_max_change(nnet, delta, 0.0, limit=0.25).taken
     assert lengths(nnet) == pytest.approx([0.25, 2.0])
 
 
@@ -70,5 +70,5 @@ def test_limits_are_of_the_scaled_step_and_can_be_scaled() -> None:
 def test_steps_that_are_not_finite_are_refused(value: float) -> None:
     nnet, delta = networks(1.0, 1.0)
     delta.components["b"].parameters()["bias_params"].fill_(value)
-    assert not add_with_max_change(nnet, delta, 2.0)
+    assert add_with_max_change(nnet, delta, 2.0).not_finite == "b"
     assert torch.cat(nnet.flat_parameters()).tolist() == [0.0] * 4

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -25,6 +25,7 @@ from nnet3.computation.matrices import Matrix, as_tensor, warn_of_gradient
 from nnet3.errors import ComponentError
 
 if TYPE_CHECKING:
+    from nnet3.components.natural_gradient import OnlineNaturalGradient
     from nnet3.components.updatable import UpdatableComponent
 
 
@@ -145,6 +146,15 @@ class Component(ComponentForm, ComponentState, abc.ABC):
             raise ComponentError(f"{self.type_name} needs to know its rows' indexes: run it inside a network")
 
     # ---- what others ask instead of a type ----
+
+    def leaves(self) -> Iterator[tuple[str, Component]]:
+        """What holds statistics and natural-gradient state, with a prefix for their names: this one, or its parts."""
+        yield "", self
+
+    @property
+    def natural_gradients(self) -> dict[str, OnlineNaturalGradient]:
+        """The natural-gradient estimates of this component (not of its parts), by name."""
+        return {}
 
     #: Whether y = x W^T + b with the parameters linear_params W and bias_params b.
     is_affine: ClassVar[bool] = False

@@ -14,6 +14,7 @@ from nnet3.components.field_table import Field, Same, divisor_of, value_of
 from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, Number, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.components.row_sums import rows_are_divided, sum_and_count
 from nnet3.components.state import ComponentState
 from nnet3.components.summary import summarize_vector
 
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 
 class BatchNormMemo(NamedTuple):
-    """Of one minibatch: rows (times blocks); per column mean, variance and target_rms / sqrt(variance + epsilon)."""
+    """Of one minibatch: rows (times blocks); per column mean, variance and target_rms / sqrt(variance + epsilon).
+
+    Where processes share the minibatch (row_sums.py) these are of all rows, but for `num_rows`: those that are here.
+    """
 
     num_rows: int
     mean: Tensor
@@ -132,9 +136,9 @@ class BatchNormComponent(Component):
         # from plainly accumulated sums: in deep networks with few rows its rounding shows. Here the sums are pairwise
         # and the variance is that of what is left after subtracting the mean.
         rows = self._rows(x)
-        mean = rows.mean(0)
+        mean = _mean_over_rows(rows)
         centred = torch.sub(rows, mean, out=y.view(-1, self.block_dim)) if y.is_contiguous() else rows - mean
-        variance = torch.square(centred).mean(0)
+        variance = _mean_over_rows(torch.square(centred))
         scale = (variance + self.epsilon).rsqrt_().mul_(self.target_rms)
         centred.mul_(scale)
         if not y.is_contiguous():
@@ -177,6 +181,12 @@ class BatchNormComponent(Component):
             return
         if memo is None:
             torch.mul(y_deriv, self.scale_and_offset(y_deriv)[0], out=x_deriv)
+            return
+        if rows_are_divided():
+            y_rows, g = self._rows(y), self._rows(y_deriv)
+            means = _mean_over_rows(torch.cat([g, y_rows * g], dim=1))
+            of_g, of_product = means[: self.block_dim], means[self.block_dim :] / self.target_rms**2
+            x_deriv.copy_(((g - of_g - y_rows * of_product) * memo.scale).view(x_deriv.shape))
             return
         # g_x = scale (g_y - mean(g_y)) - scale / tau^2 mean(y g_y) y: with input y, mean 0, inverse standard
         # deviation 1 / tau and weight tau scale that is what the kernel computes, in two passes over y and g_y.
@@ -221,3 +231,11 @@ class BatchNormComponent(Component):
         """Forget the statistics, except in test mode, which protects them."""
         if not self.test_mode:
             super().zero_stats()
+
+
+def _mean_over_rows(matrix: Tensor) -> Tensor:
+    """Of each column, over the rows of all processes."""
+    if not rows_are_divided():
+        return matrix.mean(0)
+    total, count = sum_and_count(matrix.sum(0), matrix.shape[0])
+    return total / max(count, 1)

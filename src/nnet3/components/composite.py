@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -225,6 +226,11 @@ class CompositeComponent(UpdatableComponent):
         super().seed_random(seed)
         for number, part in enumerate(self.parts, start=1):
             part.seed_random(seed + number)
+
+    def leaves(self) -> Iterator[tuple[str, Component]]:
+        for number, part in enumerate(self.parts, start=1):
+            for prefix, leaf in part.leaves():
+                yield f"component{number}.{prefix}", leaf
 
     def shared_copy(self) -> Self:
         twin = super().shared_copy()

@@ -13,6 +13,7 @@ from nnet3.components.kinds import BOOLEAN, DOUBLE, Matrix, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import format_number, rms, summarize_vector
 from nnet3.components.updatable import UpdatableComponent
 
@@ -200,7 +201,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     def _is_repaired(self) -> Tensor:
         """(5, C): where the average derivative of a value is below its threshold."""
-        return self.deriv_sum < self._repair_thresholds.double() * (1.0 + self.count)
+        return self.deriv_sum / (1.0 + self.count) < self._repair_thresholds.double()  # the count may be negative
 
     def _self_repair(self, values: Tensor) -> Tensor | None:
         """What to subtract from the derivatives, (rows, 5, C): (2v - 1) r_k for sigmoids, v r_k for tanh."""
@@ -227,8 +228,9 @@ class LstmNonlinearityComponent(UpdatableComponent):
         if self.is_gradient:
             self.params.add_(params_deriv, alpha=self.learning_rate)
             return
-        params_deriv, scale = self.preconditioner.precondition(params_deriv)
-        self.params.add_(params_deriv * (scale * self.learning_rate).to(params_deriv))
+        with whole_gradient(params_deriv) as share:
+            params_deriv, scale = self.preconditioner.precondition(params_deriv)
+        self.params.add_(params_deriv * (scale * (share * self.learning_rate)).to(params_deriv))
 
 
 def _scaled(matrix: Tensor, scale: Tensor | None) -> Tensor:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from nnet3.components.row_matrix import RowMatrix
+from nnet3.components.row_sums import sum_and_count, sum_over_processes_
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Directions:
     has_ones: bool  # whether X is x with a column of ones appended
     projection: Tensor  # H = X W^T, (rows, rank)
     w: Tensor  # W transposed, (dim, rank), where dim is columns + has_ones
-    norm: Tensor  # tr(X X^T), a float64 scalar
+    norm: Tensor  # tr(X X^T), a float64 scalar; as all sums over rows it is that of all processes (row_sums.py)
+    num_rows: int  # of all processes
 
     def matrix(self) -> tuple[Tensor, Tensor, Tensor]:
         """X_hat but for the column that belongs to the ones, that column (rows,), and the scale."""
@@ -39,11 +42,13 @@ class Directions:
         if self.has_ones:
             ones.addmv_(self.projection, self.w[columns], alpha=-1)
             norm_hat = norm_hat + ones.double().square().sum()
+        sum_over_processes_(norm_hat)
         return x_hat, ones, self.scale(norm_hat)
 
     def norm_of_product(self) -> Tensor:
         """tr(X_hat X_hat^T) without X_hat, inexact where it is much smaller than tr(X X^T)."""
         gram = (self.projection.t() @ self.projection).double()
+        sum_over_processes_(gram)
         of_w = (self.w.t() @ self.w).double()
         return self.norm - 2 * gram.trace() + (gram * of_w).sum()
 
@@ -51,6 +56,16 @@ class Directions:
         """What restores the Frobenius norm of X, given tr(X_hat X_hat^T)."""
         ratio = self.norm / norm_hat
         return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
+
+
+class NaturalGradientState(NamedTuple):
+    """An estimate: how many matrices it has seen, its rank, and rho, d (rank,) and W transposed (dim, rank)."""
+
+    calls: int
+    rank: int
+    rho: float
+    d: Tensor
+    w: Tensor
 
 
 class OnlineNaturalGradient:
@@ -89,6 +104,14 @@ class OnlineNaturalGradient:
         self._d = torch.empty(0, dtype=torch.float64)  # (rank,), always on the CPU
         self._w = torch.empty(0, 0)  # W transposed, (dim, rank): this layout makes X W^T fastest
 
+    def state(self) -> NaturalGradientState:
+        """What it has learnt so far, to be taken up by `load_state`; the tensors are never changed afterwards."""
+        return NaturalGradientState(self._calls, self.rank, self._rho, self._d, self._w)
+
+    def load_state(self, state: NaturalGradientState) -> None:
+        """Go on from there."""
+        self._calls, self.rank, self._rho, self._d, self._w = state
+
     def fresh(self) -> OnlineNaturalGradient:
         """A new one with the same settings."""
         history = (self.num_samples_history, self.num_minibatches_history)
@@ -111,14 +134,14 @@ class OnlineNaturalGradient:
         if isinstance(x, Tensor):
             x = RowMatrix(x)
         rows, dim = x.shape[0], x.shape[1] + has_ones
-        norm = x.sum_of_squares() + (rows if has_ones else 0)
-        if dim == 1 or rows == 0:
+        norm, total_rows = sum_and_count(x.sum_of_squares() + (rows if has_ones else 0), rows)
+        if dim == 1 or total_rows == 0:
             nothing = torch.zeros(rows + dim, 0, dtype=x.dtype, device=x.device)
-            return Directions(x, has_ones, nothing[:rows], nothing[rows:], norm)
+            return Directions(x, has_ones, nothing[:rows], nothing[rows:], norm, total_rows)
         self._w = self._w.to(x.device, x.dtype)
         if self._calls == 0:
-            self._start(x, has_ones, norm)
-        result = Directions(x, has_ones, self._project(x, has_ones), self._w, norm)
+            self._start(x, has_ones, norm, total_rows)
+        result = Directions(x, has_ones, self._project(x, has_ones), self._w, norm, total_rows)
         if self._is_time_to_update:
             self._update(result)
         self._calls += 1
@@ -132,9 +155,9 @@ class OnlineNaturalGradient:
         """H = X W^T, (rows, rank)."""
         return x.times(self._w[:-1]).add_(self._w[-1]) if has_ones else x.times(self._w)
 
-    def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor) -> None:
+    def _start(self, x: RowMatrix, has_ones: bool, norm: Tensor, rows: int) -> None:
         """Begin with a fixed sparse basis, then learn from the first matrix itself (docs/formulas.md, beginning)."""
-        rows, dim = x.shape[0], x.shape[1] + has_ones
+        dim = x.shape[1] + has_ones
         rank = self.rank = min(self.rank, dim - 1)
         self._rho = self.epsilon
         self._d = torch.full((rank,), self.epsilon, dtype=torch.float64)
@@ -144,7 +167,7 @@ class OnlineNaturalGradient:
         basis /= basis.norm(dim=0)
         self._w = (basis * math.sqrt(1 / (2 + (dim + rank) * self.alpha / dim))).to(x.device, x.dtype)
         for _ in range(1 if rows <= rank else 3):
-            self._update(Directions(x, has_ones, self._project(x, has_ones), self._w, norm))
+            self._update(Directions(x, has_ones, self._project(x, has_ones), self._w, norm, rows))
 
     def _update(self, directions: Directions) -> None:
         """Move the estimate towards their covariance (docs/formulas.md, updating).
@@ -153,8 +176,8 @@ class OnlineNaturalGradient:
         """
         x, projection = directions.x, directions.projection
         dim, rank = self._w.shape
-        eta = self._forgetting(x.shape[0])
-        gain = eta / x.shape[0]
+        eta = self._forgetting(directions.num_rows)
+        gain = eta / directions.num_rows
         d, rho = self._d, self._rho
         e = self._smoothed(rho, d)
         old = (1 - eta) * (d + rho)
@@ -164,6 +187,7 @@ class OnlineNaturalGradient:
         j[:, : x.shape[1]] = x.left_times(projection.t())
         if directions.has_ones:
             j[:, -1] = projection.sum(0)
+        sum_over_processes_(j)
         k = (j @ j.t()).cpu()
         l = (w @ j.t()).cpu()
         root = e.rsqrt()

@@ -15,6 +15,7 @@ from nnet3.components.kinds import MATRIX, SIZE, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import initial_vector
 from nnet3.components.registry import register
+from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import mean_stddev, rms
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
 
@@ -118,7 +119,8 @@ class NaturalGradientRepeatedAffineComponent(RepeatedAffineComponent):
             super().update(x, y_deriv)
             return
         gradient = torch.cat([y_deriv.t() @ x, y_deriv.sum(0)[:, None]], dim=1)
-        gradient, scale = self.preconditioner.precondition(gradient)
-        rate = self.learning_rate * float(scale)
+        with whole_gradient(gradient) as share:
+            gradient, scale = self.preconditioner.precondition(gradient)
+        rate = self.learning_rate * share * float(scale)
         self.linear_params.add_(gradient[:, :-1], alpha=rate)
         self.bias_params.add_(gradient[:, -1], alpha=rate)

@@ -21,6 +21,7 @@ from nnet3.components.natural_gradient_pair import RANKS_IN_ONE
 from nnet3.components.natural_gradient_settings import TwoPreconditioners
 from nnet3.components.registry import register
 from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
+from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import format_number, mean_stddev, rms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
 from nnet3.components.updatable import UpdatableComponent
@@ -202,10 +203,11 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
             return
         gradient = self._gradient(x, y_deriv, indexes)
         if self.use_natural_gradient and not self.is_gradient:
-            gradient, scale_in = self.preconditioner_in.precondition(gradient)
-            transposed, scale_out = self.preconditioner_out.precondition(gradient.t().contiguous())
+            with whole_gradient(gradient) as share:
+                gradient, scale_in = self.preconditioner_in.precondition(gradient)
+                transposed, scale_out = self.preconditioner_out.precondition(gradient.t().contiguous())
             gradient = transposed.t()
-            rate *= float(scale_in * scale_out)
+            rate *= share * float(scale_in * scale_out)
         self.linear_params.add_(gradient[:, :-1], alpha=rate)
         self.bias_params.add_(gradient[:, -1], alpha=rate)
 

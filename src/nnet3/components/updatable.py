@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field
 from nnet3.components.kinds import BOOLEAN, RATE
+
+if TYPE_CHECKING:
+    from nnet3.components.natural_gradient import OnlineNaturalGradient
 
 #: What the file of an updatable component begins with; each token may be absent, whatever version wrote it.
 HEADER = (
@@ -65,9 +68,13 @@ class UpdatableComponent(Component):
         for name in self.preconditioner_names:
             setattr(self, name, getattr(self, name).fresh())
 
+    @property
+    def natural_gradients(self) -> dict[str, OnlineNaturalGradient]:
+        return {name: getattr(self, name) for name in self.preconditioner_names}
+
     def freeze_natural_gradient(self, frozen: bool) -> None:
-        for name in self.preconditioner_names:
-            getattr(self, name).frozen = frozen
+        for preconditioner in self.natural_gradients.values():
+            preconditioner.frozen = frozen
 
     def dot(self, other: Component) -> float:
         """Sum of products of all parameters with those of a component of the same type and size."""

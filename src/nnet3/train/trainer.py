@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from nnet3.compiler import ComputationCache
-from nnet3.compiler.cache import default_cache
+from nnet3.compiler import CompileOptions, ComputationCache
 from nnet3.components import RandomSource
-from nnet3.compute import NnetComputer
-from nnet3.compute.recent import RecentComputers
+from nnet3.components.row_sums import RowReduction
+from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.train.finite import bad_data
+from nnet3.train.gradient import Gradient, UnusableError
 from nnet3.train.l2 import add_l2
-from nnet3.train.max_change import add_with_max_change
+from nnet3.train.max_change import Update, add_with_max_change
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult
+from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
 from nnet3.train.options import TrainerOptions
+from nnet3.train.orthonormal import constrain_orthonormal
+from nnet3.train.running_state import Before
+from nnet3.train.trainer_state import read_state, write_state
+from nnet3.train.training_log import TrainingLog
+
+_LOG = logging.getLogger("nnet3.train")
 
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a minibatch gave: statistics by output node, and why it was skipped, if it was.
+    """What a minibatch gave: statistics by output node, how its steps were limited, why it was skipped, if it was.
 
-    A skipped minibatch has changed nothing; what it gave is not finite and not in `stats`.
+    A skipped minibatch has changed nothing, and there are no statistics of it. `stats` are those of the network as it
+    was before the minibatch; `backstitch` those of the second step, if there were two.
     """
 
-    stats: dict[str, ObjectiveStats]
+    stats: dict[str, ObjectiveStats] = field(default_factory=dict)
+    backstitch: dict[str, ObjectiveStats] = field(default_factory=dict)
+    updates: tuple[Update, ...] = ()
     skipped: str | None = None
 
     @property
     def total(self) -> ObjectiveStats:
-        """The sum over all output nodes."""
+        """The sum of `stats` over all output nodes."""
         result = ObjectiveStats()
         for stats in self.stats.values():
             result.add(stats)
@@ -40,7 +53,11 @@ class StepResult:
 
 
 class Trainer:
-    """Trains a network in place. Computations are compiled once for each structure of minibatch."""
+    """Trains a network in place. Computations are compiled once for each structure of minibatch.
+
+    `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped; `log` has what
+    they gave, and prints it as Kaldi does.
+    """
 
     def __init__(
         self,
@@ -48,63 +65,145 @@ class Trainer:
         options: TrainerOptions | None = None,
         objective: Objective | None = None,
         cache: ComputationCache | None = None,
+        *,
+        reduction: RowReduction | None = None,
+        compile_options: CompileOptions | None = None,
+        say: Callable[[str], None] = _LOG.info,
     ) -> None:
         """`objective`: by default linear or quadratic, as each output node says; `cache`: where computations are
-        kept, by default in that of the process.
+        kept, by default in that of the process; `reduction`: how processes that share each minibatch add up (each
+        gets its own sequences of it, and ends with the same parameters); `say` takes the lines of the log.
         """
-        self.nnet, self.options = nnet, options or TrainerOptions()
+        self.nnet, self.options, self.reduction = nnet, options or TrainerOptions(), reduction
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
-        self.cache = default_cache() if cache is None else cache
-        self._rng = RandomSource(self.options.seed)
-        nnet.seed_random(self.options.seed)
         if self.options.zero_component_stats:
             nnet.zero_stats()
         self._delta = nnet.copy()
         self._delta.scale_(0.0)
-        self._computers = RecentComputers()
-        self.num_skipped = 0
+        self._delta_is_zero = True
+        self._gradient = Gradient(nnet, self._delta, self.objective, cache, reduction, compile_options)
+        self._gradient.store_stats = self.options.store_component_stats
+        self._first_seed = RandomSource(self.options.seed).integer(0, 100000)
+        self.num_minibatches = self.num_skipped = 0
+        self.log = TrainingLog(self.options.print_interval, say)
 
+    # ---- one minibatch ----
+
+    @torch.no_grad()
     def train_minibatch(self, minibatch: Minibatch, learning_rate: float | None = None) -> StepResult:
-        """One step: forward, backward into the delta, the delta onto the model within max-change.
+        """Forward, backward into the delta, the delta onto the model within max-change; with backstitch, twice.
 
-        `learning_rate` is the underlying rate of this and all later steps; components multiply it by their factors.
+        `learning_rate` is the underlying rate of this and all later steps; components multiply it by their factors. If
+        anything that is not finite turns up, nothing changes and the result says so. Raises TrainingError for a
+        minibatch that does not fit the network, and when more minibatches had to be skipped than the options allow.
         """
         if learning_rate is not None:
             self._delta.set_learning_rate(learning_rate)
-        stats = {result.name: result.stats for result in self._forward_backward(minibatch)}
-        add_l2(self._delta, self.nnet, self.options.l2_regularize_factor * minibatch.num_sequences)
-        momentum = self.options.momentum
-        added = add_with_max_change(self.nnet, self._delta, self.options.max_param_change, scale=1.0 - momentum)
-        self._delta.scale_(momentum if added else 0.0)
-        for component in self.nnet.components.values():
-            if component.has_running_statistics:
-                component.scale_stats_(float(np.float32(self.options.batchnorm_stats_scale)))
-        if not added:
-            self.num_skipped += 1
-            return StepResult({}, "the gradient is not finite")
-        return StepResult(stats)
+        number = self.num_minibatches
+        two_steps = self._has_backstitch(number)
+        before = Before(self.nnet, self._delta, delta_is_zero=self._delta_is_zero, keep_parameters=two_steps)
+        try:
+            num_sequences = self._gradient.agree(bad_data(minibatch), minibatch.num_sequences)
+            step = self._backstitch_steps if two_steps else self._plain_step
+            result = step(minibatch, number, num_sequences)
+        except UnusableError as reason:
+            before.restore()
+            result = StepResult(skipped=str(reason))
+        except BaseException:
+            before.restore()
+            raise
+        self.num_minibatches += 1
+        self.log.add(number, result.stats, result.backstitch, result.updates)
+        if result.skipped is not None:
+            self._count_skipped(minibatch, result.skipped)
+        return result
 
-    def _forward_backward(self, minibatch: Minibatch) -> Sequence[OutputResult]:
-        computer = self._computer(minibatch)
-        for io in minibatch.inputs:
-            computer.accept_input(io.name, io.matrix)
-        computer.run()
-        results: list[OutputResult] = []
-        for target in minibatch.targets:
-            outputs = [computer.get_output(name) for name in self.objective.outputs(target)]
-            results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=True)
-        for result in results:
-            assert result.deriv is not None, "an objective that gives no derivative"
-            computer.accept_input(result.name, result.deriv)
-        computer.run()
-        return results
+    def _plain_step(self, minibatch: Minibatch, number: int, num_sequences: int) -> StepResult:
+        options = self.options
+        stats = self._add_gradient(minibatch, number)
+        add_l2(self._delta, self.nnet, options.l2_regularize_factor * num_sequences)
+        update = self._update(scale=1.0 - options.momentum)
+        self._scale_batchnorm_stats()
+        constrain_orthonormal(self.nnet, RandomSource(self._seed(number) - 1))
+        self._scale_delta(options.momentum)
+        return StepResult(stats, updates=(update,))
 
-    def _computer(self, minibatch: Minibatch) -> NnetComputer:
-        outputs = [self.objective.outputs(target) for target in minibatch.targets]
-        request = minibatch.request(outputs, train=True, store_stats=self.options.store_component_stats)
+    def _backstitch_steps(self, minibatch: Minibatch, number: int, num_sequences: int) -> StepResult:
+        """A step back of alpha times the usual length, then one forward of 1 + alpha times it, from there."""
+        alpha = self.options.backstitch_training_scale
+        self._delta.freeze_natural_gradient(True)
+        try:
+            stats = self._add_gradient(minibatch, number)
+        finally:
+            self._delta.freeze_natural_gradient(False)
+        back = self._update(limit=alpha, scale=-alpha)
+        constrain_orthonormal(self.nnet, RandomSource(self._seed(number) - 1))
+        self._scale_delta(0.0)
+        again = self._add_gradient(minibatch, number)
+        add_l2(self._delta, self.nnet, self.options.l2_regularize_factor * num_sequences / (1.0 + alpha))
+        forward = self._update(limit=1.0 + alpha, scale=1.0 + alpha)
+        self._scale_batchnorm_stats()
+        self._scale_delta(0.0)
+        return StepResult(stats, again, (back, forward))
 
-        def make() -> NnetComputer:
-            computation = self.cache.compile(self.nnet, request)
-            return NnetComputer(computation, self.nnet, self._delta, nnet_to_store_stats=self.nnet, check_finite=False)
+    def _add_gradient(self, minibatch: Minibatch, number: int) -> dict[str, ObjectiveStats]:
+        return self._gradient.add(minibatch, self._seed(number), delta_is_zero=self._delta_is_zero)
 
-        return self._computers.get(request.key(), make)
+    def _update(self, *, limit: float = 1.0, scale: float = 1.0) -> Update:
+        update = add_with_max_change(self.nnet, self._delta, self.options.max_param_change, limit=limit, scale=scale)
+        if update.not_finite is not None:
+            raise UnusableError(f"the gradient of component '{update.not_finite}' is not finite")
+        return update
+
+    def _scale_batchnorm_stats(self) -> None:
+        scale = float(np.float32(self.options.batchnorm_stats_scale))
+        if scale != 1.0:
+            for component in self.nnet.components.values():
+                if component.has_running_statistics:
+                    component.scale_stats_(scale)
+
+    def _scale_delta(self, scale: float) -> None:
+        self._delta.scale_(scale)
+        self._delta_is_zero = scale == 0.0
+
+    def _has_backstitch(self, number: int) -> bool:
+        interval = self.options.backstitch_training_interval
+        return self.options.backstitch_training_scale > 0 and number % interval == self._first_seed % interval
+
+    def _seed(self, number: int) -> int:
+        """Of all that is random in this minibatch: a run that continues draws what it would have drawn."""
+        return (self._first_seed + number) * 1_000_003
+
+    def _count_skipped(self, minibatch: Minibatch, reason: str) -> None:
+        self.num_skipped += 1
+        name = f"minibatch '{minibatch.key}'" if minibatch.key else f"minibatch {self.num_minibatches - 1}"
+        _LOG.warning("%s is skipped: %s", name, reason)
+        if self.num_skipped > self.options.max_skipped:
+            raise TrainingError(
+                f"{self.num_skipped} of {self.num_minibatches} minibatches had to be skipped, more than max_skipped = "
+                f"{self.options.max_skipped} allows; the last one is {name}: {reason}; the network is as before it"
+            )
+
+    # ---- continuing ----
+
+    def state(self) -> dict[str, Tensor]:
+        """What, besides the network's file, a later `load_state` needs to go on as if nothing had happened, to the bit.
+
+        Names and tensors (copies; numbers are tensors without axes): the delta, natural-gradient estimates, learning
+        rates, the exact statistics of the network (its file rounds them), counters, the log.
+        """
+        return write_state(self.nnet, self._delta, self._counters(), self.log)
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        """Go on where `state` was made, with the network of that moment. Raises TrainingError if it is of another."""
+        counters = read_state(state, self.nnet, self._delta, list(self._counters()), self.log)
+        self.num_minibatches, self.num_skipped = counters["num_minibatches"], counters["num_skipped"]
+        self._first_seed = counters["first_seed"]
+        self._delta_is_zero = not any(bool(buffer.any()) for buffer in self._delta.flat_parameters())
+
+    def _counters(self) -> dict[str, int]:
+        return {
+            "num_minibatches": self.num_minibatches,
+            "num_skipped": self.num_skipped,
+            "first_seed": self._first_seed,
+        }

@@ -1,0 +1,78 @@
+"""Sums over the rows of a minibatch of which each of several processes may hold a part.
+
+Natural gradient and batch-norm depend on all rows of a minibatch together. What they sum over rows goes through here:
+alone it stays as it is; within `summed_by(reduction)` it becomes the sum over all processes, so that these do together
+what one would do with all rows. Each process must ask for the same sums in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class RowReduction(Protocol):
+    """How processes that share minibatches add up; torch.distributed is one way."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this process, from 0."""
+
+    @property
+    def size(self) -> int:
+        """How many processes there are."""
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in place, to the same bits in each."""
+
+
+_REDUCTION: ContextVar[RowReduction | None] = ContextVar("row reduction", default=None)
+
+
+@contextmanager
+def summed_by(reduction: RowReduction | None) -> Iterator[None]:
+    """Within it, sums over rows are those over the processes of `reduction` (None: over the rows that are here)."""
+    token = _REDUCTION.set(reduction)
+    try:
+        yield
+    finally:
+        _REDUCTION.reset(token)
+
+
+def rows_are_divided() -> bool:
+    """Whether other processes have rows of this minibatch."""
+    return _REDUCTION.get() is not None
+
+
+def sum_over_processes_(*tensors: Tensor) -> None:
+    """Replace each by its sum over all processes."""
+    reduction = _REDUCTION.get()
+    if reduction is not None:
+        reduction.sum_(tensors)
+
+
+def sum_and_count(total: Tensor, rows: int) -> tuple[Tensor, int]:
+    """A sum over rows, and the number of rows, of all processes."""
+    if not rows_are_divided():
+        return total, rows
+    count = torch.tensor(float(rows), dtype=torch.float64, device=total.device)
+    total = total.clone()
+    sum_over_processes_(total, count)
+    return total, int(count)
+
+
+@contextmanager
+def whole_gradient(gradient: Tensor) -> Iterator[float]:
+    """Within it, a gradient that was summed over the rows that are here is that of all rows, and rows are not divided.
+
+    Gives the share of the update that this process shall make, since the updates of all will be added.
+    """
+    reduction = _REDUCTION.get()
+    sum_over_processes_(gradient)
+    with summed_by(None):
+        yield 1.0 if reduction is None else 1.0 / reduction.size

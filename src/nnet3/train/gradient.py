@@ -1,0 +1,121 @@
+"""The gradient of a minibatch, added to the delta: forward, objective, backward."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from nnet3.compiler import CompileOptions, ComputationCache
+from nnet3.compiler.cache import default_cache
+from nnet3.components import RandomSource
+from nnet3.components.row_sums import RowReduction, summed_by
+from nnet3.compute import NnetComputer
+from nnet3.compute.recent import RecentComputers
+from nnet3.nnet import Nnet
+from nnet3.train.finite import bad_results
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult
+from nnet3.train.running_state import add_up_statistics, statistics
+
+
+class UnusableError(Exception):
+    """Something in the minibatch is not finite; what it is. Never leaves the trainer."""
+
+
+class Gradient:
+    """Adds gradients of minibatches to `delta`; statistics go to `nnet`.
+
+    With a reduction all processes add the gradient of the minibatch that they have together, and raise UnusableError
+    together.
+    """
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        delta: Nnet,
+        objective: Objective,
+        cache: ComputationCache | None,
+        reduction: RowReduction | None,
+        compile_options: CompileOptions | None,
+    ) -> None:
+        self._nnet, self._delta, self._objective = nnet, delta, objective
+        self._cache = default_cache() if cache is None else cache
+        self._reduction, self._compile_options = reduction, compile_options
+        self._computers = RecentComputers()
+        self.store_stats = True
+
+    def agree(self, complaint: str | None, count: int = 0) -> int:
+        """The sum of `count` over all processes. Raises UnusableError in all of them if one has a complaint."""
+        if self._reduction is None:
+            if complaint is not None:
+                raise UnusableError(complaint)
+            return count
+        numbers = torch.tensor([complaint is not None, count], dtype=torch.float64)
+        self._reduction.sum_([numbers])
+        if numbers[0]:
+            raise UnusableError(complaint or "another process found something that is not finite")
+        return int(numbers[1])
+
+    def add(self, minibatch: Minibatch, seed: int, *, delta_is_zero: bool) -> dict[str, ObjectiveStats]:
+        """delta += rate times the gradient; what the objective says of each output.
+
+        Raises UnusableError if an objective or a derivative by an output is not finite; parameters' gradients and all
+        else that the minibatch leaves behind are not looked at.
+        """
+        rank = 0 if self._reduction is None else self._reduction.rank
+        seed += rank * 1_000_000_007  # no two processes drop the same units
+        for net in (self._nnet, self._delta):
+            net.seed_random(seed)
+        if rank != 0 and not delta_is_zero:
+            self._delta.scale_(0.0)  # the sum over processes shall have what it began with once
+        before = {} if self._reduction is None else {n: s.copy() for n, s in statistics(self._nnet).items()}
+        with summed_by(self._reduction):
+            results = self._forward_backward(minibatch, RandomSource(seed + 1))
+        stats: dict[str, ObjectiveStats] = {}
+        for result in results:
+            stats.setdefault(result.name, ObjectiveStats()).add(result.stats)
+        if self._reduction is not None:
+            self._reduction.sum_(self._delta.flat_parameters())
+            add_up_statistics(self._delta, {}, self._reduction)
+            add_up_statistics(self._nnet, before, self._reduction)
+            stats = self._add_up(stats)
+        return stats
+
+    def _add_up(self, stats: dict[str, ObjectiveStats]) -> dict[str, ObjectiveStats]:
+        assert self._reduction is not None
+        numbers = torch.tensor([each.numbers() for each in stats.values()], dtype=torch.float64)
+        self._reduction.sum_([numbers])
+        return {name: ObjectiveStats(*row) for name, row in zip(stats, numbers.tolist(), strict=True)}
+
+    def _forward_backward(self, minibatch: Minibatch, rng: RandomSource) -> Sequence[OutputResult]:
+        computer = self._computer(minibatch)
+        for io in minibatch.inputs:
+            computer.accept_input(io.name, io.matrix)
+        computer.run()
+        results: list[OutputResult] = []
+        for target in minibatch.targets:
+            outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
+            results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
+        try:
+            self.agree(bad_results(results))
+        except UnusableError:
+            computer.reset()
+            raise
+        for result in results:
+            assert result.deriv is not None, "an objective that gives no derivative"
+            computer.accept_input(result.name, result.deriv)
+        computer.run()
+        return results
+
+    def _computer(self, minibatch: Minibatch) -> NnetComputer:
+        outputs = [self._objective.outputs(target) for target in minibatch.targets]
+        request = minibatch.request(outputs, train=True, store_stats=self.store_stats)
+
+        def make() -> NnetComputer:
+            computation = self._cache.compile(self._nnet, request, self._compile_options)
+            return NnetComputer(
+                computation, self._nnet, self._delta, nnet_to_store_stats=self._nnet, check_finite=False
+            )
+
+        return self._computers.get(request.key(), make)
