@@ -148,7 +148,7 @@ def test_aligned_form() -> None:
         (WORKED_BYTES.replace(b"compact_acceptor", b"const_acceptorxx"), "got 'const_acceptorxx'; fstconvert"),
         (
             WORKED_BYTES.replace(b"standard", b"logarith"),
-            "expected an FST with standard arcs, got arcs of type 'logarith'",
+            "expected an FST with arcs of type standard, got 'logarith'",
         ),
         (
             WORKED_BYTES[:36] + b"\x09" + WORKED_BYTES[37:],
@@ -182,10 +182,10 @@ def test_damaged_binary_files(contents: bytes, message: str) -> None:
         ("\n0 -1 1 1\n\n", "must be a whole number, got '-1'"),
         ("\n0 1 1 1 nan\n\n", "arc 0 has the cost nan"),
         ("\n0 1 1 1 Infinity\n\n", "arc 0 has the cost inf"),
-        ("\n0 1 1 1 one\n\n", "a cost of this FST is not a number"),
+        ("\n0 1 1 1 one\n\n", "a cost of an FST must be a number, got 'one'"),
         ("\n0 1000000000 1 1\n\n", "state 1000000000 is more than an FST of 17 characters can have"),
         ("\n0 1 4294967297 1\n\n", "must be a whole number, got '4294967297'"),
-        (f"\n0 1 1 1 {'1' * 99}\n\n", "is no number in an FST"),
+        (f"\n0 1 1 1 {'1' * 999}\n\n", "a cost of an FST must be a number, got '1111"),
         (" 0 1 1 1\n\n", "expected an FST as text, which begins with a newline"),
     ],
 )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAGIC = struct.pack("<i", 2125659606)
 _SYMBOLS_MAGIC = struct.pack("<i", 2125658996)
-_VECTOR, _COMPACT = "vector", "compact_acceptor"
+_VECTOR, _COMPACT, _STANDARD = "vector", "compact_acceptor", "standard"
 _VERSION = 2
 _ALIGNED_VERSION = 1  # of compact_acceptor
 _HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, _IS_ALIGNED = 1, 2, 4
@@ -35,8 +35,11 @@ _FINAL = -1  # label and next state of the element that stands for a final cost
 
 
 @dataclass(frozen=True)
-class _Header:
+class FstHeader:
+    """What stands before the states of any FST."""
+
     kind: str
+    arc_type: str
     version: int
     flags: int
     properties: int
@@ -48,27 +51,28 @@ class _Header:
 def read_binary_fst(reader: Reader) -> Fst:
     """The FST that begins here. Symbol tables are passed over: labels are numbers here."""
     start = reader.position
-    header = _read_header(reader)
+    header = read_fst_header(reader, (_VECTOR, _COMPACT), (_STANDARD,))
     try:
         return _read_vector(reader, header) if header.kind == _VECTOR else _read_compact(reader, header)
     except ModelFormatError as error:
         raise error if error.place else reader.error_at(start, f"a damaged FST: {error.message}") from None
 
 
-def _read_header(reader: Reader) -> _Header:
+def read_fst_header(reader: Reader, kinds: tuple[str, ...], arc_types: tuple[str, ...]) -> FstHeader:
+    """The header that begins here, with symbol tables passed over. ModelFormatError if it is of none of these types."""
     start = reader.position
     reader.need(len(MAGIC), "the header of an FST")
     if reader.data[start : start + len(MAGIC)] != MAGIC:
         raise reader.error("expected an FST in OpenFst's binary form, which begins with the bytes d6 fd b2 7e")
     reader.position += len(MAGIC)
     kind, arc_type = _read_name(reader), _read_name(reader)
-    if kind not in (_VECTOR, _COMPACT):
+    if kind not in kinds:
         hint = f"fstconvert --fst_type={_VECTOR} makes one of an FST of another type"
-        raise reader.error_at(start, f"expected an FST of type {_VECTOR} or {_COMPACT}, got '{kind}'; {hint}")
-    if arc_type != "standard":
-        raise reader.error_at(start, f"expected an FST with standard arcs, got arcs of type '{arc_type}'")
+        raise reader.error_at(start, f"expected an FST of type {' or '.join(kinds)}, got '{kind}'; {hint}")
+    if arc_type not in arc_types:
+        raise reader.error_at(start, f"expected an FST with arcs of type {' or '.join(arc_types)}, got '{arc_type}'")
     reader.need(_END.size, "the header of an FST")
-    header = _Header(kind, *_END.unpack_from(reader.data, reader.position))
+    header = FstHeader(kind, arc_type, *_END.unpack_from(reader.data, reader.position))
     reader.position += _END.size
     if header.version not in ((_VERSION,) if kind == _VECTOR else (_VERSION, _ALIGNED_VERSION)):
         raise reader.error_at(start, f"expected version {_VERSION} of an FST of type {kind}, got {header.version}")
@@ -116,7 +120,7 @@ def _skip_symbols(reader: Reader) -> None:
         _skip_bytes(reader, _COUNT.size, what)
 
 
-def _read_vector(reader: Reader, header: _Header) -> Fst:
+def _read_vector(reader: Reader, header: FstHeader) -> Fst:
     """Of each state its final cost (float32) and number of arcs (int64), then its arcs."""
     reader.need(4 * _STATE_WORDS * header.states, f"{header.states} states of an FST")
     start = position = reader.position
@@ -148,7 +152,7 @@ def _word_places(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return state_at, headers_before + _ARC_WORDS * np.arange(offsets[-1])
 
 
-def _read_compact(reader: Reader, header: _Header) -> Fst:
+def _read_compact(reader: Reader, header: FstHeader) -> Fst:
     """Offsets of the states' elements, then the elements; a final cost is the first element of its state."""
     aligned = header.version == _ALIGNED_VERSION or bool(header.flags & _IS_ALIGNED)
     _align(reader, aligned)
@@ -207,6 +211,6 @@ def write_compact_acceptor(writer: Writer, fst: Fst) -> None:
 
 
 def _write_header(writer: Writer, kind: str, properties: int, fst: Fst, arcs: int) -> None:
-    names = b"".join(struct.pack("<i", len(name)) + name.encode() for name in (kind, "standard"))
+    names = b"".join(struct.pack("<i", len(name)) + name.encode() for name in (kind, _STANDARD))
     end = _END.pack(_VERSION, 0, properties, fst.start, fst.num_states, arcs)
     writer.raw(MAGIC + names + end)

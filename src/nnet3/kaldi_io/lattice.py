@@ -1,0 +1,220 @@
+"""Lattices as arrays, and tables of them: Kaldi's types `lattice4` and `compactlattice44`, text or binary."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.fst import NOT_FINAL, Fst
+from nnet3.kaldi_io.fst_binary import FstHeader, read_fst_header
+from nnet3.kaldi_io.fst_lines import FstLines, read_lines
+from nnet3.kaldi_io.fst_reach import arcs_of
+from nnet3.kaldi_io.parse_numbers import parse_integer
+from nnet3.kaldi_io.reader import Reader
+from nnet3.kaldi_io.tables import TableReader
+
+Integers = npt.NDArray[np.integer]
+_VECTOR, _PLAIN, _COMPACT = "vector", "lattice4", "compactlattice44"
+_COUNT, _LENGTH = struct.Struct("<q"), struct.Struct("<i")
+_PLAIN_ARC_WORDS, _COMPACT_ARC_WORDS = 5, 6  # of 4 bytes, without the string: labels, costs, its length, next state
+
+
+@dataclass(frozen=True, eq=False)
+class Strings:
+    """Lists of integers one after the other: number k is values[offsets[k] : offsets[k + 1]]."""
+
+    offsets: npt.NDArray[np.int64]
+    values: npt.NDArray[np.int32]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """What a decoder left of its search: an acceptor of words or phones whose arcs carry transition-ids.
+
+    fst: labels, and of the costs those of the graph. acoustic_cost: (arcs,) and final_acoustic_cost: (states,)
+    float32. transition_ids: of each arc; final_transition_ids: of each state, for final ones.
+    """
+
+    fst: Fst
+    acoustic_cost: npt.NDArray[np.float32]
+    final_acoustic_cost: npt.NDArray[np.float32]
+    transition_ids: Strings
+    final_transition_ids: Strings
+
+    def __post_init__(self) -> None:
+        for costs in (self.acoustic_cost, self.final_acoustic_cost[self.fst.final < np.inf]):
+            if not np.isfinite(costs).all():
+                raise ModelFormatError("an acoustic cost of a lattice is not a finite number")
+        if self.transition_ids.values.min(initial=1) < 1 or self.final_transition_ids.values.min(initial=1) < 1:
+            raise ModelFormatError("a transition-id of a lattice is below 1")
+
+
+def read_lattice(reader: Reader) -> Lattice:
+    """The lattice that begins here: as text, which begins with white space, or binary. Raises ModelFormatError."""
+    first = reader.raw_byte_peek()
+    if first is not None and bytes([first]).isspace():
+        return _read_text(reader)
+    binary, reader.binary = reader.binary, True
+    start = reader.position
+    header = read_fst_header(reader, (_VECTOR,), (_COMPACT, _PLAIN))
+    try:
+        lattice = _read_compact(reader, header) if header.arc_type == _COMPACT else _read_plain(reader, header)
+    except ModelFormatError as error:
+        raise error if error.place else reader.error_at(start, f"a damaged lattice: {error.message}") from None
+    reader.binary = binary
+    return lattice
+
+
+def open_lattice_table(rspecifier: str) -> TableReader[Lattice]:
+    """Iterates over (key, lattice)."""
+    return TableReader(rspecifier, read_lattice)
+
+
+class _Walk:
+    """Where in the raw data things lie; where one begins is known only after the one before it."""
+
+    def __init__(self, reader: Reader):
+        self.reader, self.start, self.position = reader, reader.position, reader.position
+
+    def skip(self, count: int, unit: int, what: str) -> int:
+        """Go on by `count` things of `unit` bytes; the place, in words of 4 bytes, where they begin."""
+        if count < 0 or self.position + count * unit > self.start + self.reader.left:
+            raise self.reader.truncated(f"{what} cannot have {count} elements")
+        place = (self.position - self.start) // 4
+        self.position += count * unit
+        return place
+
+    def number(self, layout: struct.Struct, what: str) -> int:
+        self.skip(1, layout.size, what)
+        (value,) = layout.unpack_from(self.reader.data, self.position - layout.size)
+        return int(value)
+
+    def words(self) -> Integers:
+        """All that was walked over; the reader goes on behind it."""
+        return self.reader.raw_array((self.position - self.start) // 4, "<i4", "a lattice")
+
+
+def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
+    """Of each state its two final costs and number of arcs, then its arcs: input label, output label, costs, dst."""
+    reader.need(16 * header.states, f"{header.states} states of a lattice")
+    walk = _Walk(reader)
+    offsets, state_at = np.zeros(header.states + 1, np.int64), np.zeros(header.states, np.int64)
+    for state in range(header.states):
+        state_at[state] = walk.skip(2, 4, "a final weight")
+        count = walk.number(_COUNT, "a state")
+        walk.skip(count, 4 * _PLAIN_ARC_WORDS, "a state")
+        offsets[state + 1] = offsets[state] + count
+    words = walk.words()
+    behind = np.repeat(state_at + 4, np.diff(offsets)) - _PLAIN_ARC_WORDS * np.repeat(offsets[:-1], np.diff(offsets))
+    arc_at = behind + _PLAIN_ARC_WORDS * np.arange(offsets[-1])
+    ids = words[arc_at]
+    if ids.min(initial=0) < 0:
+        raise ModelFormatError(f"a transition-id of a lattice is {ids.min()}")
+    strings = Strings(np.append(0, np.cumsum(ids > 0)), ids[ids > 0].astype(np.int32))
+    none = Strings(np.zeros(header.states + 1, np.int64), np.empty(0, np.int32))
+    return _lattice(header.start, offsets, words, state_at, arc_at + 1, arc_at + 4, strings, none)
+
+
+def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
+    """Of each state its final weight (costs and a string) and number of arcs, then its arcs, each with a weight."""
+    reader.need(20 * header.states, f"{header.states} states of a lattice")
+    walk = _Walk(reader)
+    offsets, state_at = np.zeros(header.states + 1, np.int64), np.zeros(header.states, np.int64)
+    final_lengths = np.zeros(header.states, np.int64)
+    arc_at: list[int] = []
+    lengths: list[int] = []
+    for state in range(header.states):
+        state_at[state] = walk.skip(2, 4, "a final weight")
+        final_lengths[state] = walk.number(_LENGTH, "a final weight")
+        walk.skip(int(final_lengths[state]), 4, "a final weight")
+        count = walk.number(_COUNT, "a state")
+        reader.need(4 * _COMPACT_ARC_WORDS * count if count > 0 else 0, f"{count} arcs of a lattice")
+        for _ in range(count):
+            arc_at.append(walk.skip(4, 4, "an arc"))
+            lengths.append(walk.number(_LENGTH, "an arc"))
+            walk.skip(lengths[-1] + 1, 4, "an arc")
+        offsets[state + 1] = len(arc_at)
+    words = walk.words()
+    at, length = np.array(arc_at, np.int64), np.array(lengths, np.int64)
+    strings, finals = _strings(words, at + 5, length), _strings(words, state_at + 3, final_lengths)
+    if not np.array_equal(words[at], words[at + 1]):
+        raise ModelFormatError("a compact lattice must be an acceptor: both labels of each arc the same")
+    return _lattice(header.start, offsets, words, state_at, at + 1, at + 5 + length, strings, finals)
+
+
+def _strings(words: Integers, starts: Integers, lengths: Integers) -> Strings:
+    offsets = np.append(0, np.cumsum(lengths))
+    places = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
+    return Strings(offsets, words[places].astype(np.int32))
+
+
+def _lattice(
+    start: int,
+    offsets: npt.NDArray[np.int64],
+    words: Integers,
+    state_at: Integers,
+    label_at: Integers,
+    dst_at: Integers,
+    strings: Strings,
+    final_strings: Strings,
+) -> Lattice:
+    """From raw words: where final weights, labels (with the two costs behind) and next states are."""
+    reals = words.view("<f4")
+    label, dst = words[label_at].astype(np.int32), words[dst_at].astype(np.int32)
+    final, final_acoustic = reals[state_at].astype(np.float32), reals[state_at + 1].astype(np.float32)
+    fst = Fst(start, final, offsets, label, label, reals[label_at + 1].astype(np.float32), dst)
+    return Lattice(fst, reals[label_at + 2].astype(np.float32), final_acoustic, strings, final_strings)
+
+
+def _read_text(reader: Reader) -> Lattice:
+    """`src dst label [weight]` and `state [weight]`, or with two labels (the first one a transition-id) as the plain
+    type has them; a weight is `graph cost,acoustic cost`, and in the compact type also `,id_id_id`."""
+    lines = read_lines(reader, (1, 2, 3, 4, 5))
+    with lines.naming(reader):
+        if not len(lines.fields):
+            none = Strings(np.zeros(1, np.int64), np.empty(0, np.int32))
+            empty = np.empty(0, np.float32)
+            return Lattice(Fst.empty(), empty, empty, Strings(np.zeros(1, np.int64), none.values), none)
+        compact = not any(word and b"," not in word for word in lines.arcs[:, 3].tolist())
+        labels = lines.whole_numbers(lines.arcs[:, 2 if compact else 3])
+        costs, strings = _weights(lines, lines.arcs[:, 3 if compact else 4])
+        final_costs, final_strings = _weights(lines, lines.ends[:, 1])
+        if not compact:
+            ids = lines.whole_numbers(lines.arcs[:, 2])
+            strings = Strings(np.append(0, np.cumsum(ids > 0)), ids[ids > 0].astype(np.int32))
+        order = np.argsort(lines.src, kind="stable")
+        final = lines.by_state(final_costs, NOT_FINAL)
+        fst = Fst.from_arcs(lines.start, final[:, 0], lines.src, lines.dst, labels, costs[:, 0])
+        in_order = _in_order(final_strings, np.argsort(lines.ending))
+        length_of_final = lines.by_state(final_strings.lengths, 0)
+        finals = Strings(np.append(0, np.cumsum(length_of_final)), in_order.values)
+        return Lattice(fst, costs[order, 1], final[:, 1], _in_order(strings, order), finals)
+
+
+def _in_order(strings: Strings, order: Integers) -> Strings:
+    offsets = np.append(0, np.cumsum(strings.lengths[order]))
+    return Strings(offsets, strings.values[arcs_of(strings.offsets, order)])
+
+
+def _weights(lines: FstLines, words: npt.NDArray) -> tuple[npt.NDArray[np.float32], Strings]:
+    """The costs (words, 2) and strings of weights; nothing said is no cost and no string."""
+    pieces = [(word or b"0,0").split(b",") for word in words.tolist()]
+    bad = next((b",".join(piece) for piece in pieces if len(piece) not in (2, 3)), None)
+    if bad is not None:
+        shown = bad[:40].decode("utf-8", "replace")
+        raise ModelFormatError(f"a weight of a lattice must be such as 3.5,20.25,7_7_8, got '{shown}'")
+    costs = np.array([piece[:2] for piece in pieces], object).reshape(-1, 2)
+    lists = [piece[2].split(b"_") if len(piece) == 3 and piece[2] else [] for piece in pieces]
+    ids = [parse_integer(word) for words_of_one in lists for word in words_of_one]
+    if None in ids:
+        raise ModelFormatError("the transition-ids of a lattice must be integers")
+    offsets = np.append(0, np.cumsum([len(words_of_one) for words_of_one in lists], dtype=np.int64))
+    return lines.costs(costs), Strings(offsets, np.array(ids, np.int32))
