@@ -10,13 +10,7 @@ from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.tree import ContextDependency
 from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
 from nnet3.train.chain.graphs.fst_changes import trimmed, with_labels, with_states
-from nnet3.train.chain.graphs.openfst import (
-    DELTA,
-    minimized_as_it_is,
-    need_openfst,
-    reversed_fst,
-    without_epsilons,
-)
+from nnet3.train.chain.graphs.openfst import DELTA, OpenFst, need_openfst, without_epsilons
 from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.train.chain.graphs.push import pushed
 
@@ -45,7 +39,8 @@ def _small(graph: Fst) -> Fst:
     """With equal states merged, both those with the same futures and those with the same pasts."""
     for _ in range(_ROUNDS):
         for _ in range(2):
-            graph = minimized_as_it_is(pushed(reversed_fst(graph)), _QUANTUM)
+            backwards = pushed(OpenFst.of(graph).reversed().fst())
+            graph = OpenFst.of(backwards).minimized_as_it_is(_QUANTUM).fst()
     return pushed(trimmed(without_epsilons(graph)))
 
 

@@ -42,6 +42,14 @@ def with_labels(fst: Fst, labels: npt.ArrayLike) -> Fst:
     return Fst(fst.start, fst.final, fst.offsets, array, array, fst.cost, fst.dst)
 
 
+def sorted_by_label(fst: Fst) -> Fst:
+    """Each state's arcs by input label, those of equal labels in the order in which they were."""
+    order = np.lexsort((fst.ilabel, fst.src))
+    olabel = None if fst.olabel is fst.ilabel else fst.olabel[order]
+    arrays = (fst.src[order], fst.dst[order], fst.ilabel[order], fst.cost[order])
+    return Fst.from_arcs(fst.start, fst.final, *arrays, olabel)
+
+
 class Split(NamedTuple):
     """An FST whose states were split, and what each new state and arc comes from."""
 

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
-from nnet3.train.chain.graphs.fst_changes import trimmed
-from nnet3.train.chain.graphs.openfst import sorted_by_label
+from nnet3.train.chain.graphs.fst_changes import sorted_by_label, trimmed
 
 
 def make_normalization_fst(denominator: Fst, initial: npt.ArrayLike) -> Fst:

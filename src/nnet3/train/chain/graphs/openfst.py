@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, Reader, Writer, read_fst, write_fst
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 try:
     import kaldifst
@@ -45,74 +46,83 @@ def _file() -> Iterator[tuple[int, str]]:
         os.unlink(name)
 
 
-def _theirs(fst: Fst) -> Any:
-    need_openfst("this operation on FSTs")
-    writer = Writer(binary=True)
-    write_fst(writer, fst)
-    contents = memoryview(writer.getvalue())
-    with _file() as (descriptor, name):
-        while contents:
-            contents = contents[os.write(descriptor, contents) :]
-        return kaldifst.StdVectorFst.read(name)
+class OpenFst:
+    """An FST in OpenFst's hands; each operation gives a new one, so that several can follow each other."""
 
+    def __init__(self, theirs: Any):
+        self._theirs = theirs
 
-def _ours(theirs: Any) -> Fst:
-    with _file() as (descriptor, name):
-        if not theirs.write(name):
-            raise TrainingError("OpenFst could not write its result: is the memory or the disk full?")
-        with open(os.dup(descriptor), "rb") as file:
-            file.seek(0)
-            fst = read_fst(Reader(file.read(), "the result of OpenFst", binary=True))
-    return Fst(fst.start, fst.final, fst.offsets, fst.ilabel, fst.olabel, fst.cost, fst.dst)
+    @classmethod
+    def of(cls, fst: Fst) -> Self:
+        """TrainingError without kaldifst."""
+        need_openfst("this operation on FSTs")
+        writer = Writer(binary=True)
+        write_fst(writer, Fst(fst.start, fst.final, fst.offsets, fst.ilabel, fst.olabel, fst.cost, fst.dst))
+        contents = memoryview(writer.getvalue())
+        with _file() as (descriptor, name):
+            while contents:
+                contents = contents[os.write(descriptor, contents) :]
+            return cls(kaldifst.StdVectorFst.read(name))
 
+    def fst(self) -> Fst:
+        """As arrays."""
+        with _file() as (descriptor, name):
+            if not self._theirs.write(name):
+                raise TrainingError("OpenFst could not write its result: is the memory or the disk full?")
+            with open(os.dup(descriptor), "rb") as file:
+                file.seek(0)
+                fst = read_fst(Reader(file.read(), "the result of OpenFst", binary=True))
+        return Fst(fst.start, fst.final, fst.offsets, fst.ilabel, fst.olabel, fst.cost, fst.dst)
 
-def _changed(fst: Fst, change: Callable[[Any], object]) -> Fst:
-    theirs = _theirs(fst)
-    change(theirs)
-    return _ours(theirs)
+    @property
+    def num_states(self) -> int:
+        return int(self._theirs.num_states)
+
+    @property
+    def has_states(self) -> bool:
+        return self.num_states > 0
+
+    def without_epsilons(self) -> OpenFst:
+        """The same without epsilon arcs, trimmed; of equal parallel arcs the cheapest one stays."""
+        return self._changed(kaldifst.rmepsilon)
+
+    def determinized(self, most_states: int) -> OpenFst | None:
+        """Without equal labels on the arcs of a state; None if that would take `most_states` or more.
+
+        Epsilons count as a label. Of paths with equal labels the cheapest one stays; residual costs are rounded to
+        multiples of DELTA.
+        """
+        result = kaldifst.determinize(self._theirs, nstate=most_states)
+        return OpenFst(result) if result.num_states < most_states - 1 else None
+
+    def determinized_without_epsilons(self, most_states: int) -> OpenFst | None:
+        """The same with epsilons removed on the way, which may lie on cycles."""
+        theirs = self._theirs.copy()
+        stopped = kaldifst.determinize_star(theirs, max_states=most_states)
+        return None if stopped else OpenFst(theirs)
+
+    def minimized(self) -> OpenFst:
+        """The smallest equal to a deterministic one, with costs pushed towards the start."""
+        return self._changed(kaldifst.minimize)
+
+    def minimized_as_it_is(self, quantum: float) -> OpenFst:
+        """Equal states merged, where an arc's cost, made a multiple of `quantum`, is taken for a part of its label."""
+        return self._changed(lambda theirs: kaldifst.minimize_encoded(theirs, quantum))
+
+    def reversed(self) -> OpenFst:
+        """All paths backwards, from a new start."""
+        return OpenFst(kaldifst.reverse(self._theirs))
+
+    def composed(self, second: OpenFst) -> OpenFst:
+        """What both accept, with the sum of their costs, trimmed. `second` must be sorted by input label."""
+        return OpenFst(kaldifst.compose(self._theirs, second._theirs, connect=True))
+
+    def _changed(self, change: Any) -> OpenFst:
+        theirs = self._theirs.copy()
+        change(theirs)
+        return OpenFst(theirs)
 
 
 def without_epsilons(fst: Fst) -> Fst:
-    """The same without epsilon arcs, trimmed; of equal parallel arcs the cheapest one stays."""
-    return _changed(fst, kaldifst.rmepsilon) if fst.has_epsilons else fst
-
-
-def determinized(fst: Fst, most_states: int) -> Fst | None:
-    """Without equal labels on the arcs of a state; None if that would take `most_states` or more.
-
-    Epsilons count as a label. Of paths with equal labels the cheapest one stays; residual costs are rounded to
-    multiples of DELTA.
-    """
-    need_openfst("determinization")
-    result = _ours(kaldifst.determinize(_theirs(fst), nstate=most_states))
-    return result if result.num_states < most_states - 1 else None
-
-
-def minimized(fst: Fst) -> Fst:
-    """The smallest equal to a deterministic one, with costs pushed towards the start."""
-    return _changed(fst, kaldifst.minimize)
-
-
-def minimized_as_it_is(fst: Fst, quantum: float) -> Fst:
-    """Equal states merged, where an arc's cost, made a multiple of `quantum`, is taken for a part of its label."""
-    return _changed(fst, lambda theirs: kaldifst.minimize_encoded(theirs, quantum))
-
-
-def reversed_fst(fst: Fst) -> Fst:
-    """All paths backwards, from a new start."""
-    return _ours(kaldifst.reverse(_theirs(fst)))
-
-
-def sorted_by_label(fst: Fst) -> Fst:
-    """Each state's arcs by input label, those of equal labels in the order in which they were."""
-    order = np.lexsort((fst.ilabel, fst.src))
-    olabel = None if fst.olabel is fst.ilabel else fst.olabel[order]
-    return Fst.from_arcs(
-        fst.start, fst.final, fst.src[order], fst.dst[order], fst.ilabel[order], fst.cost[order], olabel
-    )
-
-
-def composed(first: Fst, second: Fst) -> Fst:
-    """What both accept, with the sum of their costs; trimmed. `second` must be sorted by input label."""
-    need_openfst("composition")
-    return _ours(kaldifst.compose(_theirs(first), _theirs(second), connect=True))
+    """The same without epsilon arcs, trimmed; what has none needs no OpenFst."""
+    return OpenFst.of(fst).without_epsilons().fst() if fst.has_epsilons else fst
