@@ -37,7 +37,8 @@ KNOWN = frozenset(
     hidden-layer-dim ivectors keep-proportion l2-regularize l2-regularize-factor lattice-beam lda-rand-prune
     leaky-hmm-coefficient learning-rate learning-rate-factor learning-rate-scale learning-rates left-context
     length-tolerance max-active max-mem max-models max-objective-evaluations max-param-change measure-output-dims
-    min-active min-chunk-size min-prob minibatch-size momentum multitask-egs nnet-config normalize num-archives
+    min-active min-chunk-size min-prob minibatch-size momentum multilingual-eg multitask-egs nnet-config normalize
+    num-archives
     num-frames num-pdfs num-threads online-ivector-period online-ivectors optimize output-name pad-input
     partial-minibatch-factor pdf-map-filename prepare-for-test print-interval print-learning-rates prior-floor
     priors-floor rand-prune random raw read-cache reduce-rank renamed-output right-context scale self-loop-scale

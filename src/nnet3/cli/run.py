@@ -30,6 +30,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "am-init": ("am_init", "make an acoustic model from a transition model and a network"),
     "am-adjust-priors": ("am_adjust_priors", "set an acoustic model's priors"),
     "compute": ("compute", "run a network over utterances"),
+    "get-egs": ("get_egs", "make training examples of features and posteriors"),
+    "get-egs-dense-targets": ("get_egs_dense_targets", "make training examples of features and target matrices"),
+    "merge-egs": ("merge_egs", "merge training examples into minibatches"),
+    "shuffle-egs": ("shuffle_egs", "put training examples into random order"),
+    "subset-egs": ("subset_egs", "take some training examples at random"),
+    "copy-egs": ("copy_egs", "copy training examples with changes, to one or more tables"),
     "show-computation": ("show_computation", "compile for a request and print every stage"),
     "profile": ("profile", "see where the time of a network goes"),
 }
@@ -45,6 +51,12 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "nnet3-am-init": ("am-init", {}),
     "nnet3-am-adjust-priors": ("am-adjust-priors", {}),
     "nnet3-compute": ("compute", {}),
+    "nnet3-get-egs": ("get-egs", {}),
+    "nnet3-get-egs-dense-targets": ("get-egs-dense-targets", {}),
+    "nnet3-merge-egs": ("merge-egs", {}),
+    "nnet3-shuffle-egs": ("shuffle-egs", {}),
+    "nnet3-subset-egs": ("subset-egs", {}),
+    "nnet3-copy-egs": ("copy-egs", {}),
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3.errors import ArgumentError
-from nnet3.train.examples.chunks import WHOLE, Chunk, ChunkOptions, ChunkSplitter
+from nnet3.train.examples.chunks import WHOLE, Chunk, ChunkOptions, ChunkSplitter, parse_num_frames
 
 
 @pytest.mark.parametrize(
@@ -175,3 +175,10 @@ def test_lengths_are_rounded_up_to_output_frames() -> None:
 def test_wrong_options(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         ChunkOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_numbers_of_frames_as_text() -> None:
+    assert parse_num_frames("140,100, 160") == (140, 100, 160)
+    assert parse_num_frames("-1") == WHOLE
+    with pytest.raises(ArgumentError, match="given as 8 or 140,100,160, got '8,'"):
+        parse_num_frames("8,")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io import CompressedMatrix, compress
 from nnet3.kaldi_io.general import dense
 from nnet3.train.examples import EXAMPLES, Example, NnetIo
-from nnet3.train.examples.copying import Changes, destinations, num_copies, renamed, weighted
+from nnet3.train.examples.copying import Changes, renamed, weighted
 from train.example_data import frame_example, grid, written
 
 IVECTOR = NnetIo("ivector", grid(1, np.arange(1)), np.ones((1, 2), np.float32))
@@ -94,23 +92,6 @@ def test_wrong_options() -> None:
         Changes(frame="any")
     with pytest.raises(ArgumentError, match="contexts must be >= 0"):
         Changes(left_context=-1)
-    for wrong in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ArgumentError, match="a number >= 0"):
-            num_copies(wrong, np.random.default_rng(0))
-
-
-def test_numbers_of_copies() -> None:
-    rng = np.random.default_rng(0)
-    counts = [num_copies(1.25, rng) for _ in range(2000)]
-    assert set(counts) == {1, 2}
-    assert 1.2 < np.mean(counts) < 1.3
-    assert {num_copies(2.0, rng) for _ in range(20)} == {2}
-
-
-def test_destinations() -> None:
-    rng = np.random.default_rng(0)
-    assert list(itertools.islice(destinations(3, False, rng), 5)) == [0, 1, 2, 0, 1]
-    assert set(itertools.islice(destinations(3, True, rng), 50)) == {0, 1, 2}
 
 
 def test_changes_leave_the_example_alone() -> None:

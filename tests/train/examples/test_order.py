@@ -7,8 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from nnet3.errors import ArgumentError
-from nnet3.train.examples.order import shuffled, subset
+from nnet3.errors import ArgumentError, TrainingError
+from nnet3.train.examples.order import copies, shuffled, subset
 
 
 @pytest.mark.parametrize("buffer_size", [0, 1, 7, 1000])
@@ -62,3 +62,39 @@ def test_wrong_numbers() -> None:
         list(shuffled("a", np.random.default_rng(0), -1))
     with pytest.raises(ArgumentError, match="at least one"):
         subset("a", 0, np.random.default_rng(0))
+
+
+ENTRIES = [(f"eg-{number}", number) for number in range(2000)]
+
+
+def _same(key: str, example: int) -> int | None:
+    return example
+
+
+def test_copies_go_to_the_outputs_in_turn() -> None:
+    made = list(copies(ENTRIES[:5], _same, 3, np.random.default_rng(0)))
+    assert made == [(number % 3, f"eg-{number}", number) for number in range(5)]
+    kept = list(copies(ENTRIES[:5], lambda _, n: None if n == 1 else n, 2, np.random.default_rng(0)))
+    assert kept == [(0, "eg-0", 0), (1, "eg-2", 2), (0, "eg-3", 3), (1, "eg-4", 4)]
+
+
+def test_copies_at_random() -> None:
+    made = list(copies(ENTRIES, _same, 2, np.random.default_rng(0), 1.25, random=True))
+    counts = Counter(key for _, key, _ in made)
+    assert set(counts.values()) == {1, 2}
+    assert 2400 < len(made) < 2600
+    assert 0.4 < np.mean([output for output, _, _ in made]) < 0.6
+    fewer = list(copies(ENTRIES, _same, 1, np.random.default_rng(0), 0.5))
+    assert 900 < len(fewer) < 1100
+    assert len(list(copies(ENTRIES, _same, 1, np.random.default_rng(0), 2.0))) == 4000
+
+
+def test_what_goes_wrong_in_copies() -> None:
+    def fail(key: str, example: int) -> int:
+        raise TrainingError("it is merged")
+
+    with pytest.raises(TrainingError, match="the entry 'eg-0': it is merged"):
+        list(copies(ENTRIES, fail, 1, np.random.default_rng(0)))
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(ArgumentError, match="a number >= 0"):
+            list(copies(ENTRIES, _same, 1, np.random.default_rng(0), wrong))

@@ -18,6 +18,14 @@ _WITHIN = 1.9999  # of the best cost are the splits that are drawn from
 WHOLE = (-1,)  # as num_frames: whole utterances
 
 
+def parse_num_frames(text: str) -> tuple[int, ...]:
+    """Numbers of frames with commas between, as `--num-frames` takes them."""
+    try:
+        return tuple(int(piece) for piece in text.split(","))
+    except ValueError:
+        raise ArgumentError(f"numbers of frames are given as 8 or 140,100,160, got '{text}'") from None
+
+
 @dataclass(frozen=True)
 class ChunkOptions:
     """`num_frames`: the principal length and others, in input frames; (-1,) leaves utterances whole. The others are in

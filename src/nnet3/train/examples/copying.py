@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -112,19 +111,3 @@ def renamed(example: Example, name: str) -> Example:
 def _check_has_output(example: Example) -> None:
     if example.io("output") is None:
         raise TrainingError(f"this example has no 'output', but {', '.join(io.name for io in example.ios)}")
-
-
-def num_copies(keep_proportion: float, rng: np.random.Generator) -> int:
-    """The whole part of the proportion, plus one with the probability of the rest."""
-    if not 0 <= keep_proportion < 2**31:
-        raise ArgumentError(f"the proportion to keep must be a number >= 0, got {keep_proportion}")
-    whole = int(keep_proportion)
-    return whole + int(rng.random() < keep_proportion - whole)
-
-
-def destinations(count: int, random: bool, rng: np.random.Generator) -> Iterator[int]:
-    """For each copy the number of the output it goes to: in turn, or at random."""
-    number = 0
-    while True:
-        yield int(rng.integers(count)) if random else number % count
-        number += 1

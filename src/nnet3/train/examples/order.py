@@ -1,13 +1,13 @@
-"""Streams of examples in another order, and parts of them."""
+"""Streams of examples in another order, parts of them, copies of them to several places."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import numpy as np
 
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, TrainingError
 
 T = TypeVar("T")
 
@@ -43,3 +43,33 @@ def subset(entries: Iterable[T], count: int, rng: np.random.Generator, randomize
         elif rng.random() < count / number:
             kept[int(rng.integers(count))] = entry
     return [kept[number] for number in rng.permutation(len(kept))] if randomize_order else kept
+
+
+def copies(
+    entries: Iterable[tuple[str, T]],
+    change: Callable[[str, T], T | None],
+    num_outputs: int,
+    rng: np.random.Generator,
+    keep_proportion: float = 1.0,
+    random: bool = False,
+) -> Iterator[tuple[int, str, T]]:
+    """(output, key, changed example): each example as often as `keep_proportion` says, to the outputs in turn or at
+    random. What `change` makes of a key and an example may be None: then it is left out.
+    """
+    if not 0 <= keep_proportion < 2**31:
+        raise ArgumentError(f"the proportion to keep must be a number >= 0, got {keep_proportion}")
+    number = 0
+    for key, example in entries:
+        for _ in range(_num_copies(keep_proportion, rng)):
+            try:
+                changed = change(key, example)
+            except TrainingError as error:
+                raise TrainingError(f"the entry '{key}': {error}") from None
+            if changed is not None:
+                yield int(rng.integers(num_outputs)) if random else number % num_outputs, key, changed
+                number += 1
+
+
+def _num_copies(proportion: float, rng: np.random.Generator) -> int:
+    """The whole part of the proportion, plus one with the probability of the rest."""
+    return int(proportion) + int(rng.random() < proportion - int(proportion))

@@ -1,0 +1,106 @@
+"""What verbs about training examples do with tables, for every kind of examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import TypeVar
+
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
+from nnet3.train.examples import (
+    ExampleKind,
+    ExampleReader,
+    MergingStatistics,
+    MinibatchSizes,
+    example_writer,
+    merge_examples,
+    shuffled,
+    subset,
+)
+from nnet3.train.examples.making import generator
+from nnet3.train.examples.order import copies
+
+E = TypeVar("E")
+T = TypeVar("T")
+
+
+def merge(kind: ExampleKind[E], examples: str, output: str, minibatch_size: str, compress: bool) -> None:
+    """Merge examples into minibatches, and say what became of them."""
+    sizes = MinibatchSizes.parse(minibatch_size)
+    statistics = MergingStatistics()
+    with ExampleReader(examples, kind) as entries:
+        write(kind, output, merge_examples(entries, kind, sizes, compress, statistics), statistics)
+        say(f"{statistics}{_damaged(entries.num_damaged)}")
+
+
+def shuffle(kind: ExampleKind[E], examples: str, output: str, seed: int, buffer_size: int) -> None:
+    """Put examples into random order."""
+    with ExampleReader(examples, kind) as entries:
+        count = write(kind, output, shuffled(entries, generator(seed), buffer_size))
+        held = f"{buffer_size} of them" if buffer_size else "all"
+        say(f"{count} examples shuffled, {held} held at a time{_damaged(entries.num_damaged)}")
+
+
+def take_subset(kind: ExampleKind[E], examples: str, output: str, seed: int, count: int, randomize_order: bool) -> None:
+    """Take some of the examples at random."""
+    with ExampleReader(examples, kind) as entries:
+        chosen = subset(entries, count, generator(seed), randomize_order)
+        write(kind, output, chosen)
+        say(f"{len(chosen)} examples taken{_damaged(entries.num_damaged)}")
+
+
+def copy(
+    kind: ExampleKind[E],
+    examples: str,
+    outputs: Sequence[str],
+    change: Callable[[str, E], E | None],
+    seed: int,
+    keep_proportion: float,
+    random: bool,
+) -> None:
+    """Copy examples to the outputs in turn or at random; `change` may change them or leave them out (None)."""
+    with ExampleReader(examples, kind) as entries, ExitStack() as stack:
+        writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
+        for number, key, changed in copies(entries, change, len(writers), generator(seed), keep_proportion, random):
+            writers[number].write(key, changed)
+        count = sum(writer.count for writer in writers)
+        _check_some(count, examples)
+        say(f"{count} examples written{_damaged(entries.num_damaged)}")
+
+
+def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], hint: object = "") -> int:
+    """Write examples with their keys; how many they were. Nnet3Error, with `hint`, if there were none."""
+    with example_writer(output, kind) as writer:
+        for key, example in examples:
+            writer.write(key, example)
+        _check_some(writer.count, output, hint)
+    return writer.count
+
+
+def optional_reals(rspecifier: str | None) -> RandomAccessTable[float] | None:
+    """A table of numbers, if one is given."""
+    return random_access_reals(rspecifier) if rspecifier else None
+
+
+def optional_tokens(rspecifier: str | None) -> RandomAccessTable[str] | None:
+    """A table of words, if one is given."""
+    return random_access_tokens(rspecifier) if rspecifier else None
+
+
+def looked_up(table: RandomAccessTable[T], key: str) -> T | None:
+    """The entry of an example; None, and a warning, if there is none."""
+    value = table.get(key)
+    if value is None:
+        say(f"warning: {key} is left out: {table.specifier.text} has no such key")
+    return value
+
+
+def _check_some(count: int, name: str, hint: object = "") -> None:
+    if count == 0:
+        raise Nnet3Error(f"{name}: no examples were written{f': {hint}' if hint else ''}")
+
+
+def _damaged(count: int) -> str:
+    return f"; {count} damaged records were left out" if count else ""

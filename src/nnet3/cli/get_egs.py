@@ -1,0 +1,50 @@
+"""`nnet3 get-egs`: examples of features and posteriors (Kaldi: nnet3-get-egs)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nnet3.cli.egs_options import making_options
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import get_egs_tables
+else:
+    get_egs_tables = LazyModule("nnet3.cli.get_egs_tables")
+
+
+@verb("get-egs")
+@making_options
+@click.option("--num-pdfs", type=click.IntRange(1), required=True, help="Columns of the supervision.")
+@click.option(
+    "--pdf-alignments",
+    type=KALDI_BOOL,
+    default=False,
+    help="The second table has vectors of integers, the pdf of each frame, not posteriors.",
+)
+@click.argument("features", metavar="FEATURES-RSPECIFIER")
+@click.argument("posteriors", metavar="PDF-POSTERIORS-RSPECIFIER")
+@click.argument("output", metavar="EGS-WSPECIFIER")
+def command(
+    features: str,
+    posteriors: str,
+    output: str,
+    online_ivectors: str | None,
+    num_pdfs: int,
+    pdf_alignments: bool,
+    **options: Any,
+) -> None:
+    """Cut utterances into chunks and make a training example of each: input with context, ivector, and posteriors of
+    pdfs as supervision, one frame of them per output frame. What cannot be used is reported and left out.
+
+    \b
+    Example:
+      nnet3 get-egs --num-pdfs=2658 --left-context=12 --right-context=9 --num-frames=8 scp:feats.scp \\
+        "ark:ali-to-pdf final.mdl ark:ali.ark ark:- | ali-to-post ark:- ark:- |" ark:egs.ark
+    """
+    tables = get_egs_tables.Tables(features, posteriors, online_ivectors, output)
+    get_egs_tables.make_from_posteriors(tables, num_pdfs, pdf_alignments, options)

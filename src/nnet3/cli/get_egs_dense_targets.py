@@ -1,0 +1,35 @@
+"""`nnet3 get-egs-dense-targets`: examples of features and matrices (Kaldi: nnet3-get-egs-dense-targets)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nnet3.cli.egs_options import making_options
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import get_egs_tables
+else:
+    get_egs_tables = LazyModule("nnet3.cli.get_egs_tables")
+
+
+@verb("get-egs-dense-targets")
+@making_options
+@click.option("--num-targets", type=int, default=-1, help="Columns that target matrices must have (-1: any).")
+@click.argument("features", metavar="FEATURES-RSPECIFIER")
+@click.argument("targets", metavar="TARGETS-RSPECIFIER")
+@click.argument("output", metavar="EGS-WSPECIFIER")
+def command(
+    features: str, targets: str, output: str, online_ivectors: str | None, num_targets: int, **options: Any
+) -> None:
+    """As get-egs, with a row of a matrix as what each output frame is to be, for instance for a quadratic objective.
+
+    \b
+    Example:
+      nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
+    """
+    tables = get_egs_tables.Tables(features, targets, online_ivectors, output)
+    get_egs_tables.make_from_matrices(tables, None if num_targets < 0 else num_targets, options)

@@ -1,0 +1,79 @@
+"""What verbs that make training examples do: examples of tables of features and targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nnet3.cli.egs_tables import write
+from nnet3.cli.messages import say
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import (
+    RandomAccessTable,
+    open_general_matrix_table,
+    random_access_int_vectors,
+    random_access_matrices,
+    random_access_posteriors,
+)
+from nnet3.train.examples import EXAMPLES, ChunkOptions, ExampleMaker, MakingOptions, MakingStatistics, make_examples
+from nnet3.train.examples.chunks import parse_num_frames
+from nnet3.train.examples.supervision import Supervision, alignment_matrix, posterior_matrix
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables that a command line names."""
+
+    features: str
+    targets: str
+    ivectors: str | None
+    output: str
+
+
+def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, options: dict[str, Any]) -> None:
+    """Examples with sparse supervision, of posteriors or, with `pdf_alignments`, of the pdf of each frame."""
+    if pdf_alignments:
+        pdfs = random_access_int_vectors(tables.targets)
+        _make(tables, pdfs, lambda alignment: alignment_matrix(alignment, num_pdfs), options)
+    else:
+        posteriors = random_access_posteriors(tables.targets)
+        _make(tables, posteriors, lambda posterior: posterior_matrix(posterior, num_pdfs), options)
+
+
+def make_from_matrices(tables: Tables, num_targets: int | None, options: dict[str, Any]) -> None:
+    """Examples with a row of a target matrix for each output frame."""
+
+    def checked(matrix: np.ndarray) -> Supervision:
+        if num_targets is not None and matrix.shape[1] != num_targets:
+            raise TrainingError(f"its target matrix has {matrix.shape[1]} columns, but --num-targets={num_targets}")
+        return matrix
+
+    _make(tables, random_access_matrices(tables.targets), checked, options)
+
+
+def making_options(num_frames: str, **options: Any) -> MakingOptions:
+    """The options of a command line."""
+    own = {name: options.pop(name) for name in list(options) if name not in ChunkOptions.__dataclass_fields__}
+    return MakingOptions(ChunkOptions(num_frames=parse_num_frames(num_frames), **options), **own)
+
+
+def _make(
+    tables: Tables,
+    targets: RandomAccessTable[T],
+    to_supervision: Callable[[T], Supervision],
+    options: dict[str, Any],
+) -> None:
+    maker, statistics = ExampleMaker(making_options(**options)), MakingStatistics()
+    ivectors = random_access_matrices(tables.ivectors) if tables.ivectors else None
+    with open_general_matrix_table(tables.features) as features:
+        made = make_examples(maker, features, targets, to_supervision, ivectors, statistics)
+        write(EXAMPLES, tables.output, made, statistics)
+        say(
+            f"{statistics.examples} examples of {statistics.utterances} utterances; {statistics.failed} could not be "
+            f"used, {statistics.short} were too short; {maker.splitter.summary()}"
+        )
