@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from nnet3.nnet import Nnet
-from nnet3.train.examples import EXAMPLES, ExampleReader
-from nnet3.train.from_example import minibatch_of
+from nnet3.train.examples import EXAMPLES, ExampleReader, to_minibatch
 from nnet3.train.minibatch import Minibatch
 
 
 def read_minibatches(path: Path, nnet: Nnet) -> list[Minibatch]:
     """All merged examples of an archive."""
     with ExampleReader(f"ark:{path}", EXAMPLES) as examples:
-        return [minibatch_of(example, nnet, key) for key, example in examples]
+        return [to_minibatch(example, nnet.input_names, nnet.output_names, key) for key, example in examples]

@@ -1,16 +1,23 @@
-"""The trainer: a step by hand, momentum, l2, learning rates, statistics, refused steps, evaluation."""
+"""The trainer: a step by hand, momentum, l2, rates, statistics, backstitch, minibatches that are skipped."""
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
+from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
-from nnet3.train.minibatch import grid
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, Trainer, TrainerOptions
+from nnet3.train.minibatch import Target, grid
+from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
+from train.networks import differing, everything, many, random_minibatch
 
 CONFIG = """
 input-node name=input dim=2
@@ -20,33 +27,53 @@ output-node name=output input=affine objective=quadratic
 """
 X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
 Y = torch.tensor([[1.0], [-1.0], [0.5]])
-FREE = {"max_param_change": 0.0}
+FREE: dict[str, Any] = {"max_param_change": 0.0}
 
 
 def network(affine: str = "") -> Nnet:
     return Nnet.from_config(CONFIG.format(affine=affine), seed=3)
 
 
-def minibatch(x: torch.Tensor = X) -> Minibatch:
+def minibatch(x: Tensor = X, y: Tensor = Y) -> Minibatch:
     rows = grid(3, [0])
-    return Minibatch([NetworkInput("input", rows, x)], [MatrixTarget("output", rows, Y)])
+    return Minibatch([NetworkInput("input", rows, x)], [MatrixTarget("output", rows, y)], "the-key")
 
 
-def gradient(nnet: Nnet) -> tuple[torch.Tensor, torch.Tensor]:
-    linear, bias = nnet.components["affine"].parameters().values()
-    error = Y - (X @ linear.t() + bias)
-    return error.t() @ X, error.sum(0)
+def gradient(parameters: Tensor) -> Tensor:
+    """Of linear (1, 2) and bias (1,), flat, for the minibatch."""
+    error = Y - (X @ parameters[:2, None] + parameters[2])
+    return torch.cat([(error.t() @ X).flatten(), error.sum(0)])
 
 
 def test_a_step_is_rate_times_the_summed_gradient() -> None:
     nnet = network("learning-rate-factor=0.5")
-    start, (linear, bias) = nnet.copy(), gradient(nnet)
-    stats = Trainer(nnet, TrainerOptions(**FREE)).train_minibatch(minibatch(), 0.1).total
-    before, after = (list(n.components["affine"].parameters().values()) for n in (start, nnet))
-    torch.testing.assert_close(after[0], before[0] + 0.05 * linear)
-    torch.testing.assert_close(after[1], before[1] + 0.05 * bias)
-    error = Y - (X @ before[0].t() + before[1])
-    assert stats.objective == pytest.approx(-0.5 * float(error.square().sum()))
+    before = nnet.flat_parameters()[0].clone()
+    result = Trainer(nnet, TrainerOptions(**FREE)).train_minibatch(minibatch(), 0.1)
+    torch.testing.assert_close(nnet.flat_parameters()[0], before + 0.05 * gradient(before))
+    error = Y - (X @ before[:2, None] + before[2])
+    assert result.total.objective == pytest.approx(-0.5 * float(error.square().sum()))
+    assert (result.skipped, result.total.weight, list(result.stats)) == (None, 3.0, ["output"])
+
+
+def test_nothing_of_a_minibatch_is_left_for_the_next_one() -> None:
+    nnet = network()
+    weights = nnet.flat_parameters()[0].clone()
+    trainer = Trainer(nnet, TrainerOptions(**FREE))
+    for _ in range(3):
+        weights = weights + 0.1 * gradient(weights)
+        trainer.train_minibatch(minibatch(), 0.1)
+        torch.testing.assert_close(nnet.flat_parameters()[0], weights)
+
+
+def test_rates_are_the_networks_own_until_one_is_given_and_stay() -> None:
+    nnet = network("learning-rate=0.3 learning-rate-factor=0.5")
+    weights = nnet.flat_parameters()[0].clone()
+    trainer = Trainer(nnet, TrainerOptions(**FREE))
+    own = nnet.components["affine"].updatable.learning_rate  # type: ignore[union-attr]
+    for rate, given in ((own, None), (0.01, 0.02), (0.01, None)):
+        weights = weights + rate * gradient(weights)
+        trainer.train_minibatch(minibatch(), given)
+        torch.testing.assert_close(nnet.flat_parameters()[0], weights)
 
 
 def test_momentum() -> None:
@@ -55,7 +82,7 @@ def test_momentum() -> None:
     weights, delta = nnet.flat_parameters()[0].clone(), torch.zeros(3)
     trainer = Trainer(nnet, TrainerOptions(momentum=0.75, **FREE))
     for _ in range(3):
-        delta = 0.75 * delta + 0.1 * torch.cat([part.flatten() for part in gradient(nnet)])
+        delta = 0.75 * delta + 0.1 * gradient(weights)
         weights = weights + 0.25 * delta
         trainer.train_minibatch(minibatch(), 0.1)
         torch.testing.assert_close(nnet.flat_parameters()[0], weights)
@@ -63,25 +90,87 @@ def test_momentum() -> None:
 
 def test_l2_pulls_to_zero_by_the_number_of_sequences() -> None:
     nnet = network("l2-regularize=0.02")
-    expected = nnet.flat_parameters()[0].clone()
-    expected += 0.1 * torch.cat([part.flatten() for part in gradient(nnet)]) - 2 * 3 * 0.5 * 0.1 * 0.02 * expected
+    before = nnet.flat_parameters()[0].clone()
     Trainer(nnet, TrainerOptions(l2_regularize_factor=0.5, **FREE)).train_minibatch(minibatch(), 0.1)
+    expected = before + 0.1 * gradient(before) - 2 * 3 * 0.5 * 0.1 * 0.02 * before
     torch.testing.assert_close(nnet.flat_parameters()[0], expected)
 
 
-def test_a_step_that_is_not_finite_is_refused_and_forgotten() -> None:
-    nnet = network()
+def test_max_change_limits_each_step() -> None:
+    nnet = network("max-change=0.01")
     before = nnet.flat_parameters()[0].clone()
-    trainer = Trainer(nnet, TrainerOptions(momentum=0.5))
-    trainer.train_minibatch(minibatch(X * math.nan), 0.1)
-    assert trainer.num_skipped == 1
-    assert torch.equal(nnet.flat_parameters()[0], before)
-    trainer.train_minibatch(minibatch(), 0.1)
-    assert trainer.num_skipped == 1
-    assert bool(nnet.flat_parameters()[0].isfinite().all())
+    result = Trainer(nnet, TrainerOptions(max_param_change=0.004)).train_minibatch(minibatch(), 10.0)
+    assert float((nnet.flat_parameters()[0] - before).norm()) == pytest.approx(0.004, rel=1e-4)
+    (update,) = result.updates
+    assert update.factor == pytest.approx(0.4)
+    assert list(update.shortened) == ["affine"]
 
 
-def test_batchnorm_statistics_fade_and_start_from_nothing() -> None:
+def test_backstitch_by_hand() -> None:
+    """A step of -alpha, then one of 1 + alpha from there; l2 in the second one alone, divided by 1 + alpha."""
+    nnet = network("l2-regularize=0.02")
+    before = nnet.flat_parameters()[0].clone()
+    trainer = Trainer(nnet, TrainerOptions(backstitch_training_scale=0.3, **FREE))
+    result = trainer.train_minibatch(minibatch(), 0.1)
+    back = before - 0.3 * 0.1 * gradient(before)
+    pull = 2 * 3 / 1.3 * 0.1 * 0.02 * back
+    torch.testing.assert_close(nnet.flat_parameters()[0], back + 1.3 * (0.1 * gradient(back) - pull))
+    assert result.stats["output"].objective > result.backstitch["output"].objective
+    assert len(result.updates) == 2
+
+
+def test_backstitch_comes_every_interval_from_a_drawn_minibatch_on() -> None:
+    places = set()
+    for seed in range(10):
+        trainer = Trainer(
+            network(), TrainerOptions(backstitch_training_scale=0.3, backstitch_training_interval=3, seed=seed)
+        )
+        found = [bool(trainer.train_minibatch(minibatch(), 1e-3).backstitch) for _ in range(7)]
+        places.add(found.index(True))
+        assert found == [(number - found.index(True)) % 3 == 0 for number in range(7)]
+    assert len(places) > 1
+
+
+def test_backstitch_uses_natural_gradient_in_the_first_step_and_learns_in_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nnet = many()
+    trainer = Trainer(nnet, TrainerOptions(backstitch_training_scale=0.3))
+    seen: list[tuple[bool, Tensor]] = []
+    original = trainer._gradient.add
+
+    def add(*arguments: Any, **settings: Any) -> dict[str, ObjectiveStats]:
+        estimate = trainer._delta.components["affine"].natural_gradients["preconditioner_in"]
+        stats = original(*arguments, **settings)
+        seen.append((estimate.frozen, estimate.state().w))
+        return stats
+
+    monkeypatch.setattr(trainer._gradient, "add", add)
+    for number in range(2):
+        trainer.train_minibatch(random_minibatch(number), 0.01)
+    assert [frozen for frozen, _ in seen] == [True, False, True, False]
+    assert torch.equal(seen[1][1], seen[2][1])
+    assert not torch.equal(seen[2][1], seen[3][1])
+
+
+def test_both_steps_of_backstitch_drop_the_same_units() -> None:
+    config = "input-node name=input dim=50\ncomponent name=drop type=DropoutComponent dim=50 dropout-proportion=0.5\n"
+    config += "component-node name=drop component=drop input=input\noutput-node name=output input=drop\n"
+    rows = grid(4, [0])
+    data = Minibatch(
+        [NetworkInput("input", rows, torch.ones(4, 50))], [MatrixTarget("output", rows, torch.ones(4, 50))]
+    )
+    found = []
+    trainer = Trainer(Nnet.from_config(config), TrainerOptions(backstitch_training_scale=0.3))
+    for _ in range(2):
+        result = trainer.train_minibatch(data)
+        assert result.stats["output"].objective == result.backstitch["output"].objective
+        found.append(result.stats["output"].objective)
+    assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+def test_batchnorm_statistics_fade_and_start_from_nothing(scale: float) -> None:
     nnet = Nnet.from_config(
         "input-node name=input dim=2\ncomponent name=norm type=BatchNormComponent dim=2\n"
         "component-node name=norm component=norm input=input\noutput-node name=output input=norm objective=quadratic"
@@ -89,22 +178,127 @@ def test_batchnorm_statistics_fade_and_start_from_nothing() -> None:
     norm = nnet.components["norm"]
     y, memo = norm.propagate(X)
     norm.store_stats(X, y, memo)
-    rows = grid(3, [0])
-    batch = Minibatch([NetworkInput("input", rows, X)], [MatrixTarget("output", rows, torch.zeros(3, 2))])
-    trainer = Trainer(nnet, TrainerOptions(batchnorm_stats_scale=0.5))
+    trainer = Trainer(nnet, TrainerOptions(batchnorm_stats_scale=scale))
     for _ in range(2):
-        trainer.train_minibatch(batch, 0.1)
-    assert norm.count == pytest.approx((3 * 0.5 + 3) * 0.5)  # type: ignore[attr-defined]
+        trainer.train_minibatch(minibatch(y=torch.zeros(3, 2)), 0.1)
+    assert norm.count == pytest.approx((3 * scale + 3) * scale)  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"print_interval": 0}, "print_interval must be > 0, got 0"),
-        ({"backstitch_training_scale": 0.3, "momentum": 0.1}, "backstitch needs momentum = 0"),
-        ({"momentum": 1.0}, "momentum must be >= 0 and < 1, got 1.0"),
-    ],
-)
-def test_options_that_cannot_be_meant(options: dict[str, float], message: str) -> None:
-    with pytest.raises(TrainingError, match=message):
-        Trainer(network(), TrainerOptions(**options))  # type: ignore[arg-type]
+def test_statistics_are_kept_or_not_stored_if_so_asked() -> None:
+    nnet = many()
+    Trainer(nnet).train_minibatch(random_minibatch(0), 0.01)
+    relu: Any = nnet.components["relu"]
+    count = relu.count
+    assert count > 0
+    Trainer(nnet, TrainerOptions(zero_component_stats=False, store_component_stats=False))
+    assert relu.count == count
+    Trainer(nnet, TrainerOptions(store_component_stats=False)).train_minibatch(random_minibatch(0), 0.01)
+    assert relu.count == 0.0
+
+
+# ---- what is not finite ----
+
+
+class Breaking(ObjectiveByNode):
+    """Gives something that is not finite in the calls of these numbers."""
+
+    def __init__(self, nnet: Nnet, what: str, calls: Sequence[int]) -> None:
+        super().__init__(nnet)
+        self.what, self.calls, self.count = what, calls, 0
+
+    def evaluate(
+        self, target: Target, outputs: Sequence[Tensor], *, rng: RandomSource, with_derivs: bool
+    ) -> Sequence[OutputResult]:
+        (result,) = super().evaluate(target, outputs, rng=rng, with_derivs=with_derivs)
+        self.count += 1
+        if self.count - 1 not in self.calls or self.what not in ("objective", "nan", "inf", "huge"):
+            return [result]
+        if self.what == "objective":
+            return [OutputResult(result.name, ObjectiveStats(math.inf, weight=1.0), result.deriv)]
+        assert result.deriv is not None
+        if self.what == "huge":
+            result.deriv.fill_(3e38)
+        else:
+            result.deriv[0, 0] = float(self.what)
+        return [result]
+
+
+STAGES = {
+    "input": "input 'input' is not finite",
+    "target": "the target of output 'output' is not finite",
+    "objective": "the objective of output 'output' is not finite",
+    "nan": "the derivative of the objective by output 'output' is not finite",
+    "inf": "the derivative of the objective by output 'output' is not finite",
+    "huge": "the gradient of component '",
+    "overflow": "is not finite",
+}
+
+
+def poisoned(stage: str) -> Minibatch:
+    bad = random_minibatch(50, key="bad-key")
+    if stage == "input":
+        bad.inputs[0].matrix[3, 1] = math.nan
+    elif stage == "target":
+        bad.targets[0].matrix.values[2] = math.inf  # type: ignore[attr-defined]
+    elif stage == "overflow":
+        bad.inputs[0].matrix.fill_(3e38)
+    return bad
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("options", [{"momentum": 0.5}, {}, {"backstitch_training_scale": 0.3}], ids=str)
+def test_what_is_not_finite_is_skipped_and_leaves_no_trace(
+    stage: str, options: dict[str, float], caplog: pytest.LogCaptureFixture
+) -> None:
+    """All goes on as if the minibatch had not been there, but for the random draws of the later ones."""
+    second_step = "backstitch_training_scale" in options
+    calls = [5 if second_step else 2]  # of the third minibatch, in its last step
+    nnet = many()
+    trainer = Trainer(nnet, TrainerOptions(seed=3, **options), Breaking(nnet, stage, calls))  # type: ignore[arg-type]
+    for number in range(2):
+        assert trainer.train_minibatch(random_minibatch(number), 0.01).skipped is None
+    before, state = everything(nnet), trainer.state()
+    result = trainer.train_minibatch(poisoned(stage), 0.01)
+    assert result.skipped is not None
+    assert STAGES[stage] in result.skipped
+    assert result.stats == {}
+    assert differing(before, everything(nnet)) == []
+    after = trainer.state()
+    assert set(differing(state, after)) == {"trainer.num_minibatches", "trainer.num_skipped"}
+    assert (trainer.num_minibatches, trainer.num_skipped) == (3, 1)
+    assert f"minibatch 'bad-key' is skipped: {result.skipped}" in caplog.text
+    assert trainer.train_minibatch(random_minibatch(3), 0.01).skipped is None
+    assert all(bool(tensor.isfinite().all()) for tensor in everything(nnet).values())
+
+
+def test_training_stops_when_too_much_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    nnet = network()
+    trainer = Trainer(nnet, TrainerOptions(max_skipped=2))
+    before = nnet.flat_parameters()[0].clone()
+    for _ in range(2):
+        trainer.train_minibatch(minibatch(X * math.nan), 0.1)
+    with pytest.raises(TrainingError, match=r"3 of 3 minibatches had to be skipped, .* 'the-key': input 'input'"):
+        trainer.train_minibatch(minibatch(X * math.nan), 0.1)
+    assert torch.equal(nnet.flat_parameters()[0], before)
+
+
+def test_an_error_in_the_middle_of_a_minibatch_leaves_no_trace() -> None:
+    class Failing(ObjectiveByNode):
+        def evaluate(self, *arguments: Any, **settings: Any) -> Sequence[OutputResult]:
+            raise TrainingError("no")
+
+    nnet = many()
+    trainer = Trainer(nnet, objective=Failing(nnet))
+    before, state = everything(nnet), trainer.state()
+    with pytest.raises(TrainingError, match="no"):
+        trainer.train_minibatch(random_minibatch(0))
+    assert differing(before, everything(nnet)) == []
+    assert differing(state, trainer.state()) == []
+
+
+def test_large_numbers_are_no_infinities() -> None:
+    """Their sum is infinite in float32, they are not."""
+    x = torch.full((3, 2), 3e38)
+    result = Trainer(network()).train_minibatch(minibatch(x), 0.0)
+    assert result.skipped != "input 'input' is not finite"

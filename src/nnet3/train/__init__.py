@@ -1,7 +1,6 @@
 """Training: minibatches, objectives, the trainer."""
 
 from nnet3.train.evaluate import Evaluator, evaluate
-from nnet3.train.from_example import minibatch_of
 from nnet3.train.learning_rate import exponential_rate
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, Target
 from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult, TorchLoss
@@ -23,5 +22,4 @@ __all__ = [
     "TrainerOptions",
     "evaluate",
     "exponential_rate",
-    "minibatch_of",
 ]

@@ -1,0 +1,60 @@
+"""Dropout schedules in Kaldi's syntax: worked examples, patterns, mistakes."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
+from nnet3.train.dropout_schedule import DropoutSchedule
+
+
+def values(text: str, *shares: float) -> list[float]:
+    return [proportion for done in shares for _, proportion in DropoutSchedule.parse(text).proportions(done)]
+
+
+def test_the_schedule_of_the_recipes() -> None:
+    found = values("0,0@0.20,0.5@0.50,0", 0.0, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
+    assert found == pytest.approx([0.0, 0.0, 0.0, 0.25, 0.5, 0.25, 0.0])
+
+
+def test_a_value_without_a_place_stands_in_the_middle() -> None:
+    assert values("0,0.5,0", 0.25, 0.5, 0.75) == pytest.approx([0.25, 0.5, 0.25])
+    assert values("0.1,0.3", 0.0, 0.5, 1.0) == pytest.approx([0.1, 0.2, 0.3])
+    assert values("0,0.2,0.4,0", 0.25, 0.5, 0.75) == pytest.approx([0.1, 0.4, 0.2]), "both in the middle: a jump"
+
+
+def test_two_values_at_one_place_are_a_jump() -> None:
+    assert values("0,0.4@0.5,0@0.5,0.2", 0.25, 0.4999999, 0.5, 0.75) == pytest.approx([0.2, 0.4, 0.0, 0.1], abs=1e-6)
+
+
+def test_patterns_are_applied_in_order() -> None:
+    config = "input-node name=input dim=2\n"
+    for name in ("lstm1.drop", "tdnn1.drop", "cnn.drop"):
+        config += f"component name={name} type=DropoutComponent dim=2 dropout-proportion=0.9\n"
+        config += f"component-node name={name} component={name} input=input\n"
+    nnet = Nnet.from_config(config + "output-node name=output input=Sum(Sum(lstm1.drop, tdnn1.drop), cnn.drop)\n")
+    DropoutSchedule.parse("*.drop=0,0.4 lstm*=0,0.2").apply(nnet, 0.5)
+    found = {name: component.dropout_proportion for name, component in nnet.components.items()}
+    assert found == pytest.approx({"lstm1.drop": 0.1, "tdnn1.drop": 0.2, "cnn.drop": 0.2})
+    DropoutSchedule.parse("cnn*=0.7,0.7").apply(nnet, 0.0)
+    assert nnet.components["cnn.drop"].dropout_proportion == 0.7
+    assert nnet.components["tdnn1.drop"].dropout_proportion == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("0.5", "at least a value at the beginning and one at the end"),
+        ("0@0.1,0", "take no @, got '0@0.1'"),
+        ("0,0.1@0.9", "take no @, got '0.1@0.9'"),
+        ("0,1.5@0.2,0", "'1.5@0.2' must be a number from 0 to 1"),
+        ("0,x,0", "'x' must be a number"),
+        ("0,0.1@nan,0", "'0.1@nan' must be a number"),
+        ("0,0.1@0.7,0.2@0.3,0", "must not fall"),
+    ],
+)
+def test_mistakes(text: str, message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        DropoutSchedule.parse(text)

@@ -1,0 +1,34 @@
+"""Options of the trainer: Kaldi's defaults, and values that cannot be meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnet3.errors import TrainingError
+from nnet3.train import TrainerOptions
+
+
+def test_defaults_are_kaldis() -> None:
+    options = TrainerOptions()
+    assert (options.zero_component_stats, options.store_component_stats, options.print_interval) == (True, True, 100)
+    assert (options.max_param_change, options.momentum, options.l2_regularize_factor) == (2.0, 0.0, 1.0)
+    assert (options.batchnorm_stats_scale, options.backstitch_training_scale) == (0.8, 0.0)
+    assert options.backstitch_training_interval == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"momentum": 1.0}, "momentum must be >= 0 and < 1, got 1.0"),
+        ({"max_param_change": -1.0}, "max_param_change must be >= 0, got -1.0"),
+        ({"max_param_change": float("nan")}, "max_param_change must be >= 0, got nan"),
+        ({"print_interval": 0}, "print_interval must be > 0, got 0"),
+        ({"batchnorm_stats_scale": 1.1}, "batchnorm_stats_scale must be >= 0 and <= 1, got 1.1"),
+        ({"backstitch_training_interval": 0}, "backstitch_training_interval must be > 0, got 0"),
+        ({"backstitch_training_scale": 0.3, "momentum": 0.1}, "backstitch needs momentum = 0"),
+        ({"max_skipped": -1}, "max_skipped must be >= 0, got -1"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict[str, float], message: str) -> None:
+    with pytest.raises(TrainingError, match=message):
+        TrainerOptions(**options)  # type: ignore[arg-type]

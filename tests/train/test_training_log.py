@@ -1,0 +1,43 @@
+"""What the trainer says, word for word."""
+
+from __future__ import annotations
+
+from nnet3.train.max_change import Update
+from nnet3.train.objectives import ObjectiveStats
+from nnet3.train.training_log import TrainingLog
+
+
+def test_lines() -> None:
+    lines: list[str] = []
+    log = TrainingLog(2, lines.append)
+    short = Update({"b": 0.5, "a": 0.25}, 0.8, {"b": 1.5, "a": 0.75}, 2.0, 3)
+    for number in range(5):
+        stats = {"output": ObjectiveStats(-1.0 * number, weight=10.0)}
+        stats["other"] = ObjectiveStats(-1.0, -0.25, 0.5)
+        log.add(number, stats, {}, (short if number == 3 else Update(),))
+    log.finish()
+    assert lines == [
+        "Average objective function for 'output' for minibatches 0-1 is -0.05 over 20 frames.",
+        "Average objective function for 'other' for minibatches 0-1 is -2 + -0.5 = -2.5 over 1 frames.",
+        "Per-component max-change active on 2 / 3 Updatable Components. (Smallest factor=0.25 on a with "
+        "max-change=0.75). Global max-change factor was 0.8 with max-change=2.",
+        "Average objective function for 'output' for minibatches 2-3 is -0.25 over 20 frames.",
+        "Average objective function for 'other' for minibatches 2-3 is -2 + -0.5 = -2.5 over 1 frames.",
+        "Overall average objective function for 'output' is -0.2 over 50 frames.",
+        "[this line is to be parsed by a script:] log-prob-per-frame=-0.2",
+        "Overall average objective function for 'other' is -2 + -0.5 = -2.5 over 2.5 frames.",
+        "[this line is to be parsed by a script:] log-prob-per-frame=-2",
+        "For b, per-component max-change was enforced 20 % of the time.",
+        "For a, per-component max-change was enforced 20 % of the time.",
+        "The global max-change was enforced 20 % of the time.",
+    ]
+
+
+def test_skipped_minibatches_say_nothing() -> None:
+    lines: list[str] = []
+    log = TrainingLog(1, lines.append)
+    log.add(0, {"output": ObjectiveStats(-1.0, weight=1.0)}, {"output": ObjectiveStats(-2.0, weight=1.0)}, ())
+    log.add(1, {}, {}, ())
+    log.add(2, {"output": ObjectiveStats(-3.0, weight=1.0)}, {}, ())
+    assert lines == ["Average objective function for 'output' for minibatches 0-0 is -1 over 1 frames."]
+    assert log.totals["output_backstitch"].objective == -2.0
