@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ from torch import Tensor
 from nnet3.compiler import ComputationCache, ComputationRequest
 from nnet3.components import Component, Properties
 from nnet3.compute import NnetComputer
-from nnet3.errors import ExecutionError
 from nnet3.train.torch_module.collector import GradientCollector
 from nnet3.train.torch_module.layout import Layout, specifications
 from nnet3.train.torch_module.views import NetworkView
@@ -32,6 +32,13 @@ class Needs(NamedTuple):
     @property
     def backward(self) -> bool:
         return bool(self.parameters) or self.features or self.ivectors
+
+
+@dataclass(frozen=True)
+class _Kernels:
+    """A network's components without its fingerprint: a program looks itself whether they have changed."""
+
+    components: Mapping[str, Component]
 
 
 @dataclass
@@ -74,7 +81,9 @@ class Program:
             return self.idle.pop()
         collector = GradientCollector(self.view, self.wanted)
         computation = self.cache.compile(self.view.nnet, self.request())
-        computer = NnetComputer(computation, self.view.nnet, collector, self.device, dtype=None, check_finite=False)
+        computer = NnetComputer(
+            computation, _Kernels(self.view.nnet.components), collector, self.device, check_finite=False
+        )
         return Worker(computer, collector)
 
     def give_back(self, worker: Worker) -> None:
@@ -83,25 +92,15 @@ class Program:
             self.idle.append(worker)
 
     def forward(self, inputs: dict[str, Tensor], *, statistics: bool = True) -> Worker:
-        """Run forward. Settings of the network that have changed since it was compiled make a new program."""
-        self.view.follow()
-        worker = self.acquire()
-        try:
-            self._run(worker, inputs, statistics)
-        except ExecutionError:
-            if worker.computer.computation.fingerprint == self.view.nnet.fingerprint():
-                raise
+        """Run forward. If settings of the network that it was compiled for have changed, it is compiled again."""
+        if self.view.follow():
             self.idle.clear()
-            worker = self.acquire()
-            self._run(worker, inputs, statistics)
-        return worker
-
-    @staticmethod
-    def _run(worker: Worker, inputs: dict[str, Tensor], statistics: bool) -> None:
+        worker = self.acquire()
         worker.collector.take_statistics(statistics)
         for name, matrix in inputs.items():
             worker.computer.accept_input(name, matrix)
         worker.computer.run()
+        return worker
 
 
 def _keeps_statistics(component: Component) -> bool:
@@ -113,16 +112,18 @@ class Programs:
 
     def __init__(self) -> None:
         self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], Program]) -> Program:
         """The program of this key, made if there is none."""
-        found = self._programs.get(key)
-        if found is None:
-            found = self._programs[key] = make()
-            if len(self._programs) > _MOST_PROGRAMS:
-                self._programs.popitem(last=False)
-        self._programs.move_to_end(key)
-        return found
+        with self._lock:
+            found = self._programs.get(key)
+            if found is None:
+                found = self._programs[key] = make()
+                if len(self._programs) > _MOST_PROGRAMS:
+                    self._programs.popitem(last=False)
+            self._programs.move_to_end(key)
+            return found
 
     def clear(self) -> None:
         self._programs.clear()

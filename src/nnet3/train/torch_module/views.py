@@ -33,14 +33,17 @@ class ComponentView:
             self.view.__class__ = _frozen_type(type(original))
         self._seen: dict[str, Any] = {}
 
-    def follow(self) -> None:
-        """Take over what has changed in the original."""
+    def follow(self) -> bool:
+        """Take over what has changed in the original; whether that may be something that programs depend on."""
+        changed, seen = False, self._seen
         for name, value in self.original.__dict__.items():
-            if self._seen.get(name, _ABSENT) is not value:
-                self._seen[name] = value
+            if seen.get(name, _ABSENT) is not value:
+                seen[name] = value
                 self.view.__dict__[name] = self._own.get(name, value)
+                changed |= not (isinstance(value, float) or name.startswith("_"))
         for part in self.parts:
-            part.follow()
+            changed |= part.follow()
+        return changed
 
 
 def _overrides(original: Component, training: bool | None) -> dict[str, Any]:
@@ -85,7 +88,10 @@ class NetworkView:
         views = {name: component.view for name, component in self.components.items()}
         self.nnet.replace_parts(replace(original.parts, components=views))
 
-    def follow(self) -> None:
-        """Take over the settings that have changed in the original's components."""
-        for component in self.components.values():
-            component.follow()
+    def follow(self) -> bool:
+        """Take over the settings that have changed in the original's components.
+
+        Whether programs for the network as it was before may be wrong now.
+        """
+        changed = [component.follow() for component in self.components.values()]
+        return any(changed)

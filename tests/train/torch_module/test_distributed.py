@@ -1,0 +1,68 @@
+"""DistributedDataParallel round a module: two processes on one machine, gloo."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import multiprocessing
+
+import nnet3
+from train.torch_module.networks import TDNN, features, network
+
+STEPS = 3
+
+
+def _train(rank: int, folder: str) -> None:
+    """One of two ranks, which has half of each batch."""
+    torch.set_num_threads(1)
+    store = f"file://{folder}/store"
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    try:
+        module = nnet3.TorchModule(network(TDNN, seed=rank))  # made equal by DistributedDataParallel
+        parallel = torch.nn.parallel.DistributedDataParallel(module)
+        module.tdnn1.norm.eval()  # two ranks normalise by their own minibatches: without that nothing can be equal
+        optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            x = features(4, 6, seed=step)[2 * rank : 2 * rank + 2]
+            parallel(x, lengths=[6, 4]).square().mean().backward()
+            optimizer.step()
+        module.nnet.save(Path(folder) / f"rank{rank}.raw")
+        module.tdnn1.norm.train()
+        for step in range(2):  # running statistics are those of rank 0
+            parallel(features(2, 6, seed=10 + rank + 2 * step)).sum().backward()
+        with torch.no_grad():
+            parallel.module.eval()
+            parallel(features(2, 6))
+        module.nnet.save(Path(folder) / f"statistics{rank}.raw")
+    finally:
+        dist.destroy_process_group()
+
+
+def _alone() -> nnet3.Nnet:
+    module = nnet3.TorchModule(network(TDNN, seed=0))
+    module.tdnn1.norm.eval()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        module(features(4, 6, seed=step), lengths=[6, 4, 6, 4]).square().mean().backward()
+        optimizer.step()
+    return module.nnet
+
+
+@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
+def test_two_ranks_are_one_rank_on_the_joined_batch(tmp_path):
+    multiprocessing.spawn(_train, (str(tmp_path),), nprocs=2)
+    saved = [nnet3.load(tmp_path / f"rank{rank}.raw") for rank in (0, 1)]
+    alone = _alone()
+    for name, component in alone.components.items():
+        for key, expected in component.parameters().items():
+            first, second = (nnet.components[name].parameters()[key] for nnet in saved)
+            assert torch.equal(first, second)
+            torch.testing.assert_close(first, expected, atol=1e-5, rtol=1e-5)
+    norms = [nnet3.load(tmp_path / f"statistics{rank}.raw").components["tdnn1.norm"] for rank in (0, 1)]
+    assert norms[0].count == norms[1].count > 0
+    assert torch.equal(norms[0].stats_sum, norms[1].stats_sum)

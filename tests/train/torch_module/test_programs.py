@@ -1,0 +1,133 @@
+"""Programs of a module: compiled once for each shape; memory of forwards that wait for their backward."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+import torch
+
+import nnet3
+from nnet3.compute.memory import pool_of
+from train.torch_module.networks import LSTM, TDNN, features, network
+
+POOL = pool_of(torch.device("cpu"))
+
+
+def _leased() -> int:
+    """How many arenas are in use, counted by those that tests made and that are not free."""
+    return len([each for each in gc.get_objects() if type(each).__name__ == "Lease" and each.is_held])
+
+
+def test_programs_come_from_the_cache_by_shape():
+    cache = nnet3.ComputationCache()
+    module = nnet3.TorchModule(network(TDNN), cache=cache)
+    for _ in range(3):
+        module(features(2, 5)).sum().backward()
+    assert len(cache) == 1
+    module(features(2, 6)).sum().backward()
+    with torch.no_grad():
+        module(features(2, 6))
+    assert len(cache) == 3
+    nnet3.TorchModule(network(TDNN, seed=3), cache=cache)(features(2, 6)).sum().backward()
+    assert len(cache) == 3
+
+
+@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
+def test_lengths_make_no_new_programs_where_rows_are_independent():
+    cache = nnet3.ComputationCache()
+    module = nnet3.TorchModule(network(TDNN), cache=cache).eval()
+    for lengths in ([6, 6], [6, 3], [2, 5]):
+        module(features(2, 6), lengths=lengths)
+    assert len(cache) == 1
+
+
+def test_several_forwards_in_flight():
+    module = nnet3.TorchModule(network(LSTM))
+    before = _leased()
+    outputs = [module(features(2, 6, seed=seed)) for seed in range(5)]
+    assert _leased() == before + 5
+    (program,) = module._programs._programs.values()
+    assert not program.idle
+    outputs[3].sum().backward()
+    assert _leased() == before + 4
+    del outputs  # never followed by a backward
+    gc.collect()
+    assert _leased() == before
+    assert len(program.idle) == 5
+
+
+def test_memory_does_not_grow_with_forwards_that_nobody_follows():
+    module = nnet3.TorchModule(network(TDNN))
+    module(features(2, 6))
+    gc.collect()
+    free, arenas = POOL.free_bytes(), len(POOL._free)
+    gc.disable()  # it goes without the search for cycles
+    try:
+        for _ in range(20):
+            module(features(2, 6))
+            loss = module(features(2, 6)).sum()
+            loss.backward()
+    finally:
+        gc.enable()
+    assert (POOL.free_bytes(), len(POOL._free)) == (free, arenas)
+
+
+def test_gradients_have_memory_of_their_own():
+    module = nnet3.TorchModule(network(TDNN))
+    module(features(2, 6)).sum().backward()
+    kept = [parameter.grad for parameter in module.parameters()]
+    values = [gradient.clone() for gradient in kept]
+    module.zero_grad()
+    module(features(2, 6, seed=9)).square().sum().backward()
+    torch.testing.assert_close(kept, values, atol=0, rtol=0)
+
+
+def test_an_error_in_the_middle_leaves_a_usable_module(monkeypatch):
+    module = nnet3.TorchModule(network(TDNN))
+    x = features(2, 6)
+    expected = module(x)
+    leased = _leased()
+    component = type(module.nnet.components["tdnn2"])
+    forward = component.forward
+    monkeypatch.setattr(component, "forward", lambda *arguments: 1 / 0)
+    module._programs.clear()  # calls are bound when a computer is made
+    with pytest.raises(ZeroDivisionError):
+        module(x)
+    monkeypatch.setattr(component, "forward", forward)
+    module._programs.clear()
+    assert torch.equal(module(x), expected)
+    assert _leased() <= leased + 1
+
+
+def test_settings_that_programs_depend_on():
+    cache = nnet3.ComputationCache()
+    nnet = network(TDNN)
+    module = nnet3.TorchModule(nnet, cache=cache)
+    x = features(2, 6)
+    before = module(x)
+    nnet.components["tdnn2"].time_offsets = (-1, 0, 1)
+    assert not torch.equal(module(x), before)
+    assert len(cache) == 2
+    nnet.components["tdnn2"].time_offsets = (-2, 0, 2)
+    assert torch.equal(module(x), before)
+
+
+def test_threads_have_computers_of_their_own():
+    module = nnet3.TorchModule(network(LSTM))
+    batches = [features(2, 6, seed=seed) for seed in range(4)]
+    expected = [torch.autograd.grad(module(x).square().sum(), module.parameters()) for x in batches]
+    found: dict[int, object] = {}
+
+    def work(number: int) -> None:
+        for _ in range(10):
+            found[number] = torch.autograd.grad(module(batches[number]).square().sum(), module.parameters())
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        torch.testing.assert_close(found[number], expected[number], atol=0, rtol=0)
