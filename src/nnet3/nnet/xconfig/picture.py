@@ -92,6 +92,12 @@ class Picture:
         self.component(suffix, type_name, settings, settings_before_type)
         return self.node(suffix, suffix, input)
 
+    def named_pair(self, full_name: str, type_name: str, settings: Settings, input: Term) -> Term:
+        """The same with a name that is not made of the layer's and a suffix."""
+        self.state(ComponentStatement(full_name, type_name, settings))
+        self.state(ComponentNodeStatement(full_name, full_name, input))
+        return term.name(full_name)
+
     def columns(self, suffix: str, source: str, dim_offset: int, dim: int) -> Term:
         """A dim-range-node: some columns of the node with suffix `source`."""
         self.state(DimRangeStatement(self.full_name(suffix), self.full_name(source), dim, dim_offset, True))

@@ -22,8 +22,6 @@ from nnet3.nnet.xconfig.layers.common import (
 from nnet3.nnet.xconfig.layers.single_component import INCLUDE_IN_INIT
 from nnet3.nnet.xconfig.picture import CONFIGS, FINAL, INIT, REF, WHOLE, Picture
 from nnet3.nnet.xconfig.statements import (
-    ComponentNodeStatement,
-    ComponentStatement,
     DimRangeStatement,
     settings,
 )
@@ -132,9 +130,8 @@ def _draw_delta(layer: Layer, picture: Picture) -> None:
     minus_one = offset(scale(-1.0, name(first), tight=True), -1, tight=True)
     minus_two = offset(scale(-2.0, name(second), tight=True), 0, tight=True)
     terms = append(later(0), add(minus_one, later(1)), add(later(-2), later(2), minus_two))
-    picture.state(ComponentStatement(spliced, NO_OP, settings(dim=3 * dim)))
-    picture.state(ComponentNodeStatement(spliced, spliced, terms))
-    picture.output(picture.pair("", BATCH_NORM, settings(dim=3 * dim), name(spliced)), 3 * dim)
+    last = picture.named_pair(spliced, NO_OP, settings(dim=3 * dim), terms)
+    picture.output(picture.pair("", BATCH_NORM, settings(dim=3 * dim), last), 3 * dim)
 
 
 LAYER_TYPES = (
