@@ -36,7 +36,7 @@ _COMMON_KEYS = (
     Key("time-period", 1, "Frames between those that a convolution looks at.", above(0)),
     SELF_REPAIR_SCALE,
     *(
-        Key(f"self-repair-lower-threshold{number}", 0.05, f"Units of relu{number} that are on less often than this are mended.")
+        Key(f"self-repair-lower-threshold{number}", 0.05, f"Units of relu{number} on less often than this are mended.")
         for number in (1, 2, 3)
     ),
     MAX_CHANGE,
