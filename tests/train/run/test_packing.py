@@ -6,13 +6,14 @@ import math
 import random
 import resource
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from nnet3.errors import ModelFormatError
-from nnet3.train.run.packing import load_state, same, save_state
+from nnet3.train.run.packing import load_parts, put_together, same, save_parts, take_apart
 
 STATE = {
     "delta": [torch.arange(6.0).view(2, 3).T, torch.tensor(math.nan), torch.zeros(0, 4)],
@@ -23,9 +24,17 @@ STATE = {
 }
 
 
+def _save(state: object, path: Path) -> None:
+    save_parts(*take_apart(state), path)
+
+
+def _load(path: Path) -> Any:
+    return put_together(*load_parts(path))
+
+
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:
-    save_state(STATE, tmp_path / "x")
-    loaded = load_state(tmp_path / "x")
+    _save(STATE, tmp_path / "x")
+    loaded = _load(tmp_path / "x")
     assert same(STATE, loaded)
     assert random.Random().setstate(loaded["generator"]["python"]) is None
     assert isinstance(loaded["a", 1], np.ndarray)
@@ -34,8 +43,8 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
 
 def test_tensors_with_the_same_memory(tmp_path: Path) -> None:
     whole = torch.arange(10.0)
-    save_state([whole[:5], whole[3:], whole], tmp_path / "x")
-    assert same(load_state(tmp_path / "x"), [whole[:5], whole[3:], whole])
+    _save([whole[:5], whole[3:], whole], tmp_path / "x")
+    assert same(_load(tmp_path / "x"), [whole[:5], whole[3:], whole])
 
 
 @pytest.mark.parametrize(
@@ -48,16 +57,16 @@ def test_differences_are_seen(other: object) -> None:
 
 def test_what_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="a set cannot be saved"):
-        save_state({"x": {1}}, tmp_path / "x")
+        _save({"x": {1}}, tmp_path / "x")
 
 
 def test_damage_is_one_error(tmp_path: Path) -> None:
-    save_state(STATE, tmp_path / "x")
+    _save(STATE, tmp_path / "x")
     contents = (tmp_path / "x").read_bytes()
     for damaged in (b"", contents[:50], contents[:-1], contents.replace(b"tree", b"tred")):
         (tmp_path / "y").write_bytes(damaged)
         with pytest.raises(ModelFormatError, match="no saved state can be read"):
-            load_state(tmp_path / "y")
+            _load(tmp_path / "y")
 
 
 def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
@@ -66,6 +75,6 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
     try:
         with pytest.raises(OSError, match=r"(?i)too large"):
-            save_state(torch.zeros(10_000), tmp_path / "x")
+            _save(torch.zeros(10_000), tmp_path / "x")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)

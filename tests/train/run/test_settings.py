@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from nnet3.errors import ConfigError
-from nnet3.train.run.kinds import NAMES, parsed, setting
 from nnet3.train.run.settings import RunSettings, describe_settings, read_settings
 from nnet3.train.run.settings_text import parse_toml
+from nnet3.train.run.value_kinds import NAMES, parsed, setting
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.train.run.durable import remove_folder, remove_leftovers, write_folder
-from nnet3.train.run.packing import load_state, save_state
+from nnet3.train.run.packing import Tensors, load_parts, save_parts
 
 _LOG = logging.getLogger("nnet3")
 _FACTS = "run.json"
@@ -29,8 +29,9 @@ class Checkpoint:
     step: int
     facts: dict[str, Any]
 
-    def state(self, name: str) -> Any:
-        return load_state(self.path / f"{name}.safetensors")
+    def parts(self, name: str) -> tuple[str, Tensors]:
+        """A state, as `take_apart` gave it."""
+        return load_parts(self.path / f"{name}.safetensors")
 
 
 class Checkpoints:
@@ -65,8 +66,8 @@ class Checkpoints:
 
         def fill(folder: Path) -> None:
             model.save(folder / ("model.mdl" if isinstance(model, AcousticModel) else "model.raw"))
-            for name, state in states.items():
-                save_state(state, folder / f"{name}.safetensors")
+            for name, (tree, tensors) in states.items():
+                save_parts(tree, tensors, folder / f"{name}.safetensors")
             checks = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(folder.iterdir())}
             content = {"format": _FORMAT, "step": step, **facts, "files": checks}
             (folder / _FACTS).write_text(json.dumps(content, indent=1) + "\n")

@@ -49,12 +49,12 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
 
     Lines that a sudden end has cut short are left out.
     """
-    events: list[dict[str, Any]] = []
-    for event in _parsed_lines(folder / _JSON):
-        if event.get("event") == "resume":
-            events = [earlier for earlier in events if earlier.get("step", 0) <= event["step"]]
-        events.append(event)
-    return events
+    events: dict[tuple[str, int], dict[str, Any]] = {}
+    for number, event in enumerate(_parsed_lines(folder / _JSON)):
+        if event["event"] == "resume":
+            events = {key: earlier for key, earlier in events.items() if earlier.get("step", 0) <= event["step"]}
+        events[event["event"], event.get("step", -number)] = event
+    return list(events.values())
 
 
 def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
@@ -64,7 +64,7 @@ def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
                 event = json.loads(line)
             except ValueError:
                 continue
-            if isinstance(event, dict):
+            if isinstance(event, dict) and isinstance(event.get("event"), str):
                 yield event
 
 

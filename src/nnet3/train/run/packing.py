@@ -24,23 +24,34 @@ _TREE = "tree"
 _PLAIN = (str, int, float, bool, type(None))
 
 
-def save_state(state: Any, path: Path) -> None:
-    """Write dicts, lists, tuples, numbers, texts, bytes, tensors and arrays within each other. OSError if it fails."""
-    tensors: dict[str, Tensor] = {}
-    tree = _to_tree(state, tensors)
+Tensors = dict[str, Tensor]
+
+
+def take_apart(state: Any) -> tuple[str, Tensors]:
+    """Dicts, lists, tuples, numbers, texts, bytes, tensors, arrays within each other, as JSON and tensors by name."""
+    tensors: Tensors = {}
+    return json.dumps(_to_tree(state, tensors)), tensors
+
+
+def put_together(tree: str, tensors: Tensors) -> Any:
+    """The state that `take_apart` was given."""
+    return _from_tree(json.loads(tree), tensors)
+
+
+def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
+    """Write what `take_apart` gave. OSError if that fails."""
     try:
-        save_file(tensors, path, metadata={_TREE: json.dumps(tree)})
+        save_file(tensors, path, metadata={_TREE: tree})
     except SafetensorError as error:
         raise OSError(_system_error_number(str(error)), str(error), str(path)) from None
 
 
-def load_state(path: Path) -> Any:
-    """What `save_state` wrote, its tensors on the CPU. Raises ModelFormatError for anything else."""
+def load_parts(path: Path) -> tuple[str, Tensors]:
+    """What `save_parts` wrote, on the CPU. Raises ModelFormatError for anything else."""
     try:
         with safe_open(path, framework="pt") as file:
-            tree = json.loads((file.metadata() or {})[_TREE])
-            return _from_tree(tree, {name: file.get_tensor(name) for name in file.keys()})  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            return (file.metadata() or {})[_TREE], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError) as error:
         raise ModelFormatError(f"no saved state can be read from this: {error}", str(path)) from None
 
 
@@ -52,12 +63,12 @@ def check_can_save() -> None:
 
 def same(first: Any, second: Any) -> bool:
     """Whether two states are equal to the last bit."""
-    tensors: tuple[dict[str, Tensor], dict[str, Tensor]] = ({}, {})
-    trees = [json.dumps(_to_tree(state, own)) for state, own in zip((first, second), tensors, strict=True)]
-    return trees[0] == trees[1] and all(_same_bits(tensors[0][name], tensors[1][name]) for name in tensors[0])
+    (tree, tensors), (other_tree, others) = take_apart(first), take_apart(second)
+    return tree == other_tree and all(same_bits(tensor, others[name]) for name, tensor in tensors.items())
 
 
-def _same_bits(first: Tensor, second: Tensor) -> bool:
+def same_bits(first: Tensor, second: Tensor) -> bool:
+    """Whether two tensors have the same type, shape and bits: NaN is like itself, -0 is not like 0."""
     if first.dtype != second.dtype or first.shape != second.shape:
         return False
     return torch.equal(first.reshape(-1).view(torch.uint8), second.reshape(-1).view(torch.uint8))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnet3.train.run.kinds import NAMES, TEXT, TRUTH, choice, integer, number, setting
+from nnet3.train.run.dropout_schedule import parse_dropout_schedule
+from nnet3.train.run.value_kinds import NAMES, TEXT, TRUTH, choice, integer, number, parsed, setting
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,9 @@ class TrainingSection:
     backstitch_training_scale: float = setting(0.0, number(0.0), "alpha of backstitch; 0: none")
     backstitch_training_interval: int = setting(1, integer(1), "minibatches from one backstitch to the next")
     dropout_schedule: str = setting(
-        "", TEXT, "such as 0,0@0.20,0.5@0.50,0; several as pattern=schedule, blanks between"
+        "",
+        parsed("a schedule", parse_dropout_schedule),
+        "such as 0,0@0.20,0.5@0.50,0; several as pattern=schedule, blanks between",
     )
     max_skipped: int = setting(100, integer(0), "stop after so many minibatches with NaN or infinity", arithmetic=False)
     seed: int = setting(0, integer(0), "of all that is drawn at random")
@@ -48,11 +51,10 @@ class ValidationSection:
 
 @dataclass(frozen=True)
 class CombinationSection:
-    """Models from the end of training, averaged as is best for held-out examples."""
+    """Models kept from the end of training."""
 
-    models: int = setting(20, integer(0), "how many are kept for it; 0: the last model is the final one")
+    models: int = setting(20, integer(0), "how many are kept")
     part: float = setting(0.5, number(0.0, 1.0), "of training that they are taken from, its end")
-    max_evaluations: int = setting(30, integer(1), "objectives on held-out examples")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,143 @@
+"""Data of a run in archives of examples of any kind, read and prepared in the background."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from nnet3.errors import ArgumentError, TrainingError
+from nnet3.kaldi_io.specifiers import parse_rspecifier
+from nnet3.train.examples import ExampleKind
+from nnet3.train.examples.sizes import MinibatchSizes
+from nnet3.train.examples.source import MinibatchSource, Position, SourceOptions
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.run.plugs import Placed, Share
+from nnet3.train.run.value_kinds import NAMES, choice, integer, parsed, setting
+
+E = TypeVar("E")
+_MERGED = "as-it-is"
+
+
+def _check_sizes(text: str) -> None:
+    if text != _MERGED:
+        MinibatchSizes.parse(text)
+
+
+@dataclass(frozen=True)
+class ArchivesSection:
+    """Examples: tables as Kaldi names them, such as ark:train.ark or scp:train.scp."""
+
+    train: tuple[str, ...] = setting((), NAMES, "tables of training examples")
+    valid: tuple[str, ...] = setting((), NAMES, "tables of held-out examples, watched while training", arithmetic=False)
+    combine: tuple[str, ...] = setting((), NAMES, "tables by which the final model is chosen; none: those of valid")
+    minibatch_size: str = setting(
+        "64",
+        parsed(f"a rule such as 64, 1:64 or 64,32, or {_MERGED}", _check_sizes),
+        f"examples; {_MERGED}: no merging",
+    )
+    valid_minibatch_size: str = setting("1:64", parsed("a rule such as 1:64", _check_sizes), "of held-out examples")
+    shuffle_buffer: int = setting(5000, integer(0), "examples held to be shuffled; 0: all")
+    on_damage: str = setting("error", choice("error", "skip"), "what a damaged example means")
+    ahead: int = setting(4, integer(1), "minibatches that are made ahead", arithmetic=False)
+
+
+class ArchiveSource(Generic[E]):
+    """`prepare` makes a minibatch of a merged example and its key; `change`, if given, makes of an example what it
+    shall be in an epoch (from 0).
+
+    The minibatches of an epoch are counted at the beginning, which reads all training examples once: schedules depend
+    on that number. It is the same in every epoch.
+    """
+
+    def __init__(
+        self,
+        section: ArchivesSection,
+        kind: ExampleKind[E],
+        prepare: Callable[[E, str], Minibatch],
+        share: Share,
+        seed: int,
+        change: Callable[[E, int], E] | None = None,
+    ):
+        if not section.train:
+            raise TrainingError("[data] train: expected tables of training examples such as ark:train.ark, got none")
+        self._section, self._kind, self._prepare = section, kind, prepare
+        options = SourceOptions(
+            minibatch_size=_rule(section.minibatch_size),
+            on_damage="skip" if section.on_damage == "skip" else "error",
+            ahead=section.ahead,
+            seed=seed,
+        )
+        self._options = options
+        self._num_examples, total, self._num_damaged = self._count()
+        self._per_epoch = total // share.size
+        if self._per_epoch == 0:
+            raise TrainingError(
+                f"{' '.join(section.train)}: {self._num_examples} training examples make {total} minibatches of size "
+                f"{section.minibatch_size}, too few for {share.size} process{'es' * (share.size > 1)}"
+            )
+        options = replace(options, shuffle_buffer=section.shuffle_buffer, rank=share.rank, num_ranks=share.size)
+        self._training = MinibatchSource(section.train, kind, prepare, options, change)
+        self._idle_share = 0.0
+
+    def training(self, epoch: int, position: Any) -> Iterator[Placed]:
+        first = Position(epoch, 0 if position is None else position)
+        with self._training.epoch(first) as items:
+            for item in items:
+                number = item.position.minibatch
+                yield Placed(_named(item.minibatch, item.example_keys), number, number / self._per_epoch)
+            self._idle_share = items.idle_share
+
+    def validation(self) -> Iterator[Minibatch]:
+        return self._held_out(self._section.valid)
+
+    def combination(self) -> Iterator[Minibatch]:
+        return self._held_out(self._section.combine or self._section.valid)
+
+    def identity(self) -> dict[str, Any]:
+        return {"training examples": self._num_examples, "minibatches": self._per_epoch, **_sizes(self._section.train)}
+
+    def counts(self) -> dict[str, float]:
+        counts = {"damaged": self._num_damaged, "discarded": self._training.statistics.num_discarded}
+        return {name: count for name, count in counts.items() if count} | {"idle_share": round(self._idle_share, 5)}
+
+    def close(self) -> None:
+        """Nothing: each epoch closes what it has opened."""
+
+    def _held_out(self, tables: Sequence[str]) -> Iterator[Minibatch]:
+        if not tables:
+            return
+        options = replace(self._options, minibatch_size=_rule(self._section.valid_minibatch_size))
+        with MinibatchSource(tables, self._kind, self._prepare, options).epoch(Position()) as items:
+            for item in items:
+                yield _named(item.minibatch, item.example_keys)
+
+    def _count(self) -> tuple[int, int, int]:
+        """Training examples, minibatches of them, damaged ones."""
+        try:
+            source = MinibatchSource(self._section.train, self._kind, self._prepare, self._options)
+        except ArgumentError as error:
+            raise TrainingError(f"[data] train: {error}") from None
+        for _ in source.prepared(Position(0, sys.maxsize)):
+            raise AssertionError("no minibatch is so late")
+        found = source.statistics
+        is_merged = self._options.minibatch_size is None
+        return found.num_examples, found.num_examples if is_merged else found.num_minibatches, source.num_damaged
+
+
+def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
+    """The minibatch with a key by which its examples can be found."""
+    return replace(minibatch, key=" ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else ""))
+
+
+def _rule(text: str) -> str | None:
+    return None if text == _MERGED else text
+
+
+def _sizes(tables: Sequence[str]) -> dict[str, int]:
+    """Sizes of the files that the tables name."""
+    specifiers = [parse_rspecifier(table) for table in tables]
+    names = [specifier.archive or specifier.script or "" for specifier in specifiers]
+    return {f"size of {name}": os.path.getsize(name) for name in names if os.path.isfile(name)}

@@ -1,0 +1,65 @@
+"""What a run begins with: its folder, its model, its device."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from nnet3.errors import ConfigError, Nnet3Error
+from nnet3.nnet import AcousticModel, Nnet, load
+from nnet3.train.run.settings import RunSettings
+from nnet3.train.run.world import World
+
+_MODEL_BEGINS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
+
+
+def load_start(settings: RunSettings) -> Nnet | AcousticModel:
+    """The model of a model file, or a new network from a config. Raises Nnet3Error naming the key of the settings."""
+    name, seed = settings.model.file, settings.model.seed
+    try:
+        with open(name, "rb") as file:
+            is_model = file.read(64).lstrip().startswith(_MODEL_BEGINS)
+    except OSError as error:
+        raise settings.text.error("model", "file", f"expected a file, got '{name}': {error.strerror}") from None
+    if is_model:
+        return load(name)
+    try:
+        return Nnet.from_config_file(name, seed=seed)
+    except ConfigError as error:
+        raise error if error.span is not None else settings.text.error("model", "file", str(error)) from None
+
+
+def choose_device(settings: RunSettings, world: World) -> torch.device:
+    """The device of this process. Raises Nnet3Error for one that is not there."""
+    name = settings.training.device
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise settings.text.error("training", "device", f"expected cpu, cuda or cuda:N, got '{name}'") from None
+    if device.type == "cuda":
+        if not torch.cuda.is_available():
+            raise settings.text.error("training", "device", f"expected a device that is there, got '{name}'")
+        if device.index is None:
+            device = torch.device("cuda", world.local_rank)
+        if device.index is not None and device.index >= torch.cuda.device_count():
+            raise settings.text.error(
+                "training", "device", f"expected one of {torch.cuda.device_count()} CUDA devices, got '{device}'"
+            )
+    return device
+
+
+def prepare_folder(settings: RunSettings) -> Path:
+    """Make the folder of the run. Raises Nnet3Error if nothing can be written there."""
+    folder = Path(settings.output.folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        raise Nnet3Error(
+            f"{folder}: the run's folder (output.folder) cannot be written: {error.strerror}: choose another one, or "
+            "make room or give the right to write there"
+        ) from None
+    return folder

@@ -1,0 +1,27 @@
+"""Data of kind `frames`: examples whose supervision is a matrix (Kaldi's `<Nnet3Eg>`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnet3.nnet import Nnet
+from nnet3.train.examples import EXAMPLES, Example
+from nnet3.train.examples.to_minibatch import to_minibatch
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.run.archives import ArchiveSource, ArchivesSection
+from nnet3.train.run.plugs import DataSource, Share
+
+
+@dataclass(frozen=True)
+class FramesKind:
+    """The entry of the registry."""
+
+    section: type = ArchivesSection
+
+    def open(self, section: ArchivesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        inputs, outputs = nnet.input_names, nnet.output_names
+
+        def prepare(example: Example, key: str) -> Minibatch:
+            return to_minibatch(example, inputs, outputs, key)
+
+        return ArchiveSource(section, EXAMPLES, prepare, share, seed)

@@ -1,0 +1,77 @@
+"""What a run asks of kinds of data and of objectives, and the kinds that there are.
+
+Another kind is an entry in `KINDS` (kinds.py); nothing else in a run knows of kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nnet3.nnet import Nnet
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A minibatch, and where the reader stands after it: `position` is made of JSON values and all that is needed to
+    go on; `done` is the part of the epoch that is over, 0 to 1.
+    """
+
+    minibatch: Minibatch
+    position: Any
+    done: float
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of the data is this process's: one of `size`, numbered from 0."""
+
+    rank: int = 0
+    size: int = 1
+
+
+class DataSource(Protocol):
+    """Opened data of a run. Readers of it may work in the background."""
+
+    def training(self, epoch: int, position: Any) -> Iterator[Placed]:
+        """The minibatches of an epoch (from 0), or those after a position in it. Equal calls give equal minibatches."""
+
+    def validation(self) -> Iterable[Minibatch]:
+        """Held-out minibatches to watch; none if there are none."""
+
+    def combination(self) -> Iterable[Minibatch]:
+        """Minibatches by which the final model is chosen; none if there are none."""
+
+    def identity(self) -> dict[str, Any]:
+        """JSON values that change when the data change: sizes of files, say."""
+
+    def counts(self) -> dict[str, float]:
+        """What is worth reporting at the end of an epoch: damaged records left out, examples dropped, time waited."""
+
+    def close(self) -> None:
+        """No minibatch is wanted any more."""
+
+
+class DataKind(Protocol):
+    """A kind of data: its section of a settings file, and how to open what that names."""
+
+    @property
+    def section(self) -> type:
+        """The dataclass of its settings."""
+
+    def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        """Raises Nnet3Error for what cannot be read or does not fit the network."""
+
+
+class ObjectiveKind(Protocol):
+    """A kind of objective: its section of a settings file, and the objective that this describes."""
+
+    @property
+    def section(self) -> type:
+        """The dataclass of its settings."""
+
+    def make(self, section: Any, nnet: Nnet) -> Objective:
+        """Raises Nnet3Error for an objective that does not fit the network."""

@@ -1,0 +1,58 @@
+"""Models kept from the last part of training, for the final combination."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from nnet3.errors import Nnet3Error
+from nnet3.nnet import Nnet, load_nnet
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """At `models` equal distances in the last `part` of a run, the end included.
+
+    They are files that Kaldi reads, named by the number of minibatches done. The final combination reads these files
+    and nothing else, so that it gives the same whether the run has been cut short meanwhile or not.
+    """
+
+    folder: Path
+    models: int
+    part: float
+
+    def prepare(self) -> None:
+        """Make the folder."""
+        try:
+            if self.models:
+                self.folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise Nnet3Error(f"{self.folder}: models cannot be kept here: {error.strerror}") from None
+
+    def are_due(self, before: float, after: float) -> bool:
+        """Whether a minibatch that takes the run from one part done to another one passes such a point."""
+        return self._passed(after) > self._passed(before)
+
+    def path(self, step: int) -> Path:
+        return self.folder / f"{step:09d}.raw"
+
+    def save(self, nnet: Nnet, step: int) -> None:
+        """Raises Nnet3Error if it cannot be written."""
+        nnet.save(self.path(step))
+
+    def load(self, steps: list[int]) -> list[Nnet]:
+        """The models of these steps, the newest first."""
+        return [load_nnet(self.path(step)) for step in sorted(steps, reverse=True)]
+
+    def remove_others(self, steps: list[int]) -> None:
+        """Remove models that this run has not made, or will make again."""
+        kept = {self.path(step) for step in steps}
+        for path in self.folder.glob("*.raw"):
+            if path not in kept:
+                path.unlink(missing_ok=True)
+
+    def _passed(self, done: float) -> int:
+        if self.models == 0 or done <= 1.0 - self.part:
+            return 0
+        return math.floor(self.models * (done - (1.0 - self.part)) / self.part + 1e-9)

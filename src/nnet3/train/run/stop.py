@@ -1,0 +1,41 @@
+"""Requests to stop: SIGTERM and SIGINT are remembered until the minibatch is done."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopRequest:
+    """`number` is that of the signal that asks to stop, or 0."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[None]:
+        """Within it signals are remembered; a second one of them raises KeyboardInterrupt or SystemExit at once.
+
+        Outside the main thread, where Python has no signals, it does nothing.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        previous = {number: signal.signal(number, self._remember) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.number:
+            if number == signal.SIGINT:
+                raise KeyboardInterrupt
+            raise SystemExit(128 + number)
+        self.number = number

@@ -1,0 +1,183 @@
+"""From a settings file to a trained model: puts the parts of a run together, and goes on where one has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from nnet3.errors import Nnet3Error
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.train.objectives import Objective
+from nnet3.train.options import TrainerOptions
+from nnet3.train.run.averaged_models import AveragedModels
+from nnet3.train.run.beginning import choose_device, load_start, prepare_folder
+from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
+from nnet3.train.run.continuing import check_same_run, environment
+from nnet3.train.run.display import Display
+from nnet3.train.run.dropout_schedule import DropoutSchedule
+from nnet3.train.run.ending import finish_run
+from nnet3.train.run.packing import check_can_save
+from nnet3.train.run.parallel import Parallel
+from nnet3.train.run.plugs import DataKind, DataSource, ObjectiveKind, Share
+from nnet3.train.run.progress import Progress
+from nnet3.train.run.reports import reporting
+from nnet3.train.run.settings import RunSettings, read_settings
+from nnet3.train.run.settings_text import SettingsText
+from nnet3.train.run.shared_steps import SharedSteps
+from nnet3.train.run.snapshots import Snapshots
+from nnet3.train.run.stop import StopRequest
+from nnet3.train.run.training_run import TrainingRun
+from nnet3.train.run.world import World, joined_world
+
+_LOG = logging.getLogger("nnet3")
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The kinds of data and objectives that settings may name; the first ones are the defaults."""
+
+    data: Mapping[str, DataKind]
+    objective: Mapping[str, ObjectiveKind]
+
+    @property
+    def sections(self) -> tuple[dict[str, type], dict[str, type]]:
+        """The sections of all kinds of data, and of all kinds of objectives."""
+        return (
+            {name: kind.section for name, kind in self.data.items()},
+            {name: kind.section for name, kind in self.objective.items()},
+        )
+
+    def read(self, text: SettingsText) -> RunSettings:
+        """Settings, checked. Raises ConfigError."""
+        return read_settings(text, *self.sections)
+
+
+def train_model(
+    settings: RunSettings,
+    kinds: Kinds,
+    *,
+    resume: bool = False,
+    allow_changes: bool = False,
+    display: Display | None = None,
+) -> int:
+    """Run to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
+
+    `resume`: go on from the latest checkpoint, if there is one; started by torchrun after a failure it does so anyway.
+    `allow_changes`: also with settings that lead to other parameters. Raises Nnet3Error for all that cannot go on;
+    checkpoints stay as they are.
+    """
+    check_can_save()
+    stop = StopRequest()
+    with stop.listening(), joined_world(settings.training.device, settings.distributed.timeout) as world:
+        if settings.training.threads:
+            torch.set_num_threads(settings.training.threads)
+        folder = prepare_folder(settings) if world.is_first else Path(settings.output.folder)
+        checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
+        checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
+        model, nnet = _model(settings, world)
+        share = Share(world.rank, world.size)
+        with _opened(kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)) as source:
+            objective = kinds.objective[settings.objective_kind].make(settings.objective, nnet)
+            facts = {
+                "settings": settings.arithmetic(),
+                "data": source.identity(),
+                "environment": environment(world.size),
+            }
+            if checkpoint is not None:
+                check_same_run(str(checkpoint.path), checkpoint.facts, facts, allow_changes)
+            first_step = 0 if checkpoint is None else checkpoint.step
+            shown = display or Display(is_first=world.is_first)
+            with reporting(settings.output, first_step, shown, world.is_first) as reports:
+                run = TrainingRun(
+                    settings=settings,
+                    world=world,
+                    model=model,
+                    source=source,
+                    objective=objective,
+                    parallel=_parallel(settings, nnet, objective, world),
+                    dropout=DropoutSchedule(nnet, settings.training.dropout_schedule),
+                    checkpoints=checkpoints,
+                    snapshots=Snapshots(folder / "models", settings.combination.models, settings.combination.part),
+                    reports=reports,
+                    stop=stop,
+                    facts=facts,
+                    progress=Progress(),
+                )
+                return _run(run, checkpoint)
+
+
+def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
+    if run.world.is_first:
+        run.snapshots.prepare()
+    names = {"model": run.settings.model.file, "processes": run.world.size, "tags": list(run.settings.output.tags)}
+    if checkpoint is None:
+        run.reports.event("start", step=0, **names, parameters=run.nnet.num_parameters)
+    else:
+        run.restore(checkpoint)
+        run.reports.event("resume", step=run.progress.step, checkpoint=str(checkpoint.path), **names)
+    run.reports.record("settings", **{name: value for part in run.facts.values() for name, value in part.items()})
+    if run.world.is_first:
+        run.snapshots.remove_others(run.progress.snapshots)
+    try:
+        if run.train():
+            finish_run(run)
+    except Nnet3Error as error:
+        with contextlib.suppress(Nnet3Error):
+            run.reports.event("error", step=run.progress.step, message=str(error))
+        raise
+    run.reports.draw(at_once=True)
+    return 128 + run.stopped_by if run.stopped_by else 0
+
+
+def _checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bool) -> Checkpoint | None:
+    found = None
+    if world.is_first:
+        found = checkpoints.latest()
+        if found is not None and not resume:
+            raise Nnet3Error(
+                f"{checkpoints.folder.parent}: there is a run in this folder, which has come to minibatch "
+                f"{found.step}: say --resume to go on with it, or choose another folder"
+            )
+        checkpoints.prepare()
+        if resume and found is None:
+            _LOG.warning("%s: there is no checkpoint to go on from: the run begins", checkpoints.folder)
+    result: Checkpoint | None = world.tell(found)
+    return result
+
+
+def _model(settings: RunSettings, world: World) -> tuple[Nnet | AcousticModel, Nnet]:
+    model = load_start(settings)
+    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    nnet.to(device=choose_device(settings, world))
+    return model, nnet
+
+
+def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: World) -> Parallel:
+    training = settings.training
+    options = TrainerOptions(
+        max_param_change=training.max_param_change,
+        momentum=training.momentum,
+        l2_regularize_factor=training.l2_regularize_factor,
+        batchnorm_stats_scale=training.batchnorm_stats_scale,
+        backstitch_training_scale=training.backstitch_training_scale,
+        backstitch_training_interval=training.backstitch_training_interval,
+        seed=training.seed,
+        max_skipped=sys.maxsize,  # the run counts them, also over resumptions
+    )
+    if settings.distributed.mode == "averaging" and world.size > 1:
+        return AveragedModels(nnet, options, objective, world, settings.distributed.round)
+    return SharedSteps(nnet, options, objective, world)
+
+
+@contextlib.contextmanager
+def _opened(source: DataSource) -> Iterator[DataSource]:
+    try:
+        yield source
+    finally:
+        source.close()

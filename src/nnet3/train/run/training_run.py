@@ -1,0 +1,185 @@
+"""A whole training run: epochs of minibatches, with all that happens between them."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nnet3.errors import TrainingError
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.train.learning_rate import exponential_rate
+from nnet3.train.objectives import Objective, ObjectiveStats
+from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
+from nnet3.train.run.dropout_schedule import DropoutSchedule
+from nnet3.train.run.parallel import Parallel
+from nnet3.train.run.plugs import DataSource, Placed
+from nnet3.train.run.progress import Progress
+from nnet3.train.run.rank_states import join_states, own_state
+from nnet3.train.run.reports import Reports
+from nnet3.train.run.settings import RunSettings
+from nnet3.train.run.snapshots import Snapshots
+from nnet3.train.run.stop import StopRequest
+from nnet3.train.run.world import World
+
+
+@dataclass
+class TrainingRun:
+    """All parts of a run, put together by `train_model`. `facts`: what every checkpoint says besides the progress."""
+
+    settings: RunSettings
+    world: World
+    model: Nnet | AcousticModel
+    source: DataSource
+    objective: Objective
+    parallel: Parallel
+    dropout: DropoutSchedule
+    checkpoints: Checkpoints
+    snapshots: Snapshots
+    reports: Reports
+    stop: StopRequest
+    facts: dict[str, dict[str, Any]]
+    progress: Progress
+    saved_at: int = -1
+    stopped_by: int = 0  # the signal that has asked some process to stop
+
+    @property
+    def nnet(self) -> Nnet:
+        return self.model.nnet if isinstance(self.model, AcousticModel) else self.model
+
+    def train(self) -> bool:
+        """Train to the end: True. False if a signal has asked to stop; then all is saved."""
+        epochs = self.settings.training.epochs
+        with self.reports.display.showing(self.progress.part_done(epochs)):
+            while self.progress.epoch < epochs:
+                for placed in self._minibatches():
+                    self._step(placed)
+                if self.stopped_by:
+                    self.save_checkpoint()
+                    self.reports.event("stop", step=self.progress.step, signal=signal.Signals(self.stopped_by).name)
+                    return False
+                self._end_epoch()
+        self.save_checkpoint()
+        self.reports.event("trained", step=self.progress.step, skipped=self.progress.skipped)
+        return True
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from there."""
+        own = own_state(self.world, checkpoint)
+        self.progress = Progress.from_json(own["progress"])
+        self.parallel.load_state(own["parallel"])
+        self.saved_at = checkpoint.step
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint of this step, unless there is one."""
+        if self.saved_at == self.progress.step:
+            return
+        self.saved_at = self.progress.step
+        own = {"progress": self.progress.to_json(), "parallel": self.parallel.state()}
+        states = join_states(self.world, own)
+        if self.world.is_first:
+            path = self.checkpoints.save(self.progress.step, self.facts, states, self.model)
+            self.reports.event("checkpoint", step=self.progress.step, path=str(path))
+
+    # ---- minibatches ----
+
+    def _minibatches(self) -> Iterator[Placed]:
+        """Those left in this epoch. It ends for all processes when one has none left, or is asked to stop."""
+        minibatches = iter(self.source.training(self.progress.epoch, self.progress.position))
+        while True:
+            placed = None if self.stop.number else next(minibatches, None)
+            has_none, self.stopped_by = self.world.largest(int(placed is None), self.stop.number)
+            if has_none or self.stopped_by or placed is None:
+                return
+            yield placed
+
+    def _step(self, placed: Placed) -> None:
+        training, progress = self.settings.training, self.progress
+        before = progress.part_done(training.epochs)
+        rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, before)
+        self.dropout.apply(before)
+        result = self.parallel.train_minibatch(placed.minibatch, rate)
+        progress.step += 1
+        progress.position, progress.done = placed.position, placed.done
+        progress.interval.add(result.total)
+        progress.whole_epoch.add(result.total)
+        frames = len(placed.minibatch.targets[0].indexes) * self.world.size
+        progress.frames += frames
+        if result.skipped is not None:
+            self._count_skipped(placed, result.skipped)
+        after = progress.part_done(training.epochs)
+        self._between_minibatches(before, after, rate)
+        average = progress.interval.average if progress.interval.weight else None
+        self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
+
+    def _count_skipped(self, placed: Placed, reason: str) -> None:
+        self.progress.skipped += 1
+        key, step, most = placed.minibatch.key, self.progress.step, self.settings.training.max_skipped
+        self.reports.event("skip", step=step, key=key, reason=reason, skipped=self.progress.skipped)
+        if self.progress.skipped > most:
+            raise TrainingError(
+                f"minibatch {step} (example {key}): {reason}; {self.progress.skipped} minibatches have been skipped so "
+                f"far, more than max-skipped = {most}: the run stops. Look at these examples, lower the learning rate, "
+                "or allow more"
+            )
+
+    def _between_minibatches(self, before: float, after: float, rate: float) -> None:
+        step, settings = self.progress.step, self.settings
+        self.parallel.after_minibatch(step)
+        if step % settings.output.print_every == 0:
+            self._report_interval(rate)
+        if settings.validation.every and step % settings.validation.every == 0:
+            self._validate()
+        self.progress.owes_snapshot |= self.snapshots.are_due(before, after)
+        if self.progress.owes_snapshot and self.parallel.models_agree:
+            self._take_snapshot()
+        if step % settings.checkpoints.every == 0:
+            self.save_checkpoint()
+
+    def _end_epoch(self) -> None:
+        progress = self.progress
+        progress.epoch, progress.position, progress.done = progress.epoch + 1, None, 0.0
+        is_last = progress.epoch == self.settings.training.epochs
+        if is_last:
+            self.parallel.finish()
+            if self.snapshots.models and progress.step not in progress.snapshots:
+                self._take_snapshot()
+        average = progress.whole_epoch.average
+        self.reports.event("epoch", step=progress.step, epoch=progress.epoch, objective=average, **self.source.counts())
+        progress.whole_epoch = ObjectiveStats()
+        self._validate()
+        self.reports.draw()
+
+    # ---- what is told and kept ----
+
+    def _report_interval(self, rate: float) -> None:
+        progress = self.progress
+        stats = ObjectiveStats(*self.parallel.sum_of(progress.interval.numbers()))
+        progress.interval = ObjectiveStats()
+        left = self.reports.display.seconds_left(progress.part_done(self.settings.training.epochs))
+        self.reports.objectives(
+            "train",
+            progress.step,
+            stats,
+            epoch=progress.epoch,
+            learning_rate=rate,
+            frames_per_second=round(self.reports.display.frames_per_second, 1),
+            seconds_left=None if left is None else round(left),
+        )
+
+    def _validate(self) -> None:
+        """By the first process alone: the others wait for it at the next minibatch."""
+        if not self.world.is_first:
+            return
+        stats = self.parallel.evaluate(self.source.validation())
+        if stats.weight:
+            self.reports.objectives("valid", self.progress.step, stats, epoch=self.progress.epoch)
+
+    def _take_snapshot(self) -> None:
+        self.progress.owes_snapshot = False
+        if self.progress.step in self.progress.snapshots:
+            return
+        self.progress.snapshots.append(self.progress.step)
+        if self.world.is_first:
+            self.snapshots.save(self.nnet, self.progress.step)

@@ -1,0 +1,55 @@
+"""A small task for training runs, and runs of it in this process."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from nnet3.train.run.display import Display
+from nnet3.train.run.events import read_events
+from nnet3.train.run.kinds import KINDS
+from nnet3.train.run.settings_text import read_settings_text
+from nnet3.train.run.train_model import train_model
+
+TOOLS = Path(__file__).resolve().parents[3] / "tools"
+
+
+class Task:
+    """A folder with examples, a network and settings; the run's folder is `plain`."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.syspath_prepend(TOOLS)
+        data = importlib.import_module("kill_training_data")
+        self.folder, self.settings = folder, data.write_task(folder)["plain"]
+        self.write_examples = data.write_examples
+        self.exp = folder / "plain"
+
+    def change(self, **values: object) -> None:
+        """Set keys of the settings file, section__key=value as TOML."""
+        text = self.settings.read_text()
+        for name, value in values.items():
+            section, _, key = name.replace("_", "-").partition("--")
+            header = f"[{section}]\n"
+            text = text if header in text else text + header
+            before, _, after = text.partition(header)
+            own, bracket, rest = after.partition("\n[")
+            own = re.sub(rf"^{key} =.*\n?", "", own + "\n", flags=re.MULTILINE)
+            text = f"{before}{header}{key} = {value}\n{own.strip()}\n{bracket.lstrip()}{rest}"
+        self.settings.write_text(text)
+
+    def run(self, **options: Any) -> int:
+        display = Display(Console(file=io.StringIO()), is_first=False)
+        return train_model(KINDS.read(read_settings_text(str(self.settings))), KINDS, display=display, **options)
+
+    def events(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in read_events(self.exp) if event["event"] == name]
+
+    @property
+    def final(self) -> bytes:
+        return (self.exp / "final.raw").read_bytes()

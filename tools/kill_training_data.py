@@ -1,0 +1,84 @@
+"""A small task for training runs that are to be killed: examples, a network with all that draws and remembers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from nnet3.kaldi_io.sparse import SparseMatrix
+from nnet3.train.examples import EXAMPLES, Example, NnetIo, example_writer
+
+CONFIG = """
+input-node name=input dim=5
+component name=affine1 type=NaturalGradientAffineComponent input-dim=15 output-dim=8 orthonormal-constraint=-1
+component name=relu type=RectifiedLinearComponent dim=8 self-repair-scale=0.05
+component name=norm type=BatchNormComponent dim=8
+component name=dropout type=DropoutComponent dim=8 dropout-proportion=0.1
+component name=affine2 type=NaturalGradientAffineComponent input-dim=8 output-dim=3 l2-regularize=0.001
+component name=softmax type=LogSoftmaxComponent dim=3
+component-node name=affine1 component=affine1 input=Append(Offset(input, -1), input, Offset(input, 1))
+component-node name=relu component=relu input=affine1
+component-node name=norm component=norm input=relu
+component-node name=dropout component=dropout input=norm
+component-node name=affine2 component=affine2 input=dropout
+component-node name=softmax component=softmax input=affine2
+output-node name=output input=softmax
+"""
+SETTINGS = """
+[model]
+file = "{folder}/net.config"
+[data]
+train = "ark:{folder}/train.ark"
+valid = "ark:{folder}/valid.ark"
+minibatch-size = 8
+shuffle-buffer = 20
+[training]
+epochs = 3
+initial-learning-rate = 0.02
+final-learning-rate = 0.002
+{training}
+[combination]
+models = 4
+[checkpoints]
+every = 3
+[output]
+folder = "{folder}/{name}"
+print-every = 4
+curves = false
+tensorboard = false
+"""
+VARIANTS = {
+    "plain": "",
+    "momentum": "momentum = 0.5",
+    "backstitch": "backstitch-training-scale = 0.3\nbackstitch-training-interval = 2",
+}
+
+
+def write_task(folder: Path) -> dict[str, Path]:
+    """Examples, a config and one settings file for each variant; returns the latter by name."""
+    write_examples(folder / "train.ark", 100, 1)
+    write_examples(folder / "valid.ark", 20, 2)
+    (folder / "net.config").write_text(CONFIG)
+    paths = {name: folder / f"{name}.toml" for name in VARIANTS}
+    for name, path in paths.items():
+        path.write_text(SETTINGS.format(folder=folder, name=name, training=VARIANTS[name]))
+    return paths
+
+
+def write_examples(path: Path, count: int, seed: int) -> None:
+    """Examples of four frames with a label each, which can be told from three of five features."""
+    rng = np.random.default_rng(seed)
+    with example_writer(f"ark:{path}", EXAMPLES) as writer:
+        for number in range(count):
+            label = rng.integers(0, 3, 4)
+            features = rng.standard_normal((6, 5)).astype(np.float32)
+            features[1:5, :3] += 2 * np.eye(3, dtype=np.float32)[label]
+            target = SparseMatrix(4, 3, np.arange(5), label.astype(np.int32), np.ones(4, np.float32))
+            ios = (NnetIo("input", _indexes(-1, 5), features), NnetIo("output", _indexes(0, 4), target))
+            writer.write(f"example-{number}", Example(ios))
+
+
+def _indexes(first: int, last: int) -> np.ndarray:
+    times = np.arange(first, last)
+    return np.stack([0 * times, times, 0 * times], axis=1).astype(np.int32)
