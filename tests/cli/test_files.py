@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from cli.run_command import CONFIG, Cli
 from nnet3 import Nnet, load, load_nnet
@@ -38,6 +39,42 @@ def test_a_model_from_standard_input(cli: Cli, stdin: io.BytesIO, verb: str, bin
     stdin.seek(0)
     first_line = cli.good(verb, "net.raw").out.splitlines()[0]
     assert cli.good(verb, "-").out.splitlines()[0] == first_line
+
+
+@pytest.mark.parametrize(("words", "binary"), [
+    (["--binary", "False"], False), (["--binary", "FALSE"], False), (["--binary=False"], False),
+    (["--binary", "True"], True), (["--binary"], True), (["--binary", "false", "--binary"], True),
+])  # fmt: skip
+def test_values_of_flags(cli: Cli, words: list[str], binary: bool) -> None:
+    cli.good("copy", *words, "net.raw", "out.raw")
+    assert Path("out.raw").read_bytes().startswith(b"\0B<Nnet3>") == binary
+
+
+def test_edits_of_a_file_come_before_those_of_the_command_line(cli: Cli) -> None:
+    Path("edits").write_text("rename-node old-name=affine new-name=first\n")
+    cli.good("copy", "--edits=rename-node old-name=first new-name=second", "--edits-config=edits", "net.raw", "out.raw")
+    assert "component-node name=second component=affine" in load("out.raw").info()
+
+
+def test_each_config_has_numbers_of_its_own(cli: Cli) -> None:
+    line = "component name={} type=AffineComponent input-dim=6 output-dim=4\n"
+    for name in "abc":
+        Path(name).write_text(CONFIG + line.format(name))
+    cli.good("init", "--srand=5", "a", "b", "c", "out.raw")
+    weights = [load_nnet("out.raw").components[name].parameters()["linear_params"] for name in "abc"]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    assert not any(torch.equal(weights[i], weights[j]) for i, j in pairs)
+
+
+@needs_shared
+def test_priors_have_a_floor(cli: Cli) -> None:
+    counts = [1e6] + 150 * [1.0] + [0.0]
+    Path("counts.vec").write_text(f" [ {' '.join(map(str, counts))} ]\n")
+    for options, least in (([], 1e-15), (["--prior-floor=0.001"], 0.001)):
+        cli.good("am-adjust-priors", *options, MDL, "counts.vec", "out.mdl")
+        priors = load("out.mdl").priors
+        assert float(priors.min()) == pytest.approx(least)
+        assert float(priors[0]) == pytest.approx(1e6 / 1000150)
 
 
 def test_a_config_from_standard_input(cli: Cli, stdin: io.BytesIO) -> None:

@@ -38,6 +38,22 @@ RNN = "component-node name=a component=noop input=Sum(input, Offset(a, -1))\nout
          "not computable: output (0:1, 12:14) needs input t=-2..17; given 0..14"),
         (SPLICE, {"input": frames(0, 3)}, {"output": frames(0, 3)},
          "not computable: output all needs input t=-2..5; given 0..2"),
+        ("output-node name=output input=input", {"input": frames(0, 5)}, {"output": frames(0, 6)},
+         "not computable: output (5) needs input t=5; given 0..4"),
+        ("output-node name=output input=input", {"input": frames(1, 6)}, {"output": frames(0, 6)},
+         "not computable: output (0) needs input t=0; given 1..5"),
+        ("output-node name=output input=input", {"input": frames(0, 3)},
+         {"output": [(0, t, x) for t in range(3) for x in range(2)]},
+         "not computable: output (0:2) needs input t=0..2; given 0..2, but 3 of these are missing, "
+         "first (n, t, x) = (0, 0, 1), (0, 1, 1), (0, 2, 1)"),
+        ("output-node name=output input=input", {"input": [(0, 0, 0), (0, 1, 0), (0, 1, 1)]},
+         {"output": [(0, t, x) for t in range(2) for x in range(2)]},
+         "not computable: output (0) needs input t=0; given 0..1, but 1 of these are missing, "
+         "first (n, t, x) = (0, 0, 1)"),
+        ("output-node name=output input=input", {"input": [(0, 0, 0), (0, 1, 0), (0, 0, 1)]},
+         {"output": [(0, t, x) for t in range(2) for x in range(2)]},
+         "not computable: output (1) needs input t=1; given 0..1, but 1 of these are missing, "
+         "first (n, t, x) = (0, 1, 1)"),
         ("output-node name=output input=input", {"input": [(0, t) for t in (0, 1, 2, 4, 5)]}, {"output": frames(0, 6)},
          "not computable: output (3) needs input t=3; given 0..5, but 1 of these are missing, "
          "first (n, t, x) = (0, 3, 0)"),

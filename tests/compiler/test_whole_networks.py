@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 import nnet3
+from nnet3.components import Properties
+from nnet3.nnet.nodes import ComponentNode
 from random_networks import LAYERS, RandomNetwork, computable_request, random_network
 from slow_graph import SlowGraph, SlowNet
 from slow_network import SlowNetwork
@@ -42,11 +44,19 @@ class Case:
         )
 
     def run(self, options: nnet3.CompileOptions) -> dict[str, Tensor]:
-        """Outputs, input derivatives (`deriv of NAME`) and gradients (`COMPONENT.PARAMETER`)."""
+        """Outputs, input derivatives (`deriv of NAME`), gradients (`COMPONENT.PARAMETER`) and statistics.
+
+        These are called `statistic COMPONENT.NAME`.
+        """
         assert self.request is not None
         gradient = self.nnet.gradient_copy() if self.request.need_model_derivative else None
+        statistics = self.nnet.gradient_copy()
+        for seed, nnet in enumerate((self.nnet, statistics)):
+            nnet.seed_random(seed)
         computation = nnet3.compile(self.nnet, self.request, options)
-        computer = nnet3.NnetComputer(computation, self.nnet, gradient, dtype=torch.float64)
+        computer = nnet3.NnetComputer(
+            computation, self.nnet, gradient, dtype=torch.float64, nnet_to_store_stats=statistics
+        )
         for name, matrix in self.inputs.items():
             computer.accept_input(name, matrix)
         computer.run()
@@ -61,6 +71,9 @@ class Case:
                 result[f"deriv of {io.name}"] = computer.get_output(io.name)
         for name, component in gradient.components.items() if gradient else ():
             result.update({f"{name}.{key}": tensor for key, tensor in component.parameters().items()})
+        for name, component in statistics.components.items():
+            values = {key: torch.as_tensor(getattr(component, key)) for key in component.statistic_names}
+            result.update({f"statistic {name}.{key}": tensor for key, tensor in values.items()})
         return result
 
 
@@ -83,6 +96,20 @@ def test_outputs_equal_those_of_the_slow_network(block: int) -> None:
         plain, optimized = case.run(PLAIN), case.run(OPTIMIZED)
         assert_equal({name: plain[name] for name in want}, want, case)
         assert_equal(optimized, plain, case)
+        check_statistics(case, graph, plain)
+
+
+def check_statistics(case: Case, graph: SlowGraph, found: dict[str, Tensor]) -> None:
+    """They are stored if that was asked for, of whatever is computed; derivatives have nothing to do with it."""
+    assert case.request is not None
+    computed = {name for name, index in graph.used() if (name, index) not in graph.provided}
+    for node in case.nnet.nodes:
+        if not isinstance(node, ComponentNode) or node.name not in computed:
+            continue
+        key = f"statistic {node.component}.count"
+        component = case.nnet.component_of(node)
+        if component.properties & Properties.STORES_STATS and component.type_name != "LogSoftmaxComponent":
+            assert bool(found[key] > 0) == case.request.store_component_stats, f"{key} of {case.random}"
 
 
 def objective(case: Case, computer: nnet3.NnetComputer, inputs: dict[str, np.ndarray]) -> float:
@@ -125,7 +152,8 @@ def test_derivatives_by_central_differences(block: int) -> None:
         case = Case(random_network(seed, smooth=True, layers=layers))
         if case.request is None or not case.request.needs_backward:
             continue
-        derivs = {name: tensor for name, tensor in case.run(OPTIMIZED).items() if name not in case.derivs}
+        found = case.run(OPTIMIZED).items()
+        derivs = {k: tensor for k, tensor in found if k not in case.derivs and not k.startswith("statistic ")}
         computation = nnet3.compile(case.nnet, case.forward_request())
         computer = nnet3.NnetComputer(computation, case.nnet, dtype=torch.float64)
         for name, deriv in derivs.items():

@@ -68,6 +68,9 @@ def test_default_ranks_and_freezing() -> None:
     component.freeze_natural_gradient(True)
     assert component.preconditioner_in.frozen
     assert component.copy().preconditioner_out.frozen
+    component.freeze_natural_gradient(False)
+    assert not component.preconditioner_in.frozen
+    assert not component.preconditioner_out.frozen
 
 
 def test_orthonormal_matrix_is_the_linear_part() -> None:

@@ -162,6 +162,9 @@ ALLOWED = {
         with_blocks(SubMatrix(1, 0, 6, 0, 1), SubMatrix(1, 0, 6, 1, 1), SubMatrix(HIDDEN, 0, 4, 0, 1)),
         with_table("multi_tables", [(11, 3), (12, 3), (12, 4), (11, 4)], cmd.AddToRowsMulti(13, 9)),
     ),
+    "the same names in the next segment": then(
+        put(22, cmd.ProvideOutput(OUT, "output")), put(MARKER + 1, cmd.AcceptInput(INPUT, "input"))
+    ),
     "empty tables": with_table("multi_tables", [(-1, -1)] * 4, cmd.AddToRowsMulti(HIDDEN, 9)),
 }
 

@@ -14,8 +14,10 @@ from compute.programs import Program
 from compute.scale_program import FEATURES, forward, scale_program
 from compute.toy_kernels import Scale, net
 from nnet3.computation import commands as cmd
+from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.kernel import KernelInfo
+from nnet3.computation.passes.dead_code import dead_code
 from nnet3.compute import NnetComputer
 from nnet3.errors import ExecutionError, NumericalError
 
@@ -330,8 +332,41 @@ def test_a_loop_runs_chunk_by_chunk() -> None:
     computer = NnetComputer(program.computation, net())
     for expected in ([1, 10], [2, 20], [3, 30], [4, 40]):
         np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [expected])
+    with pytest.raises(ExecutionError, match="missing before run\\(\\): 'input'"):
+        computer.run()  # not once more with the chunk before
     computer.reset()
     np.testing.assert_array_equal(forward(computer, np.array([[1.0, 10.0]])), [[1, 10]])
+
+
+def test_a_memo_made_before_a_loop_is_there_in_every_round() -> None:
+    program = Program()
+    computation = program.computation
+    computation.num_memos = 1
+    kernel = program.kernel(KernelInfo("scale", uses_memo=True))
+    first = program.matrix(1, 3)
+    program.add(cmd.SetConst(first, 1.0))
+    value = program.matrix(1, 3)
+    program.add(cmd.Propagate(kernel, "scale", (first,), value, memo=0), cmd.SegmentMarker())
+    program.add(cmd.Label("round"))
+    deriv, result = program.input("deriv", 1, 3), program.matrix(1, 3)
+    program.add(cmd.Backprop(kernel, "scale", (0,), 0, deriv, (result,), (0,), update=False, memo=0))
+    program.output("result", result)
+    program.add(cmd.SegmentMarker(), cmd.DeallocMatrix(deriv), cmd.DeallocMatrix(result), cmd.Goto("round"))
+    check_computation(computation)
+    computer = NnetComputer(dead_code(computation), net(scale=Remembers(2.0)))
+    computer.run()
+    for _ in range(3):
+        computer.accept_input("deriv", np.ones((1, 3)))
+        computer.run()
+        assert computer.get_output("result").tolist() == [[2.0, 2.0, 2.0]]
+
+
+class Remembers(Scale):
+    """Multiplies a derivative by the factor that the forward pass noted."""
+
+    def run_backward(self, *args: Any) -> None:
+        _, _, output_deriv, memo, _, input_derivs, _, _ = args
+        input_derivs[0].copy_(output_deriv * memo[1])
 
 
 # ---- finite outputs ----

@@ -114,3 +114,19 @@ def test_an_error_in_a_run_resets_the_computer() -> None:
         forward(computer)
     nnet.components["scale"].factor.resize_(1)
     np.testing.assert_array_equal(forward(computer), 2 * FEATURES)
+
+
+def test_an_error_in_a_backward_run_resets_the_computer_too() -> None:
+    nnet = net(scale=Scale(2.0))
+    computer = NnetComputer(scale_program(), nnet, net(scale=Scale()))
+    forward(computer)
+    nnet.components["scale"].factor.resize_(2)
+    computer.accept_input("output", FEATURES)
+    with pytest.raises(RuntimeError):
+        computer.run()
+    nnet.components["scale"].factor.resize_(1)
+    with pytest.raises(ExecutionError, match="'output' has not been computed yet"):
+        computer.get_output("output")
+    with pytest.raises(ExecutionError, match="missing before run"):
+        computer.run()
+    np.testing.assert_array_equal(forward(computer), 2 * FEATURES)

@@ -201,6 +201,53 @@ def test_a_long_utterance_is_computed_in_pieces(monkeypatch: pytest.MonkeyPatch,
     assert max(outputs for _, _, outputs in computer._computers) <= 100 / factor
 
 
+def test_chunks_begin_at_multiples_of_the_modulus() -> None:
+    """Each chunk begins at t = 0 for the network: elsewhere Round would take other frames."""
+    config = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Round(input, 3), input)")
+    features, nnet = torch.randn(20, 3), Nnet.from_config(config)
+    whole = UtteranceComputer(nnet).compute(features)
+    computer = UtteranceComputer(nnet, UtteranceOptions(frames_per_chunk=4))
+    torch.testing.assert_close(computer.compute(features), whole)
+    assert {outputs for _, _, outputs in computer._computers} == {6, 2}
+    third = UtteranceComputer(nnet, UtteranceOptions(frames_per_chunk=4, frame_subsampling_factor=2))
+    torch.testing.assert_close(third.compute(features), whole[::2])
+    assert {outputs for _, _, outputs in third._computers} == {3, 1}
+
+
+@pytest.mark.parametrize(("initial", "final"), [(-1, -1), (0, 0), (4, 3)])
+def test_context_at_the_ends_and_between_chunks(initial: int, final: int) -> None:
+    """Sums over all that a chunk sees, on either side, tell how much that is."""
+    config = """
+        input-node name=input dim=1
+        component name=sum type=NoOpComponent dim=1
+        component-node name=past component=sum input=Sum(input, IfDefined(Offset(past, -1)))
+        component-node name=future component=sum input=Sum(input, IfDefined(Offset(future, 1)))
+        output-node name=output input=Append(past, future)
+    """
+    options = UtteranceOptions(
+        frames_per_chunk=4, extra_left_context=2, extra_right_context=1,
+        extra_left_context_initial=initial, extra_right_context_final=final,
+    )  # fmt: skip
+    features = torch.randn(10, 1)
+    rows = UtteranceComputer(Nnet.from_config(config), options).compute(features)
+    for t in range(10):
+        start, end = t // 4 * 4, min(t // 4 * 4 + 4, 10)
+        left = initial if start == 0 and initial >= 0 else 2
+        right = final if end == 10 and final >= 0 else 1
+        past, future = range(start - left, t + 1), range(t, end + right)
+        expected = [sum(float(features[min(max(k, 0), 9), 0]) for k in times) for times in (past, future)]
+        torch.testing.assert_close(rows[t], torch.tensor(expected), rtol=1e-4, atol=1e-5)
+
+
+def test_more_lengths_than_computers_are_kept() -> None:
+    computer = UtteranceComputer(Nnet.from_config(CONFIG))
+    features = torch.randn(50, 3)
+    whole = computer.compute(features)
+    for length in (*range(1, 50), 1, 49):
+        torch.testing.assert_close(computer.compute(features[:length]), whole[:length])
+    assert len(list(computer._computers)) == 32
+
+
 def test_what_needs_too_much_memory_is_refused() -> None:
     computer = UtteranceComputer(Nnet.from_config(RECURRENT), UtteranceOptions(extra_left_context=2_000_000_000))
     with pytest.raises(ExecutionError, match=r"a chunk of 2000000010 frames, .* may need 89.4 GiB of memory, and 4"):

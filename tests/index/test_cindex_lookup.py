@@ -62,14 +62,15 @@ def test_scattered_times_take_little_memory() -> None:
     assert lookup.lookup(table).tolist() == list(range(200))
 
 
-def test_a_grid_that_becomes_too_sparse_keeps_its_ids() -> None:
+@pytest.mark.parametrize("first", [0, 5, -7])
+def test_a_grid_that_becomes_too_sparse_keeps_its_ids(first: int) -> None:
     lookup = CindexLookup([0, 1])
-    near = as_index_table([(n, t) for n in range(2) for t in range(50)])
+    near = as_index_table([(n, t) for n in range(2) for t in range(first, first + 50)])
     far = as_index_table([(1, 10**9, 0), (0, -(10**9), 7)])
     lookup.insert(near, np.arange(100, dtype=np.int32))
     lookup.insert(far, np.array([100, 101], dtype=np.int32))
     assert lookup.lookup(np.concatenate([near, far])).tolist() == list(range(102))
-    assert lookup.lookup(as_index_table([(0, 50, 0), (0, 10**9, 0), (1, 0, 7)])).tolist() == [-1, -1, -1]
+    assert lookup.lookup(as_index_table([(0, first + 50, 0), (0, 10**9, 0), (1, 0, 7)])).tolist() == [-1, -1, -1]
 
 
 def test_an_unannounced_n_is_our_own_bug() -> None:

@@ -84,6 +84,39 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(column, np.array([[0], [16384], [24576], [32768], [65535]]), rtol=1e-5)
 
 
+def test_products_are_rounded_to_float32() -> None:
+    """Where Kaldi rounds on the way: the step of all codes, and the product of a byte's steps and its third's width."""
+    low, extent = 0.1, 12.34567
+    codes = np.arange(65536, dtype=np.uint16).reshape(256, 256)
+    step = np.float32(np.float32(extent) * (1.0 / 65535))
+    exact = codes * np.float64(step) + np.float32(low)
+    decoded = CompressedMatrix(codes, float(np.float32(low)), float(np.float32(extent))).decode()
+    assert np.array_equal(decoded, exact.astype(np.float32))
+
+    quantiles = np.array([[7, 20011, 44003, 65531]], np.uint16)
+    points = (quantiles * np.float64(np.float32(extent) * np.float32(1.52590218966964e-05)) + np.float32(low))[0]
+    points = points.astype(np.float32)
+    column = CompressedMatrix(
+        np.arange(256, dtype=np.uint8)[:, np.newaxis], float(np.float32(low)), float(np.float32(extent)), quantiles
+    )
+    expected = []
+    for code in range(256):
+        third, first, width = (0, 0, 64) if code <= 64 else (1, 64, 128) if code <= 192 else (2, 192, 63)
+        product = np.float32(np.float32(points[third + 1] - points[third]) * np.float32(code - first))
+        expected.append(np.float32(float(product) * (1 / width) + float(points[third])))
+    assert np.array_equal(column.decode()[:, 0], np.array(expected))
+
+
+def test_quantiles_at_the_top_of_the_range(tmp_path: Path) -> None:
+    """There is room for four different ones above the first."""
+    matrix = np.full((12, 2), 5.0, np.float32)
+    matrix[3, 0] = -1.0
+    compressed = compress(matrix, CompressionMethod.SPEECH_FEATURE)
+    assert compressed.quantiles is not None
+    assert compressed.quantiles.tolist() == [[0, 65533, 65534, 65535], [65532, 65533, 65534, 65535]]
+    assert written(matrix, 2)[:-24] == by_kaldi(matrix, 2, tmp_path)[0][:-24]
+
+
 @given(
     hnp.arrays(
         np.float32,

@@ -291,3 +291,13 @@ def test_released_data_can_still_be_read(tmp_path: Path) -> None:
             reader.release()
             assert numbers.tolist() == list(range(first, first + 250_000))
         assert bytes(reader.data[2:]) == contents
+
+
+@pytest.mark.parametrize("separator", ["\t", " ", "\n", ";"])
+def test_any_separator_in_a_text_of_several_blocks(separator: str) -> None:
+    """A matrix of a few megabytes is read in blocks that end between numbers."""
+    numbers = (np.arange(400_000) % 9999 + 1000) / 8
+    text = separator.join(f"{number:.3f}" for number in numbers)
+    matrix = Reader(f" [ {text} ]".encode(), binary=False).matrix(np.float64)
+    assert matrix.shape == ((1, len(numbers)) if separator in "\t " else (len(numbers), 1))
+    assert np.array_equal(matrix.ravel(), numbers)

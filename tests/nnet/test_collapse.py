@@ -66,6 +66,10 @@ MERGED = {
         "b Affine 18->2 < Append(Offset(a, 1), Offset(a, -3))",
         "a.b: Append(input, Offset(input, 3), Offset(input, -4), Offset(input, -1))",
     ),
+    "offsets of x add up too": (
+        "a Affine 4->4 < Offset(input, -1, 2)\nb Affine 4->2 < Offset(a, 1, -2)",
+        "a.b: input",
+    ),
     "offset through sums": (
         "a Affine 4->4 < Sum(Scale(0.5, input), Sum(Offset(Scale(0.5, input), 2), Const(1.5, 4)))\n"
         "b Affine 4->2 < Offset(a, 1)",
@@ -111,6 +115,20 @@ TYPES = {
 def test_type_of_the_merged_component(case: str) -> None:
     (component,) = _collapsed(short_network(MERGED[case][0])).components.values()
     assert component.type_name == TYPES[case]
+
+
+@pytest.mark.parametrize("case", MERGED)
+def test_merged_components_keep_rates_and_limits(case: str) -> None:
+    nnet = short_network(MERGED[case][0])
+    for component in nnet.components.values():
+        updatable = component.updatable
+        if updatable is not None:
+            updatable.learning_rate_factor, updatable.max_change, updatable.l2_regularize = 0.5, 0.75, 0.125
+    nnet.set_learning_rate(0.02)
+    (merged,) = (component.updatable for component in _collapsed(nnet).components.values())
+    assert merged is not None
+    rates = (merged.learning_rate, merged.learning_rate_factor, merged.max_change, merged.l2_regularize)
+    assert rates == (0.01, 0.5, 0.75, 0.125)
 
 
 @pytest.mark.parametrize("case", ["batchnorm into spliced affine", "batchnorm into spliced tdnn without bias"])

@@ -11,6 +11,7 @@ from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
 from nnet3.nnet.context_intervals import NotIntervalsError, context_by_intervals
 from nnet3.nnet.context_trials import context_by_trials
+from nnet3.nnet.edits import apply_edits
 from random_networks import random_network
 
 X_VECTOR = """
@@ -108,6 +109,22 @@ def test_intervals_give_what_trials_give_on_random_networks(seed: int) -> None:
     if nnet.is_simple and nnet.modulus < 40:
         with contextlib.suppress(NetworkError):
             _alike(nnet, intervals=False)
+
+
+def test_what_is_known_of_a_network_follows_its_changes() -> None:
+    text = "input-node name=input dim=1\noutput-node name=output input={}"
+    nnet = Nnet.from_config(text.format("Offset(input, -2)"))
+    copied = nnet.copy()
+    assert (nnet.left_context, nnet.right_context, nnet.modulus) == (2, 0, 1)
+    before = nnet.fingerprint()
+    nnet.apply_config("output-node name=output input=Round(Offset(input, 5), 3)")
+    assert (nnet.left_context, nnet.right_context, nnet.modulus) == (0, 5, 3)
+    assert nnet.fingerprint() != before
+    apply_edits(nnet, "rename-node old-name=input new-name=features")
+    assert nnet.node("features").name == "features"
+    assert not nnet.is_simple
+    assert (copied.left_context, copied.right_context, copied.modulus) == (2, 0, 1)
+    assert copied.fingerprint() == before
 
 
 def test_intervals_are_what_recipes_need() -> None:

@@ -111,3 +111,13 @@ def test_a_node_that_is_not_there() -> None:
         nnet.node_dim("afine")
     with pytest.raises(ArgumentError, match="by its name, a str, got 3"):
         nnet.node_dim(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("twin_of", [Nnet.copy, Nnet.gradient_copy, Nnet.in_test_mode])
+def test_copies_have_warnings_of_their_own(twin_of: Callable[[Nnet], Nnet]) -> None:
+    nnet = Nnet.from_config("input-node name=input dim=1\noutput-node name=output input=input")
+    nnet.warnings.append("first")
+    twin = twin_of(nnet)
+    twin.warnings.append("second")
+    assert nnet.warnings == ["first"]
+    assert twin.warnings == ["first", "second"]

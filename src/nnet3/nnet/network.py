@@ -329,6 +329,7 @@ class Nnet(RunsUtterances):
         This one stays as it is. The other has the structure and the statistics that this one has now.
         """
         twin = copy.copy(self)
+        twin.warnings = list(self.warnings)
         twin.replace_parts(replace(self._parts, components={n: c.shared_copy() for n, c in self.components.items()}))
         twin.set_test_mode()
         return twin

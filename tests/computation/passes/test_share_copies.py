@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from computation.programs import lines, loop, node_matrix, run
+from computation.programs import index_table, lines, loop, multi_table, node_matrix, range_table, run
 from computation.toy_kernels import KERNELS
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
@@ -29,7 +29,8 @@ def _program(*commands: Command) -> NnetComputation:
         cmd.ProvideOutput(out, "output"),
         *(cmd.DeallocMatrix(matrix) for matrix in (x, copy)),
     ]
-    check_computation(c)
+    if not any(command.form.table_fields for command in commands):  # the caller makes them
+        check_computation(c)
     return c
 
 
@@ -40,6 +41,11 @@ SHARED = {
         [cmd.MatrixCopy(COPY_TOP, X_TOP), cmd.MatrixCopy(COPY_BOTTOM, X_BOTTOM), cmd.MatrixAdd(OUT, COPY)],
         ["m3 += m1"],
     ),
+}
+READ_BY_TABLES = {
+    "rows of blocks": cmd.AddRowsMulti(OUT, 0),
+    "rows of one": cmd.AddRows(OUT, COPY, 0),
+    "ranges": cmd.AddRowRanges(OUT_TOP, COPY, 0),
 }
 KEPT = {
     "scaled": [cmd.MatrixCopy(COPY, X, 0.5), cmd.MatrixAdd(OUT, COPY)],
@@ -70,6 +76,19 @@ def test_shared(commands: list[Command], expected: list[str]) -> None:
     assert lines(after) == [*start, *expected, "output m3 to user [for node: 'output']", "m1 = []"]
     run(after).check_equals(run(before))
     assert share_copies(after) is after
+
+
+@pytest.mark.parametrize("reader", READ_BY_TABLES.values(), ids=READ_BY_TABLES.keys())
+def test_tables_follow(reader: Command) -> None:
+    before = _program(cmd.MatrixCopy(COPY_TOP, X_TOP), cmd.MatrixCopy(COPY_BOTTOM, X_BOTTOM), reader)
+    multi_table(before, [(COPY_BOTTOM, 1), (X, 0), (-1, -1), (COPY, 1)])
+    index_table(before, [3, -1, 0, 2])
+    range_table(before, [(0, 3), (2, 4)])
+    check_computation(before)
+    after = share_copies(before)
+    check_computation(after)
+    assert not any("m2" in line for line in lines(after))
+    run(after).check_equals(run(before))
 
 
 @pytest.mark.parametrize("commands", KEPT.values(), ids=KEPT.keys())

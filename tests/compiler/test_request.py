@@ -1,0 +1,49 @@
+"""Requests: what makes two of them equal, and how they print."""
+
+from __future__ import annotations
+
+from nnet3 import ComputationRequest, IoSpecification
+
+FRAMES = [(0, t, 0) for t in range(3)]
+
+
+def io(name: str, rows: list[tuple[int, int, int]] = FRAMES, has_deriv: bool = False) -> IoSpecification:
+    return IoSpecification(name, rows, has_deriv)
+
+
+REQUESTS = [
+    ComputationRequest([io("input")], [io("output")]),
+    ComputationRequest([io("input", has_deriv=True)], [io("output")]),
+    ComputationRequest([io("input")], [io("output", has_deriv=True)]),
+    ComputationRequest([io("input", has_deriv=True)], [io("output", has_deriv=True)]),
+    ComputationRequest([io("input")], [io("output", has_deriv=True)], need_model_derivative=True),
+    ComputationRequest([io("input")], [io("output")], store_component_stats=True),
+    ComputationRequest([io("input"), io("ivector", FRAMES[:1])], [io("output")]),
+    ComputationRequest([io("ivector", FRAMES[:1]), io("input")], [io("output")]),
+    ComputationRequest([io("input", FRAMES[::-1])], [io("output")]),
+    ComputationRequest([io("input")], [io("output", FRAMES[:2])]),
+    ComputationRequest([io("input")], [io("second")]),
+    ComputationRequest([], [io("input"), io("output")]),
+]
+
+
+def test_what_makes_a_difference() -> None:
+    keys = [request.key() for request in REQUESTS]
+    assert len(set(keys)) == len(keys)
+    assert len({str(request) for request in REQUESTS}) == len(REQUESTS)
+    again = ComputationRequest((io("input"),), (io("output"),), False, False)
+    assert again.key() == keys[0]
+
+
+def test_what_needs_a_backward_pass() -> None:
+    assert [request.needs_backward for request in REQUESTS] == [False, True, True, True, True] + 7 * [False]
+
+
+def test_printed_form() -> None:
+    request = ComputationRequest([io("input")], [io("output", FRAMES[:2], has_deriv=True)], True, True)
+    assert str(request).splitlines() == [
+        "input input [ (0, 0:2) ]",
+        "output output [ (0, 0:1) ] with derivative",
+        "need_model_derivative",
+        "store_component_stats",
+    ]

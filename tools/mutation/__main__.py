@@ -1,0 +1,87 @@
+"""Put small bugs into one room, one at a time, and say which no test notices.
+
+    python -m mutation lowering --sample 50 --seed 1
+
+The room is a folder of src/nnet3 or one file in it. Everything happens in a copy of the working tree in `--folder`.
+Which tests execute which lines is measured once (`--measure` does it again); results are kept, so that a run that was
+interrupted goes on, and only survivors are tried again. Exit status 1 if there are survivors.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import click
+
+from mutation.covering import Covering, measure
+from mutation.equivalent import is_equivalent, read_equivalents
+from mutation.mutant import Mutant
+from mutation.operators import mutants_of
+from mutation.tree import Tree
+from mutation.trial import CAUGHT, Results, Trial
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+@click.command(help=__doc__)
+@click.argument("room")
+@click.option("--sample", default=50, show_default=True, help="how many mutants, 0 for all")
+@click.option("--seed", default=0, show_default=True, help="of the sample")
+@click.option("--budget", default=60.0, show_default=True, help="seconds of tests for one mutant")
+@click.option("--tests", multiple=True, default=["tests"], show_default=True, help="what to measure")
+@click.option("--measure", "again", is_flag=True, help="measure again which tests execute which lines")
+@click.option("--retry/--no-retry", default=True, show_default=True, help="try survivors of earlier runs again")
+@click.option("--folder", default=CHECKOUT / "mutate-out", type=click.Path(path_type=Path))
+@click.option("--shared", default=CHECKOUT.parent / "shared", type=click.Path(path_type=Path))
+def main(
+    room: str, sample: int, seed: int, budget: float, tests: tuple[str, ...], again: bool, retry: bool,
+    folder: Path, shared: Path,
+) -> None:  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    tree = Tree(CHECKOUT, folder.resolve(), shared)
+    drawn = sampled(tree, room, sample, seed)
+    if not drawn:
+        raise SystemExit(f"there is nothing to mutate in src/nnet3/{room}")
+    map_file = folder / "covering.json"
+    if again or not map_file.is_file():
+        click.echo(f"measuring which lines {' '.join(tests)} execute")
+        measure(tree, [*tests], map_file)
+    results, equivalents = Results(folder / "results.json"), read_equivalents()
+    trial, counts, survivors = Trial(tree, Covering.read(map_file), budget), Counter[str](), list[Mutant]()
+    for number, mutant in enumerate(drawn, 1):
+        state = results.state(mutant)
+        if is_equivalent(mutant, equivalents):
+            state = "equivalent"
+        elif not state or (retry and state != CAUGHT):
+            outcome = trial(mutant)
+            results.add(mutant, outcome)
+            state = outcome.state
+            click.echo(f"{number}/{len(drawn)} {state} {outcome.seconds} s {mutant.path}:{mutant.line} {outcome.by}")
+        counts[state] += 1
+        if state not in (CAUGHT, "equivalent"):
+            survivors.append(mutant)
+    report(counts, survivors)
+
+
+def sampled(tree: Tree, room: str, sample: int, seed: int) -> list[Mutant]:
+    """Mutants of a room's files: the first `sample` of all in an order that the seed decides."""
+    inside = [name for name in tree.files if name.endswith(".py") and f"{name}/".startswith(f"src/nnet3/{room}/")]
+    mutants = [mutant for name in inside for mutant in mutants_of(name, tree.read(name))]
+    random.Random(seed).shuffle(mutants)
+    return mutants[: sample or None]
+
+
+def report(counts: Counter[str], survivors: list[Mutant]) -> None:
+    for mutant in sorted(survivors, key=lambda mutant: (mutant.path, mutant.line)):
+        click.echo(mutant.shown())
+    tried = sum(counts.values()) - counts["equivalent"]
+    caught = counts[CAUGHT]
+    click.echo(f"{caught} of {tried} mutants caught ({caught / max(tried, 1):.0%}), {counts['equivalent']} equivalent")
+    if survivors:
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()
