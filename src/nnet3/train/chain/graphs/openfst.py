@@ -115,7 +115,7 @@ class OpenFst:
 
     def composed(self, second: OpenFst) -> OpenFst:
         """What both accept, with the sum of their costs, trimmed. `second` must be sorted by input label."""
-        return OpenFst(kaldifst.compose(self._theirs, second._theirs, connect=True))
+        return OpenFst(kaldifst.compose(self._theirs, second._theirs, match_side="right", connect=True))
 
     def _changed(self, change: Any) -> OpenFst:
         theirs = self._theirs.copy()

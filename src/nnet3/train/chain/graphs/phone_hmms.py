@@ -47,6 +47,7 @@ class PhoneHmms:
         self.loop_cost = -loop_log_prob
         self.state_of_id = np.append(0, state_of_id)
         self.pdf_of_id = np.append(-1, model.pdf(ids))
+        self.is_self_loop = np.append(False, model.is_self_loop(ids))
         self.phone_of_id = np.append(0, model.phone(ids))
 
     def entries(self, windows: Integers) -> Integers:
