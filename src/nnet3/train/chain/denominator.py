@@ -1,0 +1,135 @@
+"""Forward-backward over a denominator graph with leaky states (docs/chain.md, the denominator)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.errors import TrainingError
+from nnet3.train.chain.arc_sums import ArcSums, arc_sums
+from nnet3.train.chain.denominator_graph import DenominatorGraph
+
+_LOG = logging.getLogger("nnet3")
+_LARGEST_OUTPUT = 30.0
+_ALPHA_BETA_TOLERANCE, _GAMMA_TOLERANCE, _FAILURE = 0.001, 0.01, 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """A graph on a device: initial probabilities, and the three sums over transitions."""
+
+    initial: Tensor
+    forward: ArcSums  # of alpha and x, to destinations
+    backward: ArcSums  # of beta and x, to sources
+    posteriors: ArcSums  # of alpha and beta, to pdfs
+
+    @property
+    def room(self) -> int:
+        return max(sums.room for sums in (self.forward, self.backward, self.posteriors))
+
+
+@dataclass(frozen=True, eq=False)
+class DenominatorResult:
+    """`log_probs` (sequences,) float64; `posteriors` (frames, sequences, pdfs), the derivative of their sum by the
+    output; `failed`: the posteriors cannot be right, for instance because an output is NaN."""
+
+    log_probs: Tensor
+    posteriors: Tensor | None
+    failed: bool
+
+
+class Denominator:
+    """Sums over all sequences of a graph, on CPU or CUDA, in float32 (float64 for an output in float64).
+
+    Memory: the forward probabilities, (frames + 1) x states x sequences, and twice the size of the output.
+    """
+
+    def __init__(self, graph: DenominatorGraph, leaky_hmm_coefficient: float = 1e-5):
+        """`leaky_hmm_coefficient` (0..1, exclusive): how much of a state's probability leaves it for where sequences
+        begin, once between any two frames."""
+        if not 0.0 < leaky_hmm_coefficient < 1.0:
+            raise TrainingError(f"leaky-hmm-coefficient must be > 0 and < 1, got {leaky_hmm_coefficient:g}")
+        self.graph, self.leaky_hmm_coefficient = graph, leaky_hmm_coefficient
+        self._placed: dict[tuple[torch.device, torch.dtype], _Tables] = {}
+
+    @torch.no_grad()
+    def forward_backward(self, output: Tensor, num_sequences: int, *, with_posteriors: bool = True) -> DenominatorResult:
+        """`output`: (frames * sequences, pdfs), all sequences of a frame together."""
+        x = self._factors(output, num_sequences)
+        tables = self._tables(x)
+        num_frames = x.shape[0]
+        room = x.new_empty(tables.room, num_sequences)
+        leak = self.leaky_hmm_coefficient
+        sums = x.new_empty(num_frames + 1, num_sequences)
+        alpha = tables.initial.unsqueeze(1).repeat(1, num_sequences)
+        alphas = []
+        for t in range(num_frames + 1):
+            # alpha'(t, i) = alpha(t, i) + leak a(t) init(i), a(t) the sum over states
+            torch.sum(alpha, 0, out=sums[t])
+            alpha.addr_(tables.initial, sums[t], alpha=leak)
+            if with_posteriors:
+                alphas.append(alpha)
+            if t < num_frames:
+                alpha = tables.forward(alpha, x[t], room).div_(sums[t])
+        total = alpha.sum(0)
+        log_probs = total.double().log() + sums[:num_frames].double().log().sum(0)
+        if not with_posteriors:
+            return DenominatorResult(log_probs, None, False)
+        return DenominatorResult(log_probs, *self._backward(tables, alphas, x, sums, total, room))
+
+    def _backward(
+        self, tables: _Tables, alphas: list[Tensor], x: Tensor, sums: Tensor, total: Tensor, room: Tensor
+    ) -> tuple[Tensor, bool]:
+        """Posteriors, which take the place of x frame by frame, and whether they are wrong."""
+        beta = (1.0 / total).expand(len(tables.initial), -1).contiguous()
+        for t in reversed(range(len(x))):
+            # beta(t+1, i) = beta'(t+1, i) + leak sum_j init(j) beta'(t+1, j); both sums over arcs are divided by a(t)
+            beta.add_(tables.initial @ beta, alpha=self.leaky_hmm_coefficient).div_(sums[t])
+            gamma = tables.posteriors(alphas[t], beta, room)
+            beta = tables.backward(beta, x[t], room)
+            x[t].mul_(gamma)
+        failed = _is_wrong(float((alphas[0] * beta).double().sum()), float(x[0].double().sum()), x.shape[2])
+        return x.transpose(1, 2), failed
+
+    def _factors(self, output: Tensor, num_sequences: int) -> Tensor:
+        """exp of the clamped output, (frames, pdfs, sequences)."""
+        rows, columns = output.shape
+        if columns != self.graph.num_pdfs:
+            raise TrainingError(f"the output has {columns} columns, the denominator graph {self.graph.num_pdfs} pdfs")
+        if num_sequences < 1 or rows < 1 or rows % num_sequences:
+            raise TrainingError(f"an output of {rows} rows cannot be that of {num_sequences} sequences of equal length")
+        dtype = torch.float64 if output.dtype == torch.float64 else torch.float32
+        frames = output.view(rows // num_sequences, num_sequences, columns).transpose(1, 2)
+        x = torch.empty(frames.shape, dtype=dtype, device=output.device).copy_(frames)
+        return x.clamp_(-_LARGEST_OUTPUT, _LARGEST_OUTPUT).exp_()
+
+    def _tables(self, like: Tensor) -> _Tables:
+        key = (like.device, like.dtype)
+        if key not in self._placed:
+            graph, on_cpu = self.graph, like.device.type == "cpu"
+            ends, weights = (graph.sources, graph.destinations, graph.pdfs), graph.probabilities.astype(np.float64)
+            sources, destinations, pdfs = ends
+            self._placed[key] = _Tables(
+                torch.from_numpy(graph.initial).to(*key),
+                arc_sums(graph.num_states, destinations, sources, pdfs, weights, blocks=on_cpu).to(*key),
+                arc_sums(graph.num_states, sources, destinations, pdfs, weights, blocks=on_cpu).to(*key),
+                arc_sums(graph.num_pdfs, pdfs, sources, destinations, weights, blocks=on_cpu).to(*key),
+            )
+        return self._placed[key]
+
+
+def _is_wrong(alpha_beta: float, gamma: float, num_sequences: int) -> bool:
+    """Whether the sums at the first frame, each of which should be the number of sequences, are far off."""
+    for what, value, tolerance in (
+        ("alpha and beta", alpha_beta, _ALPHA_BETA_TOLERANCE),
+        ("posteriors", gamma, _GAMMA_TOLERANCE),
+    ):
+        if not abs(value - num_sequences) <= tolerance * (abs(value) + num_sequences):
+            _LOG.warning("denominator: the sum of %s over %d sequences is %g", what, num_sequences, value)
+        if not abs(value - num_sequences) <= _FAILURE:
+            return True
+    return False

@@ -1,0 +1,95 @@
+"""The graph of all sequences that a denominator sums over: transitions, and where sequences begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.errors import TrainingError
+
+_ROUNDS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class DenominatorGraph:
+    """Transition k leads from sources[k] to destinations[k], with pdf pdfs[k] and probability probabilities[k].
+
+    Every state may be the last of a sequence. `initial` (states,) float32: the probabilities of being the first.
+    """
+
+    num_states: int
+    num_pdfs: int
+    sources: np.ndarray  # (transitions,) int64
+    destinations: np.ndarray  # (transitions,) int64
+    pdfs: np.ndarray  # (transitions,) int64
+    probabilities: np.ndarray  # (transitions,) float32
+    initial: np.ndarray  # (states,) float32
+
+    def __post_init__(self) -> None:
+        if self.num_states < 1 or self.num_pdfs < 1:
+            raise TrainingError("a denominator graph needs at least one state and one pdf")
+        if not len(self.sources) == len(self.destinations) == len(self.pdfs) == len(self.probabilities):
+            raise TrainingError("a denominator graph needs a source, a destination, a pdf and a probability each")
+        _check_range("source state", self.sources, self.num_states)
+        _check_range("destination state", self.destinations, self.num_states)
+        _check_range("pdf", self.pdfs, self.num_pdfs, "is it made for another tree?")
+        if not (np.isfinite(self.probabilities).all() and (self.probabilities >= 0).all()):
+            raise TrainingError("a denominator graph has a transition whose probability is infinite, negative or NaN")
+
+    @classmethod
+    def from_transitions(
+        cls,
+        num_pdfs: int,
+        sources: np.ndarray,
+        destinations: np.ndarray,
+        pdfs: np.ndarray,
+        costs: np.ndarray,
+        final_costs: np.ndarray,
+        start: int = 0,
+    ) -> DenominatorGraph:
+        """From costs, -log of probabilities; `final_costs` (states,), infinite where no sequence ends, and the start
+        state serve for the initial probabilities alone."""
+        num_states = len(final_costs)
+        columns = [np.asarray(column, np.int64) for column in (sources, destinations, pdfs)]
+        with np.errstate(over="ignore"):
+            probabilities = np.exp(-np.asarray(costs, np.float32))
+        empty = cls(num_states, num_pdfs, *columns, probabilities, np.zeros(num_states, np.float32))
+        initial = initial_probabilities(empty, final_costs, start)
+        return cls(num_states, num_pdfs, *columns, probabilities, initial)
+
+
+def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, start: int) -> np.ndarray:
+    """Where in the graph a chunk of a sequence begins (states,) float32: the mean of the first hundred steps.
+
+    A step goes along the transitions, divided by what leaves a state (its final probability counts), and is then
+    made to sum to one.
+    """
+    if not 0 <= start < graph.num_states:
+        raise TrainingError(f"the start state of the denominator graph is {start}, it has {graph.num_states} states")
+    probabilities = graph.probabilities.astype(np.float64)
+    leaving = np.exp(-np.asarray(final_costs, np.float64))
+    leaving += np.bincount(graph.sources, probabilities, minlength=graph.num_states)
+    wrong = np.flatnonzero(~((leaving > 0) & (leaving < 100)))
+    if wrong.size:
+        raise TrainingError(
+            f"state {wrong[0]} of the denominator graph is left with probability {leaving[wrong[0]]:g} in all: it "
+            "should be about 1, and must be above 0 and below 100"
+        )
+    step = probabilities / leaving[graph.sources]
+    current, mean = np.zeros(graph.num_states), np.zeros(graph.num_states)
+    current[start] = 1.0
+    for _ in range(_ROUNDS):
+        mean += current / _ROUNDS
+        current = np.bincount(graph.destinations, current[graph.sources] * step, minlength=graph.num_states)
+        if not current.sum() > 0:
+            raise TrainingError("the denominator graph has no sequences of a hundred frames: is it a denominator graph?")
+        current /= current.sum()
+    return mean.astype(np.float32)
+
+
+def _check_range(what: str, numbers: np.ndarray, limit: int, question: str = "") -> None:
+    wrong = numbers[(numbers < 0) | (numbers >= limit)]
+    if wrong.size:
+        asked = f": {question}" if question else ""
+        raise TrainingError(f"the denominator graph has a {what} {wrong[0]}, it must be in 0..{limit - 1}{asked}")
