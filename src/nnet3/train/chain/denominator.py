@@ -14,7 +14,7 @@ from nnet3.train.chain.arc_sums import ArcSums, arc_sums
 from nnet3.train.chain.denominator_graph import DenominatorGraph
 
 _LOG = logging.getLogger("nnet3")
-_LARGEST_OUTPUT = 30.0
+LARGEST_OUTPUT = 30.0
 _ALPHA_BETA_TOLERANCE, _GAMMA_TOLERANCE, _FAILURE = 0.001, 0.01, 2.0
 
 
@@ -105,7 +105,7 @@ class Denominator:
         dtype = torch.float64 if output.dtype == torch.float64 else torch.float32
         frames = output.view(rows // num_sequences, num_sequences, columns).transpose(1, 2)
         x = torch.empty(frames.shape, dtype=dtype, device=output.device).copy_(frames)
-        return x.clamp_(-_LARGEST_OUTPUT, _LARGEST_OUTPUT).exp_()
+        return x.clamp_(-LARGEST_OUTPUT, LARGEST_OUTPUT).exp_()
 
     def _tables(self, like: Tensor) -> _Tables:
         key = (like.device, like.dtype)

@@ -1,0 +1,128 @@
+"""What sequence training knows about the sequences of an output: the label sequences that are allowed (docs/chain.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_reach import breadth_first, coaccessible
+
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Supervision:
+    """Sequences of equal length, as acceptors whose labels are pdf-id + 1 (Kaldi: chain::Supervision).
+
+    weight: scales the objective. num_sequences, frames_per_sequence: in output frames. label_dim: the largest label
+    there may be, the number of pdfs. fsts: if not `end_to_end` one FST of all sequences, one after the other, in which
+    every path has num_sequences * frames_per_sequence arcs; if `end_to_end` one for each sequence, which may have
+    cycles. alignment_pdfs: one pdf a frame, or none.
+    """
+
+    weight: float
+    num_sequences: int
+    frames_per_sequence: int
+    label_dim: int
+    fsts: tuple[Fst, ...]
+    end_to_end: bool = False
+    alignment_pdfs: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __post_init__(self) -> None:
+        for what, number in (
+            ("sequences", self.num_sequences),
+            ("frames in a sequence", self.frames_per_sequence),
+            ("labels", self.label_dim),
+        ):
+            if not 0 < number <= _LARGEST:
+                raise ModelFormatError(f"a supervision cannot have {number} {what}")
+        if not math.isfinite(self.weight):
+            raise ModelFormatError(f"the weight of a supervision is {self.weight}")
+        expected = self.num_sequences if self.end_to_end else 1
+        if len(self.fsts) != expected:
+            raise ModelFormatError(f"a supervision of {self.num_sequences} sequences has {len(self.fsts)} FSTs")
+        for fst in self.fsts:
+            if not fst.is_acceptor:
+                raise ModelFormatError("the FST of a supervision must be an acceptor: both labels of an arc the same")
+            if fst.largest_label > self.label_dim:
+                raise ModelFormatError(f"label {fst.largest_label} of a supervision is above its {self.label_dim} labels")
+
+    @property
+    def num_frames(self) -> int:
+        """Of all sequences together."""
+        return self.num_sequences * self.frames_per_sequence
+
+
+def merge_supervisions(supervisions: Sequence[Supervision]) -> Supervision:
+    """Several supervisions of one sequence each as one, byte for byte as Kaldi merges them.
+
+    Raises ModelFormatError if they do not fit: lengths must be equal, and except end to end weights and labels too.
+    """
+    first = supervisions[0]
+    if len(supervisions) == 1:
+        return first
+    if any(supervision.num_sequences != 1 for supervision in supervisions):
+        raise ModelFormatError("only supervisions of one sequence can be merged")
+    _check_equal("end_to_end", [supervision.end_to_end for supervision in supervisions])
+    _check_equal("frames", [supervision.frames_per_sequence for supervision in supervisions])
+    if not first.end_to_end:
+        _check_equal("weight", [supervision.weight for supervision in supervisions])
+        _check_equal("labels", [supervision.label_dim for supervision in supervisions])
+    fsts = tuple(supervision.fsts[0] for supervision in supervisions)
+    return replace(
+        first,
+        num_sequences=len(supervisions),
+        fsts=fsts if first.end_to_end else (concatenate(fsts),),
+        alignment_pdfs=np.zeros(0, np.int32),
+    )
+
+
+def _check_equal(what: str, values: list[float]) -> None:
+    if len(set(values)) != 1:
+        shown = ", ".join(f"{value:g}" for value in dict.fromkeys(values))
+        raise ModelFormatError(f"supervisions can be merged only if their {what} are equal, got {shown}")
+
+
+def concatenate(fsts: Sequence[Fst]) -> Fst:
+    """The paths of the first, each followed by those of the second, and so on; states numbered breadth-first.
+
+    Where a path of one may end, copies of the next one's first arcs leave, with the cost of ending added. The arcs of
+    every state are in reverse order: so OpenFst's removal of epsilons leaves them.
+    """
+    if any(fst.num_states == 0 for fst in fsts):
+        return Fst.empty()
+    bases = np.concatenate([[0], np.cumsum([fst.num_states for fst in fsts])])
+    pieces = [
+        (base + fst.src, base + fst.dst, fst.ilabel, fst.cost) for base, fst in zip(bases[:-1], fsts, strict=True)
+    ]
+    for number, (ending, starting) in enumerate(zip(fsts[:-1], fsts[1:], strict=True)):
+        ends = np.flatnonzero(ending.final < np.inf)
+        first = np.arange(starting.offsets[starting.start], starting.offsets[starting.start + 1])
+        state, arc = np.repeat(ends, len(first)), np.tile(first, len(ends))
+        costs = ending.final[state] + starting.cost[arc]
+        pieces.append((bases[number] + state, bases[number + 1] + starting.dst[arc], starting.ilabel[arc], costs))
+    src, dst, label, cost = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    order = np.lexsort((-np.arange(len(src)), src))
+    final = np.full(bases[-1], np.inf, np.float32)
+    final[bases[-2] :] = fsts[-1].final
+    return _renumbered(Fst.from_arcs(fsts[0].start, final, src[order], dst[order], label[order], cost[order]))
+
+
+def _renumbered(fst: Fst) -> Fst:
+    """States that are on a path to an end, in breadth-first order from the start; arcs keep their order."""
+    alive = coaccessible(fst)
+    kept = alive[fst.src] & alive[fst.dst]
+    if not alive[fst.start]:
+        return Fst.empty()
+    trimmed = Fst.from_arcs(fst.start, fst.final, fst.src[kept], fst.dst[kept], fst.ilabel[kept], fst.cost[kept])
+    states = breadth_first(trimmed, np.array([trimmed.start]))
+    number = np.full(trimmed.num_states, -1, np.int64)
+    number[states] = np.arange(len(states))
+    reached = number[trimmed.src] >= 0
+    arcs = (trimmed.ilabel[reached], trimmed.cost[reached])
+    return Fst.from_arcs(0, trimmed.final[states], number[trimmed.src[reached]], number[trimmed.dst[reached]], *arcs)
