@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from nnet3.compiler import CompileOptions, ComputationCache, ComputationRequest, IoSpecification, compile
     from nnet3.compute import NnetComputer
     from nnet3.nnet import AcousticModel, Nnet, TransitionModel, load, load_nnet, load_transition_model
+    from nnet3.train.chain import chain_loss
     from nnet3.train.torch_module import TorchModule
 
 # Imported when first asked for, so that what needs no tensors, such as the command's help, need not wait for PyTorch.
@@ -21,6 +22,7 @@ _ROOM_OF = {
     "NnetComputer": "nnet3.compute",
     "TorchModule": "nnet3.train.torch_module",
     "TransitionModel": "nnet3.nnet",
+    "chain_loss": "nnet3.train.chain",
     "compile": "nnet3.compiler",
     "components": "nnet3.components",
     "load": "nnet3.nnet",
@@ -38,6 +40,7 @@ __all__ = [
     "NnetComputer",
     "TorchModule",
     "TransitionModel",
+    "chain_loss",
     "compile",
     "components",
     "load",

@@ -8,8 +8,8 @@ of the three sums of a frame,
     gamma(n)  = sum over transitions with pdf n of p alpha(i) beta+(j), times x(n),
 
 takes, for each transition, a row of one matrix times a row of another to a row of the result. Sequences lie side by
-side, so that all that is fetched are whole rows. They are fetched into `room` (rows, sequences), which the caller keeps for all
-frames: to ask the system for memory each time takes longer than the arithmetic.
+side, so that all that is fetched are whole rows. They are fetched into `room` (rows, sequences), which the caller keeps
+for all frames: to ask the system for memory each time takes longer than the arithmetic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LARGE_BLOCK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Some rows of the result: first the sums of rows of one matrix over each group, then those times rows of the other."""
+    """Some rows of the result: sums of rows of one matrix over each group, then those times rows of the other."""
 
     rows: slice
     to_group: SegmentSums
@@ -108,8 +108,8 @@ def arc_sums(
     """
     by_second, by_first, by_both = (_Groups(*pair) for pair in ((row, second), (row, first), (first, second)))
     if by_both.count < min(by_second.count, by_first.count):
-        pairs = (torch.from_numpy(number) for number in by_both.numbers)
-        return ProductsThenSums(*pairs, SegmentSums.sorted_by(row, by_both.of_term, num_rows, weights))
+        to_row = SegmentSums.sorted_by(row, by_both.of_term, num_rows, weights)
+        return ProductsThenSums(torch.from_numpy(by_both.numbers[0]), torch.from_numpy(by_both.numbers[1]), to_row)
     one_is_first = by_second.count <= by_first.count
     groups, one = (by_second, first) if one_is_first else (by_first, second)
     size = _BLOCK if blocks else _LARGE_BLOCK

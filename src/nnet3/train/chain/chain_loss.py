@@ -30,12 +30,12 @@ def chain_loss(
 ) -> Tensor:
     """LF-MMI as a loss: log-probability of all sequences minus that of the sequences that the supervision allows.
 
-    `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax, it may
-    take any values (float32 inside for lower precisions). `xent_output`: log-probabilities of the same shape, for which
-    `xent_regularize` times the cross-entropy to the numerator's posteriors is added. `deriv_weights`: (frames * batch,)
-    factors of the gradient's rows, which do not change the value. `reduction`: "mean" divides by the number of frames
-    times the supervision's weight, "sum" does not. With probability 1/2, drawn from `generator`, the gradient also pulls
-    outputs beyond -30 .. 30 back, by 2 * out_of_range_regularize.
+    `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax, it
+    may take any values (float32 inside for lower precisions). `xent_output`: log-probabilities of the same shape, for
+    which `xent_regularize` times the cross-entropy to the numerator's posteriors is added. `deriv_weights`: (frames *
+    batch,) factors of the gradient's rows, which do not change the value. `reduction`: "mean" divides by the number of
+    frames times the supervision's weight, "sum" does not. With probability 1/2, drawn from `generator`, the gradient
+    also pulls outputs beyond -30 .. 30 back, by 2 * out_of_range_regularize.
 
     If nothing can be computed, for instance because the output has a NaN, the loss is 10 per frame and its gradient 0.
     Raises TrainingError if output, supervision and denominator do not fit together.
@@ -55,7 +55,7 @@ def chain_loss(
     weights = None if deriv_weights is None else torch.as_tensor(deriv_weights)
     if weights is not None and weights.shape != rows.shape[:1]:
         raise ArgumentError(f"deriv_weights must have one number for each of {len(rows)} rows, got {weights.shape}")
-    loss: Tensor = _ChainLoss.apply(rows, xent_rows, supervision, denominator, options, weights, pull)  # type: ignore[no-untyped-call]
+    loss: Tensor = _ChainLoss.apply(rows, xent_rows, supervision, denominator, options, weights, pull)
     return loss / (supervision.weight * supervision.num_frames) if reduction == "mean" else loss
 
 
@@ -102,7 +102,7 @@ class _ChainLoss(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         deriv, posteriors = ctx.derivs
         by_output = None if deriv is None or not ctx.needs_input_grad[0] else (deriv * -upstream).to(ctx.type)
         by_xent = None

@@ -57,7 +57,9 @@ class Denominator:
         self._placed: dict[tuple[torch.device, torch.dtype], _Tables] = {}
 
     @torch.no_grad()
-    def forward_backward(self, output: Tensor, num_sequences: int, *, with_posteriors: bool = True) -> DenominatorResult:
+    def forward_backward(
+        self, output: Tensor, num_sequences: int, *, with_posteriors: bool = True
+    ) -> DenominatorResult:
         """`output`: (frames * sequences, pdfs), all sequences of a frame together."""
         x = self._factors(output, num_sequences)
         tables = self._tables(x)

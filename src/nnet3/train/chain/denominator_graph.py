@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.errors import TrainingError
+from nnet3.kaldi_io.fst import Fst
 
 _ROUNDS = 100
 
@@ -51,12 +52,23 @@ class DenominatorGraph:
         """From costs, -log of probabilities; `final_costs` (states,), infinite where no sequence ends, and the start
         state serve for the initial probabilities alone."""
         num_states = len(final_costs)
-        columns = [np.asarray(column, np.int64) for column in (sources, destinations, pdfs)]
+        ends = np.asarray(sources, np.int64), np.asarray(destinations, np.int64)
+        labels = np.asarray(pdfs, np.int64)
         with np.errstate(over="ignore"):
             probabilities = np.exp(-np.asarray(costs, np.float32))
-        empty = cls(num_states, num_pdfs, *columns, probabilities, np.zeros(num_states, np.float32))
+        empty = cls(num_states, num_pdfs, *ends, labels, probabilities, np.zeros(num_states, np.float32))
         initial = initial_probabilities(empty, final_costs, start)
-        return cls(num_states, num_pdfs, *columns, probabilities, initial)
+        return cls(num_states, num_pdfs, *ends, labels, probabilities, initial)
+
+    @classmethod
+    def from_fst(cls, fst: Fst, num_pdfs: int) -> DenominatorGraph:
+        """From a `den.fst`, whose labels are pdf-id + 1. Raises TrainingError if it cannot be one for so many pdfs."""
+        if fst.num_states == 0:
+            raise TrainingError("the denominator graph is empty")
+        if not fst.is_acceptor or (fst.ilabel == 0).any():
+            raise TrainingError("a denominator graph must be an acceptor without epsilons: is this a decoding graph?")
+        pdfs = fst.ilabel.astype(np.int64) - 1
+        return cls.from_transitions(num_pdfs, fst.src, fst.dst, pdfs, fst.cost, fst.final, fst.start)
 
 
 def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, start: int) -> np.ndarray:
@@ -81,9 +93,10 @@ def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, star
     current[start] = 1.0
     for _ in range(_ROUNDS):
         mean += current / _ROUNDS
-        current = np.bincount(graph.destinations, current[graph.sources] * step, minlength=graph.num_states)
+        moved = np.bincount(graph.destinations, current[graph.sources] * step, minlength=graph.num_states)
+        current = moved.astype(np.float64)
         if not current.sum() > 0:
-            raise TrainingError("the denominator graph has no sequences of a hundred frames: is it a denominator graph?")
+            raise TrainingError("the denominator graph has no sequences of a hundred frames: it cannot be one")
         current /= current.sum()
     return mean.astype(np.float32)
 

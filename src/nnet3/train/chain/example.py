@@ -73,7 +73,7 @@ def structure(example: ChainExample) -> tuple[object, ...]:
 
 def size(example: ChainExample) -> int:
     """The largest number of indexes of an input or output."""
-    return max(len(io.indexes) for io in (*example.inputs, *example.outputs))
+    return max([len(io.indexes) for io in example.inputs] + [len(target.indexes) for target in example.outputs])
 
 
 def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExample:

@@ -90,7 +90,7 @@ def _of_frames(supervision: Supervision, device: torch.device | str) -> Trellis:
 
 
 def state_times(fst: Fst, num_frames: int) -> np.ndarray:
-    """How many arcs lead to each state (states,); TrainingError unless that is one number, and `num_frames` at the ends.
+    """How many arcs lead to each state (states,); TrainingError unless that is one number, at the ends `num_frames`.
 
     States must be numbered by it, so that those of one frame are the ones that the arcs of the frame before lead to.
     """
@@ -108,7 +108,9 @@ def state_times(fst: Fst, num_frames: int) -> np.ndarray:
             break
     time = np.searchsorted(firsts, np.arange(fst.num_states), side="right") - 1
     if (time[fst.dst] != time[fst.src] + 1).any() or (time[fst.final < np.inf] != num_frames).any():
-        raise TrainingError(f"the FST of a supervision has a path that is too short, too long or a cycle: expected {expected}")
+        raise TrainingError(
+            f"the FST of a supervision has a path that has another length, or is a cycle: expected {expected}"
+        )
     if not (fst.final < np.inf).any():
         raise TrainingError("the FST of a supervision has no final state")
     return time

@@ -1,10 +1,11 @@
-"""What sequence training knows about the sequences of an output: the label sequences that are allowed (docs/chain.md)."""
+"""What sequence training knows of the sequences of an output: which labels are allowed (docs/chain.md)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -50,7 +51,9 @@ class Supervision:
             if not fst.is_acceptor:
                 raise ModelFormatError("the FST of a supervision must be an acceptor: both labels of an arc the same")
             if fst.largest_label > self.label_dim:
-                raise ModelFormatError(f"label {fst.largest_label} of a supervision is above its {self.label_dim} labels")
+                raise ModelFormatError(
+                    f"label {fst.largest_label} of a supervision is above its {self.label_dim} labels"
+                )
 
     @property
     def num_frames(self) -> int:
@@ -100,7 +103,7 @@ def concatenate(fsts: Sequence[Fst]) -> Fst:
     pieces = [
         (base + fst.src, base + fst.dst, fst.ilabel, fst.cost) for base, fst in zip(bases[:-1], fsts, strict=True)
     ]
-    for number, (ending, starting) in enumerate(zip(fsts[:-1], fsts[1:], strict=True)):
+    for number, (ending, starting) in enumerate(pairwise(fsts)):
         ends = np.flatnonzero(ending.final < np.inf)
         first = np.arange(starting.offsets[starting.start], starting.offsets[starting.start + 1])
         state, arc = np.repeat(ends, len(first)), np.tile(first, len(ends))

@@ -20,25 +20,31 @@ def read_supervision(reader: Reader) -> Supervision:
     reader.expect("<Supervision>")
     reader.expect("<Weight>")
     weight = reader.real()
-    sizes = []
-    for token in ("<NumSequences>", "<FramesPerSeq>", "<LabelDim>"):
-        reader.expect(token)
-        sizes.append(reader.int32())
+    num_sequences, frames, labels = (
+        _read_size(reader, token) for token in ("<NumSequences>", "<FramesPerSeq>", "<LabelDim>")
+    )
     end_to_end = _read_end_to_end(reader)
     if end_to_end:
         reader.expect("<Fsts>")
-        if not 0 < sizes[0] * _SMALLEST_FST <= reader.left:
-            raise reader.error(f"a supervision of {sizes[0]} sequences does not fit into the {reader.left} bytes left")
-        fsts = tuple(read_fst(reader) for _ in range(sizes[0]))
+        if not 0 < num_sequences * _SMALLEST_FST <= reader.left:
+            raise reader.error(
+                f"a supervision of {num_sequences} sequences does not fit into the {reader.left} bytes left"
+            )
+        fsts = tuple(read_fst(reader) for _ in range(num_sequences))
         reader.expect("</Fsts>")
     else:
         fsts = (read_fst(reader),)
     alignment = reader.int_vector() if reader.accept("<AlignmentPdfs>") else np.zeros(0, np.int32)
     reader.expect("</Supervision>")
     try:
-        return Supervision(weight, *sizes, fsts, end_to_end, alignment)
+        return Supervision(weight, num_sequences, frames, labels, fsts, end_to_end, alignment)
     except ModelFormatError as error:
         raise reader.error_at(start, error.message) from None
+
+
+def _read_size(reader: Reader, token: str) -> int:
+    reader.expect(token)
+    return reader.int32()
 
 
 def _read_end_to_end(reader: Reader) -> bool:

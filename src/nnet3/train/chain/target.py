@@ -28,20 +28,23 @@ class ChainTarget:
         sequences, frames = supervision.num_sequences, supervision.frames_per_sequence
         if len(self.indexes) != sequences * frames or frames < 2:
             raise ModelFormatError(
-                f"output '{self.name}' has {len(self.indexes)} indexes, its supervision {sequences} sequences of {frames} "
-                "frames: there must be at least two frames, and an index for each"
+                f"output '{self.name}' has {len(self.indexes)} indexes, its supervision {sequences} sequences of "
+                f"{frames} frames: there must be at least two frames, and an index for each"
             )
         times = self.indexes[::sequences, 1].astype(np.int64)
-        expected_n, expected_t = np.tile(np.arange(sequences), frames), times[0] + (times[1] - times[0]) * np.arange(frames)
+        step = times[1] - times[0]
+        expected = np.repeat(times[0] + step * np.arange(frames), sequences)
         n, t, x = self.indexes.T
-        if (n != expected_n).any() or (t != np.repeat(expected_t, sequences)).any() or x.any():
+        if (n != np.tile(np.arange(sequences), frames)).any() or (t != expected).any() or x.any() or step <= 0:
             raise ModelFormatError(
                 f"the indexes of output '{self.name}' must be, for each of {frames} frames at equal distances, the "
                 f"sequences 0 to {sequences - 1}"
             )
         weights = self.deriv_weights
         if len(weights) not in (0, len(self.indexes)):
-            raise ModelFormatError(f"output '{self.name}' has {len(self.indexes)} indexes and {len(weights)} deriv-weights")
+            raise ModelFormatError(
+                f"output '{self.name}' has {len(self.indexes)} indexes and {len(weights)} deriv-weights"
+            )
         if not (np.isfinite(weights).all() and (weights >= 0).all()):
             raise ModelFormatError(f"the deriv-weights of output '{self.name}' must be finite and >= 0")
 
@@ -52,7 +55,7 @@ class ChainTarget:
 
 
 def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
-    """Targets of one sequence each as one: sequence n is the n-th of them. Raises ModelFormatError if they do not fit."""
+    """Targets of one sequence each as one: sequence n is the n-th of them. ModelFormatError if they do not fit."""
     first, count = targets[0], len(targets)
     if count == 1:
         return first
@@ -64,6 +67,8 @@ def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
     weights = first.deriv_weights
     if len(weights):
         if any(len(target.deriv_weights) != len(weights) for target in targets):
-            raise ModelFormatError(f"some of the examples that are to be merged have no deriv-weights of '{first.name}'")
+            raise ModelFormatError(
+                f"some of the examples that are to be merged have no deriv-weights of '{first.name}'"
+            )
         weights = np.stack([target.deriv_weights for target in targets], axis=1).reshape(-1)
     return ChainTarget(first.name, indexes, supervision, weights)
