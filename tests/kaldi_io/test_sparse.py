@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -140,3 +142,37 @@ def test_truncation_at_every_byte(binary: bool) -> None:
     for length in range(len(contents.rstrip()) if not binary else len(contents)):
         with pytest.raises(ModelFormatError):
             Reader(contents[:length], binary=binary).general_matrix()
+
+
+def _row(columns: int, pairs: list[tuple[int, bytes]]) -> bytes:
+    elements = b"".join(b"\x04" + struct.pack("<i", column) + value for column, value in pairs)
+    return b"SV " + struct.pack("<BiBi", 4, columns, 4, len(pairs)) + elements
+
+
+def test_rows_that_look_like_what_they_hold() -> None:
+    """An element whose bytes are the beginning of a row: column 0x20565304 ... is `SV ` in the right place."""
+    mark = _row(2**31 - 1, [])[:9]
+    column, value = struct.unpack("<i", mark[:4])[0], b"\x04" + mark[4:8]
+    rows = [_row(2**31 - 1, [(1, b"\x04" + b"\0" * 4), (column, value)])] * 3
+    contents = b"SM \x04" + struct.pack("<i", 3) + b"".join(rows)
+    matrix = Reader(contents, binary=True).general_matrix()
+    assert isinstance(matrix, SparseMatrix)
+    assert matrix.ids.tolist() == [1, column] * 3
+    assert written(matrix, True) == contents
+
+
+@pytest.mark.parametrize("size", [4, 8])
+@pytest.mark.parametrize("counts", [[0, 0, 0], [1] * 40, [3, 0, 2, 9, 0], [0, 0, 500], [7]])
+def test_rows_of_any_lengths(counts: list[int], size: int) -> None:
+    value = b"\x04\0\0\x80?" if size == 4 else b"\x08" + struct.pack("<d", 1.0)
+    rows = [_row(600, [(column, value) for column in range(count)]) for count in counts]
+    contents = b"SM \x04" + struct.pack("<i", len(rows)) + b"".join(rows)
+    reader = Reader(contents + b"</X> ", binary=True)
+    matrix = reader.general_matrix()
+    reader.expect("</X>")
+    assert isinstance(matrix, SparseMatrix)
+    assert np.diff(matrix.indptr).tolist() == counts
+    assert matrix.dense().sum() == sum(counts)
+    for cut in range(10, len(contents), max(1, len(contents) // 50)):
+        with pytest.raises(ModelFormatError):
+            Reader(contents[:cut], binary=True).general_matrix()

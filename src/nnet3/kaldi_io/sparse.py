@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ROW = np.dtype([("tag", "S3"), ("dim_size", "u1"), ("dim", "<i4"), ("count_size", "u1"), ("count", "<i4")])
 _ROW_HEADER = struct.Struct("<3sBiBi")
+_MARK = _ROW.itemsize - 4  # bytes that all rows of a matrix begin with: all but the count
+_ELEMENT_SIZE = 10  # bytes of an element with a float32
 _ROWS_TEXT = re.compile(rb"\s*rows=([0-9]{1,10})(?=\s)")
 _DIM_TEXT = re.compile(rb"\s*dim=([0-9]{1,10})\s+\[(?=\s)")
 
@@ -66,14 +68,63 @@ def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarra
     reader.expect("SM")
     rows = reader.size("a sparse matrix")
     reader.need(rows * _ROW.itemsize, f"a sparse matrix of {rows} rows")
-    start, cols, value_size = reader.position, 0, 0
+    start = reader.position
+    if rows == 0:
+        return 0, np.zeros(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+    cols = _read_row_header(reader)[0]
+    value_size = 4
+    counts = _counts_at_a_glance(reader, rows)
+    if counts is None:
+        counts, value_size = _counts_row_by_row(reader, rows, cols)
+    ids, values = gather_elements(reader, start, _ROW.itemsize, counts, value_size)
+    return cols, counts, ids, values
+
+
+def _read_row_header(reader: Reader) -> tuple[int, int]:
+    """Dimension and number of elements of the row that stands here, which is not consumed."""
+    reader.need(_ROW.itemsize, "a sparse row")
+    tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
+    if (tag, dim_size, count_size) != (b"SV ", 4, 4) or dim < 0 or count < 0:
+        raise reader.error("expected a sparse row (SV, dimension, number of elements)")
+    return dim, count
+
+
+def _counts_at_a_glance(reader: Reader, rows: int) -> np.ndarray | None:
+    """The number of elements of each row, consumed; None if that is not to be seen by what rows begin with.
+
+    The rows are sought by their common beginning, and must then lie one behind the other.
+    """
+    mark = bytes(reader.data[reader.position : reader.position + _MARK])
+    window = rows * (_ROW.itemsize + _ELEMENT_SIZE)  # one element in each row, for a start
+    while True:
+        contents = bytes(reader.data[reader.position : reader.position + window])
+        pieces = contents.split(mark, rows)
+        if len(pieces) > rows or len(contents) < window:
+            break
+        window *= 2
+    if len(pieces) <= rows:
+        return None
+    row_at = np.cumsum(np.fromiter(map(len, pieces[:-1]), np.int64, rows)) + _MARK * np.arange(rows)
+    count_at = row_at[:, None] + _MARK + np.arange(4)
+    if count_at[-1, -1] >= len(contents):
+        return None
+    counts = np.frombuffer(contents, np.uint8)[count_at].view("<i4")[:, 0].astype(np.int64)
+    ends = row_at + _ROW.itemsize + _ELEMENT_SIZE * counts
+    if (counts < 0).any() or row_at[0] != 0 or (ends[:-1] != row_at[1:]).any() or ends[-1] > reader.left:
+        return None
+    element_at = row_at[counts > 0][:1] + _ROW.itemsize
+    if len(element_at) and reader.data[reader.position + int(element_at[0]) + 5] != 4:  # values are not float32
+        return None
+    reader.position += int(ends[-1])
+    return counts
+
+
+def _counts_row_by_row(reader: Reader, rows: int, cols: int) -> tuple[np.ndarray, int]:
+    """As `_counts_at_a_glance` for any rows, and how many bytes a value has."""
+    value_size = 0
     counts = np.zeros(rows, np.int64)
     for row in range(rows):  # where a row begins is known only after the one before it
-        reader.need(_ROW.itemsize, "a sparse row")
-        tag, dim_size, dim, count_size, count = _ROW_HEADER.unpack_from(reader.data, reader.position)
-        if (tag, dim_size, count_size) != (b"SV ", 4, 4) or dim < 0 or count < 0:
-            raise reader.error("expected a sparse row (SV, dimension, number of elements)")
-        cols = dim if row == 0 else cols
+        dim, count = _read_row_header(reader)
         if dim != cols:
             raise reader.error(f"sparse rows of dimensions {cols} and {dim} in one matrix")
         reader.position += _ROW.itemsize
@@ -82,8 +133,7 @@ def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarra
         reader.need(count * (6 + value_size), f"a sparse row of {count} elements")
         reader.position += count * (6 + value_size)
         counts[row] = count
-    ids, values = gather_elements(reader, start, _ROW.itemsize, counts, value_size or 4)
-    return cols, counts, ids, values
+    return counts, value_size or 4
 
 
 def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:

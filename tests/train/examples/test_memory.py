@@ -1,0 +1,55 @@
+"""Memory does not grow with the archive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.train.examples import EXAMPLES, example_writer
+from train.example_data import frame_example
+
+SCRIPT = """
+import resource, sys
+from nnet3.train.examples import *
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+def run(name, count):
+    source = MinibatchSource([name], EXAMPLES, to, SourceOptions(minibatch_size="1:16", shuffle_buffer=32))
+    with ExampleReader(name, EXAMPLES) as table, example_writer("ark:/dev/null", EXAMPLES) as writer:
+        for key, minibatch in merge_examples(table, EXAMPLES, MinibatchSizes.parse("1:16")):
+            writer.write(key, minibatch)
+    with source.epoch(Position()) as minibatches:
+        assert sum(made.minibatch.num_sequences for made in minibatches) == int(count)
+
+def to(example, key):
+    return to_minibatch(example, ["input"], ["output"], key)
+
+run(*sys.argv[1:3])
+small = peak()
+run(*sys.argv[3:5])
+print(peak() - small)
+"""
+
+
+@pytest.mark.parametrize("name", ["ark:{}", "ark:cat {} |"])
+def test_an_archive_of_eighty_megabytes(tmp_path: Path, name: str) -> None:
+    rng = np.random.default_rng(0)
+    example = frame_example(rng, frames=4000)  # 120 kB
+    names, counts = [], (64, 700)
+    for count in counts:
+        path = tmp_path / f"{count}.ark"
+        with example_writer(f"ark:{path}", EXAMPLES) as writer:
+            for number in range(count):
+                writer.write(f"eg-{number}", example)
+        names.append(name.format(path))
+    assert path.stat().st_size > 75e6
+    arguments = [names[0], str(counts[0]), names[1], str(counts[1])]
+    process = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert float(process.stdout) < 20, "megabytes more for the large archive than for the small one"
