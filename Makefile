@@ -41,7 +41,7 @@ lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the same run
 	$(BIN)/python -m benchmarks
 
-fuzz: $(VENV)/installed  ## damage model files and load them, for SECONDS_TO_FUZZ seconds
+fuzz: $(VENV)/installed  ## damage model files and training examples and load them, for SECONDS_TO_FUZZ seconds
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_model_files.py --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
 
 kill: $(VENV)/installed  ## kill training runs N times at random moments, compare how they end bit for bit

@@ -1,4 +1,4 @@
-"""Damage Kaldi's own model files in thousands of ways and load them.
+"""Damage Kaldi's own model files and training examples in thousands of ways and load them.
 
     python tools/fuzz_model_files.py --shared ../shared --seconds 600 --workers 2
 
@@ -10,7 +10,6 @@ same: `--seed S --only N` runs it alone.
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import random
 import resource
@@ -25,15 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+from fuzz_kinds import KINDS, FuzzKind
 from model_mutations import mutate
 
-from nnet3.components import read_from
-from nnet3.errors import ModelFormatError, NetworkError
-from nnet3.kaldi_io import Reader, Writer
-from nnet3.nnet.load import read_model
-from nnet3.nnet.model_file import write_nnet
+from nnet3.errors import ModelFormatError
 
-PATTERNS = ("component/*/component.bin", "component/*/component.txt", "*/*/*.raw", "*/*/model.txt", "mdl/*/*.mdl")
 MOST_SECONDS_TO_LOAD = 1.0
 MOST_SECONDS_TO_USE = 10.0
 HANGING_SECONDS = 60
@@ -68,75 +63,22 @@ class TooSlow(BaseException):
 
 
 class Corpus:
-    """Kaldi's files, the small ones more often."""
+    """Kaldi's files, the small ones more often. Each kind is damaged equally often."""
 
     def __init__(self, shared: Path, largest: int = 1 << 20):
-        paths = sorted({path for pattern in PATTERNS for path in (shared / "golden").glob(pattern)})
-        contents = [path.read_bytes() for path in paths]
-        self.files = [data for data in contents if len(data) <= largest]
-        self.weights = [1 / (len(data) + 2000) for data in self.files]
-        self.small = [data for data in self.files if len(data) < 20000]
-        if not self.files:
-            raise click.UsageError(f"there are no golden files in {shared}: say with --shared where they are")
+        self.kinds = []
+        for kind in KINDS:
+            files = [data for data in kind.contents(shared / "golden") if len(data) <= largest]
+            if not files:
+                raise click.UsageError(f"there is no {kind.name} in {shared}: say with --shared where the files are")
+            small = [data for data in files if len(data) < 20000]
+            self.kinds.append((kind, files, [1 / (len(data) + 2000) for data in files], small))
 
-    def mutant(self, seed: int, number: int) -> tuple[bool, bytes]:
-        """Whether it was a component alone, and the damaged contents."""
+    def mutant(self, seed: int, number: int) -> tuple[FuzzKind, bytes]:
+        """Its kind, and the damaged contents."""
         rng = random.Random(f"{seed} {number}")
-        original = rng.choices(self.files, self.weights)[0]
-        is_component = not original.removeprefix(b"\0B").startswith((b"<Nnet3>", b"<TransitionModel>"))
-        return is_component, mutate(original, rng, self.small)
-
-
-def load(is_component: bool, contents: bytes) -> Any:
-    reader = Reader(contents, "mutant")
-    if not is_component:
-        return read_model(reader)
-    component = read_from(reader)
-    reader.finish()
-    return component
-
-
-def written(model: Any, binary: bool = True) -> bytes:
-    writer = Writer(binary)
-    writer.header()
-    if hasattr(model, "write_to"):
-        model.write_to(writer)
-    else:
-        write_nnet(model, writer)
-    return writer.getvalue()
-
-
-def use(is_component: bool, model: Any) -> None:
-    """What loads can be described, written and read back."""
-    try:
-        model.info()
-        first = written(model)
-    except NetworkError as error:
-        if "the context cannot be found" in str(error):
-            return
-        raise
-    again = load(is_component, first)
-    if written(again) != first:
-        assert_same_values(written(model, binary=False), written(again, binary=False))
-    text = written(model, binary=False)
-    try:
-        again = load(is_component, text)
-    except ModelFormatError as error:
-        if "a NaN is not allowed" in str(error):  # a binary file may have one
-            return
-        raise
-    if written(again, binary=False) != text:
-        assert_same_values(text, written(again, binary=False))
-
-
-def assert_same_values(text: bytes, again: bytes) -> None:
-    """Statistics are kept as sums: on the way there and back, -0 may become 0, and an infinity a NaN."""
-    words, words_again = text.split(), again.split()
-    assert len(words) == len(words_again), "written, read and written again it has another length"
-    for word, word_again in zip(words, words_again, strict=True):
-        if word != word_again:
-            values = float(word), float(word_again)
-            assert values[0] == values[1] or not all(map(math.isfinite, values)), f"{word!r} became {word_again!r}"
+        kind, files, weights, small = rng.choice(self.kinds)
+        return kind, mutate(rng.choices(files, weights)[0], rng, small)
 
 
 def limit_memory(growth: int) -> None:
@@ -146,17 +88,17 @@ def limit_memory(growth: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
 
 
-def run_mutant(number: int, is_component: bool, contents: bytes, counts: Counts) -> Finding | None:
+def run_mutant(number: int, kind: FuzzKind, contents: bytes, counts: Counts) -> Finding | None:
     start = time.process_time()
     stage, most_seconds = "load", MOST_SECONDS_TO_LOAD
     try:
         limit_memory(SPARE_MEMORY_TO_LOAD + 3 * len(contents))
         signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS)
-        model = load(is_component, contents)
+        loaded = kind.load(contents)
         check_time(start, most_seconds)
         stage, most_seconds, start = "use", MOST_SECONDS_TO_USE, time.process_time()
         limit_memory(SPARE_MEMORY_TO_USE + 6 * len(contents))
-        use(is_component, model)
+        kind.use(loaded)
         check_time(start, most_seconds)
         counts.loaded += 1
     except ModelFormatError as error:
@@ -193,8 +135,8 @@ def work(shared: str, seed: int, numbers: range, deadline: float, current: Any, 
         if time.time() > deadline:
             break
         current.value = number
-        is_component, contents = corpus.mutant(seed, number)
-        finding = run_mutant(number, is_component, contents, counts)
+        kind, contents = corpus.mutant(seed, number)
+        finding = run_mutant(number, kind, contents, counts)
         if finding:
             counts.findings[finding.where] += 1
             if counts.findings[finding.where] <= MOST_SAVED_PER_PLACE:
@@ -288,8 +230,8 @@ def fuzz(shared: str, seed: int, mutants: int, seconds: float, workers: int, out
 @click.option("--only", type=int, help="Run this mutant alone, without limits, and show what happens.")
 def main(shared: str, mutants: int, seconds: float, workers: int, seed: int, out: Path, only: int | None) -> None:
     if only is not None:
-        is_component, contents = Corpus(Path(shared)).mutant(seed, only)
-        use(is_component, load(is_component, contents))
+        kind, contents = Corpus(Path(shared)).mutant(seed, only)
+        kind.use(kind.load(contents))
         return
     start = time.time()
     counts = fuzz(shared, seed, mutants, seconds, workers, out)
