@@ -1,0 +1,89 @@
+"""Two processes of torchrun: all-reduce is one process on the joined minibatches; a process that dies costs nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import nnet3
+from train.run.task import Task
+
+SOURCE = Path(__file__).resolve().parents[3] / "src"
+DIES = """
+import os, signal
+from nnet3.train.run import training_run
+
+original = training_run.TrainingRun._step
+
+def step(run, placed):
+    original(run, placed)
+    if run.progress.step == 14 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+training_run.TrainingRun._step = step
+"""
+
+
+def _torchrun(task: Task, tmp_path: Path, *, dies: bool = False) -> str:
+    """Two processes; if one `dies`, it is the second one, once. Returns what they said."""
+    hook = tmp_path / "hook"
+    hook.mkdir(exist_ok=True)
+    (hook / "sitecustomize.py").write_text(DIES if dies else "")
+    path = f"{hook}:{SOURCE}"
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    command = [sys.executable, *launch, "-m", "nnet3", "train-model", "--resume", str(task.settings)]
+    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stderr
+
+
+def _use_folder(task: Task, name: str) -> None:
+    task.exp = task.folder / name
+    task.change(output__folder=f'"{task.exp}"')
+
+
+def test_all_reduce_is_one_process_on_the_joined_minibatch(task: Task, tmp_path: Path) -> None:
+    config = (task.folder / "net.config").read_text()
+    (task.folder / "net.config").write_text(config.replace("dropout-proportion=0.1", "dropout-proportion=0"))
+    task.change(data__minibatch_size=10, training__max_param_change=0.3, training__momentum=0.3)
+    task.run()
+    (alone,) = nnet3.load_nnet(task.exp / "final.raw").flat_parameters()
+    steps, objectives = len(task.events("train")), [event["objective"] for event in task.events("train")]
+    task.change(data__minibatch_size=5)
+    _use_folder(task, "two")
+    _torchrun(task, tmp_path)
+    (together,) = nnet3.load_nnet(task.exp / "final.raw").flat_parameters()
+    assert float((alone - together).norm() / alone.norm()) < 1e-5
+    assert len(task.events("train")) == steps > 3
+    assert [event["objective"] for event in task.events("train")] == pytest.approx(objectives, rel=1e-4)
+    assert task.events("final")[0]["step"] == 30
+
+
+@pytest.mark.parametrize("mode", ["all-reduce", "averaging"])
+def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tmp_path: Path, mode: str) -> None:
+    task.change(distributed__mode=f'"{mode}"', distributed__round=5, data__minibatch_size=4)
+    _use_folder(task, "undisturbed")
+    _torchrun(task, tmp_path)
+    expected = task.final
+    assert task.events("valid")[-1]["accuracy"] > 0.6
+    _use_folder(task, "disturbed")
+    _torchrun(task, tmp_path, dies=True)
+    assert [event["step"] for event in task.events("resume")] == [12]
+    assert task.final == expected
+
+
+def test_models_are_averaged_by_hand(task: Task, tmp_path: Path) -> None:
+    """One round: the better of two models that were trained alone is kept."""
+    task.change(distributed__mode='"averaging"', distributed__round=100, training__epochs=1, data__minibatch_size=10)
+    _use_folder(task, "round")
+    _torchrun(task, tmp_path)
+    nnet = nnet3.load_nnet(task.exp / "final.raw")
+    (parameters,) = nnet.flat_parameters()
+    assert torch.isfinite(parameters).all()
+    assert nnet.components["norm"].count > 0  # type: ignore[attr-defined]
