@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 import nnet3
 from train.run.task import Task
@@ -76,14 +75,3 @@ def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tm
     _torchrun(task, tmp_path, dies=True)
     assert [event["step"] for event in task.events("resume")] == [12]
     assert task.final == expected
-
-
-def test_models_are_averaged_by_hand(task: Task, tmp_path: Path) -> None:
-    """One round: the better of two models that were trained alone is kept."""
-    task.change(distributed__mode='"averaging"', distributed__round=100, training__epochs=1, data__minibatch_size=10)
-    _use_folder(task, "round")
-    _torchrun(task, tmp_path)
-    nnet = nnet3.load_nnet(task.exp / "final.raw")
-    (parameters,) = nnet.flat_parameters()
-    assert torch.isfinite(parameters).all()
-    assert nnet.components["norm"].count > 0  # type: ignore[attr-defined]

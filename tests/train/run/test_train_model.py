@@ -157,7 +157,7 @@ def test_wrong_beginnings(task: Task) -> None:
         ({"data__train": "[]"}, "[data] train: expected tables of training examples such as ark:train.ark, got none"),
         ({"data__train": f'"ark:{task.folder}/train.ark"', "data__minibatch_size": '"7:x"'}, "expected a rule such as"),
         ({"data__minibatch_size": 400}, "100 examples, 0 damaged, minibatch size 400"),
-        ({"data__minibatch_size": 8, "training__dropout_schedule": '"lstm*=0,0"'}, "lstm"),
+        ({"data__minibatch_size": 8, "training__dropout_schedule": '"lstm*=0,0"'}, "got 'lstm*', which fits none"),
         ({"training__dropout_schedule": '"0"'}, "[training] dropout-schedule: expected a schedule, got '0'"),
     ]
     for changes, message in wrong:

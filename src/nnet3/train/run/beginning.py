@@ -1,13 +1,16 @@
-"""What a run begins with: its folder, its model, its device."""
+"""What a run begins with: its folder, its model, its device, its dropout schedule."""
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import torch
 
 from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet, load
+from nnet3.train.dropout_schedule import DropoutSchedule
+from nnet3.train.run.sections import parse_dropout
 from nnet3.train.run.settings import RunSettings
 from nnet3.train.run.world import World
 
@@ -47,6 +50,21 @@ def choose_device(settings: RunSettings, world: World) -> torch.device:
                 "training", "device", f"expected one of {torch.cuda.device_count()} CUDA devices, got '{device}'"
             )
     return device
+
+
+def dropout_schedule(settings: RunSettings, nnet: Nnet) -> DropoutSchedule:
+    """The schedule, for components that the network has. Raises Nnet3Error for a pattern that fits none of them."""
+    schedule = parse_dropout(settings.training.dropout_schedule)
+    names = [name for name, component in nnet.components.items() if component.dropout_proportion is not None]
+    for pattern, _ in schedule.points:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise settings.text.error(
+                "training",
+                "dropout-schedule",
+                f"expected patterns of the names of dropout components, got '{pattern}', which fits none of them",
+                f"there are {', '.join(names)}" if names else "the network has no dropout component",
+            )
+    return schedule
 
 
 def prepare_folder(settings: RunSettings) -> Path:

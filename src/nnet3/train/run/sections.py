@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nnet3.train.run.dropout_schedule import parse_dropout_schedule
+from nnet3.train.dropout_schedule import DropoutSchedule
 from nnet3.train.run.value_kinds import NAMES, TEXT, TRUTH, choice, integer, number, parsed, setting
+
+
+def parse_dropout(text: str) -> DropoutSchedule:
+    """A dropout schedule; none of no words."""
+    return DropoutSchedule.parse(text) if text.split() else DropoutSchedule(())
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class TrainingSection:
     backstitch_training_interval: int = setting(1, integer(1), "minibatches from one backstitch to the next")
     dropout_schedule: str = setting(
         "",
-        parsed("a schedule", parse_dropout_schedule),
+        parsed("a schedule", parse_dropout),
         "such as 0,0@0.20,0.5@0.50,0; several as pattern=schedule, blanks between",
     )
     max_skipped: int = setting(100, integer(0), "stop after so many minibatches with NaN or infinity", arithmetic=False)

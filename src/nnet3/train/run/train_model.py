@@ -16,11 +16,10 @@ from nnet3.nnet import AcousticModel, Nnet
 from nnet3.train.objectives import Objective
 from nnet3.train.options import TrainerOptions
 from nnet3.train.run.averaged_models import AveragedModels
-from nnet3.train.run.beginning import choose_device, load_start, prepare_folder
+from nnet3.train.run.beginning import choose_device, dropout_schedule, load_start, prepare_folder
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
 from nnet3.train.run.continuing import check_same_run, environment
 from nnet3.train.run.display import Display
-from nnet3.train.run.dropout_schedule import DropoutSchedule
 from nnet3.train.run.ending import finish_run
 from nnet3.train.run.packing import check_can_save
 from nnet3.train.run.parallel import Parallel
@@ -101,7 +100,7 @@ def train_model(
                     source=source,
                     objective=objective,
                     parallel=_parallel(settings, nnet, objective, world),
-                    dropout=DropoutSchedule(nnet, settings.training.dropout_schedule),
+                    dropout=dropout_schedule(settings, nnet),
                     checkpoints=checkpoints,
                     snapshots=Snapshots(folder / "models", settings.combination.models, settings.combination.part),
                     reports=reports,

@@ -9,10 +9,10 @@ from typing import Any
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import AcousticModel, Nnet
+from nnet3.train.dropout_schedule import DropoutSchedule
 from nnet3.train.learning_rate import exponential_rate
 from nnet3.train.objectives import Objective, ObjectiveStats
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
-from nnet3.train.run.dropout_schedule import DropoutSchedule
 from nnet3.train.run.parallel import Parallel
 from nnet3.train.run.plugs import DataSource, Placed
 from nnet3.train.run.progress import Progress
@@ -98,7 +98,7 @@ class TrainingRun:
         training, progress = self.settings.training, self.progress
         before = progress.part_done(training.epochs)
         rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, before)
-        self.dropout.apply(before)
+        self.dropout.apply(self.nnet, before)
         result = self.parallel.train_minibatch(placed.minibatch, rate)
         progress.step += 1
         progress.position, progress.done = placed.position, placed.done

@@ -1,0 +1,146 @@
+"""Kaldi's averaging of models, with processes played by threads."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import nnet3
+from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
+from nnet3.train.objectives import ObjectiveByNode
+from nnet3.train.options import TrainerOptions
+from nnet3.train.run.averaged_models import AveragedModels
+from nnet3.train.run.packing import same
+from nnet3.train.run.world import World
+from nnet3.train.trainer import Trainer
+
+SIZE = 2
+NNET = nnet3.Nnet.from_config(
+    """
+    input-node name=input dim=3
+    component name=affine type=AffineComponent input-dim=3 output-dim=2 l2-regularize=0.1
+    component name=norm type=BatchNormComponent dim=2
+    component-node name=affine component=affine input=input
+    component-node name=norm component=norm input=affine
+    output-node name=output input=norm objective=quadratic
+    """,
+    seed=1,
+)
+
+
+class _ThreadWorld(World):
+    """Sums over threads."""
+
+    def __init__(self, rank: int, shared: dict[str, Any]):
+        super().__init__(rank, SIZE)
+        self._shared = shared
+
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
+        barrier: threading.Barrier = self._shared["barrier"]
+        self._shared[self.rank] = [tensor.clone() for tensor in tensors]
+        barrier.wait()
+        for number, tensor in enumerate(tensors):
+            tensor.copy_(sum(self._shared[rank][number] for rank in range(SIZE)))
+        barrier.wait()
+
+
+def _minibatch(seed: int) -> Minibatch:
+    generator = torch.Generator().manual_seed(seed)
+    indexes = grid(4, range(5))
+    x, p = (torch.randn(20, columns, generator=generator) for columns in (3, 2))
+    return Minibatch([NetworkInput("input", indexes, x)], [MatrixTarget("output", indexes, p)])
+
+
+def _in_threads(work: Callable[[AveragedModels, int], None], round_size: int) -> list[nnet3.Nnet]:
+    """What happens to the models of two processes."""
+    shared: dict[str, Any] = {"barrier": threading.Barrier(SIZE, timeout=60)}
+    nnets = [NNET.copy() for _ in range(SIZE)]
+
+    def run(rank: int) -> None:
+        world = _ThreadWorld(rank, shared)
+        work(AveragedModels(nnets[rank], OPTIONS, ObjectiveByNode(nnets[rank]), world, round_size), rank)
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(SIZE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return nnets
+
+
+OPTIONS = TrainerOptions(l2_regularize_factor=1.0)
+
+
+def _alone(start: nnet3.Nnet, seeds: Sequence[int]) -> tuple[nnet3.Nnet, float]:
+    """A process of two by hand, and its objective."""
+    nnet = start.copy()
+    trainer = Trainer(nnet, TrainerOptions(l2_regularize_factor=0.5))
+    stats = [trainer.train_minibatch(_minibatch(seed), 0.02).total for seed in seeds]
+    return nnet, sum(each.objective for each in stats)
+
+
+def _parameters(nnet: nnet3.Nnet) -> Tensor:
+    return nnet.flat_parameters()[0]
+
+
+def test_the_first_round_keeps_the_best_and_later_ones_average() -> None:
+    agree: list[bool] = []
+
+    def work(models: AveragedModels, rank: int) -> None:
+        for step in range(4):
+            models.train_minibatch(_minibatch(10 * rank + step), 0.01)
+            agree.append(models.models_agree)
+            models.after_minibatch(step + 1)
+            assert models.models_agree == (step % 2 == 1)
+
+    nnets = _in_threads(work, round_size=2)
+    assert not any(agree)
+    assert torch.equal(_parameters(nnets[0]), _parameters(nnets[1]))
+    first = [_alone(NNET, [10 * rank, 10 * rank + 1]) for rank in range(SIZE)]
+    best, _ = max(first, key=lambda each: each[1])
+    second = [_alone(best, [10 * rank + 2, 10 * rank + 3])[0] for rank in range(SIZE)]
+    mean = (_parameters(second[0]) + _parameters(second[1])) / 2
+    torch.testing.assert_close(_parameters(nnets[0]), mean, rtol=1e-6, atol=1e-7)
+    counts = [nnet.components["norm"].count for nnet in second]  # type: ignore[attr-defined]
+    assert nnets[0].components["norm"].count == pytest.approx(sum(counts) / 2)  # type: ignore[attr-defined]
+
+
+def test_a_state_in_the_middle_of_a_round_goes_on_to_the_same_bits() -> None:
+    ends: list[list[nnet3.Nnet]] = []
+    for stops_at in (None, 3, 4):
+
+        def work(models: AveragedModels, rank: int, stops_at: int | None = stops_at) -> None:
+            for step in range(6):
+                if step == stops_at:
+                    state = models.state()
+                    for _ in range(2):
+                        models.train_minibatch(_minibatch(99), 0.01)
+                    models.load_state(state)
+                    assert same(models.state(), state)
+                models.train_minibatch(_minibatch(10 * rank + step), 0.01)
+                models.after_minibatch(step + 1)
+
+        ends.append(_in_threads(work, round_size=2))
+    assert all(torch.equal(_parameters(nnets[0]), _parameters(ends[0][0])) for nnets in ends)
+
+
+def test_a_model_that_is_much_worse_does_not_count() -> None:
+    def work(models: AveragedModels, rank: int) -> None:
+        for step in range(2):
+            bad = step == 1 and rank == 1
+            minibatch = _minibatch(step)
+            if bad:
+                target = minibatch.targets[0]
+                assert isinstance(target, MatrixTarget)
+                minibatch = Minibatch(minibatch.inputs, [MatrixTarget("output", target.indexes, target.matrix * 1e3)])
+            models.train_minibatch(minibatch, 0.01)
+            models.after_minibatch(step + 1)
+
+    nnets = _in_threads(work, round_size=1)
+    expected, _ = _alone(_alone(NNET, [0])[0], [1])
+    assert all(torch.equal(_parameters(nnet), _parameters(expected)) for nnet in nnets)
