@@ -20,7 +20,8 @@ from nnet3.text import did_you_mean
 # verb -> (module in nnet3.cli, one line of help)
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo.command", "see networks learn from real data"),
-    "init": ("init", "make a network from config files"),
+    "init": ("init", "make a network from configs or xconfigs"),
+    "xconfig-to-configs": ("xconfig_to_configs", "make config files of an xconfig, which describes layers"),
     "info": ("info", "describe a network"),
     "draw": ("draw", "draw a network as a picture"),
     "copy": ("copy", "copy a raw network with changes"),

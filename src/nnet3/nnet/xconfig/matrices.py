@@ -14,6 +14,7 @@ from nnet3.components import COMPONENT_TYPES, Component
 from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
 from nnet3.kaldi_io import load_matrix
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig
+from nnet3.nnet.xconfig.picture import FINAL
 from nnet3.nnet.xconfig.statements import ComponentStatement
 from nnet3.text import did_you_mean
 
@@ -29,15 +30,17 @@ class MatrixComponents:
     warnings: list[str]
 
 
-def matrix_components(expanded: ExpandedXconfig, files: Mapping[str, MatrixLike]) -> MatrixComponents:
-    """The components of an xconfig that want a matrix from a file.
+def matrix_components(
+    expanded: ExpandedXconfig, files: Mapping[str, MatrixLike], which: str = FINAL
+) -> MatrixComponents:
+    """The components of one of an xconfig's configs that want a matrix from a file.
 
     `files` gives matrices (output dim, input dim) or with the bias as one more column, or the paths of files, by the
     name in the xconfig, with or without its folder, or that name without its ending. What is neither given nor worked
     out nor in a file of this name becomes the identity, with a warning. Raises ConfigError for matrices that do not
     fit and for names in `files` that no layer has.
     """
-    components = [(layer, s) for layer, s in expanded.statements() if isinstance(s, ComponentStatement)]
+    components = [(layer, s) for layer, s in expanded.statements(which) if isinstance(s, ComponentStatement)]
     wanted = [(layer, statement) for layer, statement in components if _file(statement)]
     paths = [_file(statement) for _, statement in wanted]
     _check_names(files, paths)

@@ -10,9 +10,9 @@ from nnet3.errors import ConfigError
 from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.nodes import DescriptorNode
 from nnet3.nnet.parts import NetworkParts
-from nnet3.nnet.xconfig.expand import ExpandedXconfig, expand_xconfig
+from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig
 from nnet3.nnet.xconfig.matrices import MatrixLike, matrix_components
-from nnet3.nnet.xconfig.picture import Output
+from nnet3.nnet.xconfig.picture import FINAL, Output
 from nnet3.nnet.xconfig.scope import Known
 from nnet3.nnet.xconfig.statements import ComponentStatement, Statement
 from nnet3.nnet.xconfig.term import name
@@ -27,15 +27,24 @@ def apply_xconfig(
 
     Raises ConfigError with the place in the xconfig.
     """
-    expanded = expand_xconfig(text, source, known_nodes(old))
-    matrices = matrix_components(expanded, files)
-    lines = [_config_line(statement, matrices.components) for _, statement in expanded.statements()]
+    return apply_expanded(old, expand_xconfig(text, source, known_nodes(old)), rng, files)
+
+
+def apply_expanded(
+    old: NetworkParts, expanded: ExpandedXconfig, rng: RandomSource, files: Mapping[str, MatrixLike], which: str = FINAL
+) -> tuple[NetworkParts, list[str]]:
+    """The same for an xconfig that is expanded, with the lines of one of its configs."""
+    matrices = matrix_components(expanded, files, which)
+    statements = expanded.statements(which)
+    lines = [_config_line(statement, matrices.components) for _, statement in statements]
     start = replace(old, components={**old.components, **matrices.components})
     try:
         parts, warnings = apply_config(start, "\n".join(lines), _SOURCE, rng)
     except ConfigError as error:
-        raise _in_xconfig(error, expanded) from None
-    return _in_order(parts, old, expanded), [*matrices.warnings, *warnings]
+        raise _in_xconfig(error, statements) from None
+    names = dict.fromkeys([*old.components, *(s.name for _, s in statements if isinstance(s, ComponentStatement))])
+    ordered = {name: parts.components[name] for name in names}  # as a config would have defined them
+    return replace(parts, components=ordered), [*matrices.warnings, *warnings]
 
 
 def known_nodes(parts: NetworkParts) -> list[Known]:
@@ -56,18 +65,11 @@ def _config_line(statement: Statement, made: Mapping[str, Component]) -> str:
     return str(replace(statement, settings=tuple(statement.values.items()), settings_before_type=0))
 
 
-def _in_order(parts: NetworkParts, old: NetworkParts, expanded: ExpandedXconfig) -> NetworkParts:
-    """Components in the order of the layers, as a config would have defined them."""
-    names = dict.fromkeys(old.components)
-    names.update((s.name, None) for _, s in expanded.statements() if isinstance(s, ComponentStatement))
-    return replace(parts, components={component: parts.components[component] for component in names})
-
-
-def _in_xconfig(error: ConfigError, expanded: ExpandedXconfig) -> ConfigError:
+def _in_xconfig(error: ConfigError, statements: list[tuple[ExpandedLayer, Statement]]) -> ConfigError:
     """An error about a line that a layer stands for, as one about the layer."""
     if error.span is None or error.span.source != _SOURCE:
         return error
-    owner, statement = expanded.statements()[error.span.line - 1]
+    owner, statement = statements[error.span.line - 1]
     line = owner.layer.line
     assert line is not None
     marked = error.span.text[error.span.column - 1 : error.span.column - 1 + error.span.length]

@@ -74,7 +74,7 @@ _CONVOLUTION_SETTINGS = (
 )
 
 
-def settle_filters_in(layer: Layer, height_key: str) -> int:
+def filters_of_input(layer: Layer, height_key: str) -> int:
     """The filters of the input. Raises ConfigError if the height does not divide the input's dimension."""
     height = layer[height_key]
     layer.require(layer.input_dim % height == 0, height_key, f"must divide the input's dimension ({layer.input_dim})")
@@ -93,7 +93,7 @@ def _check_offsets(layer: Layer, key: str) -> None:
 
 
 def _settle(layer: Layer) -> None:
-    layer["num-filters-in"] = settle_filters_in(layer, "height-in")
+    layer["num-filters-in"] = filters_of_input(layer, "height-in")
     height, needed = layer["height-in"], layer["height-out"] * layer["height-subsample-out"]
     least = height - len(layer["height-offsets"].split(","))
     rule = (
@@ -106,11 +106,10 @@ def _settle(layer: Layer) -> None:
             _check_offsets(layer, key)
         if layer["required-time-offsets"]:
             _check_offsets(layer, "required-time-offsets")
-    elif layer["num-filters-out"] * layer["height-out"] != layer.input_dim:
-        if layer["num-filters-out"] <= 0 and layer["height-out"] == height:
-            layer["num-filters-out"] = layer["num-filters-in"]
+    else:
+        filters = layer["num-filters-out"] if layer["num-filters-out"] > 0 else layer["num-filters-in"]
         rule = f"times height-out must be the input's dimension ({layer.input_dim}), as there is no convolution"
-        layer.require(layer["num-filters-out"] * layer["height-out"] == layer.input_dim, "num-filters-out", rule)
+        layer.require(filters * layer["height-out"] == layer.input_dim, "num-filters-out", rule)
 
 
 def _draw(layer: Layer, picture: Picture) -> None:
@@ -124,7 +123,7 @@ def _draw(layer: Layer, picture: Picture) -> None:
             continue
         component, values = _operation(layer, operation, filters)
         last = picture.pair(operation, component, settings(dim=filters * height) + values, last)
-    picture.output(last, layer["num-filters-out"] * layer["height-out"])
+    picture.output(last, filters * height)
 
 
 def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Settings]:

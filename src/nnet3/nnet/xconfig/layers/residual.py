@@ -18,7 +18,7 @@ from nnet3.nnet.xconfig.layers.convolution import (
     CONVOLUTION,
     NATURAL_GRADIENT_KEYS,
     SELF_REPAIR_SCALE,
-    settle_filters_in,
+    filters_of_input,
 )
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import Settings, settings
@@ -72,7 +72,7 @@ def _around(period: int) -> str:
 
 
 def _settle_res_block(layer: Layer) -> None:
-    filters = settle_filters_in(layer, "height")
+    filters = filters_of_input(layer, "height")
     if layer["num-filters"] == -1:
         layer["num-filters"] = filters
     rule = f"times height must be the input's dimension ({layer.input_dim})"
@@ -118,19 +118,20 @@ def _settle_res2_block(layer: Layer) -> None:
         layer["height-in"] = layer["height-out"] = height
     elif not (height_in > 0 and height_out > 0):
         raise layer.error("either 'height=' or both 'height-in=' and 'height-out=' must be given, and > 0", "height")
-    layer["num-filters-in"] = settle_filters_in(layer, "height-in")
+    filters_of_input(layer, "height-in")
     height_in, height_out = layer["height-in"], layer["height-out"]
     if height_out == height_in:
         return
-    rule = f"must be height-in ({height_in}) or half of it, give or take 1"
-    layer.require(height_in / 2 - 1 <= height_out <= height_in / 2 + 1, "height-out", rule)
+    rule = f"must be height-in ({height_in}) or half of it ({height_in // 2}), give or take 1"
+    layer.require(abs(height_out - height_in // 2) <= 1, "height-out", rule)
     even = layer["num-bottleneck-filters"] > 0 or layer["time-period"] % 2 == 0
     layer.require(even, "time-period", "must be even if height-out is half of height-in")
 
 
 def _draw_res2_block(layer: Layer, picture: Picture) -> None:
     height_in, height_out, period = layer["height-in"], layer["height-out"], layer["time-period"]
-    filters_in, filters_out, narrow = layer["num-filters-in"], layer["num-filters"], layer["num-bottleneck-filters"]
+    filters_in, filters_out = filters_of_input(layer, "height-in"), layer["num-filters"]
+    narrow = layer["num-bottleneck-filters"]
     step = 1 if height_in == height_out else 2
     around, first_around = _around(period), _around(period // step)
     convolutions = [(filters_in, filters_out, "-1,0,1", first_around), (filters_out, filters_out, "-1,0,1", around)]
