@@ -38,6 +38,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "shuffle-egs": ("shuffle_egs", "put training examples into random order"),
     "subset-egs": ("subset_egs", "take some training examples at random"),
     "copy-egs": ("copy_egs", "copy training examples with changes, to one or more tables"),
+    "chain-merge-egs": ("chain_merge_egs", "merge chain examples into minibatches"),
+    "chain-shuffle-egs": ("chain_shuffle_egs", "put chain examples into random order"),
+    "chain-subset-egs": ("chain_subset_egs", "take some chain examples at random"),
+    "chain-copy-egs": ("chain_copy_egs", "copy chain examples with changes, to one or more tables"),
     "show-computation": ("show_computation", "compile for a request and print every stage"),
     "profile": ("profile", "see where the time of a network goes"),
 }
@@ -59,6 +63,10 @@ PROGRAMS: dict[str, tuple[str, dict[str, Any]]] = {
     "nnet3-shuffle-egs": ("shuffle-egs", {}),
     "nnet3-subset-egs": ("subset-egs", {}),
     "nnet3-copy-egs": ("copy-egs", {}),
+    "nnet3-chain-merge-egs": ("chain-merge-egs", {}),
+    "nnet3-chain-shuffle-egs": ("chain-shuffle-egs", {}),
+    "nnet3-chain-subset-egs": ("chain-subset-egs", {}),
+    "nnet3-chain-copy-egs": ("chain-copy-egs", {}),
 }
 
 

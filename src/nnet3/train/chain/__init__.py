@@ -10,6 +10,7 @@ from nnet3.train.chain.objective import ChainObjective
 from nnet3.train.chain.objective_value import ChainOptions, ChainValue, chain_value
 from nnet3.train.chain.supervision import Supervision, merge_supervisions
 from nnet3.train.chain.target import ChainTarget
+from nnet3.train.chain.to_minibatch import chain_minibatch
 
 __all__ = [
     "CHAIN_EXAMPLES",
@@ -23,6 +24,7 @@ __all__ = [
     "Fst",
     "Supervision",
     "chain_loss",
+    "chain_minibatch",
     "chain_value",
     "load_fst",
     "merge_supervisions",
