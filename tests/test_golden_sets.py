@@ -51,6 +51,12 @@ COMPARED = {
         "nnet/test_tree.py": ("tree", "topo"),
         "train/chain/test_objective_value.py": ("arrays.npz", "objf.json"),
         "train/chain/test_example.py": ("egs.ark", "egs_raw.ark", "merged.ark", "sup.ark", "first_eg.txt", "egs.cmd"),
+        "train/chain/test_golden_runs.py": (
+            *("start.raw", "plain.raw", "full.raw", "backstitch.raw", "den.fst"),
+            *("train_plain.cmd", "train_full.cmd", "train_backstitch.cmd"),
+            *("train_plain.log", "train_full.log", "train_backstitch.log"),
+        ),
+        "cli/test_chain_egs.py": ("copy.cmd", "egs_shift*.ark"),
     },
     "xconfig": {"nnet/xconfig/test_golden.py": ("network.xconfig", "final.config")},
     "bench": {

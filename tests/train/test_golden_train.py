@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 import nnet3
 from nnet3.train import Trainer, TrainerOptions
 from shared_data import golden_cases, needs_shared
 from train.examples_of import read_minibatches
+from train.golden_runs import check_change, compare_lines
 
 SEEDS = (1, 2, 3)
 RUNS = {
@@ -24,12 +24,10 @@ RUNS = {
 TOLERANCE = {"train": 2e-3, "xvector": 5e-2}
 LOOSE = {"lstm": "tdnn1"}  # where a random self-repair feeds back
 LOOSE_TOLERANCE = 2e-2
-ROUNDING = 8 * 6e-8  # of the parameters that a change is added to
 
 _CASES = [(path, run) for path in golden_cases("train") for run in RUNS if run != "trained"]
 _CASES += [(path, "trained") for path in golden_cases("xvector")]
 _LOGGED = re.compile(r"^LOG \(nnet3-train\[5.5\]:(?:Print|Update)\w*\(\):\S+\) (.*)$", re.MULTILINE)
-_NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
 
 
 def _ids(value: object) -> str:
@@ -49,34 +47,16 @@ def test_golden_run(path: Path, run: str, seed: int) -> None:
         assert trainer.train_minibatch(minibatch).skipped is None
     trainer.log.finish()
     log = path / ("train.log" if run == "trained" else f"train_{run}.log")
-    _compare_lines(lines, _LOGGED.findall(log.read_text()))
+    compare_lines(lines, _LOGGED.findall(log.read_text()))
     compared = 0
     for name, component in nnet.components.items():
         for key, tensor in component.parameters().items():
             before, target = (net.components[name].parameters()[key] for net in (start, expected))
             loose = name.startswith(LOOSE.get(path.name, "-"))
             tolerance = LOOSE_TOLERANCE if loose else TOLERANCE[path.parent.name]
-            _check_change(f"{name} {key}", before, tensor, target, tolerance)
+            check_change(f"{name} {key}", before, tensor, target, tolerance)
             compared += 1
     assert compared > 4
-
-
-def _compare_lines(lines: list[str], wanted: list[str]) -> None:
-    """The same sentences with numbers that agree: objectives to 1e-4, factors of max-change to 2e-3."""
-    assert [_NUMBER.sub("#", line) for line in lines] == [_NUMBER.sub("#", line) for line in wanted]
-    assert len(lines) >= 4
-    for line, other in zip(lines, wanted, strict=True):
-        numbers, others = ([float(number) for number in _NUMBER.findall(text)] for text in (line, other))
-        assert numbers == pytest.approx(others, rel=2e-3 if "max-change" in line else 1e-4), f"{line}\n{other}"
-
-
-def _check_change(what: str, before: Tensor, actual: Tensor, target: Tensor, tolerance: float) -> None:
-    change, wanted = (actual - before).double(), (target - before).double()
-    distance = float((change - wanted).norm())
-    if distance <= ROUNDING * float(before.double().norm()):
-        return
-    error = distance / float(wanted.norm())
-    assert error <= tolerance, f"{what}: the change differs by {error:.2e} > {tolerance:.0e}"
 
 
 @needs_shared
@@ -88,6 +68,6 @@ def test_every_golden_run_is_compared() -> None:
 def test_the_comparison_can_fail() -> None:
     before = torch.zeros(3)
     with pytest.raises(AssertionError, match="differs by"):
-        _check_change("x", before, torch.tensor([1.0, 0.0, 0.0]), torch.tensor([1.0, 0.01, 0.0]), 2e-3)
+        check_change("x", before, torch.tensor([1.0, 0.0, 0.0]), torch.tensor([1.0, 0.01, 0.0]), 2e-3)
     with pytest.raises(AssertionError):
-        _compare_lines(["is -2.3 over"] * 5, ["is -2.4 over"] * 5)
+        compare_lines(["is -2.3 over"] * 5, ["is -2.4 over"] * 5)

@@ -1,0 +1,34 @@
+"""Chain examples as minibatches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nnet3.errors import TrainingError
+from nnet3.train.chain import chain_minibatch
+from train.chain.test_copying import _example
+
+
+def test_inputs_and_targets() -> None:
+    example = _example(packed=True)
+    made = chain_minibatch(example, ["input", "other"], "key")
+    assert [io.name for io in made.inputs] == ["input"]
+    assert made.inputs[0].matrix.shape == (18, 2)
+    assert list(made.targets) == list(example.outputs)
+    assert (made.key, made.num_sequences) == ("key", 1)
+
+
+def test_what_is_no_minibatch() -> None:
+    example = _example()
+    with pytest.raises(TrainingError, match="none of the network's inputs x, but input, ivector"):
+        chain_minibatch(example, ["x"])
+    with pytest.raises(TrainingError, match="twice: output, output"):
+        chain_minibatch(replace(example, outputs=example.outputs * 2), ["input"])
+
+
+def test_inputs_that_are_only_carried_along() -> None:
+    carried = replace(_example().inputs[0], name="__input")
+    example = replace(_example(), inputs=(*_example().inputs, carried))
+    assert [io.name for io in chain_minibatch(example, ["input", "__input"]).inputs] == ["input"]
