@@ -41,7 +41,8 @@ class ChainChanges:
             example = ChainExample(inputs, outputs)
         if self.left_context is None and self.right_context is None:
             return example
-        if any(io.indexes[:, 0].any() for io in (*example.inputs, *example.outputs)):
+        rows = [io.indexes for io in example.inputs] + [target.indexes for target in example.outputs]
+        if any(indexes[:, 0].any() for indexes in rows):
             raise TrainingError("context can be cut in single examples only: this one is merged")
         times = np.concatenate([target.indexes[:, 1] for target in example.outputs])
         first = -np.inf if self.left_context is None else times.min() - self.left_context
