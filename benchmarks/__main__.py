@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-BENCHMARKS = ("compile", "tdnnf", "natural_gradient", "model_files", "cn_lstm", "cn_asynchronous", "torch_module")
+BENCHMARKS = (
+    "compile",
+    "tdnnf",
+    "natural_gradient",
+    "model_files",
+    "cn_lstm",
+    "cn_asynchronous",
+    "torch_module",
+    "chain",
+)
 
 if __name__ == "__main__":
     failed = [name for name in BENCHMARKS if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"]).returncode]
