@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -188,3 +190,14 @@ def test_a_pipeline_of_a_recipe(shell: Shell) -> None:
     assert outcome.returncode == 0, outcome.stderr
     assert outcome.stdout == "discarded\n"
     assert [example.num_sequences for example in _egs("merged.ark").values()] == [8, 7]
+
+
+def test_verbs_of_examples_do_not_wait_for_torch(cli: Cli) -> None:
+    _make(cli)
+    code = "import sys; sys.modules['torch'] = None; from nnet3.cli import main; main(sys.argv[1:])"
+    for verb in ("merge-egs", "shuffle-egs", "subset-egs", "copy-egs"):
+        command = [sys.executable, "-c", code, verb, "ark:egs.ark", "ark:out.ark"]
+        process = subprocess.run(command, capture_output=True, text=True)
+        assert "no examples were written" in process.stderr if verb == "merge-egs" else process.returncode == 0
+    options = ["--num-pdfs=6", "scp:feats.scp", "ark:post.ark", "ark:out.ark"]
+    assert subprocess.run([sys.executable, "-c", code, "get-egs", *options], capture_output=True).returncode == 0

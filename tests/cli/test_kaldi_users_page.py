@@ -10,7 +10,7 @@ import numpy as np
 from cli.run_command import Cli, Shell
 from docs.doctest_page import DOCS
 from nnet3 import load
-from nnet3.kaldi_io import matrix_writer
+from nnet3.kaldi_io import Posterior, matrix_writer, posterior_writer
 from shared_data import GOLDEN, needs_shared
 
 
@@ -20,9 +20,10 @@ def test_every_command_line_runs(cli: Cli, shell: Shell) -> None:
     Path("final.mdl").write_bytes(model.read_bytes())
     cli.good("am-copy", "--raw=true", "final.mdl", "final.raw")
     Path("post.vec").write_text(f" [ {' '.join(str(k + 1) for k in range(152))} ]\n")
-    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer:
+    with matrix_writer("ark,scp:feats.ark,feats.scp") as writer, posterior_writer("ark:post.ark") as post:
         for key in ("utt1", "utt2"):
             writer.write(key, np.ones((7, 12), np.float32))
+            post.write(key, Posterior(np.arange(8), np.zeros(7, np.int32), np.ones(7, np.float32)))
     blocks = re.findall(r"^```sh\n(.*?)^```$", (DOCS / "kaldi_users.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 4
     outcome = shell("\n".join(blocks))

@@ -15,6 +15,7 @@ from train.example_data import frame_example
 SCRIPT = """
 import resource, sys
 from nnet3.train.examples import *
+from nnet3.train.examples.to_minibatch import to_minibatch
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,4 +1,7 @@
-"""Training examples: files of them, and what is done with them before a trainer sees them."""
+"""Training examples: files of them, and what is done with them before a trainer sees them.
+
+Nothing here needs PyTorch but `to_minibatch`, which is to be imported from its own file.
+"""
 
 from nnet3.train.examples.background import Background
 from nnet3.train.examples.chunks import Chunk, ChunkOptions, ChunkSplitter
@@ -12,7 +15,6 @@ from nnet3.train.examples.order import shuffled, subset
 from nnet3.train.examples.sizes import MinibatchSizes
 from nnet3.train.examples.source import MinibatchSource, Position, Prepared, SourceOptions
 from nnet3.train.examples.table import ExampleReader, example_writer
-from nnet3.train.examples.to_minibatch import to_input, to_minibatch
 
 __all__ = [
     "EXAMPLES",
@@ -41,8 +43,6 @@ __all__ = [
     "read_io",
     "shuffled",
     "subset",
-    "to_input",
-    "to_minibatch",
     "write_example",
     "write_io",
 ]

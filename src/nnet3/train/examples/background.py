@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
+_SECONDS_TO_END = 5.0
 _SECONDS_BETWEEN_LOOKS = 0.1  # of a thread that has nowhere to put what it has made
 
 
@@ -101,9 +102,9 @@ class Background(Generic[T]):
         return item
 
     def close(self) -> None:
-        """End the thread; what it has made ahead is dropped."""
+        """End the thread; what it has made ahead is dropped. Of one that is stuck in reading no end is awaited."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(_SECONDS_TO_END)
 
     def __enter__(self) -> Self:
         return self
