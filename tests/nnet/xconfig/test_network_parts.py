@@ -126,3 +126,21 @@ def test_load_says_what_an_xconfig_is(tmp_path: Path) -> None:
 def test_wrong_kinds() -> None:
     with pytest.raises(ArgumentError, match="an xconfig is a str"):
         Nnet.from_xconfig(3)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            "relu-layer name=a\nno-op-component name=a.relu",
+            "3:22: no-op-component 'a.relu': its component 'a.relu' is already",
+        ),
+        (
+            "delta-layer name=a\ndelta-layer name=b input=input",
+            "its node 'input_copy1' is already one of delta-layer 'a'",
+        ),
+    ],
+)
+def test_names_that_meet(lines: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        Nnet.from_xconfig(f"input name=input dim=3\n{lines}\noutput-layer name=output dim=2")

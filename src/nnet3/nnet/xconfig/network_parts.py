@@ -11,6 +11,7 @@ from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.nodes import DescriptorNode
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig
+from nnet3.nnet.xconfig.layer import Layer
 from nnet3.nnet.xconfig.matrices import MatrixLike, matrix_components
 from nnet3.nnet.xconfig.picture import FINAL, Output
 from nnet3.nnet.xconfig.scope import Known
@@ -36,6 +37,7 @@ def apply_expanded(
     """The same for an xconfig that is expanded, with the lines of one of its configs."""
     matrices = matrix_components(expanded, files, which)
     statements = expanded.statements(which)
+    _check_names(statements)
     lines = [_config_line(statement, matrices.components) for _, statement in statements]
     start = replace(old, components={**old.components, **matrices.components})
     try:
@@ -45,6 +47,19 @@ def apply_expanded(
     names = dict.fromkeys([*old.components, *(s.name for _, s in statements if isinstance(s, ComponentStatement))])
     ordered = {name: parts.components[name] for name in names}  # as a config would have defined them
     return replace(parts, components=ordered), [*matrices.warnings, *warnings]
+
+
+def _check_names(statements: list[tuple[ExpandedLayer, Statement]]) -> None:
+    """Names that layers give to their parts may meet, such as those of a.relu and those in a relu-layer a."""
+    owners: dict[tuple[str, str], Layer] = {}
+    for expanded, statement in statements:
+        kind = "component" if isinstance(statement, ComponentStatement) else "node"
+        owner = owners.setdefault((kind, statement.name), expanded.layer)
+        if owner is not expanded.layer:
+            message = f"its {kind} '{statement.name}' is already one of {owner.type.name} '{owner.name}'"
+            raise expanded.layer.error(
+                message, "name", "give it another name, or another input if it is named after that"
+            )
 
 
 def known_nodes(parts: NetworkParts) -> list[Known]:

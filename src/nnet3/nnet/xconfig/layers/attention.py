@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnet3.nnet.xconfig.key import Key, above, at_least, within
+from nnet3.nnet.xconfig.key import Key, above, at_least
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -12,8 +12,11 @@ from nnet3.nnet.xconfig.layers.common import (
     MAX_CHANGE,
     NG_AFFINE_OPTIONS,
     NORMALIZE,
+    OPERATION_WORDS,
     RELU,
+    SELF_REPAIR_SCALE,
     dim_of_input,
+    operations_of,
 )
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import Settings, settings
@@ -21,12 +24,7 @@ from nnet3.nnet.xconfig.statements import Settings, settings
 _KEYS = (
     Key("dim", -1, "Not used, as in Kaldi: dimensions follow from the heads.", absent="the dimension of the input"),
     MAX_CHANGE,
-    Key(
-        "self-repair-scale",
-        1e-05,
-        "Strength with which units that are nearly always on or off are mended.",
-        within(0, 1),
-    ),
+    SELF_REPAIR_SCALE,
     Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
     Key("learning-rate-factor", 1.0, "What the learning rate of the affine transform is multiplied by.", above(0)),
     NG_AFFINE_OPTIONS,
@@ -43,12 +41,7 @@ _KEYS = (
     Key("time-stride", 1, "Frames between two steps."),
     Key("dropout-proportion", 0.5, "Not used, as in Kaldi."),
 )
-_WORDS = {
-    "relu": "rectified linear units",
-    "renorm": "each row normalised to a fixed root mean square",
-    "batchnorm": "batch normalisation",
-    "attention": "attention of some heads over a window of frames",
-}
+_WORDS = {**OPERATION_WORDS, "attention": "attention of some heads over a window of frames"}
 
 
 def _settle(layer: Layer) -> None:
@@ -77,7 +70,7 @@ def _draw(layer: Layer, picture: Picture) -> None:
     width = layer["num-left-inputs"] + layer["num-right-inputs"] + 1
     dim = heads * (key_dim + value_dim + key_dim + width)  # keys, values, queries
     last = picture.pair("affine", AFFINE, _affine(layer, dim), layer.input)
-    for operation in _operations(layer.type.name):
+    for operation in operations_of(layer.type.name):
         if operation == "attention":
             last = picture.pair(operation, "RestrictedAttentionComponent", _attention(layer), last)
             dim = heads * (value_dim + (width if layer["output-context"] else 0))
@@ -91,13 +84,9 @@ def _draw(layer: Layer, picture: Picture) -> None:
     picture.output(last, dim)
 
 
-def _operations(layer_type: str) -> list[str]:
-    return layer_type.removesuffix("-layer").split("-")
-
-
 def _attention_type(name: str) -> LayerType:
     summary = "An affine transform to keys, values and queries, then "
-    summary += ", then ".join(_WORDS[operation] for operation in _operations(name)) + "."
+    summary += ", then ".join(_WORDS[operation] for operation in operations_of(name)) + "."
     example = "num-heads=15 key-dim=40 value-dim=80 num-left-inputs=5 num-right-inputs=2 time-stride=3"
     return LayerType(name, summary, _KEYS, _draw, _settle, example=example)
 

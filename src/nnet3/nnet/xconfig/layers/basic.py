@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnet3.nnet.xconfig.key import Key, Rule, at_least, within
+from nnet3.nnet.xconfig.key import Key, Rule, at_least
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -23,25 +23,19 @@ from nnet3.nnet.xconfig.layers.common import (
     NG_AFFINE_OPTIONS,
     NG_LINEAR_OPTIONS,
     NORMALIZE,
+    OPERATION_WORDS,
     POSITIVE_TEXT,
     RELU,
     SCALE_AND_OFFSET,
+    SELF_REPAIR_SCALE,
     SIGMOID,
     TANH,
     dim_of_input,
+    operations_of,
 )
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import Settings, settings
 
-_WORDS = {
-    "relu": "rectified linear units",
-    "sigmoid": "sigmoids",
-    "tanh": "hyperbolic tangents",
-    "renorm": "each row normalised to a fixed root mean square",
-    "batchnorm": "batch normalisation",
-    "so": "a trained scale and offset for each column",
-    "dropout": "dropout",
-}
 _KEYS = (
     DIM,
     Key(
@@ -51,12 +45,7 @@ _KEYS = (
         Rule("< 0 (none) or > 0, and less than dim", lambda value: value != 0),
         absent="no such transform",
     ),
-    Key(
-        "self-repair-scale",
-        1e-05,
-        "Strength with which units that are nearly always on or off are mended.",
-        within(0, 1),
-    ),
+    SELF_REPAIR_SCALE,
     Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
     NG_AFFINE_OPTIONS,
     NG_LINEAR_OPTIONS,
@@ -71,16 +60,12 @@ _KEYS = (
 )
 
 
-def _operations(layer_type: str) -> list[str]:
-    return layer_type.removesuffix("-layer").split("-")
-
-
 def _settle(layer: Layer) -> None:
     dim_of_input(layer)
     dim = layer["dim"]
     layer.require(layer["bottleneck-dim"] < dim, "bottleneck-dim", f"must be < dim ({dim})")
     if layer["add-log-stddev"]:
-        last = _operations(layer.type.name)[-1]
+        last = operations_of(layer.type.name)[-1]
         layer.require(last == "renorm", "add-log-stddev", "can be true only if renorm comes last")
         layer.require(dim > 1, "dim", "must be > 1 if one of the columns is the logarithm")
 
@@ -95,7 +80,7 @@ def _draw(layer: Layer, picture: Picture) -> None:
     affine = settings(input_dim=input_dim, output_dim=dim) + layer.options("ng-affine-options")
     affine += layer.given_settings("max-change", "learning-rate-factor", "bias-stddev", "l2-regularize")
     last = picture.pair("affine", AFFINE, affine, last)
-    operations = _operations(layer.type.name)
+    operations = operations_of(layer.type.name)
     for operation in operations:
         component, values = _operation(layer, operation, operation == operations[-1])
         last = picture.pair(operation, component, settings(dim=dim) + values, last)
@@ -123,8 +108,10 @@ def _operation(layer: Layer, operation: str, is_last: bool) -> tuple[str, Settin
 
 
 def _basic(name: str) -> LayerType:
-    operations = _operations(name)
-    summary = "An affine transform, then " + ", then ".join(_WORDS[operation] for operation in operations) + "."
+    operations = operations_of(name)
+    summary = (
+        "An affine transform, then " + ", then ".join(OPERATION_WORDS[operation] for operation in operations) + "."
+    )
     return LayerType(name, summary, _KEYS, _draw, _settle, example="dim=512 input=Append(-1,0,1)")
 
 

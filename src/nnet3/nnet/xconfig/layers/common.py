@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.nnet.xconfig.key import Key, Rule, above, options, passed
+from nnet3.nnet.xconfig.key import Key, Rule, above, options, passed, within
 from nnet3.nnet.xconfig.layer import Layer
 from nnet3.text import read_number
 
@@ -30,8 +30,26 @@ L2_REGULARIZE_NUMBER = Key("l2-regularize", 0.0, "Constant of the l2 regularizat
 LEARNING_RATE_FACTOR = passed("learning-rate-factor", "What the learning rate of this layer is multiplied by.")
 PARAM_STDDEV = passed("param-stddev", "Standard deviation of the initial parameters.")
 BIAS_STDDEV = passed("bias-stddev", "Standard deviation of the initial bias.")
+SELF_REPAIR_SCALE = Key(
+    "self-repair-scale", 1e-05, "Strength with which units that are nearly always on or off are mended.", within(0, 1)
+)
 TARGET_RMS = Key("target-rms", 1.0, "Root mean square of the normalised values.", above(0))
 OBJECTIVES = ("linear", "quadratic")
+
+OPERATION_WORDS = {
+    "relu": "rectified linear units",
+    "sigmoid": "sigmoids",
+    "tanh": "hyperbolic tangents",
+    "renorm": "each row normalised to a fixed root mean square",
+    "batchnorm": "batch normalisation",
+    "so": "a trained scale and offset for each column",
+    "dropout": "dropout",
+}
+
+
+def operations_of(layer_type: str) -> list[str]:
+    """The operations that the words of a type such as relu-batchnorm-layer name, in the order of their application."""
+    return layer_type.removesuffix("-layer").split("-")
 
 
 def dim_of_input(layer: Layer) -> None:

@@ -19,10 +19,12 @@ from nnet3.nnet.xconfig.layers.common import (
     LEARNING_RATE_FACTOR,
     MAX_CHANGE,
     NORMALIZE,
+    OPERATION_WORDS,
     PARAM_STDDEV,
     RELU,
     SCALE_AND_OFFSET,
     TARGET_RMS,
+    operations_of,
 )
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import Settings, settings
@@ -38,13 +40,10 @@ NATURAL_GRADIENT_KEYS = (
     passed("alpha-out", "Smoothing of the natural gradient on the side of the output."),
 )
 _WORDS = {
+    **OPERATION_WORDS,
     "conv": "a convolution over time and height",
-    "noconv": "",
-    "relu": "rectified linear units",
-    "renorm": "each row normalised to a fixed root mean square",
     "batchnorm": "batch normalisation of each filter",
     "so": "a trained scale and offset for each filter",
-    "dropout": "dropout",
 }
 _INTEGERS = re.compile(r"[-+]?\d{1,9}(?:,[-+]?\d{1,9})*")
 _KEYS = (
@@ -81,10 +80,6 @@ def filters_of_input(layer: Layer, height_key: str) -> int:
     return layer.input_dim // height
 
 
-def _operations(layer_type: str) -> list[str]:
-    return layer_type.removesuffix("-layer").split("-")
-
-
 def _check_offsets(layer: Layer, key: str) -> None:
     text = layer[key].replace(" ", "")
     numbers = [int(word) for word in text.split(",")] if _INTEGERS.fullmatch(text) else []
@@ -100,7 +95,7 @@ def _settle(layer: Layer) -> None:
         f"times height-subsample-out must be from {least} to {height}: height-in less the height-offsets, to height-in"
     )
     layer.require(least <= needed <= height, "height-out", rule)
-    if "noconv" not in _operations(layer.type.name):
+    if "noconv" not in operations_of(layer.type.name):
         layer.require(layer["num-filters-out"] > 0, "num-filters-out", "must be > 0")
         for key in ("height-offsets", "time-offsets"):
             _check_offsets(layer, key)
@@ -114,7 +109,7 @@ def _settle(layer: Layer) -> None:
 
 def _draw(layer: Layer, picture: Picture) -> None:
     last, filters, height = layer.input, layer["num-filters-in"], layer["height-in"]
-    for operation in _operations(layer.type.name):
+    for operation in operations_of(layer.type.name):
         if operation == "noconv":
             continue
         if operation == "conv":
@@ -139,7 +134,7 @@ def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Setting
 
 
 def _convolution(name: str) -> LayerType:
-    words = [_WORDS[operation] for operation in _operations(name) if operation != "noconv"]
+    words = [_WORDS[operation] for operation in operations_of(name) if operation != "noconv"]
     summary = ", then ".join(words) + "."
     example = "height-in=40 height-out=40"
     if "noconv" not in name:
