@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -25,6 +26,26 @@ learning_rates_option = click.option(
     default=False,
     help="Print only the learning rates, with colons between, as copy --learning-rates takes them.",
 )
+
+
+def test_mode_options(*, batchnorm: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: the modes in which to compute an objective; `batchnorm` is the default of that one."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        dropout_option = click.option(
+            "--dropout-test-mode", type=KALDI_BOOL, default=True, show_default=True, help="Without dropout."
+        )
+        batchnorm_option = click.option(
+            "--batchnorm-test-mode",
+            type=KALDI_BOOL,
+            default=batchnorm,
+            show_default=True,
+            help="Batch-norm by stored statistics.",
+        )
+        return batchnorm_option(dropout_option(function))
+
+    return decorate
+
 
 TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")
 

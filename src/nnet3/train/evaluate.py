@@ -1,10 +1,11 @@
-"""Objective and outputs of a network on held-out minibatches."""
+"""What the objective says of a network on held-out minibatches, and what can be learnt on the way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import numpy as np
+import torch
 
 from nnet3.compiler import ComputationCache
 from nnet3.compiler.cache import default_cache
@@ -13,40 +14,80 @@ from nnet3.compute import NnetComputer
 from nnet3.compute.recent import RecentComputers
 from nnet3.nnet import Nnet
 from nnet3.train.minibatch import MatrixTarget, Minibatch
-from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, count_correct
+from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, count_correct
 
 
 class Evaluator:
-    """Runs a network as it is over minibatches and adds up what the objective says, by output node."""
+    """Runs a network as it is over minibatches and adds up in `stats` what the objective says, by output node.
 
-    def __init__(self, nnet: Nnet, objective: Objective | None = None, cache: ComputationCache | None = None) -> None:
-        self.nnet = nnet
+    With `store_stats` its components store their statistics; `gradient` (a `nnet.gradient_copy()`) collects plain
+    gradients of the objective, if given.
+    """
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        objective: Objective | None = None,
+        cache: ComputationCache | None = None,
+        *,
+        accuracy: bool = True,
+        store_stats: bool = False,
+        gradient: Nnet | None = None,
+    ) -> None:
+        """`accuracy`: whether to count, for targets that are matrices, how often the largest output is right."""
+        self.nnet, self.gradient, self.store_stats, self.accuracy = nnet, gradient, store_stats, accuracy
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
         self.stats: dict[str, ObjectiveStats] = {}
         self._cache = default_cache() if cache is None else cache
         self._computers = RecentComputers()
         self._rng = RandomSource(0)
 
-    def add(self, minibatch: Minibatch, *, accuracy: bool = True) -> dict[str, np.ndarray]:
+    @property
+    def average(self) -> float:
+        """Of the objectives of all output nodes, per unit of their weights."""
+        total = ObjectiveStats()
+        for stats in self.stats.values():
+            total.add(stats)
+        return total.average
+
+    @torch.no_grad()
+    def add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:
         """Count one minibatch in; returns its outputs (rows, columns) by node."""
         names = [self.objective.outputs(target) for target in minibatch.targets]
-        request = minibatch.request(names, train=False)
-        computer = self._computers.get(
-            request.key(), lambda: NnetComputer(self._cache.compile(self.nnet, request), self.nnet, check_finite=False)
-        )
+        computer = self._computer(minibatch, names)
         for io in minibatch.inputs:
             computer.accept_input(io.name, io.matrix)
         computer.run()
-        given = {}
+        given, results = {}, list[OutputResult]()
         for target, own in zip(minibatch.targets, names, strict=True):
             outputs = [computer.get_output(name) for name in own]
-            for result in self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=False):
-                self.stats.setdefault(result.name, ObjectiveStats()).add(result.stats)
-            if accuracy and isinstance(target, MatrixTarget):
+            with_derivs = self.gradient is not None
+            results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=with_derivs)
+            if self.accuracy and isinstance(target, MatrixTarget):
                 correct, counted = count_correct(target, outputs[0])
-                self.stats[target.name].add(ObjectiveStats(correct=correct, counted=counted))
+                self._add(target.name, ObjectiveStats(correct=correct, counted=counted))
             given.update({name: output.cpu().numpy() for name, output in zip(own, outputs, strict=True)})
+        for result in results:
+            self._add(result.name, result.stats)
+            if result.deriv is not None:
+                computer.accept_input(result.name, result.deriv)
+        if self.gradient is not None:
+            computer.run()
         return given
+
+    def _add(self, name: str, stats: ObjectiveStats) -> None:
+        self.stats.setdefault(name, ObjectiveStats()).add(stats)
+
+    def _computer(self, minibatch: Minibatch, names: list[tuple[str, ...]]) -> NnetComputer:
+        request = minibatch.request(names, train=self.gradient is not None, store_stats=self.store_stats)
+
+        def make() -> NnetComputer:
+            computation = self._cache.compile(self.nnet, request)
+            return NnetComputer(
+                computation, self.nnet, self.gradient, nnet_to_store_stats=self.nnet, check_finite=False
+            )
+
+        return self._computers.get(request.key(), make)
 
 
 def evaluate(
@@ -57,3 +98,12 @@ def evaluate(
     for minibatch in minibatches:
         evaluator.add(minibatch)
     return evaluator.stats
+
+
+def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool) -> Nnet:
+    """A network with the same parameter tensors in these modes; what stays False is as it was."""
+    twin = nnet.in_test_mode()
+    for name, component in twin.components.items():
+        wanted = batchnorm_test_mode if component.has_running_statistics else dropout_test_mode
+        component.set_test_mode(wanted or nnet.components[name].test_mode)
+    return twin

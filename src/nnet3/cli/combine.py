@@ -1,0 +1,61 @@
+"""`nnet3 combine`: the best average of the last models (Kaldi: nnet3-combine)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.messages import say
+from nnet3.cli.options import binary_option, test_mode_options
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import egs_minibatches, files
+    from nnet3.train import combine
+else:
+    egs_minibatches = LazyModule("nnet3.cli.egs_minibatches")
+    files = LazyModule("nnet3.cli.files")
+    combine = LazyModule("nnet3.train.combine")
+
+
+@verb("combine")
+@binary_option
+@test_mode_options(batchnorm=False)
+@click.option(
+    "--max-objective-evaluations",
+    type=click.IntRange(1),
+    default=30,
+    show_default=True,
+    help="Most averages to try.",
+)
+@click.argument("names", nargs=-1, required=True, metavar="RAW-IN... EGS-RSPECIFIER RAW-OUT")
+def command(
+    names: tuple[str, ...],
+    binary: bool,
+    batchnorm_test_mode: bool,
+    dropout_test_mode: bool,
+    max_objective_evaluations: int,
+) -> None:
+    """Average the first n raw networks, with the n that is best on merged examples. Give the last network first.
+
+    \b
+    Example:
+      nnet3 combine 9.raw 8.raw 7.raw 'ark:nnet3 merge-egs ark:combine.egs ark:- |' final.raw
+    """
+    if len(names) < 3:
+        raise click.UsageError("give at least one network, the examples, and the file to write")
+    *models, examples, output = names
+    loaders = [partial(files.load_network, name) for name in models]
+    result = combine.combine(
+        loaders,
+        list(egs_minibatches.minibatches(examples, loaders[0]())),
+        batchnorm_test_mode=batchnorm_test_mode,
+        dropout_test_mode=dropout_test_mode,
+        max_objective_evaluations=max_objective_evaluations,
+        say=say,
+    )
+    files.save_model(result, output, binary)
+    say(f"Finished combining neural nets, wrote model to {output}")

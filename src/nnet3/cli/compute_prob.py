@@ -1,0 +1,53 @@
+"""`nnet3 compute-prob`: objective and accuracy on examples (Kaldi: nnet3-compute-prob)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.messages import say
+from nnet3.cli.options import KALDI_BOOL, test_mode_options
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import egs_minibatches, files
+    from nnet3.train import compute_prob
+else:
+    egs_minibatches = LazyModule("nnet3.cli.egs_minibatches")
+    files = LazyModule("nnet3.cli.files")
+    compute_prob = LazyModule("nnet3.train.compute_prob")
+
+
+@verb("compute-prob")
+@test_mode_options(batchnorm=True)
+@click.option("--collapse-model", type=KALDI_BOOL, default=True, show_default=True, help="Merge layers first.")
+@click.option("--compute-accuracy", type=KALDI_BOOL, default=True, show_default=True, help="How often it is right.")
+@click.argument("model", metavar="RAW-IN")
+@click.argument("examples", metavar="EGS-RSPECIFIER")
+def command(
+    model: str,
+    examples: str,
+    batchnorm_test_mode: bool,
+    dropout_test_mode: bool,
+    collapse_model: bool,
+    compute_accuracy: bool,
+) -> None:
+    """Print the objective per frame, and the accuracy, of a raw network on merged examples (on stderr, as Kaldi does).
+
+    \b
+    Example:
+      nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
+    """
+    nnet = files.load_network(model)
+    stats = compute_prob.compute_prob(
+        nnet,
+        egs_minibatches.minibatches(examples, nnet),
+        batchnorm_test_mode=batchnorm_test_mode,
+        dropout_test_mode=dropout_test_mode,
+        collapse=collapse_model,
+        accuracy=compute_accuracy,
+    )
+    for line in compute_prob.report_lines(nnet, stats):
+        say(line)

@@ -1,0 +1,54 @@
+"""Objective and accuracy on held-out examples, as Kaldi's compute-prob reports them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
+from nnet3.nnet.collapse import collapse_model
+from nnet3.train.evaluate import Evaluator, with_modes
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import Objective, ObjectiveStats
+from nnet3.train.objectives.by_node import objective_name
+
+
+def compute_prob(
+    nnet: Nnet,
+    minibatches: Iterable[Minibatch],
+    objective: Objective | None = None,
+    *,
+    batchnorm_test_mode: bool = True,
+    dropout_test_mode: bool = True,
+    collapse: bool = True,
+    accuracy: bool = True,
+) -> dict[str, ObjectiveStats]:
+    """What the objective says, by output node. The network stays as it is.
+
+    `collapse`: merge layers that are constant in test mode first, which is faster. Raises TrainingError without data.
+    """
+    tested = with_modes(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
+    if collapse:
+        tested = tested.copy()
+        collapse_model(tested)
+    evaluator = Evaluator(tested, objective, accuracy=accuracy)
+    for minibatch in minibatches:
+        evaluator.add(minibatch)
+    if not evaluator.stats:
+        raise TrainingError("there are no examples to compute an objective on")
+    return evaluator.stats
+
+
+def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
+    """The lines that Kaldi's program logs."""
+    lines = []
+    for name, own in stats.items():
+        what = "log-likelihood" if objective_name(nnet, name) == "linear" else "objective"
+        value = f"{own.average:g}"
+        if own.auxiliary != 0.0:
+            value += f" + {own.average_auxiliary:g} = {own.average + own.average_auxiliary:g}"
+        lines.append(f"Overall {what} for '{name}' is {value} per frame, over {own.weight:g} frames.")
+    for name, own in stats.items():
+        if own.counted:
+            lines.append(f"Overall accuracy for '{name}' is {own.accuracy:g} per frame, over {own.counted:g} frames.")
+    return lines

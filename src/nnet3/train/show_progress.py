@@ -1,0 +1,72 @@
+"""How far components have moved from one network to another, and what each has done for the objective."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
+from nnet3.train.evaluate import Evaluator, with_modes
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import Objective
+
+
+def parameter_differences(old: Nnet, new: Nnet) -> tuple[dict[str, float], dict[str, float]]:
+    """By component: the Euclidean norm of the change, and that divided by the norm of the old parameters."""
+    difference = old.copy()
+    difference.add_(-1.0, new)
+    norms = {name: math.sqrt(square) for name, square in difference.squared_norms().items()}
+    sizes = {name: math.sqrt(square) for name, square in old.squared_norms().items()}
+    return norms, {name: _ratio(norm, sizes[name]) for name, norm in norms.items()}
+
+
+def objective_changes(
+    old: Nnet,
+    new: Nnet,
+    minibatches: Sequence[Minibatch],
+    objective: Callable[[Nnet], Objective] | None = None,
+    *,
+    num_segments: int = 1,
+    batchnorm_test_mode: bool = True,
+    dropout_test_mode: bool = True,
+    say: Callable[[str], None] = lambda line: None,
+) -> dict[str, float]:
+    """By component: by how much its change has changed the objective per unit of weight, to first order.
+
+    The gradient is taken in the middle of each of `num_segments` parts of the straight line from old to new. Raises
+    TrainingError without minibatches.
+    """
+    if not minibatches:
+        raise TrainingError("there are no examples to show the progress on")
+    changes = dict.fromkeys(old.squared_norms(), 0.0)
+    difference = new.copy()
+    difference.add_(-1.0, old)
+    for segment in range(num_segments):
+        middle = (segment + 0.5) / num_segments
+        between = new.copy()
+        between.scale_(middle)
+        between.add_(1.0 - middle, old)
+        tested = with_modes(between, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
+        gradient = tested.gradient_copy()
+        evaluator = Evaluator(tested, objective(tested) if objective else None, accuracy=False, gradient=gradient)
+        for minibatch in minibatches:
+            evaluator.add(minibatch)
+        weight = 0.0
+        for name, stats in evaluator.stats.items():
+            say(f"At position {middle:g}, objf per frame for '{name}' is {stats.average:g}")
+            weight += stats.weight
+        for name in changes:
+            updatable = gradient.components[name].updatable
+            assert updatable is not None
+            changes[name] += updatable.dot(difference.components[name]) / (weight * num_segments)
+    return changes
+
+
+def by_component(values: dict[str, float]) -> str:
+    """As Kaldi prints a number for each updatable component."""
+    return f"[ {''.join(f'{name}:{value:g} ' for name, value in values.items())}]"
+
+
+def _ratio(norm: float, size: float) -> float:
+    return norm / size if size else (math.nan if norm == 0 else math.inf)

@@ -1,0 +1,135 @@
+"""train, compute-prob, show-progress, combine: on Kaldi's own runs, by Kaldi's names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cli.run_command import Cli
+from nnet3 import load
+from nnet3.nnet import Nnet
+from nnet3.train import Trainer, TrainerOptions
+from nnet3.train.examples import EXAMPLES, Example, NnetIo, example_writer
+from shared_data import GOLDEN, needs_shared
+from train.examples_of import read_minibatches
+
+TDNN = GOLDEN / "train" / "tdnn"
+EGS = f"ark:{TDNN / 'merged.ark'}"
+
+
+@needs_shared
+def test_training_is_that_of_the_library(cli: Cli) -> None:
+    cli.good("train", "--srand=3", "--momentum=0.5", "--max-param-change=0.3", TDNN / "start.raw", EGS, "out.raw")
+    nnet = load(TDNN / "start.raw")
+    trainer = Trainer(nnet, TrainerOptions(seed=3, momentum=0.5, max_param_change=0.3))
+    for minibatch in read_minibatches(TDNN / "merged.ark", nnet):
+        trainer.train_minibatch(minibatch)
+    nnet.save("expected.raw")
+    assert Path("out.raw").read_bytes() == Path("expected.raw").read_bytes()
+
+
+@needs_shared
+def test_every_option_reaches_the_trainer(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[TrainerOptions] = []
+
+    def trainer(nnet: Nnet, options: TrainerOptions, **settings: Any) -> Trainer:
+        seen.append(options)
+        return Trainer(nnet, options, **settings)
+
+    monkeypatch.setattr("nnet3.train.Trainer", trainer)
+    given = {
+        "zero-component-stats": "false",
+        "store-component-stats": "false",
+        "print-interval": "4",
+        "max-param-change": "0.01",
+        "l2-regularize-factor": "50",
+        "batchnorm-stats-scale": "0.1",
+        "backstitch-training-scale": "0.5",
+        "backstitch-training-interval": "2",
+        "max-skipped": "7",
+        "srand": "5",
+    }
+    cli.good("train", *(f"--{name}={value}" for name, value in given.items()), TDNN / "start.raw", EGS, "x.raw")
+    cli.good("train", TDNN / "start.raw", EGS, "x.raw")
+    assert seen == [TrainerOptions(False, False, 4, 0.01, 0.0, 50.0, 0.1, 0.5, 2, 5, 7), TrainerOptions()]
+
+
+@needs_shared
+def test_the_log(cli: Cli) -> None:
+    log = cli.good("train", "--print-interval=4", "--write-cache=cache", TDNN / "start.raw", EGS, "out.raw").err
+    assert "Average objective function for 'output' for minibatches 0-3 is -2.31" in log
+    match = re.search(r"\[this line is to be parsed by a script:\] log-prob-per-frame=(\S+)", log)
+    assert match is not None
+    assert float(match.group(1)) == pytest.approx(-2.32927, rel=1e-4)
+    assert "Wrote model to out.raw" in log
+
+
+@needs_shared
+def test_compute_prob(cli: Cli) -> None:
+    log = cli.good("compute-prob", TDNN / "plain.raw", EGS).err
+    assert "Overall log-likelihood for 'output' is -2.2688" in log
+    assert "Overall accuracy for 'output' is 0.133102 per frame, over 864 frames." in log
+    assert "accuracy" not in cli.good("compute-prob", "--compute-accuracy=false", TDNN / "plain.raw", EGS).err
+    other = cli.good("compute-prob", "--batchnorm-test-mode=false", TDNN / "plain.raw", EGS)
+    assert other.out == ""
+
+
+@needs_shared
+def test_show_progress(cli: Cli) -> None:
+    log = cli.good("show-progress", TDNN / "start.raw", TDNN / "plain.raw").err
+    names = [name for name, component in load(TDNN / "plain.raw").components.items() if component.num_parameters]
+    for line in ("Parameter differences per layer are", "Relative parameter differences per layer are"):
+        (found,) = re.findall(rf"^nnet3: {line} \[ (.*) \]$", log, re.MULTILINE)
+        assert [entry.split(":")[0] for entry in found.split()] == names
+    assert "objf" not in log
+    log = cli.good("show-progress", "--num-segments=2", TDNN / "start.raw", TDNN / "plain.raw", EGS).err
+    assert "At position 0.25, objf per frame for 'output' is -2.2" in log
+    assert "Total objf change per component is [ " in log
+
+
+@needs_shared
+def test_combine(cli: Cli) -> None:
+    models = [TDNN / f"{name}.raw" for name in ("plain", "momentum", "start")]
+    log = cli.good("combine", *models, EGS, "best.raw").err
+    assert "objective function using the last model is -2." in log
+    assert "Combining last 3 models, objective function is -2." in log
+    assert "Finished combining neural nets, wrote model to best.raw" in log
+    (count,) = re.findall(r"Using the model averaged over last (\d) models", log)
+    cli.good("average", *models[: int(count)], "mean.raw")
+    for name, component in load("best.raw").components.items():
+        for key, tensor in component.parameters().items():
+            torch.testing.assert_close(tensor, load("mean.raw").components[name].parameters()[key])
+
+
+def bad(cli: Cli, *arguments: str | Path) -> str:
+    outcome = cli(*arguments)
+    assert outcome.status == 1
+    return outcome.err
+
+
+@needs_shared
+def test_mistakes(cli: Cli) -> None:
+    assert "momentum must be >= 0 and < 1" in bad(cli, "train", "--momentum=1", TDNN / "start.raw", EGS, "x.raw")
+    Path("empty.ark").write_bytes(b"")
+    assert "no minibatch to train on" in bad(cli, "train", TDNN / "start.raw", "ark:empty.ark", "x.raw")
+    assert "no examples" in bad(cli, "compute-prob", TDNN / "plain.raw", "ark:empty.ark")
+    assert not Path("x.raw").exists()
+    assert cli("combine", "a.raw", "ark:b").status == 2
+
+
+@needs_shared
+def test_a_minibatch_that_is_not_finite_is_named(cli: Cli) -> None:
+    with example_writer("ark:bad.ark", EXAMPLES) as writer:
+        for key, minibatch in enumerate(read_minibatches(TDNN / "merged.ark", load(TDNN / "start.raw"))):
+            ios = [NnetIo(io.name, io.indexes, io.matrix.numpy()) for io in minibatch.inputs]
+            if key == 2:
+                ios[0].matrix[5, 3] = float("nan")
+            targets = [NnetIo(t.name, t.indexes, t.matrix) for t in minibatch.targets]  # type: ignore[attr-defined]
+            writer.write(f"key-{key}", Example((*ios, *targets)))
+    log = cli.good("train", TDNN / "start.raw", "ark:bad.ark", "out.raw").err
+    assert "minibatch 'key-2' is skipped: input 'input' is not finite" in log
+    assert "had to be skipped" in bad(cli, "train", "--max-skipped=0", TDNN / "start.raw", "ark:bad.ark", "x.raw")

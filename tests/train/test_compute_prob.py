@@ -1,0 +1,63 @@
+"""Objective and accuracy against Kaldi's program, and in the modes that are asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nnet3
+from nnet3.errors import TrainingError
+from nnet3.train.compute_prob import compute_prob, report_lines
+from nnet3.train.objectives import ObjectiveStats
+from shared_data import golden_cases, needs_shared
+from train.examples_of import read_minibatches
+from train.networks import everything, many, random_minibatch
+
+
+@needs_shared
+@pytest.mark.parametrize("path", golden_cases("train"), ids=lambda path: path.name)
+@pytest.mark.parametrize("collapse", [True, False])
+def test_golden(path: Path, collapse: bool) -> None:
+    nnet = nnet3.load(path / "plain.raw")
+    stats = compute_prob(nnet, read_minibatches(path / "merged.ark", nnet), collapse=collapse)
+    log = (path / "prob.log").read_text()
+    lines = report_lines(nnet, stats)
+    assert len(lines) == 2
+    for line in lines:
+        what, _, value = line.partition(" is ")
+        (logged,) = [entry.partition(" is ")[2] for entry in log.splitlines() if f") {what} is " in entry]
+        assert value.split()[1:] == logged.split()[1:]
+        assert float(value.split()[0]) == pytest.approx(float(logged.split()[0]), rel=1e-4)
+
+
+def test_modes() -> None:
+    nnet = many()
+    norm: Any = nnet.components["norm"]
+    y, memo = norm.propagate(random_minibatch(0).inputs[0].matrix.new_ones(5, 10))
+    norm.store_stats(y, y, memo)
+    before, data = everything(nnet), [random_minibatch(1)]
+    values = {
+        (batchnorm, dropout): compute_prob(
+            nnet, data, batchnorm_test_mode=batchnorm, dropout_test_mode=dropout, collapse=False
+        )["output"].average
+        for batchnorm in (True, False)
+        for dropout in (True, False)
+    }
+    assert len(set(values.values())) == 4
+    assert everything(nnet).keys() == before.keys()
+    assert not norm.test_mode
+
+
+def test_lines() -> None:
+    stats = {"output": ObjectiveStats(-3.0, -0.5, 2.0, 1.0, 4.0)}
+    assert report_lines(many(), stats) == [
+        "Overall log-likelihood for 'output' is -1.5 + -0.25 = -1.75 per frame, over 2 frames.",
+        "Overall accuracy for 'output' is 0.25 per frame, over 4 frames.",
+    ]
+
+
+def test_no_examples() -> None:
+    with pytest.raises(TrainingError, match="no examples"):
+        compute_prob(many(), [])

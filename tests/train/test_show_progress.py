@@ -1,0 +1,73 @@
+"""Differences of networks, and what they do for the objective."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput, evaluate
+from nnet3.train.minibatch import grid
+from nnet3.train.show_progress import by_component, objective_changes, parameter_differences
+
+CONFIG = """
+input-node name=input dim=2
+component name=a type=NaturalGradientAffineComponent input-dim=2 output-dim=3
+component-node name=a component=a input=input
+component name=tanh type=TanhComponent dim=3
+component-node name=tanh component=tanh input=a
+component name=b type=AffineComponent input-dim=3 output-dim=2
+component-node name=b component=b input=tanh
+output-node name=output input=b objective=quadratic
+"""
+
+
+def data() -> list[Minibatch]:
+    generator = torch.Generator().manual_seed(1)
+    rows = grid(20, [0])
+    x, y = (torch.randn(20, 2, generator=generator) for _ in range(2))
+    return [Minibatch([NetworkInput("input", rows, x)], [MatrixTarget("output", rows, y)])]
+
+
+def test_differences() -> None:
+    old = Nnet.from_config(CONFIG, seed=1)
+    new = old.copy()
+    new.components["a"].parameters()["bias_params"].add_(torch.tensor([3.0, 4.0, 0.0]))
+    norms, relative = parameter_differences(old, new)
+    assert norms == pytest.approx({"a": 5.0, "b": 0.0}, abs=1e-6)
+    assert relative["a"] == pytest.approx(5.0 / math.sqrt(old.squared_norms()["a"]))
+    assert by_component({"a": 0.5, "b": 1e-7}) == "[ a:0.5 b:1e-07 ]"
+
+
+def test_relative_to_nothing() -> None:
+    old, new = Nnet.from_config(CONFIG), Nnet.from_config(CONFIG, seed=2)
+    old.scale_(0.0)
+    _, relative = parameter_differences(old, new)
+    assert set(relative.values()) == {math.inf}
+    assert all(math.isnan(value) for value in parameter_differences(old, old)[1].values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_changes_of_the_objective_add_up(seed: int) -> None:
+    """Over many short segments their sum over components is what the objective has changed by."""
+    old = Nnet.from_config(CONFIG, seed=seed)
+    new = old.copy()
+    torch.manual_seed(seed)
+    for buffer in new.flat_parameters():
+        buffer.add_(torch.randn_like(buffer), alpha=0.3)
+    lines: list[str] = []
+    changes = objective_changes(old, new, data(), num_segments=20, say=lines.append)
+    first, last = (evaluate(net, data())["output"].average for net in (old, new))
+    assert sum(changes.values()) == pytest.approx(last - first, abs=1e-3 + 0.01 * abs(last - first))
+    assert lines[0].startswith("At position 0.025, objf per frame for 'output' is -")
+    assert len(lines) == 20
+    assert new.components["a"].updatable.is_gradient is False  # type: ignore[union-attr]
+
+
+def test_no_examples() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    with pytest.raises(TrainingError, match="no examples"):
+        objective_changes(nnet, nnet, [])
