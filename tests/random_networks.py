@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import nnet3
 from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.lowering.build_graph import computable_outputs
+from seeds import shifted
 
 LAYERS = (
     "affine",
@@ -50,7 +51,7 @@ class RandomNetwork:
 
 def random_network(seed: int, *, smooth: bool = False, layers: Sequence[str] = LAYERS) -> RandomNetwork:
     """Config and request number `seed`."""
-    rng = random.Random(seed)
+    rng = random.Random(shifted(seed))
     return RandomNetwork(seed, *_Builder(rng, smooth).build(layers))
 
 

@@ -20,6 +20,11 @@ SHIFT = int(os.environ.get("TEST_SEED", "0"))
 RANDOM = np.random.default_rng(SHIFT)
 
 
+def shifted(seed: int) -> int:
+    """A seed that a test names, for random networks and programs; TEST_SEED makes it another."""
+    return seed + 10**8 * SHIFT
+
+
 def seed_all(name: str) -> None:
     """Let Python, NumPy, PyTorch and `RANDOM` start anew, from a number made of `name` and TEST_SEED."""
     seed = (crc32(name.encode(errors="surrogatepass")) + SHIFT) % 2**32

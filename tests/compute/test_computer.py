@@ -271,6 +271,19 @@ def test_memos_are_dropped_after_their_last_use() -> None:
     assert computer._state.memos == [None]
 
 
+def test_memos_are_made_again_after_a_reset() -> None:
+    program = scale_program(memo=2)
+    computer = NnetComputer(program, net(scale=Scale(3.0)), net(scale=Scale()))
+    for _ in range(2):
+        forward(computer)
+        computer.reset()
+        assert computer._state.memos == [None, None, None]
+    forward(computer)
+    computer.accept_input("output", FEATURES)
+    computer.run()
+    assert computer.get_output("input").tolist() == (3 * FEATURES).tolist()
+
+
 # ---- kernels with other numbers of inputs, precomputed indexes ----
 
 

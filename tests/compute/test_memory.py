@@ -19,7 +19,7 @@ from compute.toy_kernels import Scale, net
 from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute import NnetComputer, memory, release_memory
-from nnet3.compute.memory import ArenaPool, Lease, pool_of
+from nnet3.compute.memory import ArenaPool, Lease, checked_device, pool_of
 from nnet3.errors import ExecutionError
 
 CPU = torch.device("cpu")
@@ -241,3 +241,23 @@ def test_components_put_in_the_place_of_others_are_used() -> None:
     computer.reset()
     nnet.components["scale"] = Scale(5.0)
     np.testing.assert_array_equal(forward(computer), 5 * FEATURES)
+
+
+def test_the_largest_free_arena_gives_way_to_a_larger_one() -> None:
+    pool = ArenaPool(torch.device("cpu"))
+    for arena in [pool.acquire(size, object()) for size in (1000, 5000, 3000)]:
+        pool.release(arena)
+    assert pool.acquire(9000, object()).num_bytes == 9000
+    assert pool.free_bytes() == 4000
+    assert pool.acquire(2000, object()).num_bytes == 3000  # the smallest that is large enough
+    assert pool.free_bytes() == 1000
+
+
+def test_cuda_devices_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if there were two, the second of which is the present one."""
+    for name, value in (("is_available", True), ("current_device", 1), ("device_count", 2)):
+        monkeypatch.setattr(torch.cuda, name, lambda value=value: value)
+    assert checked_device("cuda") == torch.device("cuda", 1)
+    assert checked_device("cuda:0") == torch.device("cuda", 0)
+    with pytest.raises(ExecutionError, match="device 'cuda:2' was asked for, but there are 2"):
+        checked_device("cuda:2")

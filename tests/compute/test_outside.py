@@ -36,6 +36,14 @@ def product_program() -> NnetComputation:
     return computation
 
 
+def test_the_type_of_numbers_is_that_of_what_has_none_of_its_own() -> None:
+    computation = NnetComputation()
+    computation.new_outside("steps", 1, 2, False, dtype="float32")
+    computation.new_outside("W", 1, 2, False)
+    outside = {"steps": torch.zeros(1, 2), "W": torch.zeros(1, 2, dtype=torch.float64)}
+    assert NnetComputer(computation, net(), outside=outside).dtype == torch.float64
+
+
 @pytest.mark.parametrize("layout", ["plain", "columns of wider", "transposed", "parameter"])
 def test_parameters_and_gradients_where_they_lie(layout: str) -> None:
     weights, gradient = torch.arange(6.0).view(2, 3), torch.ones(2, 3)

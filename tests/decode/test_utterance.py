@@ -201,6 +201,15 @@ def test_a_long_utterance_is_computed_in_pieces(monkeypatch: pytest.MonkeyPatch,
     assert max(outputs for _, _, outputs in computer._computers) <= 100 / factor
 
 
+def test_pieces_are_much_longer_than_their_context(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times as long, however little memory is meant to be used: context is computed again for each."""
+    monkeypatch.setattr(utterance_module, "PIECE_BYTES", 1)
+    nnet = Nnet.from_config(CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -2), input)"))
+    computer = UtteranceComputer(nnet)
+    computer.compute(torch.randn(50, 3))
+    assert {outputs for _, _, outputs in computer._computers} == {20, 10}
+
+
 def test_chunks_begin_at_multiples_of_the_modulus() -> None:
     """Each chunk begins at t = 0 for the network: elsewhere Round would take other frames."""
     config = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Round(input, 3), input)")

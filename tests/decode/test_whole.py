@@ -17,7 +17,7 @@ import nnet3
 from cli.run_command import CONFIG, IVECTOR_CONFIG
 from decode.test_utterance import FEATURES, _trained
 from nnet3 import AcousticModel, Nnet
-from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, whole
+from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, compute_utterance, whole
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from shared_data import GOLDEN, needs_shared
 
@@ -112,6 +112,7 @@ def test_an_acoustic_model_with_and_without_priors() -> None:
     outputs, scores = am.compute(features), am.compute(features, use_priors=True)
     torch.testing.assert_close(outputs - scores, am.priors.log().expand(20, -1), rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(am.nnet.compute(features), outputs)
+    assert torch.equal(compute_utterance(am, features), outputs)  # priors only if they are asked for
     am.priors = torch.empty(0)
     with pytest.raises(NetworkError, match="this acoustic model has none"):
         am.compute(features, use_priors=True)

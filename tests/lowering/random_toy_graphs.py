@@ -23,6 +23,7 @@ from lowering.toy_operations import (
 )
 from lowering.toy_requests import ToyCase, ask, random_tensor
 from nnet3.lowering.source import Operand, Use
+from seeds import shifted
 
 LAYERS = (
     *("multiply", "multiply", "tanh", "product", "plus", "bias", "gathered_sum", "stack", "view", "shift", "delay"),
@@ -34,7 +35,7 @@ LAYERS = (
 def random_toy_case(seed: int) -> ToyCase:
     """Graph and request number `seed`."""
     for attempt in range(20):
-        case = _Builder(random.Random(seed + 10**6 * attempt), seed).build()
+        case = _Builder(random.Random(shifted(seed) + 10**6 * attempt), shifted(seed)).build()
         if case is not None:
             return case
     raise AssertionError(f"seed {seed}: no graph has anything computable")

@@ -15,6 +15,7 @@ from nnet3.errors import ConfigError, RequestError
 from nnet3.lowering.rounds import Ranks, Rounds
 from nnet3.lowering.slot_table import Mask
 from nnet3.lowering.sweeps import Sweeps
+from seeds import shifted
 
 HEAD = "input-node name=input dim=1\ncomponent name=noop type=NoOpComponent dim=1\n"
 
@@ -23,7 +24,7 @@ class _Network:
     """Up to three nodes that look at each other: back and ahead, by turns, rounded, with or without a way to start."""
 
     def __init__(self, seed: int):
-        self.rng = random.Random(seed)
+        self.rng = random.Random(shifted(seed))
         self.names = [f"n{number}" for number in range(self.rng.choice([1, 2, 3]))]
         lines = []
         for name in self.names:

@@ -10,6 +10,7 @@ from lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
 from lowering.toy_operations import Affine, MatMul, MemoTanh, MergingMatMul, Plus, Product, Tanh, Window
 from lowering.toy_requests import ToyCase
 from nnet3.lowering.source import LoweringRequest, Operand, RequestedRows, Use
+from seeds import shifted
 
 WIDTH = 2
 
@@ -19,7 +20,7 @@ class LoopCase:
 
     def __init__(self, seed: int = 0) -> None:
         self.graph = ToyGraph()
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generator = torch.Generator().manual_seed(shifted(seed))
         self.case = ToyCase(seed, self.graph, {})
         self.input = self.graph.input(WIDTH)
 

@@ -9,8 +9,9 @@ interrupted goes on, and only survivors are tried again. Exit status 1 if there 
 
 from __future__ import annotations
 
-import random
 from collections import Counter
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 import click
@@ -27,6 +28,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 
 @click.command(help=__doc__)
 @click.argument("room")
+@click.option("--without", multiple=True, help="a folder or file of src/nnet3 to leave alone")
 @click.option("--sample", default=50, show_default=True, help="how many mutants, 0 for all")
 @click.option("--seed", default=0, show_default=True, help="of the sample")
 @click.option("--budget", default=60.0, show_default=True, help="seconds of tests for one mutant")
@@ -36,12 +38,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 @click.option("--folder", default=CHECKOUT / "mutate-out", type=click.Path(path_type=Path))
 @click.option("--shared", default=CHECKOUT.parent / "shared", type=click.Path(path_type=Path))
 def main(
-    room: str, sample: int, seed: int, budget: float, tests: tuple[str, ...], again: bool, retry: bool,
-    folder: Path, shared: Path,
+    room: str, without: tuple[str, ...], sample: int, seed: int, budget: float, tests: tuple[str, ...],
+    again: bool, retry: bool, folder: Path, shared: Path,
 ) -> None:  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     tree = Tree(CHECKOUT, folder.resolve(), shared)
-    drawn = sampled(tree, room, sample, seed)
+    drawn = sampled(tree, room, without, sample, seed)
     if not drawn:
         raise SystemExit(f"there is nothing to mutate in src/nnet3/{room}")
     map_file = folder / "covering.json"
@@ -65,11 +67,19 @@ def main(
     report(counts, survivors)
 
 
-def sampled(tree: Tree, room: str, sample: int, seed: int) -> list[Mutant]:
-    """Mutants of a room's files: the first `sample` of all in an order that the seed decides."""
-    inside = [name for name in tree.files if name.endswith(".py") and f"{name}/".startswith(f"src/nnet3/{room}/")]
+def sampled(tree: Tree, room: str, without: Sequence[str], sample: int, seed: int) -> list[Mutant]:
+    """Mutants of a room's files: the first `sample` of all in an order that the seed and their names decide.
+
+    So nearly the same ones are drawn again when a few lines have changed.
+    """
+
+    def is_in(name: str, folder: str) -> bool:
+        return f"{name}/".startswith(f"src/nnet3/{folder.rstrip('/')}/")
+
+    inside = [name for name in tree.files if name.endswith(".py") and is_in(name, room)]
+    inside = [name for name in inside if not any(is_in(name, other) for other in without)]
     mutants = [mutant for name in inside for mutant in mutants_of(name, tree.read(name))]
-    random.Random(seed).shuffle(mutants)
+    mutants.sort(key=lambda mutant: sha256(f"{seed} {mutant.name}".encode()).digest())
     return mutants[: sample or None]
 
 

@@ -1,6 +1,7 @@
 """Which small bugs are put in: for each node of the syntax tree, what may stand there instead.
 
-Left alone: annotations, docstrings, assertions, messages of exceptions and what only type checkers read.
+Left alone: annotations, docstrings, assertions, messages of exceptions, what only type checkers read, arguments of
+decorators such as `dataclass`, and `strict` of zip, which is an assertion.
 """
 
 from __future__ import annotations
@@ -52,16 +53,16 @@ class _Finder(ast.NodeVisitor):
         super().visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Decorators and defaults, then the body without its docstring; no annotations."""
+        """Defaults, then the body without its docstring; no annotations, no decorators."""
         outer, self._scope = self._scope, (node.lineno, node.end_lineno or node.lineno)
         defaults = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
-        for each in (*node.decorator_list, *defaults, *_without_docstring(node.body)):
+        for each in (*defaults, *_without_docstring(node.body)):
             self.visit(each)
         self._scope = outer
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         outer, self._scope = self._scope, (node.lineno, node.end_lineno or node.lineno)
-        for each in (*node.decorator_list, *_without_docstring(node.body)):
+        for each in _without_docstring(node.body):
             self.visit(each)
         self._scope = outer
 
@@ -73,6 +74,16 @@ class _Finder(ast.NodeVisitor):
         if ast.unparse(node.test) == "TYPE_CHECKING":
             return
         self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if node.arg != "strict":
+            self.visit(node.value)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
+        """-1 is a mark more often than a number: it becomes 1, but not 0 or -2."""
+        is_mark = isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and node.operand.value == 1
+        if not is_mark:
+            self.visit(node.operand)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         if isinstance(node.slice, ast.Slice):
@@ -91,6 +102,8 @@ class _Finder(ast.NodeVisitor):
     def _slice(self, node: ast.Slice) -> None:
         if node.lower is None and node.upper is None:
             return
+        if isinstance(node.upper, ast.Constant) and node.upper.value == 0:
+            return  # nothing, wherever it begins
         for bound in ("lower", "upper"):
             old = getattr(node, bound)
             for amount in (1, -1):
@@ -162,7 +175,7 @@ def _call_changes(node: ast.Call) -> Iterator[tuple[str, ast.expr]]:
     if len(arguments) >= 2 and not any(isinstance(each, ast.Starred) for each in arguments[:2]):
         yield "swapped arguments", _with(node, args=[arguments[1], arguments[0], *arguments[2:]])
     for place, keyword in enumerate(node.keywords):
-        if keyword.arg is not None:
+        if keyword.arg not in (None, "strict"):
             yield "argument left out", _with(node, keywords=node.keywords[:place] + node.keywords[place + 1 :])
     match node.func:
         case ast.Name(id=name) if name in _OPPOSITE:
