@@ -56,7 +56,7 @@ def warn_of_gradient(tensor: Tensor, what: str) -> None:
     if tensor.requires_grad and torch.is_grad_enabled():
         warnings.warn(
             f"{what}: this tensor requires grad, but nnet3 computes without autograd: what comes out has no gradient "
-            "history. Derivatives come from a backward run (docs/pytorch_users.md, 'Gradients'); if none are wanted, "
+            "history. Autograd goes through an nnet3.TorchModule (docs/pytorch_users.md); if none is wanted, "
             "give .detach(), or compute under torch.no_grad()",
             UserWarning,
             stacklevel=3,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 import nnet3
 from nnet3.errors import GradientError
+from shared_data import golden_cases
 from train.torch_module.networks import ALL, DROPOUT, IVECTOR, LSTM, TDNN, TdnnByHand, features, network
 
 
@@ -146,3 +149,44 @@ def test_of_inputs_alone():
     assert not module(x.detach()).requires_grad
     with torch.no_grad():
         assert not module(x).requires_grad
+
+
+@pytest.mark.parametrize("case", golden_cases("random")[::2] + golden_cases("recipe")[::2], ids=lambda path: path.name)
+def test_golden_networks_have_the_computers_gradients(case):
+    """To the bit those of an NnetComputer that collects plain gradients, in training mode, without self-repair."""
+    nnet = nnet3.load(case / "model.raw")
+    nnet.set_test_mode(False)
+    for component in nnet.components.values():
+        for each in (component, *getattr(component, "parts", ())):
+            each.set_dropout_proportion(0.0)
+            if hasattr(each, "self_repair_scale"):
+                each.self_repair_scale = 0.0
+            if hasattr(each, "self_repair_config"):
+                each.self_repair_config = torch.zeros(10)
+    module = nnet3.TorchModule(nnet)
+    inputs = {"input": features(2, 8, nnet.node_dim("input")).requires_grad_()}
+    if "ivector" in nnet.input_names:
+        inputs["ivector"] = features(2, 1, nnet.node_dim("ivector"), seed=1)[:, 0].requires_grad_()
+    outputs = module(*inputs.values())
+    outputs = outputs if isinstance(outputs, dict) else {"output": outputs}
+    derivs = {name: torch.randn_like(output) for name, output in outputs.items()}
+    torch.autograd.backward(tuple(outputs.values()), tuple(derivs.values()))
+
+    (program,) = module._programs._programs.values()
+    gradient = nnet.gradient_copy()
+    computation = nnet3.compile(nnet, replace(program.request(), store_component_stats=False))
+    computer = nnet3.NnetComputer(computation, nnet, gradient)
+    computer.accept_input("input", program.layout.gather(inputs["input"].detach()))
+    if "ivector" in inputs:
+        computer.accept_input("ivector", inputs["ivector"].detach())
+    computer.run()
+    for name, output in outputs.items():
+        assert torch.equal(computer.get_output(name).view_as(output), output)
+        computer.accept_input(name, derivs[name].flatten(0, 1))
+    computer.run()
+    expected = [t for c in gradient.components.values() for t in c.parameters().values() if t.numel()]
+    assert all(map(torch.equal, [parameter.grad for parameter in module.parameters()], expected))
+    of_input = program.layout.gather_back(computer.get_output("input"), inputs["input"])
+    assert torch.equal(inputs["input"].grad, of_input)
+    if "ivector" in inputs:
+        assert torch.equal(inputs["ivector"].grad, computer.get_output("ivector"))

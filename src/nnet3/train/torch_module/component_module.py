@@ -49,8 +49,9 @@ class ComponentModule(nn.Module):
             if name not in trained:
                 self.register_buffer(name, tensor)
             elif tensor.numel():
-                parameter = parameters.get(id(tensor)) or nn.Parameter(tensor, wants.get(name, True))
-                self.register_parameter(name, parameters.setdefault(id(tensor), parameter))
+                if id(tensor) not in parameters:
+                    parameters[id(tensor)] = nn.Parameter(tensor, wants.get(name, True))
+                self.register_parameter(name, parameters[id(tensor)])
                 self._memory[name] = tensor.data_ptr()
         for name in component.constant_names:
             self.register_buffer(name, getattr(component, name), persistent=not name.startswith("_"))

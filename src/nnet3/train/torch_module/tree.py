@@ -37,7 +37,7 @@ def flat_components(components: Mapping[str, Component], prefix: str = "") -> It
 def _child(parent: nn.Module, name: str) -> nn.Module:
     """The module of this name below another, made if there is none."""
     name = name or "_"
-    while name not in parent._modules and hasattr(parent, name):
+    while name not in parent._modules and _is_taken(parent, name):
         name += "_"
     if name not in parent._modules:
         parent.add_module(name, nn.Module())
@@ -50,10 +50,15 @@ def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> None:
     """Put a module there; children that a folder of this name has got already become its own."""
     name = name or "_"
     while isinstance(parent._modules.get(name), ComponentModule) or (
-        name not in parent._modules and hasattr(parent, name)
+        name not in parent._modules and _is_taken(parent, name)
     ):
         name += "_"
     folder = parent._modules.get(name)
     if folder is not None:
         module._modules.update(folder._modules)
     parent._modules[name] = module
+
+
+def _is_taken(module: nn.Module, name: str) -> bool:
+    """Whether a module has another use for a name; of a property by its class, without asking for its value."""
+    return hasattr(type(module), name) or hasattr(module, name)

@@ -29,7 +29,7 @@ class ComponentView:
         self._own = _overrides(original, training.get(id(original)))
         if self.parts:
             self._own["parts"] = [part.view for part in self.parts]
-        if frozen:
+        if frozen and original.properties & Properties.UPDATABLE:
             self.view.__class__ = _frozen_type(type(original))
         self._seen: dict[str, Any] = {}
 
@@ -65,7 +65,8 @@ def _frozen_type(kind: type[_C]) -> type[_C]:
     class Frozen(kind):  # type: ignore[valid-type, misc]
         @property
         def properties(self) -> Properties:
-            return super().properties & ~Properties.UPDATABLE
+            properties: Properties = self.__dict__.get("properties", super().properties)
+            return properties & ~Properties.UPDATABLE
 
     return Frozen
 
