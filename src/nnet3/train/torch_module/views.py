@@ -65,7 +65,8 @@ def _frozen_type(kind: type[_C]) -> type[_C]:
     class Frozen(kind):  # type: ignore[valid-type, misc]
         @property
         def properties(self) -> Properties:
-            properties: Properties = self.__dict__.get("properties", super().properties)
+            own: Properties | None = self.__dict__.get("properties")
+            properties: Properties = super().properties if own is None else own
             return properties & ~Properties.UPDATABLE
 
     return Frozen
