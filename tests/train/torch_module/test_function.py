@@ -140,6 +140,13 @@ def test_an_output_may_be_changed_in_place_and_an_output_left_out():
     torch.testing.assert_close(found, expected)
 
 
+def test_parameters_that_the_outputs_do_not_depend_on_have_no_gradients():
+    module = nnet3.TorchModule(network(IVECTOR), outputs=["output"])
+    module(features(2, 4), torch.ones(2, 2)).sum().backward()
+    assert module.affine.linear_params.grad is not None
+    assert next(module.xent.parameters()).grad is None
+
+
 def test_of_inputs_alone():
     module = nnet3.TorchModule(network(TDNN)).requires_grad_(False)
     x = features(1, 4).requires_grad_()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,9 +43,17 @@ class GradientCollector:
         self._like = wanted[0] if wanted else torch.empty(0)
         self._slots: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
         self._statistics: list[ForwardStatistics] = []
-        numbers = {id(tensor): number for number, tensor in enumerate(wanted)}
-        self.components = {name: self._target(c, numbers) for name, c in view.components.items()}
+        self._learned = [True] * len(self._sizes)
+        self._numbers = {id(tensor): number for number, tensor in enumerate(wanted)}
+        self._view = view
+        self.components = {name: self._target(c, self._numbers) for name, c in view.components.items()}
         self._gradients: list[Tensor] = []
+
+    def expect(self, names: Container[str]) -> None:
+        """Only the components of these names are updated: parameters of others get no gradients."""
+        updated = [c.original for name, c in self._view.components.items() if name in names]
+        learned = {id(tensor) for component in updated for tensor in component.parameters().values()}
+        self._learned = [identity in learned for identity in self._numbers]
 
     def _target(self, component: ComponentView, numbers: Mapping[int, int]) -> Any:
         original, properties = component.original, component.view.properties
@@ -81,9 +89,11 @@ class GradientCollector:
             else:
                 setattr(component, name, torch.zeros_like(getattr(component, name)))
 
-    def take(self) -> list[Tensor]:
-        """The gradients, which are forgotten here."""
-        gradients, self._gradients = self._gradients, []
+    def take(self) -> list[Tensor | None]:
+        """The gradients, which are forgotten here; None for parameters that the outputs do not depend on."""
+        pairs = zip(self._gradients, self._learned, strict=True)
+        gradients = [gradient if learned else None for gradient, learned in pairs]
+        self._gradients = []
         for component, name, number in self._slots:
             if number >= 0:
                 setattr(component, name, None)

@@ -84,6 +84,7 @@ class Program:
         computer = NnetComputer(
             computation, _Kernels(self.view.nnet.components), collector, self.device, check_finite=False
         )
+        collector.expect({kernel.name for kernel in computer.plan.kernels if kernel.is_updated})
         return Worker(computer, collector)
 
     def give_back(self, worker: Worker) -> None:
