@@ -45,3 +45,8 @@ def test_golden_initial_probabilities(path: Path) -> None:
 def test_what_cannot_be_a_denominator_graph(fst: Fst, message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         DenominatorGraph.from_fst(fst, 3)
+
+
+def test_an_infinite_final_probability() -> None:
+    with pytest.raises(TrainingError, match="left with probability inf"):
+        DenominatorGraph.from_fst(fst_of([(0, 0, 1, 0.5)], [-1e30]), 3)

@@ -80,7 +80,8 @@ def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, star
     if not 0 <= start < graph.num_states:
         raise TrainingError(f"the start state of the denominator graph is {start}, it has {graph.num_states} states")
     probabilities = graph.probabilities.astype(np.float64)
-    leaving = np.exp(-np.asarray(final_costs, np.float64))
+    with np.errstate(over="ignore"):
+        leaving = np.exp(-np.asarray(final_costs, np.float64))
     leaving += np.bincount(graph.sources, probabilities, minlength=graph.num_states)
     wrong = np.flatnonzero(~((leaving > 0) & (leaving < 100)))
     if wrong.size:
