@@ -14,6 +14,7 @@ BENCHMARKS = (
     "cn_asynchronous",
     "torch_module",
     "chain",
+    "training",
 )
 
 if __name__ == "__main__":

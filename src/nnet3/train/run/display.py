@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator
 
@@ -49,7 +48,7 @@ class Display:
         if not self._is_first:
             return
         if not self._console.is_terminal:
-            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=sys.stderr, flush=True)
+            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=self._console.file, flush=True)
         elif event != "train":
             self._console.print(Text(text, style=_STYLES.get(event, "")), soft_wrap=True)
 

@@ -109,9 +109,9 @@ class TrainingRun:
         if result.skipped is not None:
             self._count_skipped(placed, result.skipped)
         after = progress.part_done(training.epochs)
-        self._between_minibatches(before, after, rate)
         average = progress.interval.average if progress.interval.weight else None
         self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
+        self._between_minibatches(before, after, rate)
 
     def _count_skipped(self, placed: Placed, reason: str) -> None:
         self.progress.skipped += 1

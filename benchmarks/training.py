@@ -1,0 +1,162 @@
+"""A whole training run of a 15-layer TDNN-F, examples from disk included: what is spent beside the computer's work.
+
+python -m benchmarks.training [--minibatches 4] [--sequences 64] [--frames 50] [--threads 1] [--small] [--processes 2]
+
+The computer's time is that inside `NnetComputer.run`, forward and backward with natural gradient. All else that a step
+takes is the trainer's own cost; both are times of the processor, if one thread computes on it, since other programs may
+run on this machine too. What is left of the time from the first minibatch to the last is waiting for examples.
+"""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.tdnnf_network import tdnnf_config
+from nnet3 import Nnet, NnetComputer
+from nnet3.kaldi_io.compressed import compress
+from nnet3.kaldi_io.sparse import SparseMatrix
+from nnet3.train.examples import EXAMPLES, Example, NnetIo, example_writer
+from nnet3.train.run.display import Display
+from nnet3.train.run.events import read_events
+from nnet3.train.run.kinds import KINDS
+from nnet3.train.run.settings_text import read_settings_text
+from nnet3.train.run.train_model import train_model
+from nnet3.train.run.training_run import TrainingRun
+
+SETTINGS = """
+[model]
+file = "net.config"
+[data]
+train = "ark:train.ark"
+minibatch-size = {sequences}
+[training]
+epochs = 1
+initial-learning-rate = 0.0005
+final-learning-rate = 0.0005
+device = "{device}"
+threads = {threads}
+[combination]
+models = 0
+[checkpoints]
+every = 100000
+[output]
+folder = "{name}"
+print-every = 1
+curves = false
+tensorboard = false
+"""
+
+
+class Watch:
+    """When calls of a method began and ended, by the clock on the wall, and what they took by another clock."""
+
+    def __init__(self, owner: type, name: str, clock: Callable[[], float], device: str):
+        self.calls: list[tuple[float, float, float]] = []
+        original = getattr(owner, name)
+
+        def timed(*arguments: object, **named: object) -> object:
+            start, started = time.perf_counter(), clock()
+            result = original(*arguments, **named)
+            if device.startswith("cuda"):
+                torch.cuda.synchronize()
+            self.calls.append((start, time.perf_counter(), clock() - started))
+            return result
+
+        setattr(owner, name, timed)
+
+    def taken_since(self, moment: float) -> float:
+        return sum(taken for start, _, taken in self.calls if start >= moment)
+
+    def passed_since(self, moment: float) -> float:
+        return sum(end - start for start, end, _ in self.calls if start >= moment)
+
+
+def write_examples(path: Path, nnet: Nnet, count: int, frames: int) -> None:
+    """Examples of one sequence each: compressed features, a label for each output frame."""
+    rng, dim = np.random.default_rng(0), nnet.node_dim("output")
+    first, last = -nnet.left_context, frames + nnet.right_context
+    with example_writer(f"ark:{path}", EXAMPLES) as writer:
+        for number in range(count):
+            features = compress(rng.standard_normal((last - first, nnet.node_dim("input"))).astype(np.float32))
+            labels = rng.integers(0, dim, frames).astype(np.int32)
+            target = SparseMatrix(frames, dim, np.arange(frames + 1), labels, np.ones(frames, np.float32))
+            ios = (NnetIo("input", _indexes(first, last), features), NnetIo("output", _indexes(0, frames), target))
+            writer.write(f"example-{number}", Example(ios))
+
+
+def _indexes(first: int, last: int) -> np.ndarray:
+    times = np.arange(first, last)
+    return np.stack([0 * times, times, 0 * times], axis=1).astype(np.int32)
+
+
+def run_alone(folder: Path, settings: Path, table: Table, device: str, threads: int) -> None:
+    """One process; the first minibatch, in which everything is compiled, does not count."""
+    clock = time.thread_time if device == "cpu" and threads == 1 else time.perf_counter
+    computer, steps = Watch(NnetComputer, "run", clock, device), Watch(TrainingRun, "_step", clock, device)
+    settings_read = KINDS.read(read_settings_text(str(settings)))
+    train_model(settings_read, KINDS, display=Display(Console(file=io.StringIO())))
+    begin, end, count = steps.calls[1][0], steps.calls[-1][1], len(steps.calls) - 1
+    computing, stepping = computer.taken_since(begin), steps.taken_since(begin)
+    waiting = (end - begin - steps.passed_since(begin)) / (end - begin)
+    table.add_row("computer, per minibatch", f"{computing / count:.4f} s", "")
+    table.add_row("trainer's own, of the computer's time", f"{(stepping - computing) / computing:.2%}", "<= 5 %")
+    table.add_row("waiting for examples, of all time", f"{waiting:.2%}", "<= 2 %")
+    rows = sum(event["frames"] for event in read_events(folder / "alone") if event["event"] == "train") / (count + 1)
+    table.add_row("frames per second", f"{rows * count / (end - begin):.1f}", "")
+
+
+def frames_per_second(folder: Path, settings: Path, processes: int) -> float:
+    """Of several processes: from the log's times, the first two minibatches left aside."""
+    launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [sys.executable, *launch, "-m", "nnet3", "train-model", str(settings)]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    events = [event for event in read_events(folder / "together") if event["event"] == "train"]
+    return float(sum(event["frames"] for event in events[2:]) / (events[-1]["time"] - events[1]["time"]))
+
+
+@click.command()
+@click.option("--minibatches", default=4, show_default=True)
+@click.option("--sequences", default=64, show_default=True)
+@click.option("--frames", default=50, show_default=True)
+@click.option("--threads", default=1, show_default=True)
+@click.option("--processes", default=2, show_default=True, help="1: do not measure several.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--small", is_flag=True, help="A network of 256/64 instead of 1536/160.")
+def main(minibatches: int, sequences: int, frames: int, threads: int, processes: int, device: str, small: bool) -> None:
+    """Print a table."""
+    table = Table(title=f"training run, {sequences} x {frames} output frames, {threads} threads", box=None)
+    for column in ("what", "measured", "wanted"):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        config = tdnnf_config(256, 64, 200) if small else tdnnf_config()
+        (folder / "net.config").write_text(config)
+        write_examples(
+            folder / "train.ark", Nnet.from_config(config), (minibatches + 1) * sequences * processes, frames
+        )
+        for run in ("alone", "together"):
+            values = {"sequences": sequences, "device": device, "threads": threads}
+            text = SETTINGS.format(name=folder / run, **values)
+            text = text.replace("train.ark", f"{folder}/train.ark").replace("net.config", f"{folder}/net.config")
+            (folder / f"{run}.toml").write_text(text)
+        run_alone(folder, folder / "alone.toml", table, device, threads)
+        if processes > 1:
+            rate = frames_per_second(folder, folder / "together.toml", processes)
+            table.add_row(f"frames per second, {processes} processes", f"{rate:.1f}", "")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
