@@ -93,7 +93,8 @@ def place_of_kill(folder: Path) -> str:
     lines = log.read_text().splitlines() if log.exists() else []
     if not any(" train " in line for line in lines):
         return "before the first steps"
-    return "while the final model was made" if " trained " in lines[-1] else "between checkpoints"
+    is_over = any(f" {event} " in lines[-1] for event in ("trained", "combine"))
+    return "while the final model was made" if is_over else "between checkpoints"
 
 
 def state_at_end(folder: Path) -> object:

@@ -41,7 +41,9 @@ def test_a_run_learns_and_leaves_what_it_promises(task: Task) -> None:
     (final,) = task.events("final")
     assert final["step"] == 36
     assert isinstance(nnet3.load(task.exp / "final.raw"), nnet3.Nnet)
-    assert len(list((task.exp / "models").iterdir())) == 4
+    kept = sorted((task.exp / "models").iterdir())
+    assert [path.name for path in kept] == [f"0000000{step}.raw" for step in (23, 27, 32, 36)]
+    assert "Using the model averaged over last" in task.events("combine")[-1]["message"]
     assert re.search(r"settings .* training.epochs=3 ", (task.exp / "log.txt").read_text())
 
 
@@ -251,6 +253,17 @@ def test_a_damaged_record_is_an_error_or_skipped(task: Task) -> None:
     task.change(data__on_damage='"skip"')
     assert task.run() == 0
     assert task.events("epoch")[-1]["damaged"] == 1
+
+
+def test_without_combination_the_last_model_is_final(task: Task) -> None:
+    task.change(combination__models=0)
+    task.run()
+    assert task.final == (task.exp / "checkpoints" / "000000036" / "model.raw").read_bytes()
+    assert not (task.exp / "models").exists()
+    task.change(combination__models=1, data__valid="[]", output__folder=f'"{task.folder}/other"')
+    task.exp = task.folder / "other"
+    task.run()
+    assert task.final == (task.exp / "models" / "000000036.raw").read_bytes()
 
 
 @needs_shared

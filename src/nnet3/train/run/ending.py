@@ -1,9 +1,15 @@
-"""The end of a run: the final model, from those kept or as it is."""
+"""The end of a run: the final model, an average of those kept or the last one."""
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
+import torch
+
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet import AcousticModel, Nnet, load_nnet
+from nnet3.train.combine import combine
 from nnet3.train.run.training_run import TrainingRun
 
 
@@ -13,8 +19,9 @@ def finish_run(run: TrainingRun) -> None:
     """
     if not run.world.is_first:
         return
-    final = run.nnet
-    path = run.checkpoints.folder.parent / ("final.mdl" if isinstance(run.model, AcousticModel) else "final.raw")
+    final = _final_network(run)
+    is_acoustic = isinstance(run.model, AcousticModel)
+    path = run.checkpoints.folder.parent / ("final.mdl" if is_acoustic else "final.raw")
     model: Nnet | AcousticModel = final
     if isinstance(run.model, AcousticModel):
         model = AcousticModel(run.model.transition_model, final, run.model.priors)
@@ -23,3 +30,25 @@ def finish_run(run: TrainingRun) -> None:
     except Nnet3Error as error:
         raise Nnet3Error(f"{error}; training is done and kept: when this is put right, say --resume") from None
     run.reports.event("final", step=run.progress.step, path=str(path))
+
+
+def _final_network(run: TrainingRun) -> Nnet:
+    """The best average of the last models, as held-out examples see it; without either the network as it is."""
+    minibatches = list(run.source.combination()) if run.progress.snapshots else []
+    if not minibatches:
+        return run.nnet
+    device = next((buffer.device for buffer in run.nnet.flat_parameters()), torch.device("cpu"))
+    models = [partial(_load, path, device) for path in run.snapshots.newest_first(run.progress.snapshots)]
+    final = combine(
+        models,
+        minibatches,
+        run.make_objective,
+        max_objective_evaluations=run.settings.combination.max_objective_evaluations,
+        say=lambda line: run.reports.event("combine", step=run.progress.step, message=line),
+    )
+    final.set_test_mode(False)
+    return final
+
+
+def _load(path: Path, device: torch.device) -> Nnet:
+    return load_nnet(path).to(device=device)

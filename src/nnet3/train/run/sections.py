@@ -56,10 +56,11 @@ class ValidationSection:
 
 @dataclass(frozen=True)
 class CombinationSection:
-    """Models kept from the end of training."""
+    """Models from the end of training, averaged as is best for held-out examples (Kaldi: nnet3-combine)."""
 
-    models: int = setting(20, integer(0), "how many are kept")
-    part: float = setting(0.5, number(0.0, 1.0), "of training that they are taken from, its end")
+    models: int = setting(20, integer(0), "how many are kept for it; 0: the last model is the final one")
+    part: float = setting(0.5, number(above=0.0, maximum=1.0), "of training that they are taken from, its end")
+    max_objective_evaluations: int = setting(30, integer(1), "averages that are tried")
 
 
 @dataclass(frozen=True)

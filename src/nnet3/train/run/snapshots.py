@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nnet3.errors import Nnet3Error
-from nnet3.nnet import Nnet, load_nnet
+from nnet3.nnet import Nnet
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class Snapshots:
         """Raises Nnet3Error if it cannot be written."""
         nnet.save(self.path(step))
 
-    def load(self, steps: list[int]) -> list[Nnet]:
-        """The models of these steps, the newest first."""
-        return [load_nnet(self.path(step)) for step in sorted(steps, reverse=True)]
+    def newest_first(self, steps: list[int]) -> list[Path]:
+        """The files of these steps."""
+        return [self.path(step) for step in sorted(steps, reverse=True)]
 
     def remove_others(self, steps: list[int]) -> None:
         """Remove models that this run has not made, or will make again."""

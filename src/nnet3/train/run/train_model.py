@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -82,7 +83,7 @@ def train_model(
         model, nnet = _model(settings, world)
         share = Share(world.rank, world.size)
         with _opened(kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)) as source:
-            objective = kinds.objective[settings.objective_kind].make(settings.objective, nnet)
+            make_objective = partial(kinds.objective[settings.objective_kind].make, settings.objective)
             facts = {
                 "settings": settings.arithmetic(),
                 "data": source.identity(),
@@ -98,8 +99,8 @@ def train_model(
                     world=world,
                     model=model,
                     source=source,
-                    objective=objective,
-                    parallel=_parallel(settings, nnet, objective, world),
+                    make_objective=make_objective,
+                    parallel=_parallel(settings, nnet, make_objective(nnet), world),
                     dropout=dropout_schedule(settings, nnet),
                     checkpoints=checkpoints,
                     snapshots=Snapshots(folder / "models", settings.combination.models, settings.combination.part),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ class TrainingRun:
     world: World
     model: Nnet | AcousticModel
     source: DataSource
-    objective: Objective
+    make_objective: Callable[[Nnet], Objective]
     parallel: Parallel
     dropout: DropoutSchedule
     checkpoints: Checkpoints

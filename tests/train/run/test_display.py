@@ -1,0 +1,75 @@
+"""The display: a bar on terminals, lines elsewhere, nothing from other processes."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from nnet3.train.run import display as module
+from nnet3.train.run.display import Display, format_seconds
+
+
+def _display(*, terminal: bool, is_first: bool = True) -> tuple[Display, io.StringIO]:
+    file = io.StringIO()
+    return Display(Console(file=file, force_terminal=terminal, width=110, highlight=False), is_first), file
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (0.4, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (200, "3 min 20 s"),
+        (7500, "2 h 05 min"),
+        (86399.7, "1 d 00 h"),
+        (273600, "3 d 04 h"),
+    ],
+)
+def test_times(seconds: float, shown: str) -> None:
+    assert format_seconds(seconds) == shown
+
+
+def test_lines_elsewhere() -> None:
+    display, file = _display(terminal=False)
+    with display.showing(0.0):
+        display.update(0.1, 100, "1/2", -0.5)
+        display.line("train", "train step=1")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d train step=1\n", file.getvalue())
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now)
+    display, file = _display(terminal=True)
+    with display.showing(0.2):
+        now = 110.0
+        display.update(0.3, 5000, "1/4", -0.51234)
+        assert display.frames_per_second == 500
+        assert display.seconds_left(0.3) == pytest.approx(70)
+        display.line("train", "train step=1")
+        display.line("valid", "valid step=1")
+    shown = file.getvalue()
+    assert "epoch 1/4" in shown
+    assert "objective -0.5123" in shown
+    assert "500 frames/s" in shown
+    assert "1 min 10 s left" in shown
+    assert "valid step=1" in shown
+    assert "train step=1" not in shown
+
+
+def test_other_processes_are_silent() -> None:
+    for terminal in (True, False):
+        display, file = _display(terminal=terminal, is_first=False)
+        with display.showing(0.0):
+            display.update(0.1, 100, "1/2", None)
+            display.line("valid", "valid step=1")
+        assert file.getvalue() == ""
+
+
+def test_nothing_done_yet() -> None:
+    display, _ = _display(terminal=False)
+    assert display.seconds_left(0.0) is None
