@@ -37,9 +37,7 @@ shuffle-buffer = 20
 epochs = 3
 initial-learning-rate = 0.02
 final-learning-rate = 0.002
-{training}
-[combination]
-models = 4
+{more}
 [checkpoints]
 every = 3
 [output]
@@ -49,9 +47,9 @@ curves = false
 tensorboard = false
 """
 VARIANTS = {
-    "plain": "",
-    "momentum": "momentum = 0.5",
-    "backstitch": "backstitch-training-scale = 0.3\nbackstitch-training-interval = 2",
+    "plain": "[combination]\nmodels = 4",
+    "momentum": 'momentum = 0.5\ndropout-schedule = "0,0.5@0.5,0.1"\n[combination]\nmodels = 0',
+    "backstitch": "backstitch-training-scale = 0.3\nbackstitch-training-interval = 2\n[combination]\nmodels = 4",
 }
 
 
@@ -62,7 +60,7 @@ def write_task(folder: Path) -> dict[str, Path]:
     (folder / "net.config").write_text(CONFIG)
     paths = {name: folder / f"{name}.toml" for name in VARIANTS}
     for name, path in paths.items():
-        path.write_text(SETTINGS.format(folder=folder, name=name, training=VARIANTS[name]))
+        path.write_text(SETTINGS.format(folder=folder, name=name, more=VARIANTS[name]))
     return paths
 
 

@@ -135,6 +135,30 @@ def test_changes_that_matter_are_refused(task: Task, caplog: pytest.LogCaptureFi
     assert "training.momentum: was 0.0, now 0.5" in caplog.text
 
 
+def test_another_network_is_refused(task: Task) -> None:
+    task.run()
+    config = task.folder / "net.config"
+    config.write_text(config.read_text().replace("dim=8", "dim=7"))
+    with pytest.raises(Nnet3Error, match=r"model.contents: was "):
+        task.run(resume=True)
+    with pytest.raises(TrainingError, match="the checkpoint is of another network: it differs in parameters 'affine1"):
+        task.run(resume=True, allow_changes=True)
+
+
+def test_files_have_the_rates_and_proportions_of_their_moment(task: Task) -> None:
+    task.change(training__dropout_schedule='"0,0.4"', combination__models=0)
+    task.run()
+    nnet = nnet3.load_nnet(task.exp / "final.raw")
+    assert nnet.components["dropout"].dropout_proportion == pytest.approx(0.4 * 35 / 36)
+    updatable = nnet.components["affine1"].updatable
+    assert updatable is not None
+    assert updatable.learning_rate == pytest.approx(0.02 * 0.1 ** (35 / 36))
+    expected = task.final
+    (task.exp / "final.raw").unlink()
+    task.run(resume=True)
+    assert task.final == expected
+
+
 def test_other_data_are_refused_and_other_threads_warned_of(task: Task, caplog: pytest.LogCaptureFixture) -> None:
     task.run()
     threads = torch.get_num_threads()

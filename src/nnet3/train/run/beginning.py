@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -31,6 +32,15 @@ def load_start(settings: RunSettings) -> Nnet | AcousticModel:
         return Nnet.from_config_file(name, seed=seed)
     except ConfigError as error:
         raise error if error.span is not None else settings.text.error("model", "file", str(error)) from None
+
+
+def contents_digest(name: str) -> str:
+    """Changes with the contents of a file."""
+    digest = hashlib.blake2b(digest_size=8)
+    with open(name, "rb") as file:
+        while chunk := file.read(1 << 22):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def choose_device(settings: RunSettings, world: World) -> torch.device:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,8 @@ def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
     try:
         save_file(tensors, path, metadata={_TREE: tree})
     except SafetensorError as error:
-        raise OSError(_system_error_number(str(error)), str(error), str(path)) from None
+        number = _system_error_number(str(error))
+        raise OSError(number, os.strerror(number), str(path)) from None
 
 
 def load_parts(path: Path) -> tuple[str, Tensors]:
@@ -112,7 +115,7 @@ def _from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _system_error_number(message: str) -> int:
-    """The errno in a message of safetensors, `... (os error 28)`; 5, an input/output error, if there is none."""
+    """The errno in a message of safetensors, `... (os error 28)`."""
     _, _, number = message.partition("os error ")
     digits = number.split(")")[0]
-    return int(digits) if digits.isdecimal() else 5
+    return int(digits) if digits.isdecimal() else errno.EIO

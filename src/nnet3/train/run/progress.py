@@ -17,6 +17,7 @@ class Progress:
     epoch: int = 0  # from 0
     position: Any = None  # in the epoch; None: at its beginning
     done: float = 0.0  # of the epoch, as its position says
+    scheduled_at: float = 0.0  # the part of training by which learning rate and dropout were set last
     frames: int = 0  # of all processes
     skipped: int = 0  # minibatches with NaN or infinity, of all processes
     owes_snapshot: bool = False  # one is due as soon as all processes have the same model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3.train.dropout_schedule import DropoutSchedule
-from nnet3.train.run.value_kinds import NAMES, TEXT, TRUTH, choice, integer, number, parsed, setting
+from nnet3.train.run.value_kinds import TEXT, TRUTH, choice, integer, number, parsed, setting
 
 
 def parse_dropout(text: str) -> DropoutSchedule:
@@ -90,7 +90,6 @@ class OutputSection:
     print_every: int = setting(100, integer(1), "minibatches of a line in the log", arithmetic=False)
     curves: bool = setting(True, TRUTH, "curves.png, if matplotlib is installed", arithmetic=False)
     tensorboard: bool = setting(True, TRUTH, "scalars for TensorBoard, if it is installed", arithmetic=False)
-    tags: tuple[str, ...] = setting((), NAMES, "words of yours for the log's first line", arithmetic=False)
 
 
 SECTIONS: dict[str, type] = {

@@ -12,10 +12,13 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """`number` is that of the signal that asks to stop, or 0."""
+    """`number` is that of the signal that asks to stop, or 0. When all is saved, `at_once` may be set: then signals end
+    the process as if nobody were listening.
+    """
 
     def __init__(self) -> None:
         self.number = 0
+        self.at_once = False
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
@@ -34,7 +37,7 @@ class StopRequest:
                 signal.signal(number, handler)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
-        if self.number:
+        if self.number or self.at_once:
             if number == signal.SIGINT:
                 raise KeyboardInterrupt
             raise SystemExit(128 + number)

@@ -17,7 +17,7 @@ from nnet3.nnet import AcousticModel, Nnet
 from nnet3.train.objectives import Objective
 from nnet3.train.options import TrainerOptions
 from nnet3.train.run.averaged_models import AveragedModels
-from nnet3.train.run.beginning import choose_device, dropout_schedule, load_start, prepare_folder
+from nnet3.train.run.beginning import choose_device, contents_digest, dropout_schedule, load_start, prepare_folder
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
 from nnet3.train.run.continuing import check_same_run, environment
 from nnet3.train.run.display import Display
@@ -85,7 +85,7 @@ def train_model(
         with _opened(kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)) as source:
             make_objective = partial(kinds.objective[settings.objective_kind].make, settings.objective)
             facts = {
-                "settings": settings.arithmetic(),
+                "settings": {**settings.arithmetic(), "model.contents": contents_digest(settings.model.file)},
                 "data": source.identity(),
                 "environment": environment(world.size),
             }
@@ -115,7 +115,7 @@ def train_model(
 def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
     if run.world.is_first:
         run.snapshots.prepare()
-    names = {"model": run.settings.model.file, "processes": run.world.size, "tags": list(run.settings.output.tags)}
+    names = {"model": run.settings.model.file, "processes": run.world.size}
     if checkpoint is None:
         run.reports.event("start", step=0, **names, parameters=run.nnet.num_parameters)
     else:
@@ -126,6 +126,7 @@ def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
         run.snapshots.remove_others(run.progress.snapshots)
     try:
         if run.train():
+            run.stop.at_once = True
             finish_run(run)
     except Nnet3Error as error:
         with contextlib.suppress(Nnet3Error):

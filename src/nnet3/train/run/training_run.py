@@ -69,6 +69,7 @@ class TrainingRun:
         own = own_state(self.world, checkpoint)
         self.progress = Progress.from_json(own["progress"])
         self.parallel.load_state(own["parallel"])
+        self._set_schedules(self.progress.scheduled_at)
         self.saved_at = checkpoint.step
 
     def save_checkpoint(self) -> None:
@@ -97,8 +98,7 @@ class TrainingRun:
     def _step(self, placed: Placed) -> None:
         training, progress = self.settings.training, self.progress
         before = progress.part_done(training.epochs)
-        rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, before)
-        self.dropout.apply(self.nnet, before)
+        rate = self._set_schedules(before)
         result = self.parallel.train_minibatch(placed.minibatch, rate)
         progress.step += 1
         progress.position, progress.done = placed.position, placed.done
@@ -112,6 +112,15 @@ class TrainingRun:
         average = progress.interval.average if progress.interval.weight else None
         self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
         self._between_minibatches(before, after, rate)
+
+    def _set_schedules(self, done: float) -> float:
+        """Dropout and learning rate when the part `done` of training is over; returns the latter."""
+        training = self.settings.training
+        self.progress.scheduled_at = done
+        self.dropout.apply(self.nnet, done)
+        rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, done)
+        self.nnet.set_learning_rate(rate)  # for who reads the model's file: the trainer has rates of its own
+        return rate
 
     def _count_skipped(self, placed: Placed, reason: str) -> None:
         self.progress.skipped += 1
@@ -130,7 +139,7 @@ class TrainingRun:
         if step % settings.output.print_every == 0:
             self._report_interval(rate)
         if settings.validation.every and step % settings.validation.every == 0:
-            self._validate()
+            self._validate(self.progress.epoch + 1)
         self.progress.owes_snapshot |= self.snapshots.are_due(before, after)
         if self.progress.owes_snapshot and self.parallel.models_agree:
             self._take_snapshot()
@@ -148,7 +157,7 @@ class TrainingRun:
         average = progress.whole_epoch.average
         self.reports.event("epoch", step=progress.step, epoch=progress.epoch, objective=average, **self.source.counts())
         progress.whole_epoch = ObjectiveStats()
-        self._validate()
+        self._validate(progress.epoch)
         self.reports.draw()
 
     # ---- what is told and kept ----
@@ -162,19 +171,19 @@ class TrainingRun:
             "train",
             progress.step,
             stats,
-            epoch=progress.epoch,
+            epoch=progress.epoch + 1,
             learning_rate=rate,
             frames_per_second=round(self.reports.display.frames_per_second, 1),
             seconds_left=None if left is None else round(left),
         )
 
-    def _validate(self) -> None:
+    def _validate(self, epoch: int) -> None:
         """By the first process alone: the others wait for it at the next minibatch."""
         if not self.world.is_first:
             return
         stats = self.parallel.evaluate(self.source.validation())
         if stats.weight:
-            self.reports.objectives("valid", self.progress.step, stats, epoch=self.progress.epoch)
+            self.reports.objectives("valid", self.progress.step, stats, epoch=epoch)
 
     def _take_snapshot(self) -> None:
         self.progress.owes_snapshot = False
