@@ -91,9 +91,10 @@ def test_arithmetic_is_what_changes_parameters() -> None:
 
 
 def test_the_description_is_a_settings_file_with_the_defaults() -> None:
-    text = describe_settings({"frames": _Data}, OBJECTIVES)
+    text = describe_settings(KINDS, OBJECTIVES)
     described = text.replace('file = ""  ', 'file = "x"').replace('folder = ""  ', 'folder = "y"')
     settings, defaults = _read(described), _read(LEAST)
     assert settings.training == defaults.training
     assert settings.data == defaults.data
+    assert '# kind = "chain"' in text
     assert "# times that all examples are seen" in text

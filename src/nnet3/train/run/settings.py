@@ -77,14 +77,19 @@ def read_settings(
 
 
 def describe_settings(data_kinds: Mapping[str, type], objective_kinds: Mapping[str, type]) -> str:
-    """A settings file in TOML with every key, its default and what it is for."""
+    """A settings file in TOML with every key, its default and what it is for; all kinds but the first as comments."""
     pages = []
     for name, section in SECTIONS.items():
         pages.append(_describe(name, section))
         if name == "model":
-            pages += [_describe("data", section, kind) for kind, section in data_kinds.items()]
-            pages += [_describe("objective", section, kind) for kind, section in objective_kinds.items()]
+            pages += _describe_kinds("data", data_kinds) + _describe_kinds("objective", objective_kinds)
     return "\n".join(pages)
+
+
+def _describe_kinds(name: str, kinds: Mapping[str, type]) -> list[str]:
+    """The first kind as it would stand in a file, the others as comments."""
+    first, *others = [_describe(name, section, kind) for kind, section in kinds.items()]
+    return [first, *("".join(f"# {line}" for line in other.splitlines(keepends=True)) for other in others)]
 
 
 def _describe(name: str, section: type, kind: str = "") -> str:

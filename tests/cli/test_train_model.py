@@ -1,0 +1,34 @@
+"""The verb `train-model`: what it prints and how it ends; runs themselves are tested in tests/train/run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.run_command import Cli
+from nnet3.train.run.kinds import KINDS
+from nnet3.train.run.settings_text import parse_toml
+
+
+def test_describe_prints_a_file_with_every_key(cli: Cli) -> None:
+    text = cli.good("train-model", "--describe").out
+    values = parse_toml(text, "run.toml").sections
+    assert values["training"]["epochs"] == 10
+    assert values["data"]["kind"] == "frames"
+    filled = text.replace('file = ""  ', 'file = "x"').replace('folder = ""  ', 'folder = "x"')
+    assert KINDS.read(parse_toml(filled, "run.toml")).training.epochs == 10
+
+
+def test_wrong_usage_and_mistakes(cli: Cli) -> None:
+    outcome = cli("train-model")
+    assert outcome.status == 2
+    assert "give a settings file; --describe prints one" in outcome.err
+    outcome = cli("train-model", "none.toml")
+    assert (outcome.status, outcome.err) == (
+        1,
+        "nnet3: none.toml: cannot read this settings file: No such file or directory\n",
+    )
+    Path("run.yaml").write_text("model:\n  file: net.config\ntraining:\n  epochs: many\noutput: {folder: exp}\n")
+    outcome = cli("train-model", "run.yaml")
+    assert outcome.status == 1
+    assert outcome.err.startswith("nnet3: run.yaml:4:3: [training] epochs: expected an integer >= 1, got 'many'\n")
+    assert not Path("exp").exists()
