@@ -117,6 +117,8 @@ def test_mistakes(cli: Cli) -> None:
     Path("empty.ark").write_bytes(b"")
     assert "no minibatch to train on" in bad(cli, "train", TDNN / "start.raw", "ark:empty.ark", "x.raw")
     assert "no examples" in bad(cli, "compute-prob", TDNN / "plain.raw", "ark:empty.ark")
+    refused = bad(cli, "train", "--optimization.min-deriv-time=0", TDNN / "start.raw", EGS, "x.raw")
+    assert "--optimization.min-deriv-time would change the result, and is not supported here yet" in refused
     assert not Path("x.raw").exists()
     assert cli("combine", "a.raw", "ark:b").status == 2
 

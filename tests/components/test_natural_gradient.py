@@ -338,3 +338,32 @@ def test_product_is_precise_where_one_direction_dominates(side: str) -> None:
     add_natural_gradient(weight, bias, 1.0, x, pairs[0][0], g, pairs[0][1])
     expected = _expected_change(x.double(), g.double(), *pairs[1])
     assert relative_error(weight, expected[:, :-1]) < 2e-3
+
+
+def test_a_minibatch_counts_for_nine_tenths_at_most() -> None:
+    """However many rows it has beside the history: eta is capped."""
+    preconditioner = OnlineNaturalGradient(6, num_samples_history=10.0)
+    preconditioner.precondition(random_directions(100, 20, seed=0))
+    for minibatch in range(1, 4):
+        old = 20 * preconditioner._rho + float(preconditioner._d.sum())
+        x = random_directions(100, 20, seed=minibatch) * 3.0**minibatch
+        preconditioner.precondition(x)
+        new = 20 * preconditioner._rho + float(preconditioner._d.sum())
+        assert new == pytest.approx(0.9 * float(x.square().sum()) / 100 + 0.1 * old, rel=1e-9)
+
+
+def test_a_state_is_taken_up_again() -> None:
+    estimate, other = OnlineNaturalGradient(30), OnlineNaturalGradient(30)
+    for minibatch in range(3):
+        estimate.precondition(random_directions(40, 20, seed=minibatch))
+    state = estimate.state()
+    kept = state.w.clone()
+    x = random_directions(40, 20, seed=5)
+    expected, scale = estimate.precondition(x)
+    estimate.precondition(random_directions(40, 20, seed=6))
+    assert torch.equal(state.w, kept)
+    for again in (estimate, other):
+        again.load_state(state)
+        found, found_scale = again.precondition(x)
+        assert torch.equal(found, expected)
+        assert torch.equal(found_scale, scale)

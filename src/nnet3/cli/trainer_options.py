@@ -10,8 +10,11 @@ from typing import Any
 import click
 
 from nnet3.cli.options import KALDI_BOOL, FiniteFloat
+from nnet3.cli.verb import take_internal
+from nnet3.errors import TrainingError
 
 _LOG = logging.getLogger("nnet3")
+_DERIV_TIMES = ("min-deriv-time", "max-deriv-time", "max-deriv-time-relative")
 _CACHES = ("read_cache", "write_cache", "binary_write_cache")
 
 _OPTIONS = (
@@ -73,6 +76,9 @@ def trainer_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def command(**options: Any) -> Any:
+        for name in _DERIV_TIMES:
+            if take_internal(f"optimization.{name}") is not None:
+                raise TrainingError(f"--optimization.{name} would change the result, and is not supported here yet")
         for name in _CACHES:
             value = options.pop(name)
             if value and name != "binary_write_cache":
