@@ -66,7 +66,7 @@ _OTHERS = {
     "linear-component": ("dim=5", "dim=5 orthonormal-constraint=-1.0 l2-regularize=0.1 learning-rate-factor=2"),
     "renorm-component": ("", "target-rms=0.5"),
     "batchnorm-component": ("", "include-in-init=true"),
-    "no-op-component": ("", "input=Sum(-1, [-1], -2)"),
+    "no-op-component": ("", "input=Sum(-1, 0, -2)"),
     "scale-component": ("", "param-mean=1.0 param-stddev=0.5 l2-regularize=0.01"),
     "offset-component": ("", "param-mean=1.0 param-stddev=0.5 learning-rate-factor=0.5"),
     "dim-range-component": ("dim=5 dim-offset=7", ""),

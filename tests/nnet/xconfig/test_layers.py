@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,8 @@ import torch
 import nnet3
 from nnet.xconfig.layer_examples import ALL, examples, xconfig_of
 from nnet3.nnet.xconfig import LAYER_TYPES, expand_xconfig
+from nnet3.nnet.xconfig.line import read_xconfig_lines
+from shared_data import GOLDEN, needs_shared
 
 
 def run(nnet: nnet3.Nnet, name: str) -> tuple[torch.Tensor, torch.Tensor, nnet3.Nnet]:
@@ -44,6 +48,30 @@ def test_layers_run(layer_type: str, values: str) -> None:
     parameters = [(n, key, p) for n, c in nnet.components.items() for key, p in c.parameters().items() if p.numel()]
     still = {n for n, key, p in parameters if torch.equal(p, updated.components[n].parameters()[key])}
     assert still == set()
+
+
+def expected_lines() -> dict[str, list[str]]:
+    """Of the types that no golden file has: the lines of a layer, by its type, keys and values."""
+    sections = (Path(__file__).parent / "layers.config").read_text().split("# ")[1:]
+    return {first: lines for first, *lines in (section.splitlines() for section in sections)}
+
+
+@pytest.mark.parametrize(("layer", "lines"), expected_lines().items(), ids=lambda value: str(value)[:60])
+def test_lines(layer: str, lines: list[str]) -> None:
+    layer_type, _, values = layer.partition(" ")
+    name = "output" if layer_type.startswith("output") else "layer"
+    expanded = expand_xconfig(xconfig_of(layer_type, values))
+    (expansion,) = (e.expansion for e in expanded.layers if e.layer.name == name)
+    assert expansion.lines() == [line for line in lines if line]
+
+
+@needs_shared
+def test_every_type_has_lines_here_or_in_the_golden_data() -> None:
+    paths = [*GOLDEN.glob("xconfig/*/network.xconfig"), *GOLDEN.glob("bench/*/network.xconfig")]
+    here = {layer.split()[0] for layer in expected_lines()}
+    golden = {line.type for path in paths for line in read_xconfig_lines(path.read_text())}
+    assert here | golden == set(LAYER_TYPES)
+    assert not here & golden
 
 
 @pytest.mark.parametrize("layer_type", LAYER_TYPES)

@@ -62,10 +62,17 @@ def _draw_affine(layer: Layer, picture: Picture) -> None:
     picture.output(picture.pair("", AFFINE, values, layer.input), layer["dim"])
 
 
+def _lifter_coefficients(input_dim: int, lifter: float) -> list[float]:
+    """What the columns of an inverse cosine transform are divided by. Raises ArithmeticError or ValueError."""
+    if lifter == 0:
+        return [1.0] * input_dim
+    return [1.0 + 0.5 * lifter * math.sin(math.pi * k / lifter) for k in range(input_dim)]
+
+
 def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
     """The inverse of a discrete cosine transform and of liftering, with a last column of zeros, the bias.
 
-    (output_dim, input_dim + 1), float64. Raises ArithmeticError or ValueError if a lifter coefficient is 0 or none.
+    (output_dim, input_dim + 1), float64.
     """
     matrix = np.zeros((output_dim, input_dim + 1))
     factor = math.sqrt(2.0 / output_dim)
@@ -73,11 +80,7 @@ def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
         angle = math.pi / output_dim * (row + 0.5)
         matrix[row, :input_dim] = [factor * math.cos(angle * k) for k in range(input_dim)]
     matrix[:, 0] = math.sqrt(1.0 / output_dim)
-    if lifter != 0:
-        coefficients = [1.0 + 0.5 * lifter * math.sin(math.pi * k / lifter) for k in range(input_dim)]
-        if 0.0 in coefficients:
-            raise ZeroDivisionError
-        matrix[:, :input_dim] /= coefficients
+    matrix[:, :input_dim] /= _lifter_coefficients(input_dim, lifter)
     return matrix
 
 
@@ -85,16 +88,16 @@ def _settle_idct(layer: Layer) -> None:
     dim_of_input(layer)
     fits = layer["dim"] * (layer.input_dim + 1) <= _LARGEST_MATRIX
     layer.require(fits, "dim", f"times the input's dimension ({layer.input_dim}) must be at most {_LARGEST_MATRIX}")
+    try:
+        divisors = _lifter_coefficients(layer.input_dim, layer["cepstral-lifter"])
+    except (ArithmeticError, ValueError):
+        divisors = [0.0]
+    usable = all(divisor != 0 and math.isfinite(divisor) for divisor in divisors)
+    layer.require(usable, "cepstral-lifter", "must not make the matrix divide by 0")
 
 
 def _draw_idct(layer: Layer, picture: Picture) -> None:
-    lifter = layer["cepstral-lifter"]
-    try:
-        matrix = idct_matrix(layer.input_dim, layer["dim"], lifter)
-    except (ArithmeticError, ValueError):
-        matrix = np.array(np.nan)
-    if not np.isfinite(matrix).all():
-        raise layer.error(f"there is no matrix for cepstral-lifter {lifter}: it divides by 0", "cepstral-lifter")
+    matrix = idct_matrix(layer.input_dim, layer["dim"], layer["cepstral-lifter"])
     picture.matrix_file(layer["affine-transform-file"], matrix)
     picture.configs = CONFIGS if layer["include-in-init"] else WHOLE
     file = settings(matrix=layer["affine-transform-file"])
