@@ -58,6 +58,15 @@ COMPARED = {
             *("train_plain.log", "train_full.log", "train_backstitch.log"),
         ),
         "cli/test_chain_egs.py": ("copy.cmd", "egs_shift*.ark"),
+        "train/chain/graphs/test_phone_lm.py": ("phones.ark", "phone_lm.fst", "graph.cmd"),
+        "train/chain/graphs/test_denominator_fst.py": ("den.fst",),
+        "train/chain/graphs/test_normalization.py": ("normalization.fst",),
+        "train/chain/graphs/test_expansion.py": ("0.trans_mdl", "ali.ark"),
+        "train/chain/test_making.py": (
+            *("sup.ark", "egs.ark", "egs_raw.ark", "egs.cmd", "graphs.ark", "feats.ark", "ivectors.ark"),
+            *("lengths.ark", "phone_lat.ark", "deriv_weights.ark"),
+        ),
+        "kaldi_io/test_fst_file.py": ("*.fst", "*.fst.txt"),
     },
     "xconfig": {"nnet/xconfig/test_golden.py": ("network.xconfig", "final.config")},
     "bench": {

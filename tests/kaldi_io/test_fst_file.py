@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from random_fsts import random_fst, same
 
+from kaldi_io.random_fsts import random_fst, same
 from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import (
     Fst,

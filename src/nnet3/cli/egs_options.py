@@ -54,7 +54,7 @@ chunk_options = all_of(
     ]
 )
 
-making_options = all_of(
+input_options = all_of(
     [
         chunk_options,
         click.option(
@@ -67,10 +67,16 @@ making_options = all_of(
         click.option(
             "--length-tolerance", type=_FRAMES, default=100, show_default=True, help="Frames of ivectors off."
         ),
+        srand_option,
+    ]
+)
+
+making_options = all_of(
+    [
+        input_options,
         click.option(
             "--targets-length-tolerance", type=_FRAMES, default=2, show_default=True, help="Frames of targets off."
         ),
-        srand_option,
     ]
 )
 

@@ -56,10 +56,16 @@ def make_from_matrices(tables: Tables, num_targets: int | None, options: dict[st
     _make(tables, random_access_matrices(tables.targets), checked, options)
 
 
-def making_options(num_frames: str, **options: Any) -> MakingOptions:
+def chunk_options(num_frames: str, **options: Any) -> tuple[ChunkOptions, dict[str, Any]]:
+    """Those of the options of a command line that are about chunks, and the others."""
+    others = {name: options.pop(name) for name in list(options) if name not in ChunkOptions.__dataclass_fields__}
+    return ChunkOptions(num_frames=parse_num_frames(num_frames), **options), others
+
+
+def making_options(**options: Any) -> MakingOptions:
     """The options of a command line."""
-    own = {name: options.pop(name) for name in list(options) if name not in ChunkOptions.__dataclass_fields__}
-    return MakingOptions(ChunkOptions(num_frames=parse_num_frames(num_frames), **options), **own)
+    chunks, others = chunk_options(**options)
+    return MakingOptions(chunks, **others)
 
 
 def _make(

@@ -13,7 +13,7 @@ from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.general import GeneralMatrix
-from nnet3.kaldi_io.parse_numbers import parse_row
+from nnet3.kaldi_io.parse_numbers import parse_row, parse_rows
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.resume import Finished, finished_entries
 from nnet3.kaldi_io.sparse import SparseMatrix
@@ -54,6 +54,34 @@ def write_alignment(writer: Writer, values: ArrayLike) -> None:
     writer.int32(len(array))
     elements = np.empty(len(array), _INTEGER)
     elements["size"], elements["value"] = 4, array
+    writer.raw(elements.tobytes())
+
+
+def read_pairs(reader: Reader) -> np.ndarray:
+    """Pairs of integers of a table entry, such as phones and durations: (n, 2) int32. In text `1 2 ; 3 4`."""
+    start = reader.position
+    if not reader.binary:
+        line = reader.line().encode()
+        if not line.strip():
+            return np.empty((0, 2), np.int32)
+        if any(len(pair.split()) != 2 for pair in line.split(b";")):
+            raise reader.error_at(start, "expected pairs of integers such as 1 2 ; 3 4")
+        return parse_rows(line, 0, len(line), np.int32, lambda at, text: reader.error_at(start + at, text))
+    elements = reader.raw_array(2 * reader.size("a vector of pairs"), _INTEGER, "a vector of pairs")
+    if (elements["size"] != 4).any():
+        raise reader.error_at(start, "expected 32-bit integers")
+    return elements["value"].reshape(-1, 2).copy()
+
+
+def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
+    """As `read_pairs` reads it."""
+    array = int32_array(pairs, 2)
+    if not writer.binary:
+        writer.text(" ; ".join(["%d %d"] * len(array)) % tuple(array.reshape(-1).tolist()) + "\n")
+        return
+    writer.int32(len(array))
+    elements = np.empty(array.size, _INTEGER)
+    elements["size"], elements["value"] = 4, array.reshape(-1)
     writer.raw(elements.tobytes())
 
 
@@ -152,6 +180,11 @@ def open_int_vector_table(rspecifier: str) -> TableReader[np.ndarray]:
     return TableReader(rspecifier, read_alignment)
 
 
+def open_pair_table(rspecifier: str) -> TableReader[np.ndarray]:
+    """Iterates over (key, pairs): (n, 2) int32, such as phones and how many frames each lasts."""
+    return TableReader(rspecifier, read_pairs)
+
+
 def open_token_table(rspecifier: str) -> TableReader[str]:
     """Iterates over (key, word)."""
     return TableReader(rspecifier, read_token)
@@ -210,6 +243,10 @@ def vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:
 
 def int_vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:
     return TableWriter(wspecifier, write_alignment)
+
+
+def pair_writer(wspecifier: str) -> TableWriter[ArrayLike]:
+    return TableWriter(wspecifier, write_pairs)
 
 
 def posterior_writer(wspecifier: str) -> TableWriter[Posterior]:

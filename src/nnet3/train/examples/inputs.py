@@ -17,16 +17,18 @@ def chunk_inputs(
     rng: np.random.Generator,
     ivectors: np.ndarray | None = None,
     ivector_period: int = 1,
+    ivector_frames: int | None = None,
 ) -> list[NnetIo]:
     """`input` with t from -left_context on, and `ivector`, if there are some, with t = 0.
 
     Frames outside of the utterance repeat its first or last one; compressed features keep their codes. The ivector is
-    that of a frame of the input drawn at random. `ivectors` is (rows, dim), one row every `ivector_period` frames.
+    that of a frame drawn at random, of the input or, if given, of `ivector_frames` frames from its first one on.
+    `ivectors` is (rows, dim), one row every `ivector_period` frames.
     """
     frames = rows_with_padding(features, chunk.first_input_frame, chunk.num_input_frames)
     inputs = [NnetIo("input", indexes(-chunk.left_context, chunk.num_input_frames), frames)]
     if ivectors is not None:
-        frame = chunk.first_input_frame + int(rng.integers(chunk.num_input_frames))
+        frame = chunk.first_input_frame + int(rng.integers(ivector_frames or chunk.num_input_frames))
         row = min(max(frame, 0) // ivector_period, len(ivectors) - 1)
         inputs.append(NnetIo("ivector", indexes(0, 1), ivectors[row : row + 1].copy()))
     return inputs

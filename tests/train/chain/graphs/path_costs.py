@@ -118,3 +118,26 @@ def slow_denominator(fst: Fst, outputs: np.ndarray, leak: float) -> tuple[float,
     log_total.backward()
     assert y.grad is not None
     return float(log_total.detach()), y.grad.numpy()
+
+
+def check_same_language(first: Fst, second: Fst) -> None:
+    """Fail unless both accept the same label sequences, by walking through both at the same time."""
+    start = tuple(frozenset(_closure(fst, {fst.start: 0.0}, min)) for fst in (first, second))
+    seen, waiting = {start}, [start]
+    while waiting:
+        sets = waiting.pop()
+        ends = [any(fst.final[s] < np.inf for s in states) for fst, states in zip((first, second), sets, strict=True)]
+        assert ends[0] == ends[1], f"only one of them may end in {sets}"
+        labels = [
+            {int(fst.ilabel[a]) for s in states for a in range(fst.offsets[s], fst.offsets[s + 1])} - {0}
+            for fst, states in zip((first, second), sets, strict=True)
+        ]
+        assert labels[0] == labels[1], f"different labels may follow in {sets}"
+        for label in labels[0]:
+            following = tuple(
+                frozenset(_step(fst, dict.fromkeys(states, 0.0), label, min))
+                for fst, states in zip((first, second), sets, strict=True)
+            )
+            if following not in seen:
+                seen.add(following)
+                waiting.append(following)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from path_costs import language
 
 from nnet3.kaldi_io import Fst
 from nnet3.train.chain.graphs.context import windows_of_phones
+from train.chain.graphs.path_costs import language
 
 
 def _phones(random: np.random.Generator) -> Fst:

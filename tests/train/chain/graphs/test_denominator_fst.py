@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from path_costs import cost_of, log_add, random_sequence, slow_denominator
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, Reader, load_fst
@@ -15,6 +14,7 @@ from nnet3.nnet.tree import ContextDependency
 from nnet3.train.chain.graphs import openfst
 from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
 from shared_data import GOLDEN, golden_cases, needs_shared
+from train.chain.graphs.path_costs import cost_of, log_add, random_sequence, slow_denominator
 
 CASES = golden_cases("chain")
 LEAK = 0.1

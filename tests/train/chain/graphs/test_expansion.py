@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from path_costs import cost_of
 
 from nnet3.kaldi_io import Fst, Reader, open_int_vector_table
 from nnet3.nnet.transition_model import TransitionModel
@@ -14,6 +13,7 @@ from nnet3.nnet.tree import ContextDependency
 from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
 from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
 from shared_data import golden_cases, needs_shared
+from train.chain.graphs.path_costs import cost_of
 
 
 def _phones_of(alignment: np.ndarray, model: TransitionModel) -> list[int]:

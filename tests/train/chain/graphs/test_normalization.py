@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from path_costs import slow_initial
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst
 from nnet3.train.chain.graphs.normalization import make_normalization_fst, scaled
 from shared_data import golden_cases, needs_shared
+from train.chain.graphs.path_costs import slow_initial
 
 GRAPH = Fst.from_arcs(
     0,

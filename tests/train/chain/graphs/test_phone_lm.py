@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from slow_phone_lm import SlowPhoneLm
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst, open_int_vector_table
 from nnet3.train.chain.graphs.phone_lm import PhoneLmOptions, estimate_phone_lm
 from shared_data import golden_cases, needs_shared
+from train.chain.graphs.slow_phone_lm import SlowPhoneLm
 
 SENTENCES = [[1, 2, 1, 2, 3], [1, 2, 2], [2, 1, 2, 3]]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from path_costs import language
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.train.chain.graphs.time_limits import Tolerances, allowed_phones, limited_to_times
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations
+from train.chain.graphs.path_costs import language
 
 PHONES = phones_of_durations([[1, 2], [2, 7], [3, 3]])
 PHONE_OF_ID = np.array([0, 1, 1, 2, 2, 3])

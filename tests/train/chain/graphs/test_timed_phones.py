@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from path_costs import language
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Reader
 from nnet3.kaldi_io.lattice import Lattice, read_lattice
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
+from train.chain.graphs.path_costs import language
 
 
 def _lattice(text: str) -> Lattice:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from path_costs import language, slow_initial
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
@@ -12,6 +11,7 @@ from nnet3.train.chain.graphs.cutting import FrameCutter
 from nnet3.train.chain.graphs.fst_changes import sorted_by_label
 from nnet3.train.chain.graphs.normalization import make_normalization_fst
 from nnet3.train.chain.graphs.weights import NormalizationWeights
+from train.chain.graphs.path_costs import language, slow_initial
 
 pytest.importorskip("kaldifst")
 GRAPH = Fst.from_arcs(

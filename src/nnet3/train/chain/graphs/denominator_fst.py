@@ -28,7 +28,7 @@ def make_denominator_fst(tree: ContextDependency, model: TransitionModel, phone_
         raise TrainingError("the phone language model is empty")
     hmms = PhoneHmms(tree, model)
     graph = transition_ids_of_phones(phone_lm, hmms, scale=1.0)
-    graph = without_epsilons(with_labels(graph, hmms.pdf_of_id[graph.ilabel] + 1))
+    graph = without_epsilons(with_labels(graph, hmms.transitions.pdf_of_id[graph.ilabel] + 1))
     graph = trimmed(graph)
     if graph.num_states == 0:
         raise TrainingError("no path through the phone language model ends")

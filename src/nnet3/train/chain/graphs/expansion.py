@@ -10,6 +10,7 @@ from nnet3.train.chain.graphs.context import windows_of_phones
 from nnet3.train.chain.graphs.fst_changes import split_states
 from nnet3.train.chain.graphs.openfst import without_epsilons
 from nnet3.train.chain.graphs.phone_hmms import HmmArcs, PhoneHmms
+from nnet3.train.chain.graphs.transition_tables import TransitionTables
 
 
 def transition_ids_of_phones(phones: Fst, hmms: PhoneHmms, scale: float) -> Fst:
@@ -24,7 +25,7 @@ def transition_ids_of_phones(phones: Fst, hmms: PhoneHmms, scale: float) -> Fst:
         raise TrainingError("the FST of phones must be an acceptor: both labels of each arc the same")
     tree = hmms.tree
     windows, table = windows_of_phones(without_epsilons(phones), tree.context_width, tree.central_position)
-    return with_self_loops(_with_hmms(windows, table, hmms, scale), hmms, scale)
+    return with_self_loops(_with_hmms(windows, table, hmms, scale), hmms.transitions, scale)
 
 
 def _with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> Fst:
@@ -77,17 +78,17 @@ def _copies(
     return [*pieces, tuple(array.reshape(-1) for array in arcs)]
 
 
-def with_self_loops(fst: Fst, hmms: PhoneHmms, scale: float) -> Fst:
+def with_self_loops(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
     """From transition-ids without self-loops: behind each transition, any number of self-loops of the state it left.
 
     What follows is multiplied by the probability of leaving the loop, to the power `scale`.
     """
-    split = split_states(fst, hmms.state_of_id[fst.ilabel])
+    split = split_states(fst, tables.state_of_id[fst.ilabel])
     new, state = split.fst, split.class_of_state  # transition-states
-    leaving = np.where(state > 0, scale * hmms.leaving_cost[state], 0) if scale else np.zeros(len(state))
-    loop = hmms.self_loop[state]
+    leaving = np.where(state > 0, scale * tables.leaving_cost[state], 0) if scale else np.zeros(len(state))
+    loop = tables.self_loop[state]
     looping = np.flatnonzero(loop)
-    loop_cost = scale * hmms.loop_cost[state[looping]] if scale else np.zeros(len(looping))
+    loop_cost = scale * tables.loop_cost[state[looping]] if scale else np.zeros(len(looping))
     return Fst.from_arcs(
         new.start,
         new.final + leaving,

@@ -11,6 +11,7 @@ from nnet3.errors import TrainingError
 from nnet3.nnet.hmm_topology import TopologyEntry
 from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.tree import ContextDependency
+from nnet3.train.chain.graphs.transition_tables import TransitionTables
 
 Integers = npt.NDArray[np.integer]
 
@@ -35,20 +36,7 @@ class PhoneHmms:
 
     def __init__(self, tree: ContextDependency, model: TransitionModel):
         self.tree, self.model = tree, model
-        ids = np.arange(1, model.num_transition_ids + 1)
-        state_of_id = model.transition_state(ids)
-        self._first_id = np.searchsorted(state_of_id, np.arange(model.num_transition_states + 2)) + 1
-        loops = ids[model.is_self_loop(ids)]
-        self.self_loop = np.zeros(model.num_transition_states + 1, np.int64)  # by transition-state; 0: it has none
-        self.self_loop[state_of_id[loops - 1]] = loops
-        loop_log_prob = np.where(self.self_loop > 0, model.log_probs[self.self_loop], -np.inf).astype(np.float64)
-        with np.errstate(divide="ignore"):
-            self.leaving_cost = -np.log1p(-np.exp(np.minimum(loop_log_prob, 0)))  # of no self-loop
-        self.loop_cost = -loop_log_prob
-        self.state_of_id = np.append(0, state_of_id)
-        self.pdf_of_id = np.append(-1, model.pdf(ids))
-        self.is_self_loop = np.append(False, model.is_self_loop(ids))
-        self.phone_of_id = np.append(0, model.phone(ids))
+        self.transitions = TransitionTables(model)
 
     def entries(self, windows: Integers) -> Integers:
         """Which entry of the topology each window's phone has, (windows,)."""
@@ -74,9 +62,9 @@ class PhoneHmms:
                     ids.append(np.zeros(len(windows), np.int64))
                     costs.append(np.full(len(windows), -np.log(probability)))
                     continue
-                transition_id = self._first_id[transition_state] + index
+                transition_id = self.transitions.first_id[transition_state] + index
                 ids.append(transition_id)
-                costs.append(-self.model.log_probs[transition_id] - self.leaving_cost[transition_state])
+                costs.append(-self.model.log_probs[transition_id] - self.transitions.leaving_cost[transition_state])
         return HmmArcs(len(entry.states), np.array(src), np.array(dst), np.column_stack(ids), np.column_stack(costs))
 
     def _transition_states(self, entry: TopologyEntry, state: int, windows: Integers) -> Integers | None:

@@ -11,11 +11,11 @@ from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.train.chain.graphs.expansion import with_self_loops
 from nnet3.train.chain.graphs.fst_changes import numbered_breadth_first, with_labels
 from nnet3.train.chain.graphs.openfst import OpenFst, without_epsilons
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.train.chain.graphs.transition_tables import TransitionTables
 from nnet3.train.chain.graphs.weights import MOST_STATES
 
 
-def without_times(chunk: Fst, hmms: PhoneHmms) -> Fst:
+def without_times(chunk: Fst, tables: TransitionTables) -> Fst:
     """From transition-ids, one a frame: the same phones in the same order, each for as long as it may be.
 
     Which states are possible at the edges of the chunk stays as it is. The result accepts pdf + 1, has cycles, and no
@@ -23,10 +23,10 @@ def without_times(chunk: Fst, hmms: PhoneHmms) -> Fst:
     """
     ids = without_epsilons(chunk)
     inside = ids.src != ids.start
-    hidden = inside & hmms.is_self_loop[ids.ilabel]
+    hidden = inside & tables.is_self_loop[ids.ilabel]
     forward = _compact(with_labels(ids, np.where(hidden, 0, ids.ilabel)))
-    looping = with_self_loops(forward, hmms, scale=0.0)
-    return numbered_breadth_first(_compact(with_labels(looping, hmms.pdf_of_id[looping.ilabel] + 1)))
+    looping = with_self_loops(forward, tables, scale=0.0)
+    return numbered_breadth_first(_compact(with_labels(looping, tables.pdf_of_id[looping.ilabel] + 1)))
 
 
 def _compact(fst: Fst) -> Fst:
@@ -36,14 +36,14 @@ def _compact(fst: Fst) -> Fst:
     return result.minimized().fst()
 
 
-def random_pdfs(chunk: Fst, hmms: PhoneHmms, rng: np.random.Generator) -> npt.NDArray[np.int32]:
+def random_pdfs(chunk: Fst, tables: TransitionTables, rng: np.random.Generator) -> npt.NDArray[np.int32]:
     """The pdfs along a random path of transition-ids, one a frame: (frames,)."""
     state, ids = chunk.start, []
     while chunk.final[state] == np.inf:
         arc = int(rng.integers(chunk.offsets[state], chunk.offsets[state + 1]))
         ids.append(int(chunk.ilabel[arc]))
         state = int(chunk.dst[arc])
-    return hmms.pdf_of_id[[number for number in ids if number > 0]].astype(np.int32)
+    return tables.pdf_of_id[[number for number in ids if number > 0]].astype(np.int32)
 
 
 def supervision_of_graph(graph: Fst, pdf_of_id: npt.NDArray[np.integer]) -> Fst:

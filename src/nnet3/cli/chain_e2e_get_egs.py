@@ -1,0 +1,43 @@
+"""`nnet3 chain-e2e-get-egs`: examples of whole utterances for a flat start (Kaldi: nnet3-chain-e2e-get-egs)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nnet3.cli.egs_options import input_options
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.options import FiniteFloat
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import chain_get_egs_tables
+else:
+    chain_get_egs_tables = LazyModule("nnet3.cli.chain_get_egs_tables")
+
+
+@verb("chain-e2e-get-egs")
+@input_options
+@click.option(
+    "--normalization-fst-scale",
+    type=FiniteFloat(0.0),
+    default=1.0,
+    show_default=True,
+    help="Of the costs of the normalization graph.",
+)
+@click.argument("normalization", metavar="NORMALIZATION-FST")
+@click.argument("features", metavar="FEATURES-RSPECIFIER")
+@click.argument("graphs", metavar="GRAPHS-RSPECIFIER")
+@click.argument("model", metavar="TRANSITION-MODEL")
+@click.argument("output", metavar="EGS-WSPECIFIER")
+def command(normalization: str, features: str, graphs: str, model: str, output: str, **options: Any) -> None:
+    """Make training examples of whole utterances that have transcripts but no alignments: the sequences that are right
+    are those of a training graph. Lengths of utterances must be within 4 frames of one of --num-frames.
+
+    \b
+    Example:
+      nnet3 chain-e2e-get-egs --num-frames=150,165,180 --frame-subsampling-factor=3 normalization.fst \\
+        scp:feats.scp ark:graphs.ark 0.trans_mdl ark:cegs.ark
+    """
+    chain_get_egs_tables.make_end_to_end(normalization, features, graphs, model, output, **options)

@@ -1,0 +1,58 @@
+"""`nnet3 chain-get-egs`: examples of sequence training (Kaldi: nnet3-chain-get-egs)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nnet3.cli.egs_options import input_options
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.options import KALDI_BOOL, FiniteFloat
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import chain_get_egs_tables
+else:
+    chain_get_egs_tables = LazyModule("nnet3.cli.chain_get_egs_tables")
+
+
+@verb("chain-get-egs")
+@input_options
+@click.option(
+    "--supervision-length-tolerance",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Output frames of supervision off.",
+)
+@click.option("--deriv-weights-rspecifier", metavar="RSPECIFIER", help="A weight for each output frame, as vectors.")
+@click.option(
+    "--normalization-fst-scale",
+    type=FiniteFloat(0.0),
+    default=1.0,
+    show_default=True,
+    help="Of the costs of the normalization graph.",
+)
+@click.option(
+    "--transition-model",
+    metavar="FILE",
+    help="Leave times inside chunks free; supervision then has labels that are transition-ids.",
+)
+@click.option("--long-key", type=KALDI_BOOL, default=False, help="Keys that tell contexts and length.")
+@click.argument("names", nargs=-1, required=True, metavar="[NORMALIZATION-FST] FEATURES SUPERVISION EGS")
+def command(names: tuple[str, ...], **options: Any) -> None:
+    """Cut utterances into chunks and make a training example of each: input with context, ivector, and the sequences
+    of pdfs that are right. With a normalization graph these are weighted (which needs kaldifst); else that is left to
+    chain-normalize-egs. What cannot be used is reported and left out.
+
+    \b
+    Example:
+      nnet3 chain-get-egs --left-context=31 --right-context=31 --num-frames=150,110,100 \\
+        --frame-subsampling-factor=3 normalization.fst scp:feats.scp ark:sup.ark ark:cegs.ark
+    """
+    if len(names) not in (3, 4):
+        raise click.UsageError("give tables of features and supervision and one to write; a graph may come before them")
+    normalization = names[0] if len(names) == 4 else None
+    features, supervision, output = names[-3:]
+    chain_get_egs_tables.make(normalization, features, supervision, output, **options)

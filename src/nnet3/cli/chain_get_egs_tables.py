@@ -1,0 +1,171 @@
+"""What verbs that make examples of sequence training do with their tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from nnet3.cli.egs_tables import write
+from nnet3.cli.files import load_transitions
+from nnet3.cli.get_egs_tables import chunk_options
+from nnet3.cli.messages import say
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import (
+    RandomAccessTable,
+    load_fst,
+    open_general_matrix_table,
+    random_access_fsts,
+    random_access_matrices,
+    random_access_vectors,
+)
+from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
+from nnet3.train.chain.graphs.transition_tables import TransitionTables
+from nnet3.train.chain.graphs.unconstrained import supervision_of_graph
+from nnet3.train.chain.graphs.weights import NormalizationWeights
+from nnet3.train.chain.making import ChainExampleMaker, ChainMakingOptions, Utterance, normalized
+from nnet3.train.chain.supervision_file import read_supervision
+from nnet3.train.examples import ExampleReader
+
+T = TypeVar("T")
+Made = Iterator[tuple[str, ChainExample]]
+
+
+@dataclass
+class _Counts:
+    """`failed` utterances lack something or do not fit; of the `short` ones no chunk could be made."""
+
+    utterances: int = 0
+    examples: int = 0
+    failed: int = 0
+    short: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.examples} examples of {self.utterances} utterances; {self.failed} could not be used, "
+            f"of {self.short} no chunk could be made"
+        )
+
+
+def make(
+    normalization: str | None,
+    features: str,
+    supervision: str,
+    output: str,
+    *,
+    transition_model: str | None,
+    normalization_fst_scale: float,
+    deriv_weights_rspecifier: str | None,
+    online_ivectors: str | None,
+    **options: Any,
+) -> None:
+    """Examples of chunks."""
+    weights = _weights(normalization, normalization_fst_scale) if normalization else None
+    transitions = TransitionTables(load_transitions(transition_model)) if transition_model else None
+    chunks, others = chunk_options(**options)
+    maker = ChainExampleMaker(ChainMakingOptions(chunks, **others), weights, transitions)
+    supervisions = RandomAccessTable(supervision, read_supervision)
+
+    def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
+        return maker.make(utterance, _entry(supervisions, utterance.key, "supervision"))
+
+    counts = _Counts()
+    made = _made(features, online_ivectors, deriv_weights_rspecifier, examples, counts)
+    write(CHAIN_EXAMPLES, output, made, counts)
+    say(f"{counts}; {maker.splitter.summary()}")
+
+
+def make_end_to_end(
+    normalization: str,
+    features: str,
+    graphs: str,
+    model: str,
+    output: str,
+    *,
+    normalization_fst_scale: float,
+    online_ivectors: str | None,
+    **options: Any,
+) -> None:
+    """Examples of whole utterances."""
+    transitions = TransitionTables(load_transitions(model))
+    chunks, others = chunk_options(**options)
+    maker = ChainExampleMaker(ChainMakingOptions(chunks, **others), _weights(normalization, normalization_fst_scale))
+    table = random_access_fsts(graphs)
+
+    def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
+        graph = supervision_of_graph(_entry(table, utterance.key, "training graph"), transitions.pdf_of_id)
+        return [(utterance.key, maker.make_end_to_end(utterance, graph, transitions.num_pdfs))]
+
+    counts = _Counts()
+    write(CHAIN_EXAMPLES, output, _made(features, online_ivectors, None, examples, counts), counts)
+    say(str(counts))
+
+
+def normalize(normalization: str, examples: str, output: str, scale: float) -> None:
+    """Examples with weights."""
+    weights = _weights(normalization, scale)
+    counts = _Counts()
+    with ExampleReader(examples, CHAIN_EXAMPLES) as entries:
+        write(CHAIN_EXAMPLES, output, _normalized(entries, weights, counts))
+    say(f"{counts.examples} examples normalized; {counts.failed} could not be")
+
+
+def _normalized(entries: ExampleReader[ChainExample], weights: NormalizationWeights, counts: _Counts) -> Made:
+    for key, example in entries:
+        try:
+            changed = normalized(example, weights)
+        except TrainingError as error:
+            counts.failed += 1
+            say(f"warning: {key} is left out: {error}")
+            continue
+        counts.examples += 1
+        yield key, changed
+
+
+def _weights(normalization: str, scale: float) -> NormalizationWeights:
+    return NormalizationWeights(load_fst(normalization), scale)
+
+
+def _made(
+    features: str,
+    ivectors: str | None,
+    deriv_weights: str | None,
+    make_examples: Callable[[Utterance], list[tuple[str, ChainExample]]],
+    counts: _Counts,
+) -> Made:
+    """The examples of all utterances; one that cannot be used is warned of and left out."""
+    ivector_table = random_access_matrices(ivectors) if ivectors else None
+    weight_table = random_access_vectors(deriv_weights) if deriv_weights else None
+    with open_general_matrix_table(features) as table:
+        for key, matrix in table:
+            counts.utterances += 1
+            try:
+                utterance = Utterance(
+                    key,
+                    matrix,
+                    _optional_entry(ivector_table, key, "ivectors"),
+                    _optional_entry(weight_table, key, "deriv-weights"),
+                )
+                examples = make_examples(utterance)
+            except TrainingError as error:
+                counts.failed += 1
+                say(f"warning: {key} is left out: {error}")
+                continue
+            if not examples:
+                counts.short += 1
+                say(f"warning: {key} is left out: no chunk could be made of its {matrix.shape[0]} frames")
+            counts.examples += len(examples)
+            yield from examples
+
+
+def _optional_entry(table: RandomAccessTable[np.ndarray] | None, key: str, what: str) -> np.ndarray | None:
+    return None if table is None else _entry(table, key, what)
+
+
+def _entry(table: RandomAccessTable[T], key: str, what: str) -> T:
+    value = table.get(key)
+    if value is None:
+        raise TrainingError(f"{table.specifier.text} has no {what} of it")
+    return value

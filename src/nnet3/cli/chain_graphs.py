@@ -1,0 +1,46 @@
+"""What verbs about graphs of sequence training do."""
+
+from __future__ import annotations
+
+from nnet3.cli.files import load_transitions, open_file
+from nnet3.cli.messages import say
+from nnet3.kaldi_io import load_fst, open_int_vector_table, save_fst
+from nnet3.nnet.tree import ContextDependency
+from nnet3.train.chain.denominator_graph import DenominatorGraph
+from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.train.chain.graphs.normalization import make_normalization_fst
+from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.train.chain.graphs.phone_lm import PhoneLmOptions, estimate_phone_lm
+
+
+def load_hmms(tree: str, model: str) -> PhoneHmms:
+    """A tree and a transition model, which files begin with."""
+    return PhoneHmms(load_tree(tree), load_transitions(model))
+
+
+def load_tree(name: str) -> ContextDependency:
+    """The tree in a file."""
+    return ContextDependency.read(open_file(name))
+
+
+def estimate(sequences: str, output: str, options: dict[str, int]) -> None:
+    """A phone language model from a table of sequences of phones."""
+    settings = PhoneLmOptions(**options)
+    with open_int_vector_table(sequences) as table:
+        fst = estimate_phone_lm((phones for _, phones in table), settings)
+    save_fst(fst, output)
+    say(f"a phone language model of {fst.num_states} states and {fst.num_arcs} arcs")
+
+
+def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
+    """A denominator graph, and the normalization graph that belongs to it."""
+    transitions = load_transitions(model)
+    fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))
+    graph = DenominatorGraph.from_fst(fst, transitions.num_pdfs)
+    weights = make_normalization_fst(fst, graph.initial)
+    save_fst(fst, denominator)
+    save_fst(weights, normalization)
+    missing = transitions.num_pdfs - len(set(fst.ilabel.tolist()))
+    if missing:
+        say(f"warning: {missing} of {transitions.num_pdfs} pdfs do not occur in the denominator graph")
+    say(f"a denominator graph of {fst.num_states} states and {fst.num_arcs} arcs")
