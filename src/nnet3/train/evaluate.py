@@ -15,6 +15,7 @@ from nnet3.compute.recent import RecentComputers
 from nnet3.nnet import Nnet
 from nnet3.train.minibatch import MatrixTarget, Minibatch
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, count_correct
+from nnet3.train.running_state import device_of
 
 
 class Evaluator:
@@ -83,8 +84,9 @@ class Evaluator:
 
         def make() -> NnetComputer:
             computation = self._cache.compile(self.nnet, request)
+            device = device_of(self.nnet)
             return NnetComputer(
-                computation, self.nnet, self.gradient, nnet_to_store_stats=self.nnet, check_finite=False
+                computation, self.nnet, self.gradient, device, nnet_to_store_stats=self.nnet, check_finite=False
             )
 
         return self._computers.get(request.key(), make)

@@ -16,7 +16,7 @@ from nnet3.nnet import Nnet
 from nnet3.train.finite import bad_results
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult
-from nnet3.train.running_state import add_up_statistics, statistics
+from nnet3.train.running_state import add_up_statistics, device_of, statistics
 
 
 class UnusableError(Exception):
@@ -114,8 +114,9 @@ class Gradient:
 
         def make() -> NnetComputer:
             computation = self._cache.compile(self._nnet, request, self._compile_options)
+            device = device_of(self._nnet)
             return NnetComputer(
-                computation, self._nnet, self._delta, nnet_to_store_stats=self._nnet, check_finite=False
+                computation, self._nnet, self._delta, device, nnet_to_store_stats=self._nnet, check_finite=False
             )
 
         return self._computers.get(request.key(), make)

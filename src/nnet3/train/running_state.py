@@ -32,7 +32,13 @@ class Statistic:
         elif now.shape == value.shape:
             now.copy_(value)
         else:
-            setattr(self._holder, self._name, value.clone())
+            setattr(self._holder, self._name, value.to(now.device, copy=True))
+
+
+def device_of(nnet: Nnet) -> torch.device:
+    """Where the parameters of a network lie; the CPU if it has none."""
+    tensors = (tensor for component in nnet.components.values() for tensor in component.parameters().values())
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 
 def statistics(nnet: Nnet) -> dict[str, Statistic]:

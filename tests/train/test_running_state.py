@@ -1,0 +1,52 @@
+"""Going back to what was before a minibatch, and where networks lie."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from nnet3.nnet import Nnet
+from nnet3.train import Trainer, TrainerOptions, evaluate
+from nnet3.train.running_state import Before, device_of, natural_gradients, statistics
+from train.networks import differing, everything, many, random_minibatch
+
+
+def test_names() -> None:
+    nnet = many()
+    assert {"relu.value_sum", "norm.stats_sum", "lstm.count"} <= statistics(nnet).keys()
+    assert {"affine.preconditioner_in", "linear.preconditioner_out", "lstm.preconditioner"} <= natural_gradients(
+        nnet
+    ).keys()
+
+
+@pytest.mark.parametrize("delta_is_zero", [True, False])
+def test_going_back(delta_is_zero: bool) -> None:
+    nnet = many()
+    trainer = Trainer(nnet, TrainerOptions(momentum=0.0 if delta_is_zero else 0.5))
+    trainer.train_minibatch(random_minibatch(0), 0.01)
+    kept, state = everything(nnet), trainer.state()
+    before = Before(nnet, trainer._delta, delta_is_zero=delta_is_zero, keep_parameters=True)
+    trainer.train_minibatch(random_minibatch(1), 0.01)
+    assert differing(kept, everything(nnet)) != []
+    before.restore()
+    assert differing(kept, everything(nnet)) == []
+    left = differing({n: t for n, t in state.items() if n in trainer.state()}, trainer.state())
+    assert all(name.startswith(("trainer.", "log.")) for name in left)
+
+
+def test_devices() -> None:
+    assert device_of(many()) == torch.device("cpu")
+    assert device_of(Nnet((), {})) == torch.device("cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+def test_training_on_a_gpu_is_training() -> None:
+    nets = [many(), many().to("cuda")]
+    for net in nets:
+        trainer = Trainer(net, TrainerOptions(seed=1, momentum=0.5))
+        for number in range(3):
+            assert trainer.train_minibatch(random_minibatch(number), 0.01).skipped is None
+    for name, tensor in everything(nets[0]).items():
+        torch.testing.assert_close(everything(nets[1])[name].cpu(), tensor, rtol=1e-3, atol=1e-4, msg=name)
+    one, other = (evaluate(net, [random_minibatch(9)])["output"].average for net in nets)
+    assert one == pytest.approx(other, rel=1e-3)
