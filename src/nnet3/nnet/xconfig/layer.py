@@ -79,7 +79,10 @@ class Layer:
             return
         if key in self.given:
             raise self.error(f"'{key}' {rule}, got {show(self[key])}", key)
-        raise self.error(f"'{key}=' is missing: it {rule}")
+        declared = self.type.key(key)
+        if self[key] in ("", -1) or (declared is not None and declared.required):
+            raise self.error(f"'{key}=' is missing: it {rule}")
+        raise self.error(f"'{key}' {rule}, and is {show(self[key])} unless given")
 
     def given_settings(self, *keys: str) -> Settings:
         """Settings of a component that are keys of the layer, by the same names; without those of empty text."""

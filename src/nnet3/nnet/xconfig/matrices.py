@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from nnet3.components import COMPONENT_TYPES, Component
-from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
+from nnet3.errors import ArgumentError, ConfigError, ModelFormatError, is_out_of_memory
 from nnet3.kaldi_io import load_matrix
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig
 from nnet3.nnet.xconfig.picture import FINAL
@@ -51,8 +51,14 @@ def matrix_components(
         if matrix is None:
             where = layer.layer.line.span.place if layer.layer.line else "<xconfig>"
             warnings.append(f"{where}: {layer.layer.name}: there is no file '{path}': the identity takes its place")
-            matrix = np.eye(layer.layer["dim"], layer.layer.input_dim, dtype=np.float32)
-        made[statement.name] = _component(layer, statement, matrix)
+        try:
+            if matrix is None:
+                matrix = torch.eye(layer.layer["dim"], layer.layer.input_dim).numpy()
+            made[statement.name] = _component(layer, statement, matrix)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise layer.layer.error("a matrix of this size does not fit into memory") from None
     return MatrixComponents(made, warnings)
 
 

@@ -11,7 +11,9 @@ from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import rounded
 
-_CONFIG = re.compile(r"(mean(?:\+stddev)?(?:\+count)?)\(([-+]?\d+):([-+]?\d+):([-+]?\d+):([-+]?\d+)\)")
+_CONFIG = re.compile(
+    r"(mean(?:\+stddev)?(?:\+count)?)\(([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10})\)"
+)
 _FORM = "mean+stddev+count(-LEFT:INPUT-PERIOD:STATS-PERIOD:RIGHT)"
 _MOST_FRAMES = 2**31
 
