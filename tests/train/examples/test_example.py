@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error, TableError
 from nnet3.kaldi_io import CompressedMatrix, Reader, SparseMatrix, compress
 from nnet3.kaldi_io.general import dense
 from nnet3.train.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer, read_example
@@ -163,6 +163,22 @@ def test_many_damaged_records(tmp_path: Path, streamed: bool) -> None:
     expected = [f"eg-{number}" for number in range(60) if number not in (7, 20, 40, 59)]
     assert [key for key in keys if key.isascii() and key.isprintable()] == expected
     assert len(keys) + table.num_damaged == 60
+
+
+def test_a_script_with_a_damaged_entry(tmp_path: Path) -> None:
+    path, made = _archive(tmp_path, binary=True)
+    script = tmp_path / "egs.scp"
+    with ExampleReader(f"ark:{path}", EXAMPLES) as table, example_writer(f"ark,scp:{path},{script}", EXAMPLES) as out:
+        for key, example in table:
+            out.write(key, example)
+    contents = path.read_bytes()
+    path.write_bytes(contents.replace(b"eg-2 \0B<Nnet3Eg>", b"eg-2 \0B<Nnet3EG>"))
+    with pytest.raises(TableError, match="the entry 'eg-2': .*expected <Nnet3Eg>, got '<Nnet3EG>'"):
+        list(ExampleReader(f"scp:{script}", EXAMPLES))
+    with ExampleReader(f"scp:{script}", EXAMPLES, "skip") as table:
+        assert [key for key, _ in table] == ["eg-0", "eg-1", "eg-3", "eg-4", "eg-5"]
+    assert table.num_damaged == 1
+    assert len(made) == 6
 
 
 def test_unknown_policy(tmp_path: Path) -> None:
