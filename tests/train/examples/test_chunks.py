@@ -104,7 +104,7 @@ def _oracle(made: ChunkOptions, length: int) -> list[tuple[int, ...]]:
         length -= principal - made.num_frames_overlap
         extra += 1
     costs: list[tuple[float, tuple[int, ...]]] = []
-    for split in _all_splits(made.num_frames, most // principal + 5):
+    for split in _all_splits(made.num_frames, most // (principal - made.num_frames_overlap) + 5):
         total = sum(split) - overlap * sum(min(a, b) for a, b in pairwise(split))
         if total > most + principal:
             continue
