@@ -125,8 +125,7 @@ def _all_splits(num_frames: tuple[int, ...], most: int) -> Iterator[tuple[int, .
         found |= {tuple(sorted([a] + [num_frames[0]] * count)) for a in others}
         found |= {tuple(sorted([a, b] + [num_frames[0]] * count)) for a in others for b in others}
     yield from found - {()}
-    without_principal = [other for other in others if other != num_frames[0]]
-    yield from {(a, b) for a in without_principal for b in without_principal if a < b}
+    yield from {(a, b) for a in others for b in others if a < b}
 
 
 def test_gaps_are_spread_and_overlaps_stand_between_chunks() -> None:

@@ -173,7 +173,7 @@ def test_a_script_with_a_damaged_entry(tmp_path: Path) -> None:
             out.write(key, example)
     contents = path.read_bytes()
     path.write_bytes(contents.replace(b"eg-2 \0B<Nnet3Eg>", b"eg-2 \0B<Nnet3EG>"))
-    with pytest.raises(TableError, match="the entry 'eg-2': .*expected <Nnet3Eg>, got '<Nnet3EG>'"):
+    with pytest.raises(TableError, match=r"the entry 'eg-2': .*expected <Nnet3Eg>, got '<Nnet3EG>'"):
         list(ExampleReader(f"scp:{script}", EXAMPLES))
     with ExampleReader(f"scp:{script}", EXAMPLES, "skip") as table:
         assert [key for key, _ in table] == ["eg-0", "eg-1", "eg-3", "eg-4", "eg-5"]
