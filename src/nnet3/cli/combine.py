@@ -9,7 +9,7 @@ import click
 
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import say
-from nnet3.cli.options import binary_option, test_mode_options
+from nnet3.cli.options import binary_option, max_evaluations_option, test_mode_options
 from nnet3.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -24,13 +24,7 @@ else:
 @verb("combine")
 @binary_option
 @test_mode_options(batchnorm=False)
-@click.option(
-    "--max-objective-evaluations",
-    type=click.IntRange(1),
-    default=30,
-    show_default=True,
-    help="Most averages to try.",
-)
+@max_evaluations_option
 @click.argument("names", nargs=-1, required=True, metavar="RAW-IN... EGS-RSPECIFIER RAW-OUT")
 def command(
     names: tuple[str, ...],

@@ -27,6 +27,14 @@ learning_rates_option = click.option(
     help="Print only the learning rates, with colons between, as copy --learning-rates takes them.",
 )
 
+max_evaluations_option = click.option(
+    "--max-objective-evaluations",
+    type=click.IntRange(1),
+    default=30,
+    show_default=True,
+    help="Most averages to try.",
+)
+
 
 def test_mode_options(*, batchnorm: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the modes in which to compute an objective; `batchnorm` is the default of that one."""

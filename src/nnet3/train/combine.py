@@ -20,6 +20,7 @@ def combine(
     minibatches: Sequence[Minibatch],
     objective: Callable[[Nnet], Objective] | None = None,
     *,
+    statistics_objective: Callable[[Nnet], Objective] | None = None,
     batchnorm_test_mode: bool = False,
     dropout_test_mode: bool = True,
     max_objective_evaluations: int = 30,
@@ -28,8 +29,9 @@ def combine(
     """The best of the averages of the first n models, for n = 1, 2, ... (give the last model first).
 
     `models` are functions that load them, since only two are held at a time besides the best; `objective` makes the
-    objective of a network. An average that is not finite is never the best. Statistics of batch-norm are computed anew
-    on the minibatches. Raises TrainingError without models or minibatches, or if no average has a finite objective.
+    objective of a network; auxiliary terms count. An average that is not finite is never the best. Statistics of
+    batch-norm are computed anew on the minibatches, for the outputs that `statistics_objective` looks at (by default
+    the same). Raises TrainingError without models or minibatches, or if no average has a finite objective.
     """
     if not models or not minibatches:
         raise TrainingError(f"{len(models)} models and {len(minibatches)} examples: combining needs some of both")
@@ -56,7 +58,7 @@ def combine(
     if best is None:
         raise TrainingError("no average of the models has a finite objective: is one of them damaged?")
     if any(component.has_running_statistics for component in best.components.values()):
-        recompute_statistics(best, minibatches, objective)
+        recompute_statistics(best, minibatches, statistics_objective or objective)
     say(f"Using the model averaged over last {best_count} models, objective function is {best_value:g}")
     return best
 

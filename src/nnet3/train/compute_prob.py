@@ -39,15 +39,20 @@ def compute_prob(
     return evaluator.stats
 
 
+def report_line(what: str, stats: ObjectiveStats) -> str:
+    """As Kaldi logs an objective, with its auxiliary term if there is one."""
+    value = f"{stats.average:g}"
+    if stats.auxiliary != 0.0:
+        value += f" + {stats.average_auxiliary:g} = {stats.average + stats.average_auxiliary:g}"
+    return f"Overall {what} is {value} per frame, over {stats.weight:g} frames."
+
+
 def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
     """The lines that Kaldi's program logs."""
     lines = []
     for name, own in stats.items():
         what = "log-likelihood" if objective_name(nnet, name) == "linear" else "objective"
-        value = f"{own.average:g}"
-        if own.auxiliary != 0.0:
-            value += f" + {own.average_auxiliary:g} = {own.average + own.average_auxiliary:g}"
-        lines.append(f"Overall {what} for '{name}' is {value} per frame, over {own.weight:g} frames.")
+        lines.append(report_line(f"{what} for '{name}'", own))
     for name, own in stats.items():
         if own.counted:
             lines.append(f"Overall accuracy for '{name}' is {own.accuracy:g} per frame, over {own.counted:g} frames.")

@@ -49,7 +49,7 @@ class Evaluator:
         total = ObjectiveStats()
         for stats in self.stats.values():
             total.add(stats)
-        return total.average
+        return total.average + total.average_auxiliary
 
     @torch.no_grad()
     def add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:

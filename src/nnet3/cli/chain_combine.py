@@ -1,0 +1,66 @@
+"""`nnet3 chain-combine`: the best average of the last chain models (Kaldi: nnet3-chain-combine)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from nnet3.cli.chain_options import chain_options
+from nnet3.cli.lazy import LazyModule
+from nnet3.cli.messages import say
+from nnet3.cli.options import binary_option, max_evaluations_option, test_mode_options
+from nnet3.cli.verb import verb
+
+if TYPE_CHECKING:
+    from nnet3.cli import chain_files, files
+    from nnet3.train import combine
+else:
+    chain_files = LazyModule("nnet3.cli.chain_files")
+    files = LazyModule("nnet3.cli.files")
+    combine = LazyModule("nnet3.train.combine")
+
+
+@verb("chain-combine")
+@binary_option
+@test_mode_options(batchnorm=False)
+@max_evaluations_option
+@chain_options
+@click.argument("names", nargs=-1, required=True, metavar="DEN-FST RAW-IN... EGS-RSPECIFIER RAW-OUT")
+def command(
+    names: tuple[str, ...],
+    binary: bool,
+    batchnorm_test_mode: bool,
+    dropout_test_mode: bool,
+    max_objective_evaluations: int,
+    leaky_hmm_coefficient: float,
+    **options: float,
+) -> None:
+    """Average the first n raw networks, with the n that is best by the LF-MMI objective. Give the last network first.
+
+    With --xent-regularize the cross-entropy of the second output counts as much as the objective itself, as in Kaldi:
+    leave it out.
+
+    \b
+    Example:
+      nnet3 chain-combine --leaky-hmm-coefficient=0.1 den.fst 9.raw 8.raw 7.raw ark:combine.cegs final.raw
+    """
+    if len(names) < 4:
+        raise click.UsageError("give the denominator graph, at least one network, the examples, and the file to write")
+    den_fst, *models, examples, output = names
+    loaders = [partial(files.load_network, name) for name in models]
+    nnet = loaders[0]()
+    objective = chain_files.load_objective(den_fst, nnet, leaky_hmm_coefficient, options)
+    result = combine.combine(
+        loaders,
+        list(chain_files.minibatches(examples, nnet)),
+        lambda _: objective,
+        statistics_objective=lambda _: chain_files.with_second_output(objective, nnet),
+        batchnorm_test_mode=batchnorm_test_mode,
+        dropout_test_mode=dropout_test_mode,
+        max_objective_evaluations=max_objective_evaluations,
+        say=say,
+    )
+    files.save_model(result, output, binary)
+    say(f"Finished combining neural nets, wrote model to {output}")

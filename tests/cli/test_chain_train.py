@@ -1,0 +1,117 @@
+"""chain-train, chain-compute-prob, chain-combine: Kaldi's command lines give Kaldi's numbers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli.run_command import Cli, Shell
+from nnet3 import load
+from nnet3.nnet import Nnet
+from shared_data import GOLDEN, golden_cases, needs_shared
+
+MONO = GOLDEN / "chain" / "mono"
+CASES = pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+_OBJECTIVE = re.compile(r"Overall log-probability for '([\w-]+)' is (\S+) (?:\+ (\S+) = \S+ )?per frame, over (\S+) fr")
+
+
+def _arguments(line: str, path: Path) -> list[str]:
+    """Of a line of Kaldi's, with files of the golden set but for the one to write."""
+    _, *options = line.split()
+    return [
+        option
+        if option.startswith("--")
+        else option.replace("ark:", f"ark:{path}/")
+        if option.startswith("ark:")
+        else f"{path}/{option}"
+        for option in options
+    ]
+
+
+@needs_shared
+@CASES
+def test_compute_prob_as_kaldi_does(cli: Cli, path: Path) -> None:
+    for line, log in zip((path / "prob.cmd").read_text().splitlines(), ("plain", "full"), strict=True):
+        outcome = cli.good("chain-compute-prob", *_arguments(line, path))
+        own = {name: numbers for name, *numbers in _OBJECTIVE.findall(outcome.err)}
+        kaldi = {name: numbers for name, *numbers in _OBJECTIVE.findall((path / f"prob_{log}.log").read_text())}
+        assert own.keys() == kaldi.keys() == {"output", "output-xent"}
+        for name, numbers in own.items():
+            assert [float(n or 0) for n in numbers] == pytest.approx([float(n or 0) for n in kaldi[name]], rel=1e-4)
+
+
+@needs_shared
+@CASES
+def test_combine_as_kaldi_does(cli: Cli, path: Path) -> None:
+    *arguments, _ = _arguments((path / "combine.cmd").read_text(), path)
+    outcome = cli.good("chain-combine", *arguments, "combined.raw")
+    said = re.compile(r"(using the last model|last \d models), objective function is (\S+)|last model is (\S+)")
+    wanted = [match.groups() for match in said.finditer((path / "combine.log").read_text())]
+    own = [match.groups() for match in said.finditer(outcome.err)]
+    assert len(wanted) == 3
+    for (*_, one, first), (*_, other, other_first) in zip(own, wanted, strict=False):
+        assert float(one or first) == pytest.approx(float(other or other_first), rel=1e-4)
+    _compare(load("combined.raw"), load(path / "combined.raw"))
+
+
+def _compare(own: Nnet, kaldi: Nnet) -> None:
+    compared = 0
+    for name, component in own.components.items():
+        for key, tensor in component.parameters().items():
+            wanted = kaldi.components[name].parameters()[key]
+            assert float((tensor - wanted).norm()) <= 1e-6 * float(wanted.norm()), f"{name} {key}"
+            compared += 1
+        if component.has_running_statistics:
+            theirs = kaldi.components[name]
+            for key in component.statistic_names:
+                assert getattr(component, key) == pytest.approx(getattr(theirs, key), rel=1e-4, abs=1e-4), name
+    assert compared > 4
+
+
+@needs_shared
+def test_train_as_kaldi_does(cli: Cli) -> None:
+    """One run of each kind of options; all runs are compared in tests/train/chain."""
+    line = (MONO / "train_full.cmd").read_text()
+    *arguments, _ = _arguments(line, MONO)
+    outcome = cli.good("chain-train", *arguments, "full.raw")
+    assert re.search(r"Overall average objective function for 'output' is -1.174\d+ \+ -0.00050\d+ = ", outcome.err)
+    assert re.search(r"log-prob-per-frame=-1\.174", outcome.err)
+    own, kaldi, start = (load(name) for name in ("full.raw", MONO / "full.raw", MONO / "start.raw"))
+    for name, component in own.components.items():
+        for key, tensor in component.parameters().items():
+            wanted, before = (net.components[name].parameters()[key] for net in (kaldi, start))
+            assert float((tensor - wanted).norm()) <= 1e-3 * float((wanted - before).norm()) + 1e-6
+
+
+@needs_shared
+def test_mistakes(cli: Cli) -> None:
+    model, den, egs = MONO / "start.raw", MONO / "den.fst", f"ark:{MONO}/merged.ark"
+    outcome = cli("chain-train", model, GOLDEN / "chain" / "biphone" / "den.fst", egs, "x.raw")
+    assert outcome.status == 1
+    assert "den.fst: the denominator graph has a pdf" in outcome.err
+    assert "is it made for another tree?" in outcome.err
+    outcome = cli("chain-train", model, model, egs, "x.raw")
+    assert outcome.status == 1
+    assert "OpenFst" in outcome.err
+    outcome = cli("chain-train", "--leaky-hmm-coefficient=0", model, den, egs, "x.raw")
+    assert outcome.status == 1
+    assert "leaky-hmm-coefficient must be > 0 and < 1" in outcome.err
+    outcome = cli("chain-train", model, den, f"ark:{GOLDEN}/chain/biphone/merged.ark", "x.raw")
+    assert outcome.status == 1
+    outcome = cli("chain-combine", den, model, egs)
+    assert outcome.status == 2
+    assert not Path("x.raw").exists()
+
+
+@needs_shared
+def test_a_pipeline_of_a_recipe(shell: Shell) -> None:
+    outcome = shell(f"""
+        nnet3-chain-train --use-gpu=no --apply-deriv-weights=False --leaky-hmm-coefficient=0.1 --print-interval=10 \\
+          --max-param-change=1.4 --numerator-graph-threads=2 {MONO}/start.raw {MONO}/den.fst \\
+          'ark:nnet3-chain-merge-egs --minibatch-size=8,4 ark:{MONO}/egs.ark ark:- |' 1.raw
+        nnet3-chain-compute-prob 1.raw {MONO}/den.fst ark:{MONO}/merged.ark
+    """)
+    assert outcome.returncode == 0, outcome.stderr
+    assert "Overall log-probability for 'output' is" in outcome.stderr
