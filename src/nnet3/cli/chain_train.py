@@ -15,10 +15,10 @@ from nnet3.cli.verb import verb
 from nnet3.errors import TrainingError
 
 if TYPE_CHECKING:
-    from nnet3 import train
+    import nnet3.train as training
     from nnet3.cli import chain_files, files
 else:
-    train = LazyModule("nnet3.train")
+    training = LazyModule("nnet3.train")
     chain_files = LazyModule("nnet3.cli.chain_files")
     files = LazyModule("nnet3.cli.files")
 
@@ -62,7 +62,7 @@ def command(
         "lwf_den_scale": lwf_den_scale,
     }
     objective = chain_files.load_objective(den_fst, nnet, leaky_hmm_coefficient, of_objective, apply_deriv_weights)
-    trainer = train.Trainer(nnet, train.TrainerOptions(**options), objective, say=say)
+    trainer = training.Trainer(nnet, training.TrainerOptions(**options), objective, say=say)
     for minibatch in chain_files.minibatches(examples, nnet):
         trainer.train_minibatch(minibatch)
     trainer.log.finish()
