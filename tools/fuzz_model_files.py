@@ -25,6 +25,7 @@ from typing import Any
 
 import click
 from fuzz_chain import CHAIN_KINDS
+from fuzz_graphs import GRAPH_KINDS
 from fuzz_kinds import KINDS, FuzzKind
 from model_mutations import mutate
 
@@ -68,7 +69,7 @@ class Corpus:
 
     def __init__(self, shared: Path, largest: int = 1 << 20):
         self.kinds = []
-        for kind in KINDS + CHAIN_KINDS:
+        for kind in KINDS + CHAIN_KINDS + GRAPH_KINDS:
             files = [data for data in kind.contents(shared / "golden") if len(data) <= largest]
             if not files:
                 raise click.UsageError(f"there is no {kind.name} in {shared}: say with --shared where the files are")

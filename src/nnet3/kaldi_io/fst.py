@@ -15,6 +15,12 @@ NO_STATE = -1
 NOT_FINAL = np.float32(np.inf)
 
 
+def _as_costs(values: ArrayLike) -> npt.NDArray[np.float32]:
+    """As float32; what does not fit becomes infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values).astype(np.float32, copy=False)
+
+
 @dataclass(frozen=True, eq=False)
 class Fst:
     """States 0 .. num_states - 1; arcs `offsets[s] : offsets[s + 1]` leave state s, in the order of the file.
@@ -70,7 +76,7 @@ class Fst:
 
         ModelFormatError also if an arc leaves from nowhere.
         """
-        final = np.asarray(final, np.float32)
+        final = _as_costs(final)
         src = np.asarray(src, np.int64)
         if src.size and (src.min() < 0 or src.max() >= len(final)):
             raise ModelFormatError(f"an arc leaves a state that is not one of the {len(final)} states")
@@ -79,7 +85,7 @@ class Fst:
         np.cumsum(np.bincount(src, minlength=len(final)), out=offsets[1:])
         labels = np.asarray(ilabel, np.int32)[order]
         out = labels if olabel is None else np.asarray(olabel, np.int32)[order]
-        costs = np.zeros(len(src), np.float32) if cost is None else np.asarray(cost, np.float32)[order]
+        costs = np.zeros(len(src), np.float32) if cost is None else _as_costs(cost)[order]
         return cls(start, final, offsets, labels, out, costs, np.asarray(dst, np.int32)[order])
 
     @classmethod

@@ -35,7 +35,7 @@ def _with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> 
         (fst.src[epsilons], fst.dst[epsilons], fst.ilabel[epsilons], fst.cost[epsilons])
     ]
     states = fst.num_states
-    entries = hmms.entries(windows)
+    entries = hmms.entries(windows[:, hmms.tree.central_position])
     for entry in np.unique(entries).tolist():
         of_entry = np.flatnonzero(entries == entry)
         row = np.full(len(windows) + 1, -1)

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, Reader, Writer, read_fst, write_fst
+from nnet3.kaldi_io.fst_reach import arcs_on_cycles
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -54,8 +57,9 @@ class OpenFst:
 
     @classmethod
     def of(cls, fst: Fst) -> Self:
-        """TrainingError without kaldifst."""
+        """TrainingError without kaldifst, or if there are cycles of epsilons along which costs could fall for ever."""
         need_openfst("this operation on FSTs")
+        _check_epsilons(fst)
         writer = Writer(binary=True)
         write_fst(writer, Fst(fst.start, fst.final, fst.offsets, fst.ilabel, fst.olabel, fst.cost, fst.dst))
         contents = memoryview(writer.getvalue())
@@ -121,6 +125,16 @@ class OpenFst:
         theirs = self._theirs.copy()
         change(theirs)
         return OpenFst(theirs)
+
+
+def _check_epsilons(fst: Fst) -> None:
+    """No cycle of epsilons may have a negative cost, since OpenFst would follow it without an end."""
+    arcs = np.flatnonzero((fst.ilabel == 0) & (fst.olabel == 0))
+    if len(arcs) == 0 or fst.cost[arcs].min() >= 0:
+        return
+    epsilons = Fst.from_arcs(fst.start, fst.final, fst.src[arcs], fst.dst[arcs], fst.ilabel[arcs], fst.cost[arcs])
+    if (epsilons.cost[arcs_on_cycles(epsilons)] < 0).any():
+        raise TrainingError("a graph has a cycle of epsilons with a negative cost")
 
 
 def without_epsilons(fst: Fst) -> Fst:

@@ -38,9 +38,8 @@ class PhoneHmms:
         self.tree, self.model = tree, model
         self.transitions = TransitionTables(model)
 
-    def entries(self, windows: Integers) -> Integers:
-        """Which entry of the topology each window's phone has, (windows,)."""
-        phones = windows[:, self.tree.central_position]
+    def entries(self, phones: Integers) -> Integers:
+        """Which entry of the topology each phone has, (phones,). TrainingError if it is none of the model's."""
         table = self.model.topology.entry_of_phone
         entry = np.where(phones < len(table), table[np.minimum(phones, len(table) - 1)], -1)
         if (entry < 0).any():

@@ -22,11 +22,16 @@ def pushed(fst: Fst) -> Fst:
     """
     if fst.num_states == 0:
         return fst
-    probability = np.exp(-fst.cost.astype(np.float64))
-    final = np.exp(-fst.final.astype(np.float64))
-    potential = _dominant_vector(fst, probability, final)
-    if not (potential > 0).all() or not np.isfinite(potential).all():
-        raise TrainingError(f"no path leads from state {int(np.argmin(potential))} of a graph to an end")
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        probability = np.exp(-fst.cost.astype(np.float64))
+        final = np.exp(-fst.final.astype(np.float64))
+        potential = _dominant_vector(fst, probability, final)
+    good = (potential > 0) & np.isfinite(potential)
+    if not good.all():
+        raise TrainingError(
+            f"the costs of a graph are out of all proportion, or no path leads from state "
+            f"{int(np.argmin(good))} of it to an end"
+        )
     potential_cost = -np.log(potential)
     cost = fst.cost + potential_cost[fst.dst] - potential_cost[fst.src]
     end_cost = fst.final + potential_cost[fst.start] - potential_cost
@@ -40,10 +45,9 @@ def _dominant_vector(fst: Fst, probability: np.ndarray, final: np.ndarray) -> np
     for turn in range(_MOST_ROUNDS):
         product = np.bincount(fst.src, probability * vector[fst.dst], states) + final * vector[fst.start]
         if turn and turn % _ROUNDS_BETWEEN_TESTS == 0:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                totals = product / vector
-                if np.log(totals.max() / totals.min()) <= _TOLERANCE:
-                    break
+            totals = product / vector
+            if np.log(totals.max() / totals.min()) <= _TOLERANCE:
+                break
         vector = product + _SHARE_OF_IDENTITY * vector
         vector /= np.linalg.norm(vector)
     return vector

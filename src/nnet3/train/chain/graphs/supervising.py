@@ -32,6 +32,7 @@ class SupervisingOptions:
 
 def supervise(phones: TimedPhones, hmms: PhoneHmms, options: SupervisingOptions) -> Supervision:
     """All ways to say the phones at about their times. TrainingError if there is none."""
+    hmms.entries(phones.phone)  # they must be known
     allowed = allowed_phones(phones, options.tolerances)
     ids = without_epsilons(transition_ids_of_phones(phones.fst, hmms, scale=0.0))
     limited = limited_to_times(ids, allowed, hmms.transitions.phone_of_id)

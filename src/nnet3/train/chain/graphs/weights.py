@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.fst_reach import arcs_on_cycles
 from nnet3.train.chain.graphs.fst_changes import numbered_breadth_first
 from nnet3.train.chain.graphs.normalization import scaled
 from nnet3.train.chain.graphs.openfst import OpenFst, need_openfst
@@ -15,13 +17,18 @@ class NormalizationWeights:
 
     def __init__(self, normalization: Fst, scale: float = 1.0):
         need_openfst("weighting supervision")
+        if (normalization.ilabel == 0).any() or not normalization.is_acceptor:
+            raise TrainingError("a normalization graph must be an acceptor without epsilons")
         self._normalization = OpenFst.of(scaled(normalization, scale))
 
     def weighted(self, fst: Fst) -> Fst | None:
         """A supervision whose paths all have the same length: deterministic and minimal, numbered by time.
 
-        None if the normalization graph has none of its sequences, or if it would take too many states.
+        None if the normalization graph has none of its sequences, or if it would take too many states. TrainingError if
+        it has cycles.
         """
+        if arcs_on_cycles(fst).any():
+            raise TrainingError("the FST of a supervision that is not end to end must have no cycles")
         compact = determinized_and_minimized(OpenFst.of(fst).without_epsilons())
         if compact is None:
             return None
