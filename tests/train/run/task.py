@@ -8,9 +8,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+from nnet3.train.examples import EXAMPLES, ExampleReader, example_writer
 from nnet3.train.run.display import Display
 from nnet3.train.run.events import read_events
 from nnet3.train.run.kinds import KINDS
@@ -53,3 +55,15 @@ class Task:
     @property
     def final(self) -> bytes:
         return (self.exp / "final.raw").read_bytes()
+
+    def spoil(self, archive: str, keys: set[str]) -> None:
+        """Put a NaN into the features of these examples."""
+        with ExampleReader(f"ark:{self.folder / archive}", EXAMPLES) as reader:
+            entries = list(reader)
+        with example_writer(f"ark:{self.folder / archive}", EXAMPLES) as writer:
+            for key, example in entries:
+                matrix = example.ios[0].matrix
+                assert isinstance(matrix, np.ndarray)
+                if key in keys:
+                    matrix[2, 1] = np.nan
+                writer.write(key, example)

@@ -75,3 +75,16 @@ def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tm
     _torchrun(task, tmp_path, dies=True)
     assert [event["step"] for event in task.events("resume")] == [12]
     assert task.final == expected
+
+
+def test_what_one_process_must_skip_is_skipped_by_all_and_reported_by_the_one_that_writes(
+    task: Task, tmp_path: Path
+) -> None:
+    task.spoil("train.ark", {"example-17"})
+    task.change(training__epochs=1, data__minibatch_size='"1:8"')
+    _torchrun(task, tmp_path)
+    skips = task.events("skip")
+    assert [event["process"] for event in skips] == [0, 1]
+    (bad,) = [event for event in skips if "example-17" in event["keys"]]
+    assert "NaN" in bad["reason"] or "finite" in bad["reason"]
+    assert task.events("epoch")[0]["objective"] < 0

@@ -41,6 +41,15 @@ def test_what_was_done_again_counts_once(tmp_path: Path) -> None:
     assert events == [("train", 1, 1), ("resume", 1, None), ("train", 2, 2)]
 
 
+def test_what_follows_a_checkpoint_at_the_same_step_counts_once(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    for name in ("skip", "skip", "checkpoint", "epoch", "combine", "combine", "resume", "epoch", "combine", "combine"):
+        log.write(name, step=2)
+    log.close()
+    names = [event["event"] for event in read_events(tmp_path)]
+    assert names == ["skip", "skip", "checkpoint", "resume", "epoch", "combine", "combine"]
+
+
 def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     log = EventLog(tmp_path)
     log.write("train", step=1)

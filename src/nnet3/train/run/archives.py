@@ -87,7 +87,8 @@ class ArchiveSource(Generic[E]):
         with self._training.epoch(first) as items:
             for item in items:
                 number = item.position.minibatch
-                yield Placed(_named(item.minibatch, item.example_keys), number, number / self._per_epoch)
+                minibatch = _named(item.minibatch, item.example_keys)
+                yield Placed(minibatch, number, number / self._per_epoch, item.example_keys)
             self._idle_share = items.idle_share
 
     def validation(self) -> Iterator[Minibatch]:

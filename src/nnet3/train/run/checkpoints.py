@@ -29,6 +29,10 @@ class Checkpoint:
     step: int
     facts: dict[str, Any]
 
+    def has(self, name: str) -> bool:
+        """Whether there is a state of this name."""
+        return f"{name}.safetensors" in self.facts["files"]
+
     def parts(self, name: str) -> tuple[str, Tensors]:
         """A state, as `take_apart` gave it."""
         return load_parts(self.path / f"{name}.safetensors")

@@ -49,12 +49,18 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
 
     Lines that a sudden end has cut short are left out.
     """
-    events: dict[tuple[str, int], dict[str, Any]] = {}
-    for number, event in enumerate(_parsed_lines(folder / _JSON)):
+    events: list[dict[str, Any]] = []
+    for event in _parsed_lines(folder / _JSON):
         if event["event"] == "resume":
-            events = {key: earlier for key, earlier in events.items() if earlier.get("step", 0) <= event["step"]}
-        events[event["event"], event.get("step", -number)] = event
-    return list(events.values())
+            events = _until(events, event["step"])
+        events.append(event)
+    return events
+
+
+def _until(events: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
+    """Those before the checkpoint of this step was written; if the log has no line of that, those of steps until it."""
+    written = [n for n, event in enumerate(events) if event["event"] == "checkpoint" and event["step"] == step]
+    return events[: written[-1] + 1] if written else [event for event in events if event.get("step", 0) <= step]
 
 
 def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,10 @@ class Parallel(Protocol):
     def models_agree(self) -> bool:
         """Whether the processes have the same model now."""
 
+    @property
+    def skips_together(self) -> bool:
+        """Whether a minibatch that one process skips is skipped by all."""
+
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
         """One step of this process; with one process the learning rate is this one."""
 

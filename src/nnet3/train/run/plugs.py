@@ -17,12 +17,13 @@ from nnet3.train.objectives import Objective
 @dataclass(frozen=True, eq=False)
 class Placed:
     """A minibatch, and where the reader stands after it: `position` is made of JSON values and all that is needed to
-    go on; `done` is the part of the epoch that is over, 0 to 1.
+    go on; `done` is the part of the epoch that is over, 0 to 1; `keys` are those of its examples.
     """
 
     minibatch: Minibatch
     position: Any
     done: float
+    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,15 @@ def join_states(world: World, own: Any) -> States:
 
 
 def own_state(world: World, checkpoint: Checkpoint) -> Any:
-    """The state that this process gave. The first one reads for all, since others may not see its files."""
+    """The state that this process gave, or if it was not there yet that of the first one.
+
+    The first one reads for all, since others may not see its files.
+    """
     tree, tensors = world.tell(checkpoint.parts(_FIRST) if world.is_first else None)
     for rank in range(1, world.size):
-        other = world.tell(checkpoint.parts(f"rank-{rank}") if world.is_first else None)
-        if rank == world.rank:
+        name = f"rank-{rank}"
+        other = world.tell(checkpoint.parts(name) if world.is_first and checkpoint.has(name) else None)
+        if rank == world.rank and other is not None:
             tree, tensors = other[0], {**tensors, **other[1]}
     return put_together(tree, tensors)
 

@@ -19,6 +19,7 @@ class SharedSteps:
     """Each process has the same model at any time."""
 
     models_agree = True
+    skips_together = True
 
     def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World):
         self._nnet, self._objective = nnet, objective

@@ -125,7 +125,9 @@ class TrainingRun:
     def _count_skipped(self, placed: Placed, reason: str) -> None:
         self.progress.skipped += 1
         key, step, most = placed.minibatch.key, self.progress.step, self.settings.training.max_skipped
-        self.reports.event("skip", step=step, key=key, reason=reason, skipped=self.progress.skipped)
+        own = {"process": self.world.rank, "reason": reason, "keys": list(placed.keys)}
+        for found in self.world.gather(own) if self.parallel.skips_together else [own]:
+            self.reports.event("skip", step=step, skipped=self.progress.skipped, **found)
         if self.progress.skipped > most:
             raise TrainingError(
                 f"minibatch {step} (example {key}): {reason}; {self.progress.skipped} minibatches have been skipped so "
