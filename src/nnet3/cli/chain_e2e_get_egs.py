@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nnet3.cli.egs_options import input_options
+from nnet3.cli.egs_options import input_options, normalization_scale_option
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import FiniteFloat
 from nnet3.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -19,13 +18,7 @@ else:
 
 @verb("chain-e2e-get-egs")
 @input_options
-@click.option(
-    "--normalization-fst-scale",
-    type=FiniteFloat(0.0),
-    default=1.0,
-    show_default=True,
-    help="Of the costs of the normalization graph.",
-)
+@normalization_scale_option
 @click.argument("normalization", metavar="NORMALIZATION-FST")
 @click.argument("features", metavar="FEATURES-RSPECIFIER")
 @click.argument("graphs", metavar="GRAPHS-RSPECIFIER")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nnet3.cli.egs_options import input_options
+from nnet3.cli.egs_options import input_options, normalization_scale_option
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import KALDI_BOOL, FiniteFloat
+from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -27,13 +27,7 @@ else:
     help="Output frames of supervision off.",
 )
 @click.option("--deriv-weights-rspecifier", metavar="RSPECIFIER", help="A weight for each output frame, as vectors.")
-@click.option(
-    "--normalization-fst-scale",
-    type=FiniteFloat(0.0),
-    default=1.0,
-    show_default=True,
-    help="Of the costs of the normalization graph.",
-)
+@normalization_scale_option
 @click.option(
     "--transition-model",
     metavar="FILE",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,26 +26,17 @@ from nnet3.train.chain.graphs.unconstrained import supervision_of_graph
 from nnet3.train.chain.graphs.weights import NormalizationWeights
 from nnet3.train.chain.making import ChainExampleMaker, ChainMakingOptions, Utterance, normalized
 from nnet3.train.chain.supervision_file import read_supervision
-from nnet3.train.examples import ExampleReader
+from nnet3.train.examples import ExampleReader, MakingStatistics
 
 T = TypeVar("T")
 Made = Iterator[tuple[str, ChainExample]]
 
 
-@dataclass
-class _Counts:
-    """`failed` utterances lack something or do not fit; of the `short` ones no chunk could be made."""
-
-    utterances: int = 0
-    examples: int = 0
-    failed: int = 0
-    short: int = 0
-
-    def __str__(self) -> str:
-        return (
-            f"{self.examples} examples of {self.utterances} utterances; {self.failed} could not be used, "
-            f"of {self.short} no chunk could be made"
-        )
+def _told(counts: MakingStatistics) -> str:
+    return (
+        f"{counts.examples} examples of {counts.utterances} utterances; {counts.failed} could not be used, of "
+        f"{counts.short} no chunk could be made"
+    )
 
 
 def make(
@@ -71,10 +61,10 @@ def make(
     def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
         return maker.make(utterance, _entry(supervisions, utterance.key, "supervision"))
 
-    counts = _Counts()
+    counts = MakingStatistics()
     made = _made(features, online_ivectors, deriv_weights_rspecifier, examples, counts)
     write(CHAIN_EXAMPLES, output, made, counts)
-    say(f"{counts}; {maker.splitter.summary()}")
+    say(f"{_told(counts)}; {maker.splitter.summary()}")
 
 
 def make_end_to_end(
@@ -98,21 +88,21 @@ def make_end_to_end(
         graph = supervision_of_graph(_entry(table, utterance.key, "training graph"), transitions.pdf_of_id)
         return [(utterance.key, maker.make_end_to_end(utterance, graph, transitions.num_pdfs))]
 
-    counts = _Counts()
+    counts = MakingStatistics()
     write(CHAIN_EXAMPLES, output, _made(features, online_ivectors, None, examples, counts), counts)
-    say(str(counts))
+    say(_told(counts))
 
 
 def normalize(normalization: str, examples: str, output: str, scale: float) -> None:
     """Examples with weights."""
     weights = _weights(normalization, scale)
-    counts = _Counts()
+    counts = MakingStatistics()
     with ExampleReader(examples, CHAIN_EXAMPLES) as entries:
         write(CHAIN_EXAMPLES, output, _normalized(entries, weights, counts))
     say(f"{counts.examples} examples normalized; {counts.failed} could not be")
 
 
-def _normalized(entries: ExampleReader[ChainExample], weights: NormalizationWeights, counts: _Counts) -> Made:
+def _normalized(entries: ExampleReader[ChainExample], weights: NormalizationWeights, counts: MakingStatistics) -> Made:
     for key, example in entries:
         try:
             changed = normalized(example, weights)
@@ -133,7 +123,7 @@ def _made(
     ivectors: str | None,
     deriv_weights: str | None,
     make_examples: Callable[[Utterance], list[tuple[str, ChainExample]]],
-    counts: _Counts,
+    counts: MakingStatistics,
 ) -> Made:
     """The examples of all utterances; one that cannot be used is warned of and left out."""
     ivector_table = random_access_matrices(ivectors) if ivectors else None

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nnet3.cli.egs_options import normalization_scale_option
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import FiniteFloat
 from nnet3.cli.verb import verb
 
 if TYPE_CHECKING:
@@ -17,13 +17,7 @@ else:
 
 
 @verb("chain-normalize-egs")
-@click.option(
-    "--normalization-fst-scale",
-    type=FiniteFloat(0.0),
-    default=1.0,
-    show_default=True,
-    help="Of the costs of the normalization graph.",
-)
+@normalization_scale_option
 @click.argument("normalization", metavar="NORMALIZATION-FST")
 @click.argument("examples", metavar="EGS-RSPECIFIER")
 @click.argument("output", metavar="EGS-WSPECIFIER")

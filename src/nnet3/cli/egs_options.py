@@ -7,12 +7,19 @@ from typing import Any
 
 import click
 
-from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.options import KALDI_BOOL, FiniteFloat
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _FRAMES = click.IntRange(0)
 
 srand_option = click.option("--srand", "seed", type=int, default=0, show_default=True, help="Seed of random choices.")
+normalization_scale_option = click.option(
+    "--normalization-fst-scale",
+    type=FiniteFloat(0.0),
+    default=1.0,
+    show_default=True,
+    help="Of the costs of the normalization graph.",
+)
 egs_arguments = (
     click.argument("examples", metavar="EGS-RSPECIFIER"),
     click.argument("output", metavar="EGS-WSPECIFIER"),

@@ -12,6 +12,15 @@ import torch
 from nnet3.kaldi_io import Fst
 
 Labels = tuple[int, ...]
+#: A denominator graph of three states, of which tests say what is to come out
+WORKED_GRAPH = Fst.from_arcs(
+    0,
+    [np.inf, np.inf, -np.log(0.2)],
+    [0, 0, 1, 1, 2, 2],
+    [1, 2, 1, 2, 2, 1],
+    [1, 2, 1, 3, 2, 1],
+    -np.log([0.6, 0.4, 0.5, 0.4, 0.3, 0.5]),
+)
 
 
 def _closure(fst: Fst, costs: dict[int, float], add: Callable[[float, float], float]) -> dict[int, float]:

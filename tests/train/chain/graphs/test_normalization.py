@@ -11,16 +11,8 @@ from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst
 from nnet3.train.chain.graphs.normalization import make_normalization_fst, scaled
 from shared_data import golden_cases, needs_shared
+from train.chain.graphs.path_costs import WORKED_GRAPH as GRAPH
 from train.chain.graphs.path_costs import slow_initial
-
-GRAPH = Fst.from_arcs(
-    0,
-    [np.inf, np.inf, -np.log(0.2)],
-    [0, 0, 1, 1, 2, 2],
-    [1, 2, 1, 2, 2, 1],
-    [1, 2, 1, 3, 2, 1],
-    -np.log([0.6, 0.4, 0.5, 0.4, 0.3, 0.5]),
-)
 
 
 def _sorted_arcs(fst: Fst) -> tuple[np.ndarray, np.ndarray]:

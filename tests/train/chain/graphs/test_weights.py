@@ -11,18 +11,10 @@ from nnet3.train.chain.graphs.cutting import FrameCutter
 from nnet3.train.chain.graphs.fst_changes import sorted_by_label
 from nnet3.train.chain.graphs.normalization import make_normalization_fst
 from nnet3.train.chain.graphs.weights import NormalizationWeights
-from train.chain.graphs.path_costs import language, slow_initial
+from train.chain.graphs.path_costs import WORKED_GRAPH, language, slow_initial
 
 pytest.importorskip("kaldifst")
-GRAPH = Fst.from_arcs(
-    0,
-    [np.inf, np.inf, -np.log(0.2)],
-    [0, 0, 1, 1, 2, 2],
-    [1, 2, 1, 2, 2, 1],
-    [1, 2, 1, 3, 2, 1],
-    -np.log([0.6, 0.4, 0.5, 0.4, 0.3, 0.5]),
-)
-NORMALIZATION = make_normalization_fst(GRAPH, slow_initial(GRAPH))
+NORMALIZATION = make_normalization_fst(WORKED_GRAPH, slow_initial(WORKED_GRAPH))
 
 
 def _sausage(sets: list[list[int]]) -> Fst:
