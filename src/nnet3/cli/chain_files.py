@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.chain import (
-    CHAIN_EXAMPLES,
-    ChainObjective,
-    ChainOptions,
-    Denominator,
-    DenominatorGraph,
-    chain_minibatch,
-    load_fst,
-)
+from nnet3.train.chain import CHAIN_EXAMPLES, ChainObjective, ChainOptions, chain_minibatch
+from nnet3.train.chain.load_denominator import OUTPUT, load_denominator
 from nnet3.train.examples import ExampleReader
 from nnet3.train.minibatch import Minibatch
-
-_OUTPUT = "output"
 
 
 def load_objective(
@@ -28,23 +18,14 @@ def load_objective(
     options: Mapping[str, float],
     apply_deriv_weights: bool = True,
 ) -> ChainObjective:
-    """The objective with the graph in a file, which is for as many pdfs as the network's `output` has columns.
-
-    `options` are those of `ChainOptions`. Nnet3Error, which names the file, if there is no such graph in it.
-    """
-    if _OUTPUT not in nnet.output_names:
-        raise TrainingError(f"sequence training needs a node 'output'; the network has {', '.join(nnet.output_names)}")
-    try:
-        graph = DenominatorGraph.from_fst(load_fst(den_fst), nnet.node_dim(_OUTPUT))
-    except TrainingError as error:
-        raise Nnet3Error(f"{den_fst}: {error}") from None
-    denominator = Denominator(graph, leaky_hmm_coefficient)
+    """The objective with the graph in a file; `options` are those of `ChainOptions`."""
+    denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient)
     return ChainObjective(denominator, ChainOptions(**options), apply_deriv_weights)
 
 
 def with_second_output(objective: ChainObjective, nnet: Nnet) -> ChainObjective:
     """The same, but looking at the output `output-xent` too if the network has one."""
-    if f"{_OUTPUT}-xent" not in nnet.output_names:
+    if f"{OUTPUT}-xent" not in nnet.output_names:
         return objective
     return ChainObjective(objective.denominator, ChainOptions(xent_regularize=1.0))
 

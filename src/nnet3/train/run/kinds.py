@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from nnet3.nnet import Nnet
 from nnet3.train.objectives import Objective, ObjectiveByNode
+from nnet3.train.run.chain import ChainExamplesKind, ChainKind
 from nnet3.train.run.frames import FramesKind
 from nnet3.train.run.train_model import Kinds
 
@@ -25,4 +26,7 @@ class ByNodeKind:
         return ObjectiveByNode(nnet)
 
 
-KINDS = Kinds(data={"frames": FramesKind()}, objective={"by-node": ByNodeKind()})
+KINDS = Kinds(
+    data={"frames": FramesKind(), "chain": ChainExamplesKind()},
+    objective={"by-node": ByNodeKind(), "chain": ChainKind()},
+)

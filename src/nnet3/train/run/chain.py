@@ -1,0 +1,70 @@
+"""Data and objective of kind `chain`: sequence training with LF-MMI (docs/chain.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
+from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, ChainOptions, chain_minibatch
+from nnet3.train.chain.copying import ChainChanges
+from nnet3.train.chain.load_denominator import load_denominator
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.objectives import Objective
+from nnet3.train.run.archives import ArchiveSource, ArchivesSection
+from nnet3.train.run.plugs import DataSource, Share
+from nnet3.train.run.value_kinds import TEXT, TRUTH, integer, number, setting
+
+
+@dataclass(frozen=True)
+class ChainExamplesSection(ArchivesSection):
+    """Chain examples (Kaldi's `<Nnet3ChainEg>`): tables as Kaldi names them, such as ark:cegs.1.ark."""
+
+    frame_shifts: int = setting(
+        1, integer(1), "epochs shift input by 0 .. n - 1 frames in turn; examples must have context for it"
+    )
+
+
+@dataclass(frozen=True)
+class ChainExamplesKind:
+    """The entry of the registry."""
+
+    section: type = ChainExamplesSection
+
+    def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        inputs = nnet.input_names
+
+        def prepare(example: ChainExample, key: str) -> Minibatch:
+            return chain_minibatch(example, inputs, key)
+
+        def change(example: ChainExample, epoch: int) -> ChainExample:
+            return ChainChanges(frame_shift=epoch % section.frame_shifts).apply(example)
+
+        shifted = change if section.frame_shifts > 1 else None
+        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, shifted)
+
+
+@dataclass(frozen=True)
+class ChainSection:
+    """LF-MMI; names as in Kaldi, defaults as in its recipes."""
+
+    den_fst: str = setting("", TEXT, "the denominator graph")
+    leaky_hmm_coefficient: float = setting(0.1, number(above=0.0), "what leaves a state for the beginnings, below 1")
+    xent_regularize: float = setting(0.1, number(0.0), "of the output output-xent; 0: there is none")
+    l2_regularize: float = setting(0.0, number(0.0), "on the output itself")
+    out_of_range_regularize: float = setting(0.01, number(0.0), "pulls outputs beyond -30 .. 30 back")
+    apply_deriv_weights: bool = setting(False, TRUTH, "scale derivatives of frames as the examples say")
+
+
+@dataclass(frozen=True)
+class ChainKind:
+    """The entry of the registry."""
+
+    section: type = ChainSection
+
+    def make(self, section: ChainSection, nnet: Nnet) -> Objective:
+        if not section.den_fst:
+            raise TrainingError("[objective] den-fst: expected the file of a denominator graph, got none")
+        denominator = load_denominator(section.den_fst, nnet, section.leaky_hmm_coefficient)
+        options = ChainOptions(section.l2_regularize, section.out_of_range_regularize, section.xent_regularize)
+        return ChainObjective(denominator, options, section.apply_deriv_weights)
