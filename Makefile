@@ -10,7 +10,7 @@ ROOM ?= computation
 MUTANTS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech test soak lint bench fuzz kill mutate real coverage clean
+.PHONY: help demo demo-speech digits test soak lint bench fuzz kill mutate real coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -26,6 +26,9 @@ demo: $(VENV)/installed  ## train a TDNN and an LSTM on handwritten digits, see 
 
 demo-speech: $(VENV)/installed  ## the same on spoken digits (SHARED/data/fsdd)
 	$(BIN)/nnet3 demo --speech $(SHARED)/data/fsdd/recordings.zip
+
+digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings to a report in digits-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-out
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -57,4 +60,4 @@ coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each
 	$(BIN)/python tools/component_coverage.py --shared $(SHARED)
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out digits-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Whole recipes, from recordings to a report: examples of how the package is used (`python -m recipes.NAME`)."""

@@ -1,0 +1,1 @@
+"""Spoken digits, from recordings to a report (`python -m recipes.spoken_digits --help`)."""
