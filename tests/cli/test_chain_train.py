@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from cli.run_command import Cli, Shell
 from nnet3 import load
 from nnet3.nnet import Nnet
+from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, Fst
+from nnet3.train.examples import ExampleReader, example_writer
 from shared_data import GOLDEN, golden_cases, needs_shared
 
 MONO = GOLDEN / "chain" / "mono"
@@ -103,6 +106,26 @@ def test_mistakes(cli: Cli) -> None:
     outcome = cli("chain-combine", den, model, egs)
     assert outcome.status == 2
     assert not Path("x.raw").exists()
+
+
+@needs_shared
+def test_a_hostile_supervision_is_named(cli: Cli) -> None:
+    with example_writer("ark:bad.ark", CHAIN_EXAMPLES) as writer:
+        for number, (key, example) in enumerate(ExampleReader(f"ark:{MONO}/merged.ark", CHAIN_EXAMPLES)):
+            writer.write(key, _with_an_epsilon(example) if number == 1 else example)
+    for verb, more in (("chain-train", ["x.raw"]), ("chain-compute-prob", [])):
+        outcome = cli(verb, MONO / "plain.raw", MONO / "den.fst", "ark:bad.ark", *more)
+        assert outcome.status == 1
+        assert "minibatch 'merged-1-8': the FST of a supervision has epsilons" in outcome.err
+
+
+def _with_an_epsilon(example: ChainExample) -> ChainExample:
+    (target,) = example.outputs
+    (fst,) = target.supervision.fsts
+    labels = fst.ilabel.copy()
+    labels[3] = 0
+    changed = Fst.from_arcs(fst.start, fst.final, fst.src, fst.dst, labels, fst.cost)
+    return replace(example, outputs=(replace(target, supervision=replace(target.supervision, fsts=(changed,))),))
 
 
 @needs_shared

@@ -13,7 +13,7 @@ from nnet3.components import RandomSource
 from nnet3.compute import NnetComputer
 from nnet3.compute.recent import RecentComputers
 from nnet3.nnet import Nnet
-from nnet3.train.minibatch import MatrixTarget, Minibatch
+from nnet3.train.minibatch import MatrixTarget, Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, count_correct
 from nnet3.train.running_state import device_of
 
@@ -63,7 +63,8 @@ class Evaluator:
         for target, own in zip(minibatch.targets, names, strict=True):
             outputs = [computer.get_output(name) for name in own]
             with_derivs = self.gradient is not None
-            results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=with_derivs)
+            with naming(minibatch):
+                results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=with_derivs)
             if self.accuracy and isinstance(target, MatrixTarget):
                 correct, counted = count_correct(target, outputs[0])
                 self._add(target.name, ObjectiveStats(correct=correct, counted=counted))

@@ -12,9 +12,10 @@ from nnet3.components import RandomSource
 from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.compute import NnetComputer
 from nnet3.compute.recent import RecentComputers
+from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train.finite import bad_results
-from nnet3.train.minibatch import Minibatch
+from nnet3.train.minibatch import Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult
 from nnet3.train.running_state import add_up_statistics, device_of, statistics
 
@@ -94,12 +95,13 @@ class Gradient:
             computer.accept_input(io.name, io.matrix)
         computer.run()
         results: list[OutputResult] = []
-        for target in minibatch.targets:
-            outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
-            results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
         try:
+            for target in minibatch.targets:
+                outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
+                with naming(minibatch):
+                    results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
             self.agree(bad_results(results))
-        except UnusableError:
+        except (TrainingError, UnusableError):
             computer.reset()
             raise
         for result in results:

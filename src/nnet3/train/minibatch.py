@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -99,6 +100,15 @@ class Minibatch:
             need_model_derivative=train,
             store_component_stats=train if store_stats is None else store_stats,
         )
+
+
+@contextmanager
+def naming(minibatch: Minibatch) -> Iterator[None]:
+    """Within it a TrainingError says which minibatch it is about, if that has a key."""
+    try:
+        yield
+    except TrainingError as error:
+        raise TrainingError(f"minibatch '{minibatch.key}': {error}" if minibatch.key else str(error)) from None
 
 
 def one_hot(labels: np.ndarray, num_classes: int) -> SparseMatrix:
