@@ -1,0 +1,83 @@
+"""`compile` and its stages, and what its options do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection
+
+import pytest
+
+from nnet3 import CompileOptions, ComputationRequest, IoSpecification, Nnet, compile
+from nnet3.compiler import build_graph, generate, schedule
+from nnet3.computation.computation import NnetComputation
+from nnet3.computation.passes.pipeline import PIPELINE, optimize
+from nnet3.errors import ArgumentError
+
+CONFIG = """
+input-node name=input dim=2
+component name=affine type=AffineComponent input-dim=4 output-dim=3
+component name=tanh type=TanhComponent dim=3
+component-node name=affine component=affine input=Append(Offset(input, -1), input)
+component-node name=tanh component=tanh input=affine
+output-node name=output input=tanh
+"""
+MODULE = sys.modules["nnet3.compiler.compile"]  # the name in the package is the function
+REQUEST = ComputationRequest(
+    [IoSpecification("input", [(0, t) for t in range(-1, 4)])], [IoSpecification("output", [(0, t) for t in range(4)])]
+)
+
+
+def test_compile_is_its_stages_in_a_row() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    plain = generate(nnet, REQUEST, schedule(nnet, build_graph(nnet, REQUEST)))
+    assert str(compile(nnet, REQUEST, CompileOptions(optimize=False))) == str(plain)
+    assert str(compile(nnet, REQUEST)) == str(optimize(plain)) != str(plain)
+    assert compile(nnet, REQUEST).fingerprint == nnet.fingerprint()
+
+
+def test_passes_that_are_left_out() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    names = [each.name for each in PIPELINE]
+    plain = compile(nnet, REQUEST, CompileOptions(optimize=False))
+    assert str(compile(nnet, REQUEST, CompileOptions(disabled_passes=frozenset(names)))) == str(plain)
+    without = CompileOptions(disabled_passes=["work_in_place"])  # type: ignore[arg-type]
+    assert without.disabled_passes == frozenset(["work_in_place"])
+    assert str(compile(nnet, REQUEST, without)) != str(compile(nnet, REQUEST))
+
+
+@pytest.mark.parametrize(
+    ("options", "times", "between"),
+    [(None, 0, False), (CompileOptions(check=True), 1, True), (CompileOptions(optimize=False, check=True), 1, None)],
+)
+def test_programs_are_checked_when_asked(
+    options: CompileOptions | None, times: int, between: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[NnetComputation] = []
+    asked: list[bool] = []
+
+    def note(computation: NnetComputation, disabled: Collection[str], check_between: bool) -> NnetComputation:
+        asked.append(check_between)
+        return computation
+
+    monkeypatch.setattr(MODULE, "check_computation", checked.append)
+    monkeypatch.setattr(MODULE, "optimize", note)
+    compile(Nnet.from_config(CONFIG), REQUEST, options)
+    assert (len(checked), asked) == (times, [] if between is None else [between])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimize": 1}, "optimize"),
+        ({"check": "yes"}, "check"),
+        ({"disabled_passes": "dead_code"}, "disabled_passes must be a set of names of passes, got 'dead_code'"),
+        ({"disabled_passes": b"dead_code"}, "disabled_passes must be a set"),
+        ({"disabled_passes": [1]}, "disabled_passes must be a set"),
+        ({"disabled_passes": 1}, "disabled_passes must be a set"),
+    ],
+)
+def test_options_that_cannot_be_meant(options: dict[str, object], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        CompileOptions(**options)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="the options of compile"):
+        compile(Nnet.from_config(CONFIG), REQUEST, options)  # type: ignore[arg-type]
