@@ -7,7 +7,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from nnet3.compiler.compile import CompileOptions
 from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute import NnetComputer, plan_of
-from nnet3.errors import ExecutionError, RequestError
+from nnet3.errors import ArgumentError, ExecutionError, RequestError
 
 
 class Maker:
@@ -198,6 +198,21 @@ def test_digests_are_the_same_in_all_processes() -> None:
 def test_what_keys_cannot_be_made_of() -> None:
     with pytest.raises(TypeError, match="a key of the cache cannot contain a object"):
         key_digest({"a": object()})
+
+
+def test_names_of_fields_are_part_of_a_key() -> None:
+    one, other = (make_dataclass("Options", [name], frozen=True)(1) for name in ("optimize", "check"))
+    assert key_digest(one) != key_digest(other)
+    assert key_digest(one) == key_digest(make_dataclass("Options", ["optimize"])(1))
+
+
+def test_how_much_may_be_kept() -> None:
+    assert ComputationCache(max_bytes=0).max_bytes == 0
+    for wrong in (-1, float("nan"), "1"):
+        with pytest.raises(ArgumentError, match="max_bytes of a cache must be"):
+            ComputationCache(max_bytes=wrong)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="the folder of a cache must be a path or None"):
+        ComputationCache(folder=3)  # type: ignore[arg-type]
 
 
 # ---- folders ----

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from nnet3 import ComputationRequest, IoSpecification
+import pytest
+
+from nnet3 import ComputationRequest, IoSpecification, Nnet
+from nnet3.compiler.request import check_request
+from nnet3.errors import ArgumentError, RequestError
 
 FRAMES = [(0, t, 0) for t in range(3)]
 
@@ -47,3 +51,12 @@ def test_printed_form() -> None:
         "need_model_derivative",
         "store_component_stats",
     ]
+
+
+def test_what_is_no_request_or_no_network() -> None:
+    nnet = Nnet.from_config("input-node name=input dim=1\noutput-node name=output input=input")
+    check_request(nnet, REQUESTS[0])
+    with pytest.raises(ArgumentError, match="the request must be a ComputationRequest"):
+        check_request(nnet, [REQUESTS[0]])  # type: ignore[arg-type]
+    with pytest.raises(RequestError, match="expected a network to compile, got str"):
+        check_request("nnet", REQUESTS[0])  # type: ignore[arg-type]
