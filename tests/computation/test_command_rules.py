@@ -48,6 +48,14 @@ TABLES = {
         lambda c: c.matrix_info.update({1: MatrixInfo("input", False, np.zeros((5, 3)))}),
         "m1 has 6 rows, but its indexes have shape (5, 3)",
     ),
+    "input just behind the last": (
+        lambda c: c.inputs.append(IoInfo("x", len(c.submatrices), 0)),
+        "'x' is in a sub-matrix that does not exist",
+    ),
+    "derivative just behind the last": (
+        lambda c: c.inputs.append(IoInfo("x", 1, len(c.submatrices))),
+        "'x' is in a sub-matrix that does not exist",
+    ),
     "input nowhere": (lambda c: c.inputs.append(IoInfo("x", 99, 0)), "'x' is in a sub-matrix that does not exist"),
     "outside nowhere": (
         lambda c: c.outside.append(OutsideMatrix("W", 99, True)),

@@ -140,6 +140,16 @@ def test_missing_and_strange_entries(key: str) -> None:
             from_data(header, arrays)
 
 
+@pytest.mark.parametrize("key", sorted(to_data(training_step())[1]))
+def test_arrays_of_another_shape(key: str) -> None:
+    header, arrays = to_data(training_step())
+    array = arrays[key]
+    shapes = [array[:, np.newaxis]] if array.ndim == 1 else [array[:, :-1], np.concatenate([array, array], axis=1)]
+    for changed in shapes:
+        with pytest.raises(ModelFormatError, match=r"expected integers|expected .* columns|damaged|numbers"):
+            from_data(header, {**arrays, key: changed})
+
+
 def test_random_damage() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):

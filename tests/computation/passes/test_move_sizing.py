@@ -87,3 +87,11 @@ def test_no_allocation_moves_into_a_loop() -> None:
     assert lines(after)[:4] == ["m1 = zeros(1, 3)", "m3 = zeros(1, 3)", "[label start]", "m4 = zeros(1, 3)"]
     assert lines(after)[-4:] == ["m1.swap(m2)", "m2 = []", "m5 = []", "goto start"]
     run(after).check_equals(run(before))
+
+
+def test_labels_to_which_nobody_jumps_change_nothing() -> None:
+    before = loop()
+    before.commands[:0] = [cmd.Label("first"), cmd.Label("second")]
+    after = move_sizing(before)
+    check_computation(after)
+    assert lines(after) == ["[label first]", "[label second]", *lines(move_sizing(loop()))]
