@@ -157,6 +157,14 @@ def test_the_life_of_the_shared_place() -> None:
     assert lines(after).count("m2 = []") == 1
 
 
+def test_an_output_that_stays_keeps_its_place() -> None:
+    """It was never deallocated, so neither is the place that it shares."""
+    after = work_in_place(_program(_affine(X, A), _sigmoid(A, OUT)))
+    check_computation(after)
+    assert "output m2 to user [for node: 'output']" in lines(after)
+    assert not {"m2 = []", "m5 = []"} & set(lines(after))
+
+
 def test_backward_of_a_training_step() -> None:
     before = training_step()
     after = work_in_place(before)
