@@ -79,6 +79,12 @@ class _Finder(ast.NodeVisitor):
         if node.arg != "strict":
             self.visit(node.value)
 
+    def visit_Slice(self, node: ast.Slice) -> None:
+        """`[:1]` is an idiom for the first, if there is one: it becomes `[:0]`, but not `[:2]`."""
+        if node.lower is None and isinstance(node.upper, ast.Constant) and node.upper.value == 1:
+            return
+        self.generic_visit(node)
+
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
         """-1 is a mark more often than a number: it becomes 1, but not 0 or -2."""
         is_mark = isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and node.operand.value == 1
