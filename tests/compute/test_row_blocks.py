@@ -53,6 +53,13 @@ def test_number_of_blocks(addresses: np.ndarray, num_blocks: int) -> None:
     np.testing.assert_array_equal(expand(blocks)[:, 0], addresses)
 
 
+@pytest.mark.parametrize("rare", [(1, 5), (5, 1)])
+def test_the_most_frequent_step_of_all_lists_together_counts(rare: tuple[int, int]) -> None:
+    """A step that is rare in one of two lists is rare, though it comes first and is frequent in the other."""
+    addresses = np.cumsum([(0, 0), rare, *[(1, 1)] * 20], axis=0)
+    assert len(find_blocks(addresses)) == 2
+
+
 def test_runs_keep_apart_what_may_not_be_joined() -> None:
     runs = find_runs(np.arange(6)[:, np.newaxis], np.array([True, True, False, True, True]))
     np.testing.assert_array_equal(runs.inner, [3, 3])
