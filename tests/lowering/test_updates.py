@@ -1,0 +1,53 @@
+"""What a kernel learns from several steps together comes from one Backprop; what does not merge, from each step."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowering.toy_loops import own_weights, shared_kernel, shared_matrix, simple
+from lowering.toy_requests import ToyCase
+from nnet3.computation.commands import Backprop
+from nnet3.computation.computation import NnetComputation
+from nnet3.lowering import lower
+
+
+def program_of(case: ToyCase) -> NnetComputation:
+    assert case.request is not None
+    return lower(case.graph, case.request)
+
+
+def learning(computation: NnetComputation, kernel: str) -> int:
+    """How many commands a kernel learns by: they update it, or write the derivative of something without samples."""
+
+    def learns(command: Backprop) -> bool:
+        derivs = [number for number in (*command.input_derivs, *command.added_derivs) if number]
+        of_matrices = any(not computation.has_samples(computation.submatrices[number].matrix) for number in derivs)
+        return of_matrices or (command.update and computation.kernels[command.kernel].updatable)
+
+    return sum(
+        isinstance(command, Backprop) and computation.kernels[command.kernel].name == kernel and learns(command)
+        for command in computation.commands
+    )
+
+
+def test_a_matrix_in_a_loop_learns_once() -> None:
+    computation = program_of(simple())
+    assert (learning(computation, "below"), learning(computation, "around")) == (1, 1)
+    assert learning(program_of(simple(merges=False)), "around") == 40
+
+
+def test_one_kernel_and_two_matrices_learn_apart() -> None:
+    assert learning(program_of(shared_kernel()), "product") == 2
+
+
+@pytest.mark.parametrize("second", ["product", "other"])
+def test_two_products_of_one_matrix_learn_together_if_one_kernel_makes_them(second: str) -> None:
+    computation = program_of(shared_matrix("product", second))
+    assert learning(computation, "product") == 1
+    assert learning(computation, "other") == (second == "other")
+
+
+def test_weights_of_a_kernel_learn_once_if_it_says_so() -> None:
+    computation = program_of(own_weights())
+    assert learning(computation, "merged") == 1
+    assert learning(computation, "stepwise") > 30
