@@ -64,6 +64,7 @@ RNN = "component-node name=a component=noop input=Sum(input, Offset(a, -1))\nout
          {"input": frames(0, 4)}, {"output": frames(0, 4)}, "not computable: output all needs iv t=0; none is given"),
         (RNN, {"input": frames(0, 4)}, {"output": frames(0, 4)},
          "not computable: output all needs input t=-1..3; given 0..3"),
+        (RNN, {}, {"output": frames(0, 4)}, "not computable: output all needs input t=-1..3; none is given"),
     ],
 )  # fmt: skip
 def test_outputs_out_of_reach(nodes: str, given: dict[str, Rows], wanted: dict[str, Rows], message: str) -> None:

@@ -179,3 +179,22 @@ def test_long_recurrences_take_few_rounds(
     assert need is not None
     assert num_used is None or need.sum() == num_used
     assert len(rounds) < 300
+
+
+@pytest.mark.parametrize("way", [1, -1])
+@pytest.mark.parametrize(("column", "distance"), [(1, 2500), (2, 30)])
+def test_a_value_goes_all_the_way(column: int, distance: int, way: int) -> None:
+    """Given at one end, wanted at the other: the window of a recurrence grows as far as that."""
+    step = ["0", "0"]
+    step[column - 1] = str(-way)
+    nodes = f"component-node name=a component=noop input=Failover(input, Offset(a, {', '.join(step)}))\n"
+    nnet = nnet3.Nnet.from_config(HEAD + nodes + "output-node name=output input=a")
+    first, last = [0, 0, 0], [0, 0, 0]
+    last[column] = way * distance
+    request = nnet3.ComputationRequest(
+        [nnet3.IoSpecification("input", [first])], [nnet3.IoSpecification("output", [last])]
+    )
+    computer = nnet3.NnetComputer(nnet3.compile(nnet, request), nnet)
+    computer.accept_input("input", np.array([[7.0]]))
+    computer.run()
+    assert computer.get_output("output").tolist() == [[7.0]]
