@@ -4,7 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nnet3.train.evaluate import Evaluator, evaluate
+    from nnet3.train.evaluation import Evaluator, evaluate
     from nnet3.train.learning_rate import exponential_rate
     from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, Target
     from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult, TorchLoss
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 # Imported when first asked for: what is done with files of examples need not wait for PyTorch.
 _FILE_OF = {
-    "Evaluator": "nnet3.train.evaluate",
-    "evaluate": "nnet3.train.evaluate",
+    "Evaluator": "nnet3.train.evaluation",
+    "evaluate": "nnet3.train.evaluation",
     "exponential_rate": "nnet3.train.learning_rate",
     "MatrixTarget": "nnet3.train.minibatch",
     "Minibatch": "nnet3.train.minibatch",

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.nnet.collapse import collapse_model
-from nnet3.train.evaluate import Evaluator, with_modes
+from nnet3.train.evaluation import Evaluator, with_modes
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
 from nnet3.train.objectives.by_node import objective_name

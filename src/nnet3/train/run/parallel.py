@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import torch
 
 from nnet3.nnet import Nnet
-from nnet3.train.evaluate import evaluate
+from nnet3.train.evaluation import evaluate
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
 from nnet3.train.run.world import World

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import torch
 
@@ -43,3 +46,8 @@ def test_outputs_are_of_the_network_as_it_is() -> None:
     linear, bias = nnet.components["affine"].parameters().values()
     np.testing.assert_allclose(outputs["output"], X @ linear.t() + bias, rtol=1e-5)
     assert abs(float(outputs["normalized"].mean())) < 1e-6, "training mode"
+
+
+def test_public_name_is_the_function_whatever_was_imported_before() -> None:
+    command = "import nnet3.train.evaluation; from nnet3.train import evaluate; print(callable(evaluate))"
+    assert subprocess.run([sys.executable, "-c", command], capture_output=True, text=True).stdout.strip() == "True"
