@@ -1,9 +1,10 @@
-"""A small task for training runs that are to be killed: examples, a network with all that draws and remembers."""
+"""Small tasks for training runs that are to be killed: examples, a network with all that draws and remembers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import kill_chain_data
 import numpy as np
 
 from nnet3.kaldi_io.sparse import SparseMatrix
@@ -27,12 +28,13 @@ output-node name=output input=softmax
 """
 SETTINGS = """
 [model]
-file = "{folder}/net.config"
+file = "{folder}/{config}"
 [data]
-train = "ark:{folder}/train.ark"
-valid = "ark:{folder}/valid.ark"
+kind = "{kind}"
+train = "ark:{folder}/train.{ending}"
+valid = "ark:{folder}/valid.{ending}"
 minibatch-size = 8
-shuffle-buffer = 20
+{shifts}shuffle-buffer = 20
 [training]
 epochs = 3
 initial-learning-rate = 0.02
@@ -46,6 +48,9 @@ print-every = 4
 curves = false
 tensorboard = false
 """
+FRAMES = {"kind": "frames", "config": "net.config", "ending": "ark", "shifts": ""}
+CHAIN_MORE = "[combination]\nmodels = 4"
+CHAIN = {"kind": "chain", "config": "chain.config", "ending": "cegs", "shifts": "frame-shifts = 3\n"}
 VARIANTS = {
     "plain": "[combination]\nmodels = 4",
     "momentum": 'momentum = 0.5\ndropout-schedule = "0,0.5@0.5,0.1"\n[combination]\nmodels = 0',
@@ -54,14 +59,17 @@ VARIANTS = {
 
 
 def write_task(folder: Path) -> dict[str, Path]:
-    """Examples, a config and one settings file for each variant; returns the latter by name."""
+    """Examples, configs and one settings file for each variant; returns the latter by name."""
     write_examples(folder / "train.ark", 100, 1)
     write_examples(folder / "valid.ark", 20, 2)
     (folder / "net.config").write_text(CONFIG)
-    paths = {name: folder / f"{name}.toml" for name in VARIANTS}
-    for name, path in paths.items():
-        path.write_text(SETTINGS.format(folder=folder, name=name, more=VARIANTS[name]))
-    return paths
+    kill_chain_data.write_chain_task(folder)
+    texts = {name: SETTINGS.format(folder=folder, name=name, more=more, **FRAMES) for name, more in VARIANTS.items()}
+    chain = SETTINGS.format(folder=folder, name="chain", more=CHAIN_MORE, **CHAIN)
+    texts["chain"] = chain + kill_chain_data.OBJECTIVE.format(folder=folder)
+    for name, text in texts.items():
+        (folder / f"{name}.toml").write_text(text)
+    return {name: folder / f"{name}.toml" for name in texts}
 
 
 def write_examples(path: Path, count: int, seed: int) -> None:

@@ -16,10 +16,12 @@ from nnet3.cli.verb import verb
 if TYPE_CHECKING:
     from nnet3.cli import chain_files, files
     from nnet3.train import combine
+    from nnet3.train.chain import second_output
 else:
     chain_files = LazyModule("nnet3.cli.chain_files")
     files = LazyModule("nnet3.cli.files")
     combine = LazyModule("nnet3.train.combine")
+    second_output = LazyModule("nnet3.train.chain.second_output")
 
 
 @verb("chain-combine")
@@ -56,7 +58,7 @@ def command(
         loaders,
         list(chain_files.minibatches(examples, nnet)),
         lambda _: objective,
-        statistics_objective=lambda _: chain_files.with_second_output(objective, nnet),
+        statistics_objective=lambda _: second_output.with_second_output(objective, nnet),
         batchnorm_test_mode=batchnorm_test_mode,
         dropout_test_mode=dropout_test_mode,
         max_objective_evaluations=max_objective_evaluations,

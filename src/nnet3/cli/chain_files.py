@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from nnet3.nnet import Nnet
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainObjective, ChainOptions, chain_minibatch
-from nnet3.train.chain.load_denominator import OUTPUT, load_denominator
+from nnet3.train.chain.load_denominator import load_denominator
 from nnet3.train.examples import ExampleReader
 from nnet3.train.minibatch import Minibatch
 
@@ -21,13 +21,6 @@ def load_objective(
     """The objective with the graph in a file; `options` are those of `ChainOptions`."""
     denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient)
     return ChainObjective(denominator, ChainOptions(**options), apply_deriv_weights)
-
-
-def with_second_output(objective: ChainObjective, nnet: Nnet) -> ChainObjective:
-    """The same, but looking at the output `output-xent` too if the network has one."""
-    if f"{OUTPUT}-xent" not in nnet.output_names:
-        return objective
-    return ChainObjective(objective.denominator, ChainOptions(xent_regularize=1.0))
 
 
 def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:

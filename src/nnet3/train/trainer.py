@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,9 +46,13 @@ class StepResult:
     @property
     def total(self) -> ObjectiveStats:
         """The sum of `stats` over all output nodes."""
+        return self.total_of(self.stats)
+
+    def total_of(self, names: Iterable[str]) -> ObjectiveStats:
+        """The sum of `stats` over these output nodes; those of a skipped minibatch are nothing."""
         result = ObjectiveStats()
-        for stats in self.stats.values():
-            result.add(stats)
+        for name in names:
+            result.add(self.stats.get(name, ObjectiveStats()))
         return result
 
 

@@ -28,9 +28,19 @@ class Task:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.syspath_prepend(TOOLS)
         data = importlib.import_module("kill_training_data")
-        self.folder, self.settings = folder, data.write_task(folder)["plain"]
+        self.folder, self.all_settings = folder, data.write_task(folder)
+        self.settings = self.all_settings["plain"]
         self.write_examples = data.write_examples
         self.exp = folder / "plain"
+
+    def use(self, name: str) -> None:
+        """Take another one of the settings files; its runs are in a folder of its name."""
+        self.settings, self.exp = self.all_settings[name], self.folder / name
+
+    def use_folder(self, name: str) -> None:
+        """Where the next run is to be."""
+        self.exp = self.folder / name
+        self.change(output__folder=f'"{self.exp}"')
 
     def change(self, **values: object) -> None:
         """Set keys of the settings file, section__key=value as TOML."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.train.chain import ChainObjective
+from nnet3.train.run import training_run
 from nnet3.train.run.chain import ChainExamplesKind, ChainExamplesSection, ChainKind, ChainSection
 from nnet3.train.run.plugs import Share
 from shared_data import GOLDEN, needs_shared
 from train.run.task import Task
+from train.run.torchrun import torchrun
 
 MONO = GOLDEN / "chain" / "mono"
+
+
+@pytest.fixture
+def chain(task: Task) -> Task:
+    task.use("chain")
+    return task
 
 
 @needs_shared
@@ -33,7 +43,7 @@ def test_minibatches_are_shifted_by_epoch() -> None:
 def test_objective() -> None:
     nnet = nnet3.load(MONO / "start.raw")
     section = ChainSection(den_fst=f"{MONO}/den.fst", xent_regularize=0.2, apply_deriv_weights=True)
-    objective = ChainKind().make(section, nnet)
+    objective = ChainKind().make(section, nnet).train
     assert isinstance(objective, ChainObjective)
     assert objective.options.xent_regularize == 0.2
     assert objective.apply_deriv_weights
@@ -71,3 +81,82 @@ def test_a_run(task: Task) -> None:
     before, *_, after = (event["objective"] for event in task.events("valid"))
     assert after > before
     assert Path(task.exp / "final.raw").exists()
+
+
+def test_a_run_learns_and_both_outputs_are_trained(chain: Task) -> None:
+    chain.change(validation__every=4)
+    assert chain.run() == 0
+    objectives = [event["objective"] for event in chain.events("valid")]
+    assert objectives[-1] > 0.4 * objectives[0]  # they are negative
+    assert [event["frames"] for event in chain.events("train")] == [4 * 8 * 6] * 6
+    start = nnet3.Nnet.from_config_file(chain.folder / "chain.config")
+    final = nnet3.load_nnet(chain.exp / "final.raw")
+    for name in ("affine2", "affine-xent"):
+        before, after = (nnet.components[name].parameters()["linear_params"] for nnet in (start, final))
+        assert float((before - after).norm()) > 0.05, name
+    assert final.components["norm-xent"].info().count("count=0") == 0
+    assert "Using the model averaged over last" in chain.events("combine")[-1]["message"]
+
+
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(chain: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    chain.run()
+    expected = chain.final
+    shutil.rmtree(chain.exp)
+
+    class Stopped(BaseException):
+        pass
+
+    original = training_run.TrainingRun._step
+
+    def step(run: training_run.TrainingRun, *arguments: object) -> None:
+        if run.progress.step == 13:
+            raise Stopped
+        original(run, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(training_run.TrainingRun, "_step", step)
+    with pytest.raises(Stopped):
+        chain.run()
+    monkeypatch.setattr(training_run.TrainingRun, "_step", original)
+    chain.run(resume=True)
+    assert [event["step"] for event in chain.events("resume")] == [12]
+    assert chain.final == expected
+
+
+def test_two_processes_train_as_one_on_the_joined_minibatch(chain: Task, tmp_path: Path) -> None:
+    config = (chain.folder / "chain.config").read_text()
+    (chain.folder / "chain.config").write_text(config.replace("dropout-proportion=0.1", "dropout-proportion=0"))
+    chain.change(data__minibatch_size=10, objective__out_of_range_regularize=0, training__max_param_change=0.3)
+    chain.run()
+    (alone,) = nnet3.load_nnet(chain.exp / "final.raw").flat_parameters()
+    steps = [event["step"] for event in chain.events("train")]
+    chain.change(data__minibatch_size=5)
+    chain.use_folder("two")
+    torchrun(chain, tmp_path)
+    (together,) = nnet3.load_nnet(chain.exp / "final.raw").flat_parameters()
+    assert float((alone - together).norm() / alone.norm()) < 1e-5
+    assert [event["step"] for event in chain.events("train")] == steps
+
+
+def test_another_denominator_graph_is_another_run(chain: Task) -> None:
+    chain.run()
+    path = chain.folder / "den.fst"
+    contents = path.read_bytes()
+    path.write_bytes(contents[:-8] + np.float32(1.5).tobytes() + contents[-4:])  # the cost of the last arc
+    with pytest.raises(Nnet3Error, match=r"denominator\.contents: was"):
+        chain.run(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"objective__den_fst": '""'}, r"\[objective\] den-fst: expected the file"),
+        ({"objective__den_fst": '"none.fst"'}, "none.fst"),
+        ({"objective__leaky_hmm_coefficient": "0.0"}, "leaky-hmm-coefficient: expected a number > 0"),
+        ({"objective__kind": '"by-node"', "objective__den_fst": '""'}, "there is no such key"),
+        ({"data__kind": '"frames"'}, "train.cegs"),
+    ],
+)
+def test_mistakes(chain: Task, values: dict[str, str], message: str) -> None:
+    chain.change(**values)
+    with pytest.raises(Nnet3Error, match=message):
+        chain.run()

@@ -2,49 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import nnet3
 from train.run.task import Task
-
-SOURCE = Path(__file__).resolve().parents[3] / "src"
-DIES = """
-import os, signal
-from nnet3.train.run import training_run
-
-original = training_run.TrainingRun._step
-
-def step(run, placed):
-    original(run, placed)
-    if run.progress.step == 14 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
-        os.kill(os.getpid(), signal.SIGKILL)
-
-training_run.TrainingRun._step = step
-"""
-
-
-def _torchrun(task: Task, tmp_path: Path, *, dies: bool = False) -> str:
-    """Two processes; if one `dies`, it is the second one, once. Returns what they said."""
-    hook = tmp_path / "hook"
-    hook.mkdir(exist_ok=True)
-    (hook / "sitecustomize.py").write_text(DIES if dies else "")
-    path = f"{hook}:{SOURCE}"
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    command = [sys.executable, *launch, "-m", "nnet3", "train-model", "--resume", str(task.settings)]
-    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200)
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stderr
-
-
-def _use_folder(task: Task, name: str) -> None:
-    task.exp = task.folder / name
-    task.change(output__folder=f'"{task.exp}"')
+from train.run.torchrun import torchrun
 
 
 def test_all_reduce_is_one_process_on_the_joined_minibatch(task: Task, tmp_path: Path) -> None:
@@ -55,8 +19,8 @@ def test_all_reduce_is_one_process_on_the_joined_minibatch(task: Task, tmp_path:
     (alone,) = nnet3.load_nnet(task.exp / "final.raw").flat_parameters()
     steps, objectives = len(task.events("train")), [event["objective"] for event in task.events("train")]
     task.change(data__minibatch_size=5)
-    _use_folder(task, "two")
-    _torchrun(task, tmp_path)
+    task.use_folder("two")
+    torchrun(task, tmp_path)
     (together,) = nnet3.load_nnet(task.exp / "final.raw").flat_parameters()
     assert float((alone - together).norm() / alone.norm()) < 1e-5
     assert len(task.events("train")) == steps > 3
@@ -67,12 +31,12 @@ def test_all_reduce_is_one_process_on_the_joined_minibatch(task: Task, tmp_path:
 @pytest.mark.parametrize("mode", ["all-reduce", "averaging"])
 def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tmp_path: Path, mode: str) -> None:
     task.change(distributed__mode=f'"{mode}"', distributed__round=5, data__minibatch_size=4)
-    _use_folder(task, "undisturbed")
-    _torchrun(task, tmp_path)
+    task.use_folder("undisturbed")
+    torchrun(task, tmp_path)
     expected = task.final
     assert task.events("valid")[-1]["accuracy"] > 0.6
-    _use_folder(task, "disturbed")
-    _torchrun(task, tmp_path, dies=True)
+    task.use_folder("disturbed")
+    torchrun(task, tmp_path, dies=True)
     assert [event["step"] for event in task.events("resume")] == [12]
     assert task.final == expected
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
 from nnet3.train.options import TrainerOptions
 from nnet3.train.run.network_state import load_network_state, network_state
-from nnet3.train.run.parallel import evaluate_all_outputs, sum_over_processes
+from nnet3.train.run.parallel import sum_over_processes
 from nnet3.train.run.world import World
 from nnet3.train.running_state import statistics
 from nnet3.train.trainer import StepResult, Trainer
@@ -48,7 +48,7 @@ class AveragedModels:
             self._trainer = self._new_trainer()
         result = self._trainer.train_minibatch(minibatch, rate * self._world.size)
         self._steps += 1
-        self._stats.add(result.total)
+        self._stats.add(result.total_of(target.name for target in minibatch.targets))
         return result
 
     def after_minibatch(self, step: int) -> None:
@@ -71,9 +71,6 @@ class AveragedModels:
         if self._trainer is not None:
             self._trainer.load_state(state["trainer"])
         self._steps, self._stats = state["steps"], ObjectiveStats(*state["stats"])
-
-    def evaluate(self, minibatches: Iterable[Minibatch]) -> ObjectiveStats:
-        return evaluate_all_outputs(self._nnet, self._objective, minibatches)
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
         return sum_over_processes(self._world, numbers)

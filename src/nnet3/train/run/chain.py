@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, ChainOptions, chain_minibatch
 from nnet3.train.chain.copying import ChainChanges
 from nnet3.train.chain.load_denominator import load_denominator
+from nnet3.train.chain.second_output import with_second_output
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.objectives import Objective
 from nnet3.train.run.archives import ArchiveSource, ArchivesSection
-from nnet3.train.run.plugs import DataSource, Share
+from nnet3.train.run.beginning import contents_digest
+from nnet3.train.run.plugs import DataSource, RunObjectives, Share
 from nnet3.train.run.value_kinds import TEXT, TRUTH, integer, number, setting
 
 
@@ -62,9 +64,14 @@ class ChainKind:
 
     section: type = ChainSection
 
-    def make(self, section: ChainSection, nnet: Nnet) -> Objective:
+    def identity(self, section: ChainSection) -> dict[str, Any]:
+        return {"denominator.contents": contents_digest(section.den_fst)}
+
+    def make(self, section: ChainSection, nnet: Nnet) -> RunObjectives:
         if not section.den_fst:
             raise TrainingError("[objective] den-fst: expected the file of a denominator graph, got none")
         denominator = load_denominator(section.den_fst, nnet, section.leaky_hmm_coefficient)
         options = ChainOptions(section.l2_regularize, section.out_of_range_regularize, section.xent_regularize)
-        return ChainObjective(denominator, options, section.apply_deriv_weights)
+        train = ChainObjective(denominator, options, section.apply_deriv_weights)
+        compare = ChainObjective(denominator, replace(options, xent_regularize=0.0))
+        return RunObjectives(train, compare, with_second_output(train, nnet))

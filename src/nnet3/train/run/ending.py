@@ -42,7 +42,8 @@ def _final_network(run: TrainingRun) -> Nnet:
     final = combine(
         models,
         minibatches,
-        run.make_objective,
+        lambda _: run.objectives.compare,
+        statistics_objective=lambda _: run.objectives.statistics,
         max_objective_evaluations=run.settings.combination.max_objective_evaluations,
         say=lambda line: run.reports.event("combine", step=run.progress.step, message=line),
     )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from nnet3.nnet import Nnet
-from nnet3.train.objectives import Objective, ObjectiveByNode
+from nnet3.train.objectives import ObjectiveByNode
 from nnet3.train.run.chain import ChainExamplesKind, ChainKind
 from nnet3.train.run.frames import FramesKind
+from nnet3.train.run.plugs import RunObjectives
 from nnet3.train.run.train_model import Kinds
 
 
@@ -22,8 +24,12 @@ class ByNodeKind:
 
     section: type = ByNodeSection
 
-    def make(self, section: ByNodeSection, nnet: Nnet) -> Objective:
-        return ObjectiveByNode(nnet)
+    def make(self, section: ByNodeSection, nnet: Nnet) -> RunObjectives:
+        objective = ObjectiveByNode(nnet)
+        return RunObjectives(objective, objective, objective)
+
+    def identity(self, section: ByNodeSection) -> dict[str, Any]:
+        return {}
 
 
 KINDS = Kinds(

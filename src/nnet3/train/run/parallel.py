@@ -16,7 +16,7 @@ from nnet3.train.trainer import StepResult
 
 
 class Parallel(Protocol):
-    """The steps of a run. All methods are called by all processes, but for `evaluate`."""
+    """The steps of a run. All methods are called by all processes."""
 
     @property
     def models_agree(self) -> bool:
@@ -40,9 +40,6 @@ class Parallel(Protocol):
 
     def load_state(self, state: Any) -> None:
         """Go on from there."""
-
-    def evaluate(self, minibatches: Iterable[Minibatch]) -> ObjectiveStats:
-        """Of this process's model in test mode, all outputs together."""
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
         """Of what the statistics of steps gave: over all processes."""

@@ -67,6 +67,17 @@ class DataKind(Protocol):
         """Raises Nnet3Error for what cannot be read or does not fit the network."""
 
 
+@dataclass(frozen=True)
+class RunObjectives:
+    """`train`: what is maximised; `compare`: the part of it by which networks are watched and compared; `statistics`:
+    one that looks at all output nodes that batch-norm lies before. They serve all networks of the same structure.
+    """
+
+    train: Objective
+    compare: Objective
+    statistics: Objective
+
+
 class ObjectiveKind(Protocol):
     """A kind of objective: its section of a settings file, and the objective that this describes."""
 
@@ -74,5 +85,8 @@ class ObjectiveKind(Protocol):
     def section(self) -> type:
         """The dataclass of its settings."""
 
-    def make(self, section: Any, nnet: Nnet) -> Objective:
+    def make(self, section: Any, nnet: Nnet) -> RunObjectives:
         """Raises Nnet3Error for an objective that does not fit the network."""
+
+    def identity(self, section: Any) -> dict[str, Any]:
+        """JSON values that change when files change that the section names."""

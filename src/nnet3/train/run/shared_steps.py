@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from nnet3.nnet import Nnet
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.objectives import Objective, ObjectiveStats
+from nnet3.train.objectives import Objective
 from nnet3.train.options import TrainerOptions
 from nnet3.train.run.network_state import load_network_state, network_state
-from nnet3.train.run.parallel import evaluate_all_outputs
 from nnet3.train.run.world import World
 from nnet3.train.trainer import StepResult, Trainer
 
@@ -22,7 +21,7 @@ class SharedSteps:
     skips_together = True
 
     def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World):
-        self._nnet, self._objective = nnet, objective
+        self._nnet = nnet
         self._trainer = Trainer(nnet, options, objective, reduction=world if world.size > 1 else None)
 
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
@@ -40,9 +39,6 @@ class SharedSteps:
     def load_state(self, state: Any) -> None:
         load_network_state(self._nnet, state["network"])
         self._trainer.load_state(state["trainer"])
-
-    def evaluate(self, minibatches: Iterable[Minibatch]) -> ObjectiveStats:
-        return evaluate_all_outputs(self._nnet, self._objective, minibatches)
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
         """As they are: the statistics of a step are those of all processes' rows."""

@@ -7,7 +7,6 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -83,9 +82,14 @@ def train_model(
         model, nnet = _model(settings, world)
         share = Share(world.rank, world.size)
         with _opened(kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)) as source:
-            make_objective = partial(kinds.objective[settings.objective_kind].make, settings.objective)
+            kind = kinds.objective[settings.objective_kind]
+            objectives = kind.make(settings.objective, nnet)
             facts = {
-                "settings": {**settings.arithmetic(), "model.contents": contents_digest(settings.model.file)},
+                "settings": {
+                    **settings.arithmetic(),
+                    "model.contents": contents_digest(settings.model.file),
+                    **kind.identity(settings.objective),
+                },
                 "data": source.identity(),
                 "environment": environment(world.size),
             }
@@ -99,8 +103,8 @@ def train_model(
                     world=world,
                     model=model,
                     source=source,
-                    make_objective=make_objective,
-                    parallel=_parallel(settings, nnet, make_objective(nnet), world),
+                    objectives=objectives,
+                    parallel=_parallel(settings, nnet, objectives.train, world),
                     dropout=dropout_schedule(settings, nnet),
                     checkpoints=checkpoints,
                     snapshots=Snapshots(folder / "models", settings.combination.models, settings.combination.part),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,10 @@ from nnet3.errors import TrainingError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.train.dropout_schedule import DropoutSchedule
 from nnet3.train.learning_rate import exponential_rate
-from nnet3.train.objectives import Objective, ObjectiveStats
+from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
-from nnet3.train.run.parallel import Parallel
-from nnet3.train.run.plugs import DataSource, Placed
+from nnet3.train.run.parallel import Parallel, evaluate_all_outputs
+from nnet3.train.run.plugs import DataSource, Placed, RunObjectives
 from nnet3.train.run.progress import Progress
 from nnet3.train.run.rank_states import join_states, own_state
 from nnet3.train.run.reports import Reports
@@ -32,7 +32,7 @@ class TrainingRun:
     world: World
     model: Nnet | AcousticModel
     source: DataSource
-    make_objective: Callable[[Nnet], Objective]
+    objectives: RunObjectives
     parallel: Parallel
     dropout: DropoutSchedule
     checkpoints: Checkpoints
@@ -102,8 +102,9 @@ class TrainingRun:
         result = self.parallel.train_minibatch(placed.minibatch, rate)
         progress.step += 1
         progress.position, progress.done = placed.position, placed.done
-        progress.interval.add(result.total)
-        progress.whole_epoch.add(result.total)
+        stats = result.total_of(target.name for target in placed.minibatch.targets)
+        progress.interval.add(stats)
+        progress.whole_epoch.add(stats)
         frames = len(placed.minibatch.targets[0].indexes) * self.world.size
         progress.frames += frames
         if result.skipped is not None:
@@ -183,7 +184,7 @@ class TrainingRun:
         """By the first process alone: the others wait for it at the next minibatch."""
         if not self.world.is_first:
             return
-        stats = self.parallel.evaluate(self.source.validation())
+        stats = evaluate_all_outputs(self.nnet, self.objectives.compare, self.source.validation())
         if stats.weight:
             self.reports.objectives("valid", self.progress.step, stats, epoch=epoch)
 

@@ -1,0 +1,39 @@
+"""Runs of two processes, started by torchrun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from train.run.task import Task
+
+SOURCE = Path(__file__).resolve().parents[3] / "src"
+DIES = """
+import os, signal
+from nnet3.train.run import training_run
+
+original = training_run.TrainingRun._step
+
+def step(run, placed):
+    original(run, placed)
+    if run.progress.step == 14 and os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+training_run.TrainingRun._step = step
+"""
+
+
+def torchrun(task: Task, tmp_path: Path, *, dies: bool = False) -> str:
+    """Two processes; if one `dies`, it is the second one, once. Returns what they said."""
+    hook = tmp_path / "hook"
+    hook.mkdir(exist_ok=True)
+    (hook / "sitecustomize.py").write_text(DIES if dies else "")
+    path = f"{hook}:{SOURCE}"
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    command = [sys.executable, *launch, "-m", "nnet3", "train-model", "--resume", str(task.settings)]
+    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stderr
