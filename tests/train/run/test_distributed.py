@@ -46,7 +46,7 @@ def test_what_one_process_must_skip_is_skipped_by_all_and_reported_by_the_one_th
 ) -> None:
     task.spoil("train.ark", {"example-17"})
     task.change(training__epochs=1, data__minibatch_size='"1:8"')
-    _torchrun(task, tmp_path)
+    torchrun(task, tmp_path)
     skips = task.events("skip")
     assert [event["process"] for event in skips] == [0, 1]
     (bad,) = [event for event in skips if "example-17" in event["keys"]]
