@@ -64,7 +64,7 @@ RNN = "component-node name=a component=noop input=Sum(input, Offset(a, -1))\nout
          {"input": frames(0, 4)}, {"output": frames(0, 4)}, "not computable: output all needs iv t=0; none is given"),
         (RNN, {"input": frames(0, 4)}, {"output": frames(0, 4)},
          "not computable: output all needs input t=-1..3; given 0..3"),
-        (RNN, {}, {"output": frames(0, 4)}, "not computable: output all needs input t=-1..3; none is given"),
+        (RNN, {}, {"output": frames(0, 4)}, "not computable: output all needs input t=0..3; none is given"),
     ],
 )  # fmt: skip
 def test_outputs_out_of_reach(nodes: str, given: dict[str, Rows], wanted: dict[str, Rows], message: str) -> None:
@@ -174,6 +174,19 @@ def test_a_recurrence_that_starts_nowhere() -> None:
         "not computable: output all depends on itself: a recurrence with no way to start, 'a' at t=0 <- 'a_input' at "
         "t=0 <- 'a' at t=0 (IfDefined or Failover lets it begin)"
     )
+
+
+def test_a_recurrence_that_starts_nowhere_at_some_x() -> None:
+    nodes = "component-node name=a component=noop input=Sum(Round(a, 2), input)\noutput-node name=output input=a"
+    given = [(0, t, x) for t in range(6) for x in range(3)]
+    with pytest.raises(NotComputableError) as caught:
+        compile_net(nodes, {"input": given}, {"output": [(0, 5, 2)]})
+    assert str(caught.value) == (
+        "not computable: output all depends on itself: a recurrence with no way to start, 'a' at t=4, x=2 <- "
+        "'a_input' at t=4, x=2 <- 'a' at t=4, x=2 (IfDefined or Failover lets it begin)"
+    )
+    with pytest.raises(NotComputableError, match="'a' at t=2, x=1 <- "):
+        compile_net(nodes, {"input": given}, {"output": [(0, 3, 1), (0, 4, 0), (0, 4, 2)]})
 
 
 POOLING = """

@@ -111,6 +111,14 @@ def test_networks_go_by_the_names_that_are_given() -> None:
         average([_nnet(1), _nnet(2), other], names=["1.raw", "2.raw", "3.raw"])
 
 
+def test_one_component_of_several_is_named() -> None:
+    more = "".join(f"component name={name} type=AffineComponent input-dim=2 output-dim=2\n" for name in ("x", "y"))
+    with pytest.raises(NetworkError, match=r"network 2 has components 'x' \.\.\., but the first network has not"):
+        average([_nnet(1), Nnet.from_config(CONFIG + "\n" + more)])
+    with pytest.raises(NetworkError, match=r"network 2 has component 'x', but"):
+        average([_nnet(1), Nnet.from_config(CONFIG + "\n" + more.split("\n")[0])])
+
+
 def test_no_networks() -> None:
     with pytest.raises(NetworkError, match="no networks to average"):
         average([])

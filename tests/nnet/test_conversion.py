@@ -121,3 +121,10 @@ def test_copies_have_warnings_of_their_own(twin_of: Callable[[Nnet], Nnet]) -> N
     twin.warnings.append("second")
     assert nnet.warnings == ["first"]
     assert twin.warnings == ["first", "second"]
+
+
+def test_scaling_by_zero_ends_what_is_not_finite() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    nnet.components["affine"].parameters()["linear_params"][0, 0] = float("nan")
+    nnet.scale_(0.0)
+    assert not any(tensor.any() for tensor in nnet.components["affine"].parameters().values())

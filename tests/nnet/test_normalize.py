@@ -171,6 +171,41 @@ def test_hints() -> None:
         parse_descriptor("qqq(a)")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Sum(a, b)", "Sum( a,b )"),
+        ("Failover(a, Offset(b, 1))", " Failover(a,Offset( b,1))"),
+        ("Scale(2, a)", "Scale( 2.0, a)"),
+        ("Switch(a, b)", "Switch(a,  b)"),
+    ],
+)
+def test_equal_descriptors_may_be_written_differently(one: str, other: str) -> None:
+    assert parse_descriptor(one) == parse_descriptor(other)
+    assert parse_descriptor(one) != parse_descriptor(one.replace("b", "c").replace("2", "3"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Switch({0}, Offset({1}, 1))",
+        "Round(Failover({0}, {1}), 3)",
+        "Sum({0}, IfDefined(ReplaceIndex({1}, x, 1)), Const(2, 1))",
+    ],
+)
+def test_renamed_nodes(text: str) -> None:
+    renamed = parse_descriptor(text.format("a", "b")).rename({"a": "b", "b": "c"})
+    assert renamed == parse_descriptor(text.format("b", "c"))
+    assert hash(renamed) == hash(parse_descriptor(text.format("b", "c")))
+
+
+def test_leaves_times_depth_are_bounded() -> None:
+    text = "IfDefined(" * 99 + "Append({})" + ")" * 99
+    with pytest.raises(ConfigError, match="this descriptor is too large: 510 nodes, nested 101 deep"):
+        parse_descriptor(text.format(", ".join("a" * 510)))
+    assert len(parse_descriptor(text.format(", ".join("a" * 490))).parts) == 490
+
+
 def test_deep_nesting_ends() -> None:
     for text in ("IfDefined(" * 5000 + "a" + ")" * 5000, "Sum(" * 5000 + "a" + ", b)" * 5000):
         with pytest.raises(ConfigError, match="nested more than 150 deep"):

@@ -1,0 +1,54 @@
+"""What compiled programs depend on: a digest for each aspect of a network."""
+
+from __future__ import annotations
+
+import torch
+
+from nnet3 import Nnet
+
+CONFIG = """
+input-node name=input dim=2
+component name=tdnn type=TdnnComponent input-dim=2 output-dim=3 time-offsets=-1,1
+component name=norm type=BatchNormComponent dim=3
+component-node name=tdnn component=tdnn input=input
+component-node name=norm component=norm input=tdnn
+output-node name=output input=norm
+"""
+
+
+def _changed(before: dict[str, str], nnet: Nnet) -> set[str]:
+    after = nnet.fingerprint()
+    return {aspect for aspect in before | after if before.get(aspect) != after.get(aspect)}
+
+
+def test_parameters_and_rates_do_not_count() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    before = nnet.fingerprint()
+    assert set(before) == {"nodes", "component tdnn", "component norm"}
+    nnet.scale_(3.0)
+    nnet.set_learning_rate(0.5)
+    norm, x = nnet.components["norm"], torch.randn(5, 3)
+    norm.store_stats(x, *norm.propagate(x))
+    assert _changed(before, nnet) == set()
+    assert _changed(before, Nnet.from_config(CONFIG, seed=9)) == set()
+
+
+def test_what_counts_is_named() -> None:
+    before = Nnet.from_config(CONFIG).fingerprint()
+    for old, new, aspects in (
+        ("=-1,1", "=-1,2", {"component tdnn"}),
+        ("input=tdnn", "input=Offset(tdnn, 1)", {"nodes"}),
+        ("type=BatchNormComponent", "type=NoOpComponent", {"component norm"}),
+        ("output-node name=output", "output-node name=result", {"nodes"}),
+    ):
+        assert _changed(before, Nnet.from_config(CONFIG.replace(old, new))) == aspects
+    nnet = Nnet.from_config(CONFIG)
+    nnet.set_test_mode(True)
+    assert _changed(before, nnet) == {"component norm"}
+
+
+def test_what_is_no_component_is_another_thing() -> None:
+    nnet = Nnet.from_config(CONFIG)
+    before = nnet.fingerprint()
+    nnet.components["tdnn"] = "no component"  # type: ignore[assignment]
+    assert _changed(before, nnet) == {"component tdnn"}
