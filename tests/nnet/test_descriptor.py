@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from descriptors import NODES, descriptor_texts
 from nnet3.errors import ConfigError, Span
 from nnet3.nnet.expression import Expression, parse_expression
+from nnet3.nnet.forwarding import NodeReference
 from nnet3.nnet.normalize import parse_descriptor
 from slow_descriptor import Cindex, used, wanted
 
@@ -185,3 +186,9 @@ def test_rename() -> None:
         "Append(Sum(a, Failover(b, IfDefined(Switch(c, Round(a, 2))))), ReplaceIndex(Offset(a, 1), t, 0), Const(1, 2))"
     )
     assert str(parse_descriptor(text).rename({"a": "z"})) == text.replace("a,", "z,").replace("Sum(a", "Sum(z")
+
+
+def test_a_node_is_taken_once_unless_a_scale_is_given() -> None:
+    assert str(NodeReference("a")) == "a"
+    assert NodeReference("a") == NodeReference("a", 1.0) != NodeReference("a", 2.0)
+    assert str(NodeReference("a", 2.0)) == "Scale(2, a)"

@@ -136,6 +136,12 @@ def test_types_passed_over_are_shown_in_one_short_warning() -> None:
     )
 
 
+def test_warnings_of_all_lines_are_given() -> None:
+    lines = "set-learning-rate name=nobody learning-rate=1\nremove-orphans\nset-learning-rate name=nix learning-rate=1"
+    warnings = apply_edits(edited_network(), lines, source="my.edits")
+    assert [warning.split(":")[1] for warning in warnings] == ["1", "3"]
+
+
 # ---- the text ----
 
 
