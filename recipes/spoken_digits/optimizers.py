@@ -86,7 +86,7 @@ def _curve(
     source = MinibatchSource(
         [f"ark:{path}" for path in archives],
         EXAMPLES,
-        lambda example, key: to_minibatch(example, nnet.input_names, nnet.output_names, key),
+        lambda example, key: to_minibatch(example, nnet.input_dims, nnet.output_dims, key),
         SourceOptions(minibatch_size=str(plan.minibatch), shuffle_buffer=0, seed=plan.seed),
     )
     rows = []

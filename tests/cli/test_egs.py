@@ -54,7 +54,7 @@ def test_get_egs(cli: Cli) -> None:
     ivectors = ["--online-ivectors=ark:ivectors.ark", "--online-ivector-period=10"]
     outcome = cli.good("get-egs", *options, *ivectors, "scp:feats.scp", "ark:post.ark", "ark:egs.ark")
     made = _egs("egs.ark")
-    assert f"{len(made)} examples of 3 utterances; 0 could not be used, 1 were too short" in outcome.err
+    assert f"{len(made)} examples of 3 utterances; 0 could not be used, of 1 no chunk could be made" in outcome.err
     assert "utt3 is left out: its 3 frames are too few" in outcome.err
     for example in made.values():
         kinds = {io.name: type(io.matrix) for io in example.ios}
@@ -201,3 +201,17 @@ def test_verbs_of_examples_do_not_wait_for_torch(cli: Cli) -> None:
         assert "no examples were written" in process.stderr if verb == "merge-egs" else process.returncode == 0
     options = ["--num-pdfs=6", "scp:feats.scp", "ark:post.ark", "ark:out.ark"]
     assert subprocess.run([sys.executable, "-c", code, "get-egs", *options], capture_output=True).returncode == 0
+
+
+def test_two_outputs_cannot_be_one_file(cli: Cli) -> None:
+    cli.good("get-egs", "--num-pdfs=6", "scp:feats.scp", "ark:post.ark", "ark:egs.ark")
+    outcome = cli("copy-egs", "ark:egs.ark", "ark:a.ark", "ark,t:./a.ark")
+    assert "ark:a.ark and ark,t:./a.ark are one file" in outcome.err
+    assert outcome.status == 1
+    assert not Path("a.ark").exists()
+
+
+def test_no_examples_says_why(cli: Cli) -> None:
+    outcome = cli("get-egs", "--num-pdfs=6", "--num-frames=100", "scp:feats.scp", "ark:post.ark", "ark:egs.ark")
+    assert "0 examples of 3 utterances; 0 could not be used, of 3 no chunk could be made" in outcome.err
+    assert cli("get-egs", f"--num-pdfs={2**31}", "scp:feats.scp", "ark:post.ark", "ark:egs.ark").status == 2

@@ -135,3 +135,27 @@ def test_a_minibatch_that_is_not_finite_is_named(cli: Cli) -> None:
     log = cli.good("train", TDNN / "start.raw", "ark:bad.ark", "out.raw").err
     assert "minibatch 'key-2' is skipped: input 'input' is not finite" in log
     assert "had to be skipped" in bad(cli, "train", "--max-skipped=0", TDNN / "start.raw", "ark:bad.ark", "x.raw")
+
+
+@needs_shared
+def test_an_example_that_does_not_fit_is_named(cli: Cli) -> None:
+    start = load(TDNN / "start.raw")
+    (first, *_) = read_minibatches(TDNN / "merged.ark", start)
+    (given,) = first.inputs
+    target = NnetIo("output", first.targets[0].indexes, first.targets[0].matrix)  # type: ignore[attr-defined]
+    whole = NnetIo("input", given.indexes, given.matrix.numpy())
+    wrong = {
+        "short": (NnetIo("input", given.indexes[:, [0, 2, 1]], given.matrix.numpy()), target),
+        "narrow": (NnetIo("input", given.indexes, given.matrix[:, 1:].numpy()), target),
+        "strange": (whole, target, NnetIo("ivector2", given.indexes, given.matrix.numpy())),
+    }
+    for key, ios in wrong.items():
+        with example_writer(f"ark:{key}.ark", EXAMPLES) as writer:
+            writer.write(f"key-{key}", Example(ios))
+    for verb in ("train", "combine"):
+        assert "minibatch 'key-short': not computable" in bad(cli, verb, TDNN / "start.raw", "ark:short.ark", "x.raw")
+        narrow = bad(cli, verb, TDNN / "start.raw", "ark:narrow.ark", "x.raw")
+        assert "ark:narrow.ark: the entry 'key-narrow': input 'input' has " in narrow
+        strange = bad(cli, verb, TDNN / "start.raw", "ark:strange.ark", "x.raw")
+        assert "the entry 'key-strange': the example has 'ivector2', but the network has the inputs" in strange
+    assert not Path("x.raw").exists()

@@ -13,4 +13,4 @@ from nnet3.train.minibatch import Minibatch
 def read_minibatches(path: Path, nnet: Nnet) -> list[Minibatch]:
     """All merged examples of an archive."""
     with ExampleReader(f"ark:{path}", EXAMPLES) as examples:
-        return [to_minibatch(example, nnet.input_names, nnet.output_names, key) for key, example in examples]
+        return [to_minibatch(example, nnet.input_dims, nnet.output_dims, key) for key, example in examples]

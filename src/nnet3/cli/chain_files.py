@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from nnet3.cli.egs_minibatches import minibatches_of
 from nnet3.nnet import Nnet
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainObjective, ChainOptions, chain_minibatch
 from nnet3.train.chain.load_denominator import load_denominator
-from nnet3.train.examples import ExampleReader
 from nnet3.train.minibatch import Minibatch
 
 
@@ -25,6 +25,5 @@ def load_objective(
 
 def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
     """Each (merged) example of a table as a minibatch for this network."""
-    with ExampleReader(rspecifier, CHAIN_EXAMPLES) as examples:
-        for key, example in examples:
-            yield chain_minibatch(example, nnet.input_names, key)
+    inputs = nnet.input_dims
+    return minibatches_of(rspecifier, CHAIN_EXAMPLES, lambda example, key: chain_minibatch(example, inputs, key))

@@ -32,13 +32,6 @@ T = TypeVar("T")
 Made = Iterator[tuple[str, ChainExample]]
 
 
-def _told(counts: MakingStatistics) -> str:
-    return (
-        f"{counts.examples} examples of {counts.utterances} utterances; {counts.failed} could not be used, of "
-        f"{counts.short} no chunk could be made"
-    )
-
-
 def make(
     normalization: str | None,
     features: str,
@@ -64,7 +57,7 @@ def make(
     counts = MakingStatistics()
     made = _made(features, online_ivectors, deriv_weights_rspecifier, examples, counts)
     write(CHAIN_EXAMPLES, output, made, counts)
-    say(f"{_told(counts)}; {maker.splitter.summary()}")
+    say(f"{counts}; {maker.splitter.summary()}")
 
 
 def make_end_to_end(
@@ -90,7 +83,7 @@ def make_end_to_end(
 
     counts = MakingStatistics()
     write(CHAIN_EXAMPLES, output, _made(features, online_ivectors, None, examples, counts), counts)
-    say(_told(counts))
+    say(str(counts))
 
 
 def normalize(normalization: str, examples: str, output: str, scale: float) -> None:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
+from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.examples import EXAMPLES, ExampleReader
+from nnet3.train.examples import EXAMPLES, ExampleKind, ExampleReader
 from nnet3.train.examples.to_minibatch import to_minibatch
 from nnet3.train.minibatch import Minibatch
+
+E = TypeVar("E")
 
 
 def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:
     """Each (merged) example of a table as a minibatch for this network."""
-    with ExampleReader(rspecifier, EXAMPLES) as examples:
+    inputs, outputs = nnet.input_dims, nnet.output_dims
+    return minibatches_of(rspecifier, EXAMPLES, lambda example, key: to_minibatch(example, inputs, outputs, key))
+
+
+def minibatches_of(
+    rspecifier: str, kind: ExampleKind[E], prepare: Callable[[E, str], Minibatch]
+) -> Iterator[Minibatch]:
+    """Each example of a table with what `prepare` makes of it and its key. Its errors say which one it is."""
+    with ExampleReader(rspecifier, kind) as examples:
         for key, example in examples:
-            yield to_minibatch(example, nnet.input_names, nnet.output_names, key)
+            try:
+                made = prepare(example, key)
+            except TrainingError as error:
+                raise TrainingError(f"{rspecifier}: the entry '{key}': {error}") from None
+            yield made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import TypeVar
@@ -9,6 +10,7 @@ from typing import TypeVar
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
+from nnet3.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
 from nnet3.train.examples import (
     ExampleKind,
     ExampleReader,
@@ -61,6 +63,7 @@ def copy(
     random: bool,
 ) -> None:
     """Copy examples to the outputs in turn or at random; `change` may change them or leave them out (None)."""
+    _check_different(outputs)
     with ExampleReader(examples, kind) as entries, ExitStack() as stack:
         writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
         for number, key, changed in copies(entries, change, len(writers), generator(seed), keep_proportion, random):
@@ -95,6 +98,19 @@ def looked_up(table: RandomAccessTable[T], key: str) -> T | None:
     if value is None:
         say(f"warning: {key} is left out: {table.specifier.text} has no such key")
     return value
+
+
+def _check_different(outputs: Sequence[str]) -> None:
+    """Raise Nnet3Error if two tables would go to one file: only one of them would be left."""
+    seen: dict[str, str] = {}
+    for output in outputs:
+        specifier = parse_wspecifier(output)
+        for name in filter(None, (specifier.archive, specifier.script)):
+            place = parse_wxfilename(name)
+            path = os.path.realpath(place.name) if place.kind == "file" else name
+            if path in seen and place.kind != "pipe" and path != os.devnull:
+                raise Nnet3Error(f"{seen[path]} and {output} are one file: give each output a name of its own")
+            seen[path] = output
 
 
 def _check_some(count: int, name: str, hint: object = "") -> None:

@@ -19,7 +19,7 @@ else:
 
 @verb("get-egs")
 @making_options
-@click.option("--num-pdfs", type=click.IntRange(1), required=True, help="Columns of the supervision.")
+@click.option("--num-pdfs", type=click.IntRange(1, 2**31 - 1), required=True, help="Columns of the supervision.")
 @click.option(
     "--pdf-alignments",
     type=KALDI_BOOL,

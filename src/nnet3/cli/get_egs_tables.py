@@ -79,7 +79,4 @@ def _make(
     with open_general_matrix_table(tables.features) as features:
         made = make_examples(maker, features, targets, to_supervision, ivectors, statistics)
         write(EXAMPLES, tables.output, made, statistics)
-        say(
-            f"{statistics.examples} examples of {statistics.utterances} utterances; {statistics.failed} could not be "
-            f"used, {statistics.short} were too short; {maker.splitter.summary()}"
-        )
+        say(f"{statistics}; {maker.splitter.summary()}")

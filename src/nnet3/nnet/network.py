@@ -147,6 +147,16 @@ class Nnet(RunsUtterances):
         return [node.name for node in self.nodes if node.is_output]
 
     @property
+    def input_dims(self) -> dict[str, int]:
+        """Columns of each input node."""
+        return {name: self.node_dim(name) for name in self.input_names}
+
+    @property
+    def output_dims(self) -> dict[str, int]:
+        """Columns of each output node."""
+        return {name: self.node_dim(name) for name in self.output_names}
+
+    @property
     def modulus(self) -> int:
         """The period in t under which the network's structure repeats."""
         return self._parts.modulus

@@ -54,6 +54,10 @@ class Evaluator:
     @torch.no_grad()
     def add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:
         """Count one minibatch in; returns its outputs (rows, columns) by node."""
+        with naming(minibatch):
+            return self._add(minibatch)
+
+    def _add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:
         names = [self.objective.outputs(target) for target in minibatch.targets]
         computer = self._computer(minibatch, names)
         for io in minibatch.inputs:
@@ -63,21 +67,20 @@ class Evaluator:
         for target, own in zip(minibatch.targets, names, strict=True):
             outputs = [computer.get_output(name) for name in own]
             with_derivs = self.gradient is not None
-            with naming(minibatch):
-                results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=with_derivs)
+            results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=with_derivs)
             if self.accuracy and isinstance(target, MatrixTarget):
                 correct, counted = count_correct(target, outputs[0])
-                self._add(target.name, ObjectiveStats(correct=correct, counted=counted))
+                self._count(target.name, ObjectiveStats(correct=correct, counted=counted))
             given.update({name: output.cpu().numpy() for name, output in zip(own, outputs, strict=True)})
         for result in results:
-            self._add(result.name, result.stats)
+            self._count(result.name, result.stats)
             if result.deriv is not None:
                 computer.accept_input(result.name, result.deriv)
         if self.gradient is not None:
             computer.run()
         return given
 
-    def _add(self, name: str, stats: ObjectiveStats) -> None:
+    def _count(self, name: str, stats: ObjectiveStats) -> None:
         self.stats.setdefault(name, ObjectiveStats()).add(stats)
 
     def _computer(self, minibatch: Minibatch, names: list[tuple[str, ...]]) -> NnetComputer:

@@ -71,7 +71,7 @@ class Gradient:
         if rank != 0 and not delta_is_zero:
             self._delta.scale_(0.0)  # the sum over processes shall have what it began with once
         before = {} if self._reduction is None else {n: s.copy() for n, s in statistics(self._nnet).items()}
-        with summed_by(self._reduction):
+        with summed_by(self._reduction), naming(minibatch):
             results = self._forward_backward(minibatch, RandomSource(seed + 1))
         stats: dict[str, ObjectiveStats] = {}
         for result in results:
@@ -98,8 +98,7 @@ class Gradient:
         try:
             for target in minibatch.targets:
                 outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
-                with naming(minibatch):
-                    results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
+                results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
             self.agree(bad_results(results))
         except (TrainingError, UnusableError):
             computer.reset()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
-from nnet3.errors import TrainingError
+from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.kaldi_io.sparse import SparseMatrix
 
 
@@ -104,11 +104,13 @@ class Minibatch:
 
 @contextmanager
 def naming(minibatch: Minibatch) -> Iterator[None]:
-    """Within it a TrainingError says which minibatch it is about, if that has a key."""
+    """Within it an error says which minibatch it is about, if that has a key, and is a TrainingError."""
     try:
         yield
-    except TrainingError as error:
-        raise TrainingError(f"minibatch '{minibatch.key}': {error}" if minibatch.key else str(error)) from None
+    except Nnet3Error as error:
+        if not minibatch.key:
+            raise
+        raise TrainingError(f"minibatch '{minibatch.key}': {error}") from error
 
 
 def one_hot(labels: np.ndarray, num_classes: int) -> SparseMatrix:

@@ -19,7 +19,7 @@ from nnet3.train.finite import bad_data
 from nnet3.train.gradient import Gradient, UnusableError
 from nnet3.train.l2 import add_l2
 from nnet3.train.max_change import Update, add_with_max_change
-from nnet3.train.minibatch import Minibatch
+from nnet3.train.minibatch import Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
 from nnet3.train.options import TrainerOptions
 from nnet3.train.orthonormal import constrain_orthonormal
@@ -107,7 +107,8 @@ class Trainer:
         two_steps = self._has_backstitch(number)
         before = Before(self.nnet, self._delta, delta_is_zero=self._delta_is_zero, keep_parameters=two_steps)
         try:
-            num_sequences = self._gradient.agree(bad_data(minibatch), minibatch.num_sequences)
+            with naming(minibatch):
+                num_sequences = self._gradient.agree(bad_data(minibatch), minibatch.num_sequences)
             step = self._backstitch_steps if two_steps else self._plain_step
             result = step(minibatch, number, num_sequences)
         except UnusableError as reason:

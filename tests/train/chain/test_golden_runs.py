@@ -42,7 +42,7 @@ def test_golden_run(path: Path, run: str, seed: int) -> None:
     options = TrainerOptions(print_interval=1, seed=seed, **settings)  # type: ignore[arg-type]
     trainer = Trainer(nnet, options, objective, say=lines.append)
     for key, example in ExampleReader(f"ark:{path}/merged.ark", CHAIN_EXAMPLES):
-        assert trainer.train_minibatch(chain_minibatch(example, nnet.input_names, key)).skipped is None
+        assert trainer.train_minibatch(chain_minibatch(example, nnet.input_dims, key)).skipped is None
     trainer.log.finish()
     wanted = _LOGGED.findall((path / f"train_{run}.log").read_text())  # without lines about max-change
     compare_lines(sorted(line for line in lines if "max-change" not in line), sorted(wanted))

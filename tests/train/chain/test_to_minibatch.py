@@ -10,11 +10,13 @@ from nnet3.errors import TrainingError
 from nnet3.train.chain import chain_minibatch
 from train.chain.test_copying import _example
 
+_DIMS = {"input": 2, "ivector": 3}
+
 
 def test_inputs_and_targets() -> None:
     example = _example(packed=True)
-    made = chain_minibatch(example, ["input", "other"], "key")
-    assert [io.name for io in made.inputs] == ["input"]
+    made = chain_minibatch(example, _DIMS, "key")
+    assert [io.name for io in made.inputs] == ["input", "ivector"]
     assert made.inputs[0].matrix.shape == (18, 2)
     assert list(made.targets) == list(example.outputs)
     assert (made.key, made.num_sequences) == ("key", 1)
@@ -23,12 +25,17 @@ def test_inputs_and_targets() -> None:
 def test_what_is_no_minibatch() -> None:
     example = _example()
     with pytest.raises(TrainingError, match="none of the network's inputs x, but input, ivector"):
-        chain_minibatch(example, ["x"])
+        chain_minibatch(example, {"x": 2})
+    with pytest.raises(TrainingError, match="has the inputs input, ivector, but the network has input"):
+        chain_minibatch(example, {"input": 2})
+    with pytest.raises(TrainingError, match="input 'ivector' has 3 columns in the example, but 100"):
+        chain_minibatch(example, {"input": 2, "ivector": 100})
     with pytest.raises(TrainingError, match="twice: output, output"):
-        chain_minibatch(replace(example, outputs=example.outputs * 2), ["input"])
+        chain_minibatch(replace(example, outputs=example.outputs * 2), _DIMS)
 
 
 def test_inputs_that_are_only_carried_along() -> None:
     carried = replace(_example().inputs[0], name="__input")
     example = replace(_example(), inputs=(*_example().inputs, carried))
-    assert [io.name for io in chain_minibatch(example, ["input", "__input"]).inputs] == ["input"]
+    made = chain_minibatch(example, {**_DIMS, "__input": 2})
+    assert [io.name for io in made.inputs] == ["input", "ivector"]

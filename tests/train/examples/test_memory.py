@@ -29,7 +29,7 @@ def run(name, count):
         assert sum(made.minibatch.num_sequences for made in minibatches) == int(count)
 
 def to(example, key):
-    return to_minibatch(example, ["input"], ["output"], key)
+    return to_minibatch(example, {"input": 3}, {"output": 5}, key)
 
 run(*sys.argv[1:3])
 small = peak()

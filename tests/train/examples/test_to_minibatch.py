@@ -18,7 +18,7 @@ def test_what_the_network_has_nodes_for() -> None:
     ivector = NnetIo("ivector", grid(1, np.arange(1)), compress(np.ones((1, 2))))
     other = NnetIo("other", grid(1, np.arange(2)), np.zeros((2, 2), np.float32))
     example = EXAMPLES.merge([frame_example(np.random.default_rng(0), ivector=ivector, other=other)] * 3)
-    minibatch = to_minibatch(example, ["input", "ivector"], ["output", "other"], "key")
+    minibatch = to_minibatch(example, {"input": 3, "ivector": 2}, {"output": 5, "other": 2}, "key")
     assert [given.name for given in minibatch.inputs] == ["input", "ivector"]
     assert minibatch.inputs[1].matrix.tolist() == [[1, 1]] * 3
     targets = {target.name: target for target in minibatch.targets}
@@ -34,9 +34,27 @@ def test_what_the_network_has_nodes_for() -> None:
 
 def test_examples_that_do_not_fit() -> None:
     example = frame_example(np.random.default_rng(0))
-    with pytest.raises(TrainingError, match="none of the network's outputs pdf, but input, output"):
-        to_minibatch(example, ["input"], ["pdf"])
-    with pytest.raises(TrainingError, match="none of the network's inputs x"):
-        to_minibatch(example, ["x"], ["output"])
+    inputs, outputs = {"input": 3}, {"output": 5}
+    with pytest.raises(
+        TrainingError, match="has 'output', but the network has the inputs 'input' and the outputs 'pdf'"
+    ):
+        to_minibatch(example, inputs, {"pdf": 5})
+    with pytest.raises(TrainingError, match="has 'input', but the network has the inputs 'x'"):
+        to_minibatch(example, {"x": 3}, outputs)
+    with pytest.raises(TrainingError, match="none of the network's outputs 'output', but input"):
+        to_minibatch(Example(example.ios[:1]), inputs, outputs)
     with pytest.raises(TrainingError, match="an output twice"):
-        to_minibatch(Example((*example.ios, example.ios[1])), ["input"], ["output"])
+        to_minibatch(Example((*example.ios, example.ios[1])), inputs, outputs)
+    with pytest.raises(TrainingError, match="input 'input' has 3 columns in the example, but 4 in the network"):
+        to_minibatch(example, {"input": 4}, outputs)
+    with pytest.raises(TrainingError, match="output 'output' has 5 columns in the example, but 6 in the network"):
+        to_minibatch(example, inputs, {"output": 6})
+
+
+def test_a_sparse_input_of_endless_rows_is_not_made_dense() -> None:
+    endless = SparseMatrix(1, 2**31 - 1, np.array([0, 1]), np.array([7], np.int32), np.ones(1, np.float32))
+    example = Example(
+        (NnetIo("input", grid(1, np.arange(1)), endless), *frame_example(np.random.default_rng(0)).ios[1:])
+    )
+    with pytest.raises(TrainingError, match="input 'input' has 2147483647 columns in the example, but 3"):
+        to_minibatch(example, {"input": 3}, {"output": 5})

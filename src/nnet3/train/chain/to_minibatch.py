@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from nnet3.errors import TrainingError
 from nnet3.train.chain.example import ChainExample
@@ -12,18 +12,19 @@ from nnet3.train.minibatch import Minibatch
 _CARRIED_ALONG = "__"  # what names of inputs begin with that are not for the network
 
 
-def chain_minibatch(example: ChainExample, input_names: Collection[str], key: str = "") -> Minibatch:
-    """The inputs that a network has input nodes for, and all outputs as targets.
+def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: str = "") -> Minibatch:
+    """The inputs of an example, and all outputs as targets; `input_dims`: the columns of the network's inputs.
 
-    TrainingError if the example has none of the network's inputs, or something twice.
+    TrainingError if the example has none of the network's inputs, one that the network does not have, one of another
+    number of columns, or something twice. Inputs with names that begin with __ are left out.
     """
-    inputs = [
-        to_input(io) for io in example.inputs if io.name in input_names and not io.name.startswith(_CARRIED_ALONG)
-    ]
-    if not inputs:
-        given = ", ".join(io.name for io in example.inputs)
-        raise TrainingError(f"the example has none of the network's inputs {', '.join(input_names)}, but {given}")
-    for names in ([io.name for io in inputs], [target.name for target in example.outputs]):
-        if len(set(names)) < len(names):
-            raise TrainingError(f"the example has something twice: {', '.join(names)}")
-    return Minibatch(inputs, example.outputs, key)
+    given = [io for io in example.inputs if not io.name.startswith(_CARRIED_ALONG)]
+    names = ", ".join(io.name for io in given)
+    if not any(io.name in input_dims for io in given):
+        raise TrainingError(f"the example has none of the network's inputs {', '.join(input_dims)}, but {names}")
+    if any(io.name not in input_dims for io in given):
+        raise TrainingError(f"the example has the inputs {names}, but the network has {', '.join(input_dims)}")
+    for found in ([io.name for io in given], [target.name for target in example.outputs]):
+        if len(set(found)) < len(found):
+            raise TrainingError(f"the example has something twice: {', '.join(found)}")
+    return Minibatch([to_input(io, input_dims) for io in given], example.outputs, key)

@@ -80,6 +80,12 @@ class MakingStatistics:
     failed: int = 0
     short: int = 0
 
+    def __str__(self) -> str:
+        return (
+            f"{self.examples} examples of {self.utterances} utterances; {self.failed} could not be used, "
+            f"of {self.short} no chunk could be made"
+        )
+
 
 def make_examples(
     maker: ExampleMaker,

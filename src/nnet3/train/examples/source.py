@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from nnet3.errors import ArgumentError, TrainingError
+from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.train.examples.background import Background
 from nnet3.train.examples.kind import ExampleKind
 from nnet3.train.examples.merging import Group, Grouper, MergingStatistics, group_examples
@@ -61,6 +61,11 @@ class Prepared(Generic[M]):
     position: Position
 
 
+def short(keys: Sequence[str]) -> str:
+    """The first keys of examples, and how many more there are."""
+    return " ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+
+
 class MinibatchSource(Generic[E, M]):
     """What an epoch consists of depends on the seed, its number and the archives alone: not on what was before.
 
@@ -94,15 +99,22 @@ class MinibatchSource(Generic[E, M]):
         number = 0
         for number, group in enumerate(self._groups_of_rank(position.epoch), 1):
             if number > position.minibatch:
-                merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
-                made = self._prepare(merged, group.key)
-                yield Prepared(made, group.key, group.keys, Position(position.epoch, number))
+                yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number))
         if number == 0:
             raise TrainingError(
                 f"there are no minibatches in {' '.join(self._rspecifiers)}: {self.statistics.num_examples} examples, "
                 f"{self.num_damaged} damaged, minibatch size {self.options.minibatch_size or 'as it is'}, "
                 f"{self.options.num_ranks} processes"
             )
+
+    def _made(self, group: Group[E]) -> M:
+        """The minibatch of a group. Errors say of which examples it is."""
+        try:
+            merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
+            return self._prepare(merged, group.key)
+        except Nnet3Error as error:
+            of = f"{' '.join(self._rspecifiers)}: a minibatch of {short(group.keys)}"
+            raise TrainingError(f"{of}: {error}") from error
 
     def _groups_of_rank(self, epoch: int) -> Iterator[Group[E]]:
         """Every `num_ranks`-th group; a last round that is not complete is left out by all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -15,39 +15,54 @@ from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput
 
 
 def to_minibatch(
-    example: Example, input_names: Collection[str], output_names: Collection[str], key: str = ""
+    example: Example, input_dims: Mapping[str, int], output_dims: Mapping[str, int], key: str = ""
 ) -> Minibatch:
-    """The ios that a network has input and output nodes for. Sparse supervision stays sparse, all else becomes dense.
+    """What an example says about the input and output nodes of a network, which are given with their columns.
 
-    TrainingError if the example has no input or no output of the network, or has one twice.
+    Sparse supervision stays sparse, all else becomes dense. TrainingError if the example has no input or no output of
+    the network, one that the network does not have, one of another number of columns, or one twice.
     """
-    inputs, outputs = (_chosen(example, names, kind) for names, kind in ((input_names, "in"), (output_names, "out")))
-    return Minibatch(
-        [to_input(io) for io in inputs],
-        [
-            MatrixTarget(
-                io.name,
-                io.indexes,
-                io.matrix if isinstance(io.matrix, SparseMatrix) else torch.from_numpy(dense(io.matrix)),
-            )
-            for io in outputs
-        ],
-        key,
-    )
+    unknown = [io.name for io in example.ios if io.name not in input_dims and io.name not in output_dims]
+    if unknown:
+        raise TrainingError(
+            f"the example has {_names(unknown)}, but the network has the inputs {_names(input_dims)} and the outputs "
+            f"{_names(output_dims)}"
+        )
+    inputs, outputs = (_chosen(example, dims, kind) for dims, kind in ((input_dims, "input"), (output_dims, "output")))
+    return Minibatch([to_input(io, input_dims) for io in inputs], [_to_target(io, output_dims) for io in outputs], key)
 
 
-def to_input(io: NnetIo) -> NetworkInput:
-    """The rows of an input, dense."""
+def to_input(io: NnetIo, dims: Mapping[str, int]) -> NetworkInput:
+    """The rows of an input, dense. TrainingError if the network's has another number of columns."""
+    _check_columns(io, dims, "input")
     return NetworkInput(io.name, io.indexes, torch.from_numpy(dense(io.matrix)))
 
 
-def _chosen(example: Example, names: Collection[str], kind: str) -> list[NnetIo]:
-    chosen = [io for io in example.ios if io.name in names]
+def _to_target(io: NnetIo, dims: Mapping[str, int]) -> MatrixTarget:
+    _check_columns(io, dims, "output")
+    matrix = io.matrix if isinstance(io.matrix, SparseMatrix) else torch.from_numpy(dense(io.matrix))
+    return MatrixTarget(io.name, io.indexes, matrix)
+
+
+def _check_columns(io: NnetIo, dims: Mapping[str, int], kind: str) -> None:
+    columns = io.matrix.shape[1]
+    if columns != dims[io.name]:  # before anything is made dense: a sparse matrix may claim any number of columns
+        raise TrainingError(
+            f"{kind} '{io.name}' has {columns} columns in the example, but {dims[io.name]} in the network"
+        )
+
+
+def _chosen(example: Example, dims: Mapping[str, int], kind: str) -> Sequence[NnetIo]:
+    chosen = [io for io in example.ios if io.name in dims]
     if not chosen:
         raise TrainingError(
-            f"the example has none of the network's {kind}puts {', '.join(names)}, "
-            f"but {', '.join(io.name for io in example.ios)}"
+            f"the example has none of the network's {kind}s {_names(dims)}, but "
+            f"{', '.join(io.name for io in example.ios)}"
         )
     if len({io.name for io in chosen}) < len(chosen):
-        raise TrainingError(f"the example has an {kind}put twice: {', '.join(io.name for io in chosen)}")
+        raise TrainingError(f"the example has an {kind} twice: {', '.join(io.name for io in chosen)}")
     return chosen
+
+
+def _names(names: Sequence[str] | Mapping[str, int]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

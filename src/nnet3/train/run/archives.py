@@ -12,7 +12,7 @@ from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.train.examples import ExampleKind
 from nnet3.train.examples.sizes import MinibatchSizes
-from nnet3.train.examples.source import MinibatchSource, Position, SourceOptions
+from nnet3.train.examples.source import MinibatchSource, Position, SourceOptions, short
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.run.plugs import Placed, Share
 from nnet3.train.run.value_kinds import NAMES, choice, integer, parsed, setting
@@ -130,7 +130,7 @@ class ArchiveSource(Generic[E]):
 
 def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
     """The minibatch with a key by which its examples can be found."""
-    return replace(minibatch, key=" ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else ""))
+    return replace(minibatch, key=short(keys))
 
 
 def _rule(text: str) -> str | None:

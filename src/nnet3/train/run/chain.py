@@ -34,7 +34,7 @@ class ChainExamplesKind:
     section: type = ChainExamplesSection
 
     def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
-        inputs = nnet.input_names
+        inputs = nnet.input_dims
 
         def prepare(example: ChainExample, key: str) -> Minibatch:
             return chain_minibatch(example, inputs, key)

@@ -19,7 +19,7 @@ class FramesKind:
     section: type = ArchivesSection
 
     def open(self, section: ArchivesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
-        inputs, outputs = nnet.input_names, nnet.output_names
+        inputs, outputs = nnet.input_dims, nnet.output_dims
 
         def prepare(example: Example, key: str) -> Minibatch:
             return to_minibatch(example, inputs, outputs, key)
