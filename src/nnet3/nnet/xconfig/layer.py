@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from nnet3.errors import ConfigError
 from nnet3.nnet.xconfig.key import Key, Value
 from nnet3.nnet.xconfig.line import XconfigLine
+from nnet3.nnet.xconfig.reads import Reads
 from nnet3.nnet.xconfig.statements import Settings, show
 from nnet3.nnet.xconfig.term import Term
 from nnet3.text import did_you_mean
@@ -25,7 +26,8 @@ class LayerType:
     """A kind of layer: its keys, and how a layer of it looks as nodes and components.
 
     `settle` works out values that follow from others and raises where values do not fit together; `draw` adds nodes
-    and components to a picture. `example` is a line without the type and the name.
+    and components to a picture. `example` is a line without the type and the name. `reads` tells what a network that
+    has the layer shows of the values of keys (reads.py); the read of "input" gives a term.
     """
 
     name: str
@@ -35,6 +37,7 @@ class LayerType:
     settle: Callable[[Layer], None] = lambda layer: None
     example: str = ""
     has_input: bool = True
+    reads: Reads = field(default_factory=dict)
 
     def key(self, name: str) -> Key | None:
         """The key of this name, if there is one."""

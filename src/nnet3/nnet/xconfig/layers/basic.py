@@ -34,6 +34,7 @@ from nnet3.nnet.xconfig.layers.common import (
     operations_of,
 )
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import output_dim, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 
 _KEYS = (
@@ -112,7 +113,14 @@ def _basic(name: str) -> LayerType:
     summary = (
         "An affine transform, then " + ", then ".join(OPERATION_WORDS[operation] for operation in operations) + "."
     )
-    return LayerType(name, summary, _KEYS, _draw, _settle, example="dim=512 input=Append(-1,0,1)")
+    reads = {
+        "dim": output_dim(operations[-1]),
+        "bottleneck-dim": output_dim("linear"),
+        "dropout-per-dim": lambda found: found.get("dropout", "type") == GENERAL_DROPOUT,
+        "dropout-per-dim-continuous": setting("continuous", "dropout"),
+        "l2-regularize": setting("l2-regularize", "affine"),
+    }
+    return LayerType(name, summary, _KEYS, _draw, _settle, example="dim=512 input=Append(-1,0,1)", reads=reads)
 
 
 LAYER_TYPES = tuple(

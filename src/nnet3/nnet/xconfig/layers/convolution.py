@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from nnet3.nnet.xconfig.key import Key, above, passed
 from nnet3.nnet.xconfig.layer import Layer, LayerType
@@ -27,7 +28,11 @@ from nnet3.nnet.xconfig.layers.common import (
     operations_of,
 )
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import Read, Reads
 from nnet3.nnet.xconfig.statements import Settings, settings
+
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
 
 CONVOLUTION = "TimeHeightConvolutionComponent"
 SELF_REPAIR_SCALE = Key("self-repair-scale", 2e-05, "Strength with which units that are always on or off are mended.")
@@ -133,13 +138,26 @@ def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Setting
     }[operation]
 
 
+def _height_without_convolution(found: Found) -> int | None:
+    dim, filters = found.first("dim"), found.first("block-dim")
+    return int(dim) // int(filters) if dim and filters else None
+
+
+def _heights(name: str) -> Reads:
+    """Without a convolution, heights are seen in the sizes of blocks only."""
+    read: Read = _height_without_convolution
+    return {"height-in": read, "height-out": read} if "noconv" in name else {}
+
+
 def _convolution(name: str) -> LayerType:
     words = [_WORDS[operation] for operation in operations_of(name) if operation != "noconv"]
     summary = ", then ".join(words) + "."
     example = "height-in=40 height-out=40"
     if "noconv" not in name:
         example += " num-filters-out=64 height-offsets=-1,0,1 time-offsets=-1,0,1 required-time-offsets=0"
-    return LayerType(name, summary[0].upper() + summary[1:], _KEYS, _draw, _settle, example=example)
+    return LayerType(
+        name, summary[0].upper() + summary[1:], _KEYS, _draw, _settle, example=example, reads=_heights(name)
+    )
 
 
 LAYER_TYPES = tuple(

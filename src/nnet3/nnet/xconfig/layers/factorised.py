@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnet3.nnet.xconfig.key import Key, Rule, above, one_of
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -17,8 +19,12 @@ from nnet3.nnet.xconfig.layers.common import (
     TDNN,
 )
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import output_dim, scale_in, shown
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import add, scale
+
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
 
 _CONTEXTS = ("default", "left-only", "shift-left", "none")
 _SELF_REPAIR_SCALE = Key(
@@ -79,6 +85,22 @@ def _draw_prefinal(layer: Layer, picture: Picture) -> None:
     picture.output(last, small_dim)
 
 
+def _read_stride(found: Found) -> int | None:
+    """The time-stride, which the linear part has with the other sign."""
+    offsets = found.get("linear", "time-offsets")
+    return -offsets[0] if offsets else None
+
+
+def _read_context(found: Found) -> str | None:
+    offsets = tuple(shown(found.get(suffix, "time-offsets") or ()) for suffix in ("linear", "affine"))
+    return next((c for c in _CONTEXTS if _time_offsets(c, _read_stride(found) or 0) == offsets), None)
+
+
+def _read_bypass(found: Found) -> float:
+    scale = scale_in("noop")(found)
+    return 0.0 if scale is None else float(scale)
+
+
 LAYER_TYPES = (
     LayerType(
         "tdnnf-layer",
@@ -109,6 +131,13 @@ LAYER_TYPES = (
         _draw_tdnnf,
         _settle_tdnnf,
         example="dim=1536 bottleneck-dim=160 time-stride=3",
+        reads={
+            "dim": output_dim("affine"),
+            "bottleneck-dim": output_dim("linear"),
+            "bypass-scale": _read_bypass,
+            "time-stride": _read_stride,
+            "context": _read_context,
+        },
     ),
     LayerType(
         "prefinal-layer",
@@ -124,5 +153,6 @@ LAYER_TYPES = (
         _draw_prefinal,
         _settle_prefinal,
         example="big-dim=1536 small-dim=256",
+        reads={"big-dim": output_dim("affine"), "small-dim": output_dim("linear")},
     ),
 )

@@ -7,7 +7,9 @@ from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.gru import COMMON_KEYS, DROPOUT_KEYS, PROJECTED_EXAMPLE, gate_node
 from nnet3.nnet.xconfig.layers.recurrent import (
     CELL_DIM,
+    CELL_READS,
     PROJECTION_KEYS,
+    PROJECTION_READS,
     Cells,
     settle_cells,
     settle_projection,
@@ -124,6 +126,7 @@ LAYER_TYPES = (
         _draw_fast_gru,
         settle_cells,
         example="cell-dim=512 delay=-3",
+        reads=CELL_READS,
     ),
     LayerType(
         "fast-pgru-layer",
@@ -132,6 +135,7 @@ LAYER_TYPES = (
         _draw_fast_pgru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
     LayerType(
         "fast-norm-pgru-layer",
@@ -140,6 +144,7 @@ LAYER_TYPES = (
         _draw_fast_pgru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
     LayerType(
         "fast-opgru-layer",
@@ -148,6 +153,7 @@ LAYER_TYPES = (
         _draw_fast_opgru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
     LayerType(
         "fast-norm-opgru-layer",
@@ -156,5 +162,6 @@ LAYER_TYPES = (
         _draw_fast_opgru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
 )

@@ -9,12 +9,15 @@ from nnet3.nnet.xconfig.layers.lstm import DECAY_TIME, settle_lstm, settle_proje
 from nnet3.nnet.xconfig.layers.recurrent import (
     BACK_KEYS,
     CELL_DIM,
+    CELL_READS,
     DROPOUT_PROPORTION,
     PROJECTION_KEYS,
+    PROJECTION_READS,
     Cells,
     affine_options,
 )
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import output_dim, scale_in, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import Term, if_defined, offset, scale
 
@@ -118,6 +121,7 @@ LAYER_TYPES = (
             _draw_fast_lstm,
             settle_lstm,
             example="cell-dim=512 delay=-3",
+            reads=CELL_READS,
         )
         for name, words in (
             ("fast-lstm-layer", ""),
@@ -138,6 +142,12 @@ LAYER_TYPES = (
         _draw_lstmb,
         settle_lstm,
         example="cell-dim=512 bottleneck-dim=128 delay=-3",
+        reads={
+            **CELL_READS,
+            "bottleneck-dim": output_dim("W_all_a"),
+            "orthonormal-constraint": setting("orthonormal-constraint", "W_all_a"),
+            "self-scale": scale_in("W_all_a", of_layer=True),
+        },
     ),
     *(
         LayerType(
@@ -147,6 +157,7 @@ LAYER_TYPES = (
             _draw_fast_lstmp,
             settle_projected_lstm,
             example="cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3",
+            reads=PROJECTION_READS,
         )
         for name, words in (("fast-lstmp-layer", ""), ("fast-lstmp-batchnorm-layer", " and batch-normalised"))
     ),

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnet3.nnet.xconfig.key import Key, above, at_least
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import REQUIRED_DIM
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import Read, output_dim
 from nnet3.nnet.xconfig.statements import settings
+
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
 
 _MOST_COLUMNS = 10**6
 _FILTERS = ("num-filters1", "num-filters2", "num-filters3")
@@ -43,6 +49,21 @@ def _draw_combine(layer: Layer, picture: Picture) -> None:
     picture.output(picture.pair("", "PermuteComponent", column_map, layer.input), layer.input_dim)
 
 
+def _read_sizes(found: Found) -> tuple[int, int, int, int]:
+    """Height and the filters of three images from the columns: those of a height are runs, one from each image."""
+    columns = found.get("", "column-map") or ()
+    breaks = [j for j in range(1, len(columns)) if columns[j] != columns[j - 1] + 1]
+    if len(breaks) < 2:
+        return 1, len(columns), 0, 0
+    first, second = breaks[0], breaks[1] - breaks[0]
+    height = columns[first] // first
+    return height, first, second, len(columns) // max(height, 1) - first - second
+
+
+def _size(number: int) -> Read:
+    return lambda found: _read_sizes(found)[number]
+
+
 LAYER_TYPES = (
     LayerType(
         "channel-average-layer",
@@ -51,6 +72,7 @@ LAYER_TYPES = (
         _draw_average,
         _settle_average,
         example="dim=512",
+        reads={"dim": output_dim("")},
     ),
     LayerType(
         "combine-feature-maps-layer",
@@ -64,5 +86,11 @@ LAYER_TYPES = (
         _draw_combine,
         _settle_combine,
         example="height=40 num-filters1=1 num-filters2=4",
+        reads={
+            "height": _size(0),
+            "num-filters1": _size(1),
+            "num-filters2": _size(2),
+            "num-filters3": _size(3),
+        },
     ),
 )

@@ -9,10 +9,12 @@ from nnet3.nnet.xconfig.layers.common import L2_REGULARIZE_NUMBER, NO_OP
 from nnet3.nnet.xconfig.layers.recurrent import (
     BACK_KEYS,
     CELL_DIM,
+    CELL_READS,
     DROPOUT_PER_FRAME,
     DROPOUT_PROPORTION,
     PER_ELEMENT_OPTIONS,
     PROJECTION_KEYS,
+    PROJECTION_READS,
     SELF_REPAIR_NONLINEARITY,
     Cells,
     affine_options,
@@ -148,6 +150,7 @@ LAYER_TYPES = (
         _draw_gru,
         settle_cells,
         example="cell-dim=512 delay=-3",
+        reads=CELL_READS,
     ),
     LayerType(
         "pgru-layer",
@@ -156,6 +159,7 @@ LAYER_TYPES = (
         _draw_gru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
     LayerType(
         "norm-pgru-layer",
@@ -164,6 +168,7 @@ LAYER_TYPES = (
         _draw_gru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
     LayerType(
         "opgru-layer",
@@ -172,6 +177,7 @@ LAYER_TYPES = (
         _draw_opgru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
     LayerType(
         "norm-opgru-layer",
@@ -180,5 +186,6 @@ LAYER_TYPES = (
         _draw_opgru,
         settle_projection,
         example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
     ),
 )

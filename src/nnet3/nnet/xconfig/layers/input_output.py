@@ -19,6 +19,7 @@ from nnet3.nnet.xconfig.layers.common import (
     dim_of_input,
 )
 from nnet3.nnet.xconfig.picture import CONFIGS, Picture
+from nnet3.nnet.xconfig.reads import has, objective, output_delay, output_dim, setting
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import Term, offset
 
@@ -81,6 +82,7 @@ LAYER_TYPES = (
         _draw_input,
         example="dim=40",
         has_input=False,
+        reads={"dim": lambda found: getattr(found.node(), "dim", None)},
     ),
     LayerType(
         "output",
@@ -93,6 +95,7 @@ LAYER_TYPES = (
         _draw_output,
         dim_of_input,
         example="",
+        reads={"objective-type": objective},
     ),
     LayerType(
         "output-layer",
@@ -122,5 +125,14 @@ LAYER_TYPES = (
         _draw_output_layer,
         _settle_output_layer,
         example="dim=200",
+        reads={
+            "dim": output_dim("affine"),
+            "bottleneck-dim": output_dim("linear"),
+            "orthonormal-constraint": setting("orthonormal-constraint", "linear"),
+            "include-log-softmax": has("log-softmax"),
+            "objective-type": objective,
+            "output-delay": output_delay,
+            "max-change": setting("max-change", "affine"),
+        },
     ),
 )

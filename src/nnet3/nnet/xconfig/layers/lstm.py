@@ -8,10 +8,12 @@ from nnet3.nnet.xconfig.layers.common import L2_REGULARIZE_NUMBER
 from nnet3.nnet.xconfig.layers.recurrent import (
     BACK_KEYS,
     CELL_DIM,
+    CELL_READS,
     DROPOUT_PER_FRAME,
     DROPOUT_PROPORTION,
     PER_ELEMENT_OPTIONS,
     PROJECTION_KEYS,
+    PROJECTION_READS,
     SELF_REPAIR_NONLINEARITY,
     Cells,
     affine_options,
@@ -119,6 +121,7 @@ LAYER_TYPES = (
         _draw_lstm,
         settle_lstm,
         example="cell-dim=512 delay=-3",
+        reads=CELL_READS,
     ),
     *(
         LayerType(
@@ -129,6 +132,7 @@ LAYER_TYPES = (
             _draw_lstmp,
             settle_projected_lstm,
             example="cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3",
+            reads=PROJECTION_READS,
         )
         for name, words in (("lstmp-layer", ""), ("lstmp-batchnorm-layer", " and batch-normalised"))
     ),

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from nnet3.nnet.xconfig.key import Key, above, either, nonzero, options, within
 from nnet3.nnet.xconfig.layer import Layer
 from nnet3.nnet.xconfig.layers.common import AFFINE, BATCH_NORM, DROPOUT, NORMALIZE, SIGMOID, TANH
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import Reads, delay, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import Term, add, append, const, if_defined, offset, scale
+
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
 
 BACKPROP_TRUNCATION = "BackpropTruncationComponent"
 ELEMENTWISE_PRODUCT = "ElementwiseProductComponent"
@@ -163,6 +168,48 @@ class Cells:
 
     def one_minus(self, suffix: str) -> Term:
         return add(scale(-1.0, self.picture(suffix), tight=True), const(1.0, self.C))
+
+
+# ---- what a network shows of the values ----
+
+_TRUNCATIONS = ("cm_trunc", "cr_trunc", "c", "s_r")
+_read_cells = setting("output-dim", "lstm_nonlin", "gru_nonlin")
+_read_projection = setting("output-dim", "W_rp.m", "W_rp", "W_s.ys", "W_y.c", "W_y.cdoto")
+
+
+def _read_cell_dim(found: Found) -> int | None:
+    """The cells and the output come out of one component, or the output out of a component of its own."""
+    together = _read_cells(found)
+    return int(together) // 2 if together else found.get("h", "output-dim")
+
+
+def _read_recurrent_dim(found: Found) -> int | None:
+    """What goes back in time is truncated, alone or beside the cells."""
+    together, cells = found.get("cr_trunc", "dim"), _read_cell_dim(found)
+    return int(together) - cells if together and cells else setting("dim", "r", "s_r")(found)
+
+
+def _read_other_dim(found: Found) -> int | None:
+    total, recurrent = _read_projection(found), _read_recurrent_dim(found)
+    return total - recurrent if total and recurrent else None
+
+
+def _read_decay_time(found: Found) -> float | None:
+    scale, back = setting("scale", *_TRUNCATIONS)(found), delay(found)
+    return float(f"{abs(back) / (1.0 - scale):.6g}") if scale is not None and back and scale != 1.0 else None
+
+
+CELL_READS: Reads = {
+    "cell-dim": _read_cell_dim,
+    "delay": delay,
+    "decay-time": _read_decay_time,
+    "self-repair-scale-nonlinearity": setting("self-repair-scale", "i", "z"),
+}
+PROJECTION_READS: Reads = {
+    **CELL_READS,
+    "recurrent-projection-dim": _read_recurrent_dim,
+    "non-recurrent-projection-dim": _read_other_dim,
+}
 
 
 def decay_scale(layer: Layer) -> float:

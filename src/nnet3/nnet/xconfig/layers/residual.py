@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from nnet3.nnet.xconfig.key import Key, Rule, above, one_of
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -21,8 +23,12 @@ from nnet3.nnet.xconfig.layers.convolution import (
     filters_of_input,
 )
 from nnet3.nnet.xconfig.picture import Picture
+from nnet3.nnet.xconfig.reads import Read, Reads, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import add
+
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
 
 _BOTTLENECK = Key(
     "num-bottleneck-filters",
@@ -172,6 +178,41 @@ def _draw_res2_block(layer: Layer, picture: Picture) -> None:
     picture.output(last, filters_out * height_out)
 
 
+# ---- what a network shows of the values ----
+
+
+def _read_bottleneck(found: Found) -> int | None:
+    """The filters of the middle one of three convolutions."""
+    return found.get("conv1", "num-filters-out") if found.settings("conv3") else None
+
+
+def _read_period(key: str) -> Read:
+    """The second convolution has the whole window in both forms."""
+
+    def read(found: Found) -> int | None:
+        offsets = found.get("conv2", key)
+        return offsets[-1] if offsets else None
+
+    return read
+
+
+def _read_bypass(found: Found) -> str:
+    """Which sum others take."""
+    if found.settings("noop"):
+        return "noop"
+    return next((source for source in ("relu", "batchnorm") if found.is_read_outside(f"{source}1")), "input")
+
+
+_COMMON_READS: Reads = {
+    "num-bottleneck-filters": _read_bottleneck,
+    "time-period": _read_period("time-offsets"),
+    "allow-zero-padding": lambda found: found.get("conv2", "required-time-offsets") == (0,),
+    **{
+        f"self-repair-lower-threshold{number}": setting("self-repair-lower-threshold", f"relu{number}")
+        for number in (1, 2, 3)
+    },
+}
+
 LAYER_TYPES = (
     LayerType(
         "res-block",
@@ -193,6 +234,13 @@ LAYER_TYPES = (
         _draw_res_block,
         _settle_res_block,
         example="num-filters=64 height=40",
+        reads={
+            "height": setting("height-in", "conv1"),
+            "num-filters": setting("num-filters-in", "conv1"),
+            "height-period": _read_period("height-offsets"),
+            "bypass-source": _read_bypass,
+            **_COMMON_READS,
+        },
     ),
     LayerType(
         "res2-block",
@@ -208,5 +256,11 @@ LAYER_TYPES = (
         _draw_res2_block,
         _settle_res2_block,
         example="num-filters=128 height-in=40 height-out=20 time-period=2",
+        reads={
+            "height-in": setting("height-in", "conv1"),
+            "height-out": setting("height-out", "conv1"),
+            "num-filters": setting("num-filters-out", "conv3", "conv2"),
+            **_COMMON_READS,
+        },
     ),
 )

@@ -22,6 +22,7 @@ from nnet3.nnet.xconfig.layers.common import (
     dim_of_input,
 )
 from nnet3.nnet.xconfig.picture import CONFIGS, Picture
+from nnet3.nnet.xconfig.reads import output_dim
 from nnet3.nnet.xconfig.statements import DimRangeStatement, settings
 
 _CONSTRAINT = passed("orthonormal-constraint", "Scale of the orthonormal rows; negative: any scale; 0: no constraint.")
@@ -76,6 +77,7 @@ LAYER_TYPES = (
         _transform(AFFINE, "orthonormal-constraint", "max-change", "l2-regularize", "param-stddev", "bias-stddev"),
         dim_of_input,
         example="dim=512",
+        reads={"dim": output_dim("")},
     ),
     LayerType(
         "linear-component",
@@ -86,6 +88,7 @@ LAYER_TYPES = (
         ),
         dim_of_input,
         example="dim=256 orthonormal-constraint=-1.0",
+        reads={"dim": output_dim("")},
     ),
     LayerType(
         "renorm-component",
@@ -134,5 +137,9 @@ LAYER_TYPES = (
         _draw_range,
         _settle_range,
         example="dim=20 dim-offset=10",
+        reads={
+            "dim": lambda found: getattr(found.node(), "dim", None),
+            "dim-offset": lambda found: getattr(found.node(), "dim_offset", None),
+        },
     ),
 )

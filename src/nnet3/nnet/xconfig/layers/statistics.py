@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nnet3.nnet.xconfig.key import Key, Rule
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import rounded
+
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
 
 _CONFIG = re.compile(
     r"(mean(?:\+stddev)?(?:\+count)?)\(([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10}):([-+]?\d{1,10})\)"
@@ -82,6 +85,18 @@ def _draw(layer: Layer, picture: Picture) -> None:
     picture.output(rounded(pooled, window.stats_period), layer["dim"])
 
 
+def _read_config(found: Found) -> str | None:
+    """The config from the settings of the extraction and the pooling."""
+    extraction = found.network.settings(next((c for c in found.components if "-extraction-" in c), ""))
+    pooling = found.network.settings(next((c for c in found.components if "-pooling-" in c), ""))
+    if not extraction or not pooling:
+        return None
+    what = "mean" + "+stddev" * bool(extraction.get("include-variance"))
+    what += "+count" * bool(pooling.get("num-log-count-features"))
+    window = -pooling["left-context"], extraction["input-period"], pooling["input-period"], pooling["right-context"]
+    return f"{what}({':'.join(map(str, window))})"
+
+
 LAYER_TYPES = (
     LayerType(
         "stats-layer",
@@ -93,5 +108,6 @@ LAYER_TYPES = (
         _draw,
         _settle,
         example="config=mean+stddev(-99:3:9:99)",
+        reads={"config": _read_config},
     ),
 )

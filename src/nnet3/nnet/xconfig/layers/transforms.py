@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,14 +22,19 @@ from nnet3.nnet.xconfig.layers.common import (
 )
 from nnet3.nnet.xconfig.layers.single_component import INCLUDE_IN_INIT
 from nnet3.nnet.xconfig.picture import CONFIGS, FINAL, INIT, REF, WHOLE, Picture
+from nnet3.nnet.xconfig.reads import output_dim, setting
 from nnet3.nnet.xconfig.statements import (
     DimRangeStatement,
     settings,
 )
 from nnet3.nnet.xconfig.term import Term, add, append, name, offset, scale
 
+if TYPE_CHECKING:
+    from nnet3.nnet.xconfig.found import Found
+
 FIXED_AFFINE = "FixedAffineComponent"
 _LARGEST_MATRIX = 10**7
+_FILE_READS = {"dim": output_dim(""), "affine-transform-file": lambda found: f"{found.name}.mat"}
 _FILE = Key("affine-transform-file", "", "File of the matrix.", Rule("the name of a file", bool))
 
 
@@ -137,6 +143,12 @@ def _draw_delta(layer: Layer, picture: Picture) -> None:
     picture.output(picture.pair("", BATCH_NORM, settings(dim=3 * dim), last), 3 * dim)
 
 
+def _read_delta_input(found: Found) -> Term | None:
+    """The node that the spliced one is named after."""
+    spliced = found.term()
+    return name(spliced.name.removesuffix("_2")) if spliced is not None and spliced.is_name else None
+
+
 LAYER_TYPES = (
     LayerType(
         "fixed-affine-layer",
@@ -150,6 +162,7 @@ LAYER_TYPES = (
         _draw_fixed_affine,
         dim_of_input,
         example="input=Append(-1,0,1,ReplaceIndex(ivector, t, 0)) affine-transform-file=lda.mat",
+        reads=_FILE_READS,
     ),
     LayerType(
         "affine-layer",
@@ -172,6 +185,7 @@ LAYER_TYPES = (
         _draw_affine,
         _settle_affine,
         example="dim=512",
+        reads={"dim": output_dim("")},
     ),
     LayerType(
         "idct-layer",
@@ -186,6 +200,7 @@ LAYER_TYPES = (
         _draw_idct,
         _settle_idct,
         example="dim=40 cepstral-lifter=22 affine-transform-file=idct.mat",
+        reads=_FILE_READS,
     ),
     LayerType(
         "spec-augment-layer",
@@ -197,6 +212,10 @@ LAYER_TYPES = (
             INCLUDE_IN_INIT,
         ),
         _draw_spec_augment,
+        reads={
+            "freq-max-proportion": setting("specaugment-max-proportion", "freq-mask"),
+            "time-zeroed-proportion": setting("zeroed-proportion", "time-mask"),
+        },
     ),
     LayerType(
         "delta-layer",
@@ -204,5 +223,6 @@ LAYER_TYPES = (
         (),
         _draw_delta,
         _settle_delta,
+        reads={"input": _read_delta_input},
     ),
 )
