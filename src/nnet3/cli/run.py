@@ -23,6 +23,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "init": ("init", "make a network from configs or xconfigs"),
     "xconfig-to-configs": ("xconfig_to_configs", "make config files of an xconfig, which describes layers"),
     "info": ("info", "describe a network"),
+    "describe": ("describe", "print the layers of a network, as an xconfig"),
     "draw": ("draw", "draw a network as a picture"),
     "copy": ("copy", "copy a raw network with changes"),
     "average": ("average", "average networks"),

@@ -24,7 +24,7 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, con
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.text_file import read_config_file
 from nnet3.nnet.utterances import RunsUtterances
-from nnet3.nnet.xconfig import is_xconfig
+from nnet3.nnet.xconfig import describe, is_xconfig
 from nnet3.nnet.xconfig.matrices import MatrixLike
 from nnet3.nnet.xconfig.network_parts import apply_xconfig
 from nnet3.text import did_you_mean
@@ -215,6 +215,10 @@ class Nnet(RunsUtterances):
             elif node.is_output:
                 lines.append(config_line(node, None, f" dim={self.node_dim(node.name)}" if dims else ""))
         return lines
+
+    def to_xconfig(self) -> str:
+        """The layers of the network as an xconfig that expands to it, with comments on nodes that are no layer's."""
+        return describe(self.parts).xconfig
 
     def info(self) -> str:
         """Kaldi's description of the network, one line per node and component."""

@@ -1,5 +1,6 @@
 """Xconfigs: networks as lines of layers, expanded to nodes and components (docs/xconfig.md)."""
 
+from nnet3.nnet.xconfig.describe import Description, describe
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig, is_xconfig, layer_type
 from nnet3.nnet.xconfig.key import Key, Rule
 from nnet3.nnet.xconfig.layer import Layer, LayerType, make_layer
@@ -10,6 +11,7 @@ from nnet3.nnet.xconfig.term import Term
 
 __all__ = [
     "LAYER_TYPES",
+    "Description",
     "ExpandedLayer",
     "ExpandedXconfig",
     "Expansion",
@@ -21,6 +23,7 @@ __all__ = [
     "Picture",
     "Rule",
     "Term",
+    "describe",
     "expand_layer",
     "expand_xconfig",
     "is_xconfig",

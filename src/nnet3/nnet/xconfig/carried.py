@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components import Component, RandomSource
+from nnet3.components.convolution_model import ConvolutionModel
 from nnet3.components.registry import create_from_line
 from nnet3.errors import ConfigError, Span
 from nnet3.nnet.xconfig.statements import ComponentStatement
@@ -91,12 +92,10 @@ def _flat(key: str, value: Any) -> Iterable[tuple[str, Any]]:
     if is_dataclass(value):
         for part in dataclass_fields(value):
             yield from _flat(part.name.replace("_", "-"), getattr(value, part.name))
-        if hasattr(value, "time_offsets"):  # of a convolution, whose config may have them apart
+        if isinstance(value, ConvolutionModel):  # whose config may have them apart
             yield "time-offsets", tuple(sorted({time for time, _ in value.offsets}))
             yield "height-offsets", tuple(sorted({height for _, height in value.offsets}))
         return
-    if isinstance(value, Tensor):
-        value = tuple(value.tolist())
-    elif isinstance(value, np.ndarray):
+    if isinstance(value, Tensor | np.ndarray):
         value = tuple(value.tolist())
     yield key, float(np.float32(value)) if isinstance(value, float) else value

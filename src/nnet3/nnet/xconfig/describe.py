@@ -142,7 +142,7 @@ def component_line(component_name: str, component: Component) -> str:
     has_dim = "dim" in settings
     words = [f"component name={component_name} type={component.type_name}"]
     for key, value in settings.items():
-        follows = has_dim and key in ("input-dim", "output-dim") or key.startswith("rank")
+        follows = (has_dim and key in ("input-dim", "output-dim")) or key.startswith("rank")
         if is_config_key(key) and not follows and defaults.get(key) != value:
             words.append(f"{key}={shown(value)}")
     return " ".join(words)

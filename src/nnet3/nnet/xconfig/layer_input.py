@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nnet3.errors import ConfigError
@@ -37,7 +37,8 @@ class Outputs:
         if layers == name(self.previous):
             return ""
         has_offset = any(_time_of(part, self.previous) for part in subterms(layers))
-        return _written(layers, self.previous if has_offset else "")
+        is_spliced = has_offset and set(_plain_names(layers)) == {self.previous}
+        return _written(layers, self.previous if is_spliced else "")
 
     def _layers(self, term: Term) -> Term:
         """The descriptor with layers in the place of nodes; nodes that no layer gives stay."""
@@ -76,8 +77,17 @@ def _time_of(term: Term, layer: str) -> int:
     return int(str(term.arguments[1]))
 
 
+def _plain_names(term: Term) -> Iterator[str]:
+    """The layers in a descriptor, but for those at a fixed index, such as ivectors."""
+    if term.is_name:
+        yield term.name
+    elif term.operator != "ReplaceIndex":
+        for part in term.arguments:
+            yield from _plain_names(part) if isinstance(part, Term) else ()
+
+
 def _written(term: Term, previous: str) -> str:
-    """With `layer@time`, and only the time for the layer before if that is given."""
+    """With `layer@time`, and only the time for a layer that is given as the one before."""
     if term.is_name:
         return "0" if term.name == previous else term.name
     if term.operator == "Offset" and len(term.arguments) == 2:

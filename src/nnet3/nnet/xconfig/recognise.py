@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from nnet3.components.fixed import FixedAffineComponent
+from nnet3.components import Component
 from nnet3.errors import ConfigError
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.nnet.normalize import parse_descriptor
@@ -57,8 +57,8 @@ class Recognised:
 def recognise(network: Network) -> list[Recognised]:
     """The layers of a network, none of which has a node of another one, in the order of their first nodes.
 
-    Larger layers come before smaller ones that they contain; of types that stand for the same, one that knows its matrix
-    (idct-layer), then the one that needs the fewest keys.
+    Larger layers come before smaller ones that they contain; of types that stand for the same, one that knows its
+    matrix (idct-layer), then the one that needs the fewest keys.
     """
     candidates = [layer for name in network.layer_names() for layer in _candidates(network, name)]
     candidates.sort(key=lambda layer: (-len(layer.nodes), not layer.expansion.matrix_files, len(layer.values)))
@@ -242,7 +242,6 @@ def _has_component(network: Network, statement: ComponentStatement, expansion: E
         return False
     if path := statement.values.get("matrix"):
         component = network.parts.components[statement.name]
-        assert isinstance(component, FixedAffineComponent)
         matrices = [matrix.values for matrix in expansion.matrix_files if matrix.path == path]
         return bool(matrices) and _is_matrix(component, matrices[0])
     try:
@@ -251,9 +250,9 @@ def _has_component(network: Network, statement: ComponentStatement, expansion: E
         return False
 
 
-def _is_matrix(component: FixedAffineComponent, wanted: np.ndarray) -> bool:
-    """Whether an affine component has the parameters of a matrix whose last column is the bias."""
-    linear, bias = (tensor.detach().cpu().numpy() for tensor in (component.linear_params, component.bias_params))
+def _is_matrix(component: Component, wanted: np.ndarray) -> bool:
+    """Whether a fixed affine component has the parameters of a matrix whose last column is the bias."""
+    linear, bias = (getattr(component, name).detach().cpu().numpy() for name in component.constant_names)
     return linear.shape == (wanted.shape[0], wanted.shape[1] - 1) and bool(
         np.allclose(linear, wanted[:, :-1], atol=1e-5) and np.allclose(bias, wanted[:, -1], atol=1e-5)
     )

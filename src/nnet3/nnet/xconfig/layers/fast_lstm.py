@@ -146,6 +146,7 @@ LAYER_TYPES = (
             **CELL_READS,
             "bottleneck-dim": output_dim("W_all_a"),
             "orthonormal-constraint": setting("orthonormal-constraint", "W_all_a"),
+            "l2-regularize": setting("l2-regularize", "W_all_b"),
             "self-scale": scale_in("W_all_a", of_layer=True),
         },
     ),
