@@ -57,7 +57,7 @@ def test_number_of_blocks(addresses: np.ndarray, num_blocks: int) -> None:
 def test_the_most_frequent_step_of_all_lists_together_counts(rare: tuple[int, int]) -> None:
     """A step that is rare in one of two lists is rare, though it comes first and is frequent in the other."""
     addresses = np.cumsum([(0, 0), rare, *[(1, 1)] * 20], axis=0)
-    assert len(find_blocks(addresses)) == 2
+    assert len(find_runs(addresses, np.ones(len(addresses) - 1, bool))) == 2
 
 
 def test_runs_keep_apart_what_may_not_be_joined() -> None:
