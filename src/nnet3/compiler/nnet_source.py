@@ -135,8 +135,10 @@ class _State:
         )
 
 
-def lowering_request(nnet: Nnet, request: ComputationRequest) -> LoweringRequest:
-    """The request in terms of node numbers."""
+def lowering_request(
+    nnet: Nnet, request: ComputationRequest, deriv_times: tuple[int, int] | None = None
+) -> LoweringRequest:
+    """The request in terms of node numbers; derivatives only for t from deriv_times[0] to deriv_times[1]."""
 
     def rows(io: IoSpecification) -> RequestedRows:
         return RequestedRows(nnet.node_number[io.name], io.name, io.indexes, io.has_deriv)
@@ -146,4 +148,5 @@ def lowering_request(nnet: Nnet, request: ComputationRequest) -> LoweringRequest
         [rows(io) for io in request.outputs],
         request.need_model_derivative,
         request.store_component_stats,
+        deriv_times=deriv_times,
     )

@@ -7,6 +7,7 @@ is found by arrays over rows; rows that nobody writes first have to be set to ze
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,10 +36,13 @@ class Derivatives:
 
     `overwrites(number)` (rows,) says it of each row of a contribution; `uncovered[root]` (rows, segments) are the
     cells that nobody overwrites; `first_write[root]` (rows,) the position of the first step that writes to a row.
+    `unread[root]` (rows,), where there are any: rows that nobody reads. Nothing need be done to those that nobody
+    writes either.
     """
 
     schedule: Schedule
     places: list[Place]
+    unread: Mapping[int, np.ndarray] = field(default_factory=dict)
     contributions: list[Contribution] = field(default_factory=list)
     segments: dict[int, np.ndarray] = field(default_factory=dict)  # where the columns of a root are cut, with both ends
     uncovered: dict[int, np.ndarray] = field(default_factory=dict)
@@ -95,6 +99,8 @@ class Derivatives:
                 first = np.repeat(whole, np.diff(np.append(each.step_first, len(first))))
             self._overwrites[number] = first
             uncovered[rows[first], low:high] = False
+        if root in self.unread:
+            uncovered[self.unread[root]] &= earliest[self.unread[root]] >= 0
         self.uncovered[root] = uncovered
         self.first_write[root] = earliest.max(axis=1) // _MOST_TERMS
 

@@ -14,6 +14,7 @@ from nnet3.computation.commands import (
     CopyRows,
     DeallocMatrix,
     MatrixAdd,
+    MatrixCopy,
     ProvideOutput,
     SegmentMarker,
     SetConst,
@@ -21,9 +22,10 @@ from nnet3.computation.commands import (
 from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation, SubMatrix
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode
-from nnet3.lowering.layout import Layout, lay_out
+from nnet3.lowering.layout import Layout, TakenRows, lay_out
+from nnet3.lowering.live_rows import stretches
 from nnet3.lowering.repeat import Repeater, find_repeat
-from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.updates import UpdateCode, last_pieces
 
@@ -46,6 +48,12 @@ class _Generator:
         self.gathers = {
             node: GatherCode(computation, gathered, self.values) for node, gathered in self.layout.gathered.items()
         }
+        self.senders = {
+            node: self.gathers[node]
+            if sent is self.layout.gathered[node]
+            else GatherCode(computation, sent, self.values)
+            for node, sent in self.layout.sent.items()
+        }
         layout = self.layout
         self.kernels = KernelCode(
             source,
@@ -54,13 +62,16 @@ class _Generator:
             computation,
             self.values,
             self.derivs,
+            layout.live,
             layout.needed,
             layout.step_number,
             layout.operand_overwrites,
             frozenset(node for nodes in layout.updates.values() for node in nodes),
         )
-        self.repeats = [
-            find_repeat(layout, start, end) if recurrent else None for start, end, recurrent in schedule.epoch_steps
+        self.stretches = [
+            (first, last, find_repeat(layout, first, last) if recurrent else None)
+            for start, end, recurrent in schedule.epoch_steps
+            for first, last in (stretches(layout.live, start, end) if recurrent else [(start, end)])
         ]
         self._updates_after = last_pieces(schedule, layout.updates)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
@@ -126,24 +137,49 @@ class _Generator:
         accepts: list[Command] = []
         copies: list[Command] = []
         for position, io in enumerate(self.request.outputs):
-            if not io.has_deriv or not self.layout.needed[io.node]:
+            taken = self.layout.taken[position] if self.layout.taken else None
+            if taken is None:
                 if io.has_deriv:
                     accepts.append(self._unused_deriv(position, io))
                 continue
-            deriv = self.derivs.block(io.node, *self.layout.output_block(io))
-            rows, overwrites = self.layout.user_rows(io), self.layout.output_overwrites[position]
-            number = deriv if rows is None and overwrites else self._user_matrix(io, deriv, is_deriv=True)
+            deriv, overwrites = self.derivs.block(*taken.rows), self.layout.output_overwrites[position]
+            table = self._taken_table(io, taken)
+            is_all = taken.rows.num_rows == self.layout.output_block(io)[1]
+            if table is None and is_all and overwrites:
+                number = own = deriv
+            else:
+                number = self._user_matrix(io, deriv, is_deriv=True)
+                own = number if is_all or table is not None else self._part(io, number, taken.rows)
             accepts.append(AcceptInput(number, io.name))
             copies += self._clear(io.node)
-            if rows is not None:
-                taken = np.full(self.computation.submatrices[deriv].num_rows, -1)
-                taken[rows] = np.arange(len(rows))
-                table = self._index_table(taken)
+            if table is not None:
                 copies.append(CopyRows(deriv, number, table) if overwrites else AddRows(deriv, number, table))
-            elif not overwrites:
-                copies.append(MatrixAdd(deriv, number))
+            elif own != deriv:
+                copies.append(MatrixCopy(deriv, own) if overwrites else MatrixAdd(deriv, own))
             self.computation.outputs[position] = IoInfo(io.name, self.computation.outputs[position].value, number)
         return accepts + copies
+
+    def _taken_table(self, io: RequestedRows, taken: TakenRows) -> int | None:
+        """For each row that takes a derivative the user's row, -1 for none, as a table; None if they are in order."""
+        first, count = self.layout.output_block(io)
+        rows, m = self.layout.user_rows(io), self.schedule.multiplicity(self.schedule.seen(io.node))
+        if rows is None and not taken.masked:
+            return None
+        users = np.full(count * m, -1)
+        if rows is None:
+            users = np.arange(count * m)
+        else:
+            users[rows] = np.arange(len(rows))
+        if taken.masked:
+            users[np.repeat(~self.layout.live.rows(io.node)[first : first + count], m)] = -1
+        low = (taken.rows.first - first) * m
+        return self._index_table(users[low : low + taken.rows.num_rows * m])
+
+    def _part(self, io: RequestedRows, number: int, rows: Step) -> int:
+        """These rows of the user's matrix, whose rows are in order."""
+        m = self.schedule.multiplicity(self.schedule.seen(io.node))
+        low = (rows.first - self.layout.output_block(io)[0]) * m
+        return self.computation.new_submatrix(number, low, rows.num_rows * m)
 
     def _unused_deriv(self, position: int, io: RequestedRows) -> Command:
         """A derivative that is given but that nobody learns from."""
@@ -182,7 +218,7 @@ class _Generator:
 
     def _forward_all(self) -> Iterator[Command]:
         write = Repeater(self.computation, self._forward, self.kernels.references)
-        for (start, end, _), repeat in zip(self.schedule.epoch_steps, self.repeats, strict=True):
+        for start, end, repeat in self.stretches:
             head, tail = (end, end) if repeat is None else (repeat.first, repeat.end)
             yield from (command for position in range(start, head) for command in self._forward(position))
             if repeat is not None:
@@ -200,7 +236,7 @@ class _Generator:
 
     def _backward_all(self) -> Iterator[Command]:
         write = Repeater(self.computation, self._backward, self.kernels.references)
-        for (start, end, _), repeat in zip(reversed(self.schedule.epoch_steps), reversed(self.repeats), strict=True):
+        for start, end, repeat in reversed(self.stretches):
             # The first period is left to the head: there the updates are made.
             head, tail = (end, end) if repeat is None else (repeat.first + repeat.period, repeat.end)
             yield from (command for position in range(end - 1, tail - 1, -1) for command in self._backward(position))
@@ -221,7 +257,7 @@ class _Generator:
         elif node not in self.layout.deriv_aliases:
             overwrites = self.layout.slot_overwrites.get(node, {})
             number = self.layout.step_number(position)
-            yield from self.gathers[node].backward(number, self.derivs, overwrites, self.layout.needed)
+            yield from self.senders[node].backward(number, self.derivs, overwrites, self.layout.needed)
         for learner in self._updates_after.get(position, ()):
             yield from UpdateCode(self.kernels, self.layout.updates[learner]).update()
 

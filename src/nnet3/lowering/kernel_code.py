@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnet3.computation.commands import Backprop, Command, MatrixAdd, Propagate
+from nnet3.computation.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
 from nnet3.computation.computation import MatrixInfo, NnetComputation
 from nnet3.computation.kernel import KernelInfo
 from nnet3.computation.shape_rules import overlap
+from nnet3.lowering.live_rows import LiveRows
 from nnet3.lowering.places import Storage
 from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, Use
@@ -26,6 +27,7 @@ class KernelCode:
     computation: NnetComputation
     values: Storage
     derivs: Storage
+    live: LiveRows
     needed: np.ndarray
     step_number: Callable[[int], int]
     overwrites: Mapping[tuple[int, int], list[bool]] = field(default_factory=dict)
@@ -49,31 +51,31 @@ class KernelCode:
         yield Propagate(
             self.kernel_number(info),
             self.schedule.nodes[step.node].name,
-            self._inputs(position),
+            self._inputs(position, step),
             self.values.block(*step),
-            store_stats=self.request.store_component_stats and info.stores_stats,
+            store_stats=self.request.store_component_stats and info.stores_stats and self.live.hull(step) is not None,
             **self.references(position),
         )
 
     def references(self, position: int) -> dict[str, int]:
         """The memo of a kernel's step and its precomputed entry, the same for its Propagate and its Backprop."""
         if position not in self._references:
-            node = self.schedule.steps[position].node
-            info, memo = self.info(node), -1
-            if info.uses_memo and self.needed[node]:
+            step = self.schedule.steps[position]
+            node, memo = step.node, -1
+            info = self.info(node)
+            if info.uses_memo and self.needed[node] and self.live.hull(step) is not None:
                 memo = self.computation.num_memos
                 self.computation.num_memos += 1
             precomputed = self._precompute(position) if info.needs_indexes else 0
             self._references[position] = {"precomputed": precomputed, "memo": memo}
         return self._references[position]
 
-    def _inputs(self, position: int) -> tuple[int, ...]:
-        operands = self.schedule.nodes[self.schedule.steps[position].node].operands
-        return tuple([self.values.block(*self._operand_step(position, number)) for number in range(len(operands))])
+    def _inputs(self, position: int, rows: Step) -> tuple[int, ...]:
+        operands = self.schedule.nodes[rows.node].operands
+        return tuple([self.values.block(*self._operand_step(position, rows, i)) for i in range(len(operands))])
 
-    def _operand_step(self, position: int, number: int) -> Step:
-        """The rows of operand `number` that the step at this position reads."""
-        step = self.schedule.steps[position]
+    def _operand_step(self, position: int, step: Step, number: int) -> Step:
+        """The rows of operand `number` that the step at this position, or these of its rows, read."""
         operand = self.schedule.nodes[step.node].operands[number]
         if operand.use is Use.INDEXED:
             return self.schedule.steps[position - 1]
@@ -108,16 +110,24 @@ class KernelCode:
 
     def backward(self, position: int) -> Iterator[Command]:
         """The derivatives of a step's operands, and what it learns unless that is done together with other steps."""
-        step = self.schedule.steps[position]
+        step = self.live.worked_on(self.schedule.steps[position])
+        if step is None:
+            return
         node, info = self.schedule.nodes[step.node], self.info(step.node)
         is_merged = step.node in self.merged
         update = not is_merged and (not info.updatable or self.request.need_model_derivative)
         written, added = [0] * len(node.operands), [0] * len(node.operands)
-        sums: list[tuple[int, int]] = []
+        sums: list[Command] = []
         for number, operand in enumerate(node.operands):
             if not self.needed[operand.node] or (is_merged and operand.use is Use.WHOLE):
                 continue
-            dest = self.derivs.block(*self._operand_step(position, number))
+            taken = self._operand_step(position, step, number)
+            dest = self.derivs.block(*taken)
+            if not self.live.is_whole(taken) and not self.live.is_cut(step.node):
+                if self.live.hull(taken) is not None:
+                    written[number] = self._temporary_like(dest, step.node, number)
+                    sums.append(self._add_live(taken, written[number]))
+                continue
             is_apart = not any(self._overlap(dest, other) for other in (*written, *added))
             if is_apart and self.overwrites[step.node, number][self.step_number(position)]:
                 written[number] = dest
@@ -125,11 +135,25 @@ class KernelCode:
                 added[number] = dest
             else:
                 written[number] = self._temporary_like(dest, step.node, number)
-                sums.append((dest, written[number]))
+                sums.append(MatrixAdd(dest, written[number]))
         if not (update or any(written) or any(added)):
             return
-        yield self._backprop(position, tuple(written), tuple(added), update=update)
-        yield from (MatrixAdd(dest, own) for dest, own in sums)
+        yield self._backprop(position, step, tuple(written), tuple(added), update=update)
+        yield from sums
+
+    def _add_live(self, rows: Step, deriv: int) -> Command:
+        """Add to the derivative of these rows of a node, but only of live ones."""
+        hull, live = self.live.hull(rows), self.live.rows(rows.node)
+        assert hull is not None
+        m = self.schedule.multiplicity(self.schedule.seen(rows.node))
+        dest = self.derivs.block(*hull)
+        own = self.computation.new_submatrix(deriv, (hull.first - rows.first) * m, hull.num_rows * m)
+        if self.live.is_whole(hull):
+            return MatrixAdd(dest, own)
+        taken = np.repeat(live[hull.first : hull.first + hull.num_rows], m)
+        table = np.where(taken, np.arange(len(taken)), -1).astype(np.int32)
+        self.computation.index_tables.append(table)
+        return AddRows(dest, own, len(self.computation.index_tables) - 1)
 
     def _overlap(self, one: int, other: int) -> bool:
         """A kernel may use a value twice; its two derivatives cannot lie in one place."""
@@ -145,10 +169,11 @@ class KernelCode:
             self._temporary[key] = self.computation.new_matrix(block.num_rows, block.num_cols, info)
         return self._temporary[key]
 
-    def _backprop(self, position: int, written: tuple[int, ...], added: tuple[int, ...], *, update: bool) -> Backprop:
-        step = self.schedule.steps[position]
+    def _backprop(
+        self, position: int, step: Step, written: tuple[int, ...], added: tuple[int, ...], *, update: bool
+    ) -> Backprop:
         info = self.info(step.node)
-        inputs = self._inputs(position)
+        inputs = self._inputs(position, step)
         wanted = tuple([v if p.backprop_needs_value else 0 for v, p in zip(inputs, info.inputs, strict=True)])
         return Backprop(
             self.kernel_number(info),

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from nnet3.computation.computation import NnetComputation
 from nnet3.index import N, distinct
 from nnet3.lowering.contributions import Derivatives
+from nnet3.lowering.live_rows import LiveRows, live_rows
 from nnet3.lowering.needs import deriv_needed
 from nnet3.lowering.patterns import GatheredNode, gathered_nodes, identity_shift
 from nnet3.lowering.places import Place, Storage, find_places
-from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.schedule import Schedule, Step
+from nnet3.lowering.sending import Sending, all_rows, live_rows_sent
 from nnet3.lowering.sharing import share_values, shared_derivs
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
 from nnet3.lowering.updates import Learner, merged_updates
@@ -20,13 +23,24 @@ from nnet3.lowering.updates import Learner, merged_updates
 _AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes after what the last step sends
 
 
+class TakenRows(NamedTuple):
+    """Rows of a node that take a derivative from outside; `masked`: but not those that are dead."""
+
+    rows: Step
+    masked: bool
+
+
 @dataclass(eq=False)
 class Layout:
     """Decisions about a schedule. `needed` (nodes,): whether a derivative is; `updates`: see `merged_updates`.
 
+    `gathered` says where gathered nodes take their rows from, `sent` to where they send derivatives: the same objects
+    unless some rows have no derivatives (see `live`).
+
     `slot_overwrites[gathered node][slot]` says of each row, `operand_overwrites[kernel node, operand]` of each step,
     `output_overwrites` of each requested output, whether it is the first that writes to the derivative there; what is
-    not in them sends nothing.
+    not in them sends nothing. `taken`: by output,
+    see `taken_rows`.
     """
 
     source: GraphSource
@@ -34,6 +48,8 @@ class Layout:
     schedule: Schedule
     computation: NnetComputation
     gathered: dict[int, GatheredNode]
+    live: LiveRows
+    sent: dict[int, GatheredNode]
     needed: np.ndarray
     updates: dict[Learner, list[int]]
     values: Storage
@@ -43,7 +59,9 @@ class Layout:
     slot_overwrites: dict[int, dict[int, np.ndarray]] = field(default_factory=dict)
     operand_overwrites: dict[tuple[int, int], list[bool]] = field(default_factory=dict)
     output_overwrites: list[bool] = field(default_factory=list)
+    taken: list[TakenRows | None] = field(default_factory=list)
     derivatives: Derivatives | None = None
+    unread: dict[int, np.ndarray] = field(default_factory=dict)
 
     def is_copied(self, node: int) -> bool:
         """Whether a gathered node has rows of its own."""
@@ -68,6 +86,24 @@ class Layout:
             return 0, 1
         rows = distinct(self._rows(io) // self.schedule.graph.multiplicity)
         return int(rows[0]), int(rows[-1] - rows[0]) + 1
+
+    def taken_rows(self, io: RequestedRows, place: Place) -> TakenRows | None:
+        """What of `output_block` takes the derivative that the user gives; None if nothing does.
+
+        `place`: that of the node's derivative. What is given for rows that nobody reads does no harm.
+        """
+        if not io.has_deriv or not self.needed[io.node]:
+            return None
+        block = Step(io.node, *self.output_block(io))
+        hull = self.live.hull(block)
+        if hull is None or self.live.is_whole(block):
+            return hull and TakenRows(hull, False)
+        if place.root in self.unread:
+            first = block.first + place.row_shift
+            unread = self.unread[place.root][first : first + block.num_rows]
+            if (self.live.rows(io.node)[block.first : block.first + block.num_rows] | unread).all():
+                return TakenRows(block, False)
+        return TakenRows(hull, not self.live.is_whole(hull))
 
     def user_rows(self, io: RequestedRows) -> np.ndarray | None:
         """For each of the user's rows the row of the stretch (of `output_block`, or of all provided rows); None if
@@ -116,7 +152,7 @@ class Layout:
         if node in self.deriv_aliases:
             return []
         if node in self.gathered:
-            sources = {source for slot in self.gathered[node].slots for source in slot.sources}
+            sources = {source for slot in self.sent[node].slots for source in slot.sources}
         else:
             sources = {operand.node for operand in self.schedule.nodes[node].operands}
         return [each for each in sorted(sources) if self.needed[each]]
@@ -149,11 +185,15 @@ def lay_out(source: GraphSource, request: LoweringRequest, schedule: Schedule, c
         for number, shift in shifts.items()
         if schedule.multiplicity(number) == schedule.multiplicity(shift[0])
     }
-    needed = deriv_needed(source, request, schedule, gathered)
-    updates = merged_updates(source, request, schedule, needed)
+    live = live_rows(source, schedule, request.deriv_times if request.needs_backward else None)
+    sent = {number: live.sent(each) for number, each in gathered.items()}
+    needed = deriv_needed(source, request, schedule, sent, live)
+    updates = merged_updates(source, request, schedule, needed, live)
     values = Storage(schedule, computation, False, find_places(schedule, value_aliases))
     derivs = Storage(schedule, computation, True, find_places(schedule, {}))
-    layout = Layout(source, request, schedule, computation, gathered, needed, updates, values, derivs, value_aliases)
+    layout = Layout(
+        source, request, schedule, computation, gathered, live, sent, needed, updates, values, derivs, value_aliases
+    )
     if request.needs_backward:
         _settle_derivatives(layout, value_aliases)
     for root in share_values(layout):
@@ -166,11 +206,13 @@ def lay_out(source: GraphSource, request: LoweringRequest, schedule: Schedule, c
 
 def _settle_derivatives(layout: Layout, shifts: dict[int, tuple[int, int]]) -> None:
     """Find who writes first; gathered nodes that are rows of another and the first to write there share its place."""
+    layout.unread = _unread(layout)
     root = [place.root for place in layout.derivs.places]
     possible = {
         node: shift
         for node, shift in shifts.items()
         if layout.needed[node] and layout.needed[shift[0]] and not layout.schedule.nodes[root[shift[0]]].gradient
+        if _stays_live(layout.live, node, shift)
     }
     writers = np.bincount([root[node] for node in _written_nodes(layout)], minlength=len(root))
     aliases = {node: shift for node, shift in possible.items() if writers[root[shift[0]]] == 1}
@@ -181,6 +223,23 @@ def _settle_derivatives(layout: Layout, shifts: dict[int, tuple[int, int]]) -> N
     _collect(layout, aliases)
 
 
+def _unread(layout: Layout) -> dict[int, np.ndarray]:
+    """Rows whose derivatives nobody reads."""
+    merged = {number for numbers in layout.updates.values() for number in numbers}
+    unread = {}
+    for number in layout.live.live:
+        rows = layout.live.unread(number, layout.sent.get(number), number in merged)
+        if rows is not None:
+            unread[number] = rows
+    return unread
+
+
+def _stays_live(live: LiveRows, node: int, shift: tuple[int, int]) -> bool:
+    """Whether a live row of a gathered node is always one of the node whose rows it is."""
+    own = live.rows(node)
+    return shift[0] not in live.live or bool((live.rows(shift[0])[shift[1] :][: len(own)] | ~own).all())
+
+
 def _written_nodes(layout: Layout) -> list[int]:
     """The nodes to whose derivatives something is written, once for each that writes there."""
     written = [io.node for io in layout.request.outputs if io.has_deriv]
@@ -188,7 +247,7 @@ def _written_nodes(layout: Layout) -> list[int]:
         if not layout.needed[number] or not layout.schedule.steps_of_node[number]:
             continue
         if number in layout.gathered:
-            written += [source for slot in layout.gathered[number].slots for source in slot.sources]
+            written += [source for slot in layout.sent[number].slots for source in slot.sources]
         else:
             written += [operand.node for operand in node.operands]
     return [node for node in written if layout.needed[node]]
@@ -198,14 +257,15 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]], only: set[int]
     """Find the first writers of all derivatives; of these roots `only`, if that is all that is asked."""
     schedule, needed = layout.schedule, layout.needed
     places = find_places(schedule, aliases)
-    derivatives = Derivatives(schedule, places)
+    derivatives = Derivatives(schedule, places, layout.unread)
     slots: list[tuple[int, int, np.ndarray, int]] = []
-    operands: list[tuple[tuple[int, int], int, np.ndarray]] = []
+    operands: list[tuple[tuple[int, int], int, Sending]] = []
     outputs: list[int | None] = []
-    for term, io in enumerate(layout.request.outputs):
+    all_taken = [layout.taken_rows(io, places[io.node]) for io in layout.request.outputs]
+    for term, (io, taken) in enumerate(zip(layout.request.outputs, all_taken, strict=True)):
         outputs.append(None)
-        if io.has_deriv and needed[io.node]:
-            first, count = layout.output_block(io)
+        if taken is not None:
+            first, count = taken.rows.first, taken.rows.num_rows
             rows, whole = np.arange(first, first + count), np.zeros(1, np.int64)
             bound = bool(schedule.nodes[places[io.node].root].gradient)
             position = np.array(len(schedule.steps))
@@ -222,20 +282,20 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]], only: set[int]
             operands += _operand_contributions(layout, derivatives, number, positions)
     derivatives.settle()
     layout.derivatives, layout.deriv_aliases, layout.derivs.places = derivatives, aliases, places
-    layout.slot_overwrites, layout.operand_overwrites = {}, {}
+    layout.slot_overwrites, layout.operand_overwrites, layout.taken = {}, {}, all_taken
     layout.output_overwrites = [each is not None and bool(derivatives.overwrites(each).all()) for each in outputs]
     for number, slot, rows, contribution in slots:
         by_slot = layout.slot_overwrites.setdefault(number, {})
         known = by_slot.setdefault(slot, np.zeros(schedule.num_rows(number), bool))
         known[rows] = derivatives.overwrites(contribution)
-    for key, contribution, step_first in operands:
-        layout.operand_overwrites[key] = derivatives.overwrites(contribution)[step_first].tolist()
+    for key, contribution, sending in operands:
+        layout.operand_overwrites[key] = sending.by_step(derivatives.overwrites(contribution))
 
 
 def _slot_contributions(
     layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
 ) -> list[tuple[int, int, np.ndarray, int]]:
-    gathered, needed = layout.gathered[number], layout.needed
+    gathered, needed = layout.sent[number], layout.needed
     found = []
     slot_number = 0
     for _, _, slots in gathered.parts:
@@ -267,8 +327,8 @@ def _slot_contributions(
 
 def _operand_contributions(
     layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
-) -> list[tuple[tuple[int, int], int, np.ndarray]]:
-    """Node and operand, its contribution, and where in that the rows of each step begin."""
+) -> list[tuple[tuple[int, int], int, Sending]]:
+    """Node and operand, its contribution, and which rows of that each step sends."""
     schedule = layout.schedule
     rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
     together = next((nodes for nodes in layout.updates.values() if number in nodes), None)
@@ -293,10 +353,17 @@ def _operand_contributions(
             rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + place
         else:
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
-        first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+        sending = all_rows(counts)
+        if layout.live.is_limited and (together is None or operand.use is not Use.WHOLE):
+            steps = [schedule.steps[position] for position in positions.tolist()]
+            sending = live_rows_sent(layout.live, steps, operand.node, rows, counts)
+        where = np.repeat(where, counts)[sending.rows]
         bound = bool(schedule.nodes[derivatives.places[operand.node].root].gradient)
-        contribution = derivatives.add(operand.node, rows, np.repeat(where, counts), term, not bound, step_first=first)
-        found.append(((number, place), contribution, first))
+        may = sending.can_overwrite & (not bound)
+        contribution = derivatives.add(
+            operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first
+        )
+        found.append(((number, place), contribution, sending))
     return found
 
 

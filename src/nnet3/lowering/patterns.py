@@ -73,7 +73,7 @@ def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
             slots = []
             for slot in range(part.first_slot, part.first_slot + part.num_slots):
                 used = items[:, slot]
-                pattern = _pattern(node_of_item[used], row_of_item[used], first, count)
+                pattern = slot_pattern(node_of_item[used], row_of_item[used], first, count)
                 if pattern is not None:
                     slots.append(pattern)
             parts.append((part, column, slots))
@@ -82,8 +82,8 @@ def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
     return result
 
 
-def _pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: np.ndarray) -> SlotPattern | None:
-    """None if no row uses the slot."""
+def slot_pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: np.ndarray) -> SlotPattern | None:
+    """A slot that takes these rows (rows,) of these nodes (-1: none), by steps; None if no row uses the slot."""
     own = np.arange(len(rows))
     if len(first) == 1 and rows[0] >= 0:
         start = int(rows[0])

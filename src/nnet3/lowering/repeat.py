@@ -17,6 +17,7 @@ from nnet3.computation.computation import NnetComputation
 from nnet3.computation.declarations import FieldForm, Reference, with_operands, with_values
 from nnet3.index import distinct
 from nnet3.lowering.layout import Layout
+from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.source import NodeKind, Use
 
 _FEWEST_PERIODS = 6
@@ -86,13 +87,24 @@ def _is_regular(layout: Layout, node: int, repeat: Repeat) -> bool:
     if not _moves_on(first, each):
         return False
     if node in layout.gathered:
-        return _gather_is_regular(layout, node, inside, each, slice(int(first[0]), int(end)), repeat.num_periods)
+        rows = slice(int(first[0]), int(end))
+        if layout.sent[node] is not layout.gathered[node] and not _slots_are_regular(
+            layout.gathered[node], inside, each
+        ):
+            return False
+        return _gather_is_regular(layout, node, inside, each, rows, repeat.num_periods)
     return _kernel_is_regular(layout, node, inside, each, first)
 
 
 def _gather_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int, rows: slice, num_periods: int) -> bool:
-    gathered = layout.gathered[node]
-    offset = gathered.step_first[inside]
+    if not _slots_are_regular(layout.sent[node], inside, each):
+        return False
+    overwrites = layout.slot_overwrites.get(node, {})
+    per_period = (rows.stop - rows.start) // num_periods
+    return len(inside) > 0 and all(_repeats(fresh[rows], per_period) for fresh in overwrites.values())
+
+
+def _slots_are_regular(gathered: GatheredNode, inside: np.ndarray, each: int) -> bool:
     for slot in gathered.slots:
         if not slot.regular[inside].all():
             return False
@@ -101,14 +113,14 @@ def _gather_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int,
             return False
         if not _moves_on(slot.source_first[inside], each):
             return False
-    overwrites = layout.slot_overwrites.get(node, {})
-    per_period = (rows.stop - rows.start) // num_periods
-    return len(offset) > 0 and all(_repeats(fresh[rows], per_period) for fresh in overwrites.values())
+    return True
 
 
 def _kernel_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int, first: np.ndarray) -> bool:
     schedule = layout.schedule
     if schedule.nodes[node].kind is not NodeKind.KERNEL:
+        return False
+    if node in layout.live.live and not _liveness_repeats(layout, node, inside, each):
         return False
     for number, operand in enumerate(schedule.nodes[node].operands):
         if operand.use is Use.INDEXED:
@@ -120,6 +132,13 @@ def _kernel_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int,
         if is_several and not _repeats(np.array(overwrites)[inside], each):
             return False
     return True
+
+
+def _liveness_repeats(layout: Layout, node: int, inside: np.ndarray, each: int) -> bool:
+    """Whether in each step the same rows are live as in its counterpart one period before."""
+    steps = [layout.schedule.steps[layout.schedule.steps_of_node[node][number]] for number in inside]
+    live = [layout.live.rows(node)[step.first : step.first + step.num_rows] for step in steps]
+    return all(np.array_equal(one, other) for one, other in zip(live[each:], live[:-each], strict=True))
 
 
 def _repeats(values: np.ndarray, each: int) -> bool:
@@ -180,6 +199,8 @@ class Repeater:
     def _moved(
         self, template: list[tuple[int, Command]], shifts: np.ndarray, periods: Sequence[Sequence[int]]
     ) -> list[Command]:
+        if not template:
+            return []
         own = np.array([number for _, command in template for number in command.form.operands(command)], np.int64)
         operands, place = np.unique(np.stack([own, shifts]), axis=1, return_inverse=True)
         moves = operands[1] != 0

@@ -59,10 +59,13 @@ class Schedule:
 
     def whole(self, node: int) -> Step:
         """All rows of a node, or of what a view looks at."""
-        seen = node
-        while self.nodes[seen].kind is NodeKind.VIEW:
-            seen = self.nodes[seen].operands[0].node
-        return Step(node, 0, self.num_rows(seen))
+        return Step(node, 0, self.num_rows(self.seen(node)))
+
+    def seen(self, node: int) -> int:
+        """The node whose rows a view looks at; any other node is itself."""
+        while self.nodes[node].kind is NodeKind.VIEW:
+            node = self.nodes[node].operands[0].node
+        return node
 
     def multiplicity(self, node: int) -> int:
         """How many rows of the matrix each row here stands for."""

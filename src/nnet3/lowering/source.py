@@ -161,6 +161,7 @@ class LoweringRequest:
 
     `inputs` may name PROVIDED nodes or, with ready-made values, KERNEL nodes. `outputs` name nodes of any kind.
     `samples`: the indexes over which ALL_SAMPLES operands run (needed only where there are any).
+    `deriv_times`: the first and the last t at which there are derivatives, None for all (see `live_rows`).
     """
 
     inputs: Sequence[RequestedRows]
@@ -168,6 +169,7 @@ class LoweringRequest:
     need_model_derivative: bool = False
     store_component_stats: bool = False
     samples: IndexTable | None = None
+    deriv_times: tuple[int, int] | None = None
 
     @property
     def needs_backward(self) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from nnet3.computation.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
 from nnet3.computation.computation import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
+from nnet3.lowering.live_rows import LiveRows
 from nnet3.lowering.places import Storage
 from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, Use
@@ -24,12 +25,14 @@ Learner = tuple[str, tuple[int, ...]]
 
 
 def merged_updates(
-    source: GraphSource, request: LoweringRequest, schedule: Schedule, needed: np.ndarray
+    source: GraphSource, request: LoweringRequest, schedule: Schedule, needed: np.ndarray, live: LiveRows
 ) -> dict[Learner, list[int]]:
     """Kernels that learn from several steps together, and their nodes."""
     nodes: dict[Learner, list[int]] = defaultdict(list)
     for number, node in enumerate(schedule.nodes):
         if node.kind is not NodeKind.KERNEL or not needed[number] or not schedule.steps_of_node[number]:
+            continue
+        if live.worked_on(_own_rows(schedule, number)) is None:
             continue
         info = source.kernel(number)
         whole = any(o.use is Use.WHOLE and needed[o.node] for o in node.operands)
@@ -47,6 +50,12 @@ def merged_updates(
     }
 
 
+def _own_rows(schedule: Schedule, node: int) -> Step:
+    """The rows of a node that its kernel computes."""
+    given = schedule.num_given[node]
+    return Step(node, given, schedule.num_rows(node) - given)
+
+
 def last_pieces(schedule: Schedule, groups: dict[Learner, list[int]]) -> dict[int, list[Learner]]:
     """After which step of the backward pass (the first going forward) each update comes."""
     result: dict[int, list[Learner]] = defaultdict(list)
@@ -61,18 +70,16 @@ class UpdateCode:
     def __init__(self, code: KernelCode, nodes: list[int]) -> None:
         self.code, self.nodes = code, nodes
         self.schedule, self.computation = code.schedule, code.computation
+        worked_on = [code.live.worked_on(_own_rows(self.schedule, number)) for number in nodes]
+        self._rows = [rows for rows in worked_on if rows is not None]
 
     def update(self) -> Iterator[Command]:
         code, node = self.code, self.schedule.nodes[self.nodes[0]]
         info = code.info(self.nodes[0])
         self._collected: list[int] = []
         copies: list[Command] = []
-        deriv = self._together(code.derivs, [self._own(n) for n in self.nodes], copies)
-        output = (
-            self._together(code.values, [self._own(n) for n in self.nodes], copies)
-            if (info.backprop_needs_output)
-            else 0
-        )
+        deriv = self._together(code.derivs, self._rows, copies)
+        output = self._together(code.values, self._rows, copies) if info.backprop_needs_output else 0
         inputs, added = [], []
         for number, operand in enumerate(node.operands):
             if operand.use is Use.WHOLE:
@@ -80,12 +87,12 @@ class UpdateCode:
                 inputs.append(code.values.block(*whole) if info.inputs[number].backprop_needs_value else 0)
                 added.append(code.derivs.block(*whole) if code.needed[operand.node] else 0)
                 continue
-            pieces = [piece for n in self.nodes for piece in self._operand_pieces(n, number)]
+            pieces = [piece for rows in self._rows for piece in self._operand_pieces(rows, number)]
             needs_value = info.inputs[number].backprop_needs_value
             inputs.append(self._together(code.values, pieces, copies) if needs_value else 0)
             added.append(0)
         yield from copies
-        names = {self.schedule.nodes[n].name for n in self.nodes}
+        names = {self.schedule.nodes[rows.node].name for rows in self._rows}
         written = self._overwritten(added)
         yield Backprop(
             code.kernel_number(info),
@@ -108,16 +115,11 @@ class UpdateCode:
                 result[number] = dest
         return result
 
-    def _own(self, node: int) -> Step:
-        given = self.schedule.num_given[node]
-        return Step(node, given, self.schedule.num_rows(node) - given)
-
-    def _operand_pieces(self, node: int, number: int) -> list[Step]:
-        """The rows of an operand for all rows of a node, in runs."""
-        given = self.schedule.num_given[node]
-        rows = self.schedule.operand_rows(node, number)[given:]
+    def _operand_pieces(self, own: Step, number: int) -> list[Step]:
+        """The rows of an operand for these rows of a node, in runs."""
+        rows = self.schedule.operand_rows(own.node, number)[own.first : own.first + own.num_rows]
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
-        operand = self.schedule.nodes[node].operands[number].node
+        operand = self.schedule.nodes[own.node].operands[number].node
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
 
     def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:

@@ -1,0 +1,144 @@
+"""Which rows have derivatives, where these are limited to a range of times.
+
+A derivative of a row with t outside the range counts as zero, at every node: such rows are dead, the others live. What
+has no samples is live. The backward pass leaves dead rows out: a kernel that treats each row alone runs on the rows
+from the first live one to the last live one of a step; any other kernel runs on whole steps, with zeros in dead rows,
+and what it sends to dead rows is dropped; steps without a live row are left out. Rows of padding count as dead.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from nnet3.index import T
+from nnet3.lowering.graph import NO_ITEM
+from nnet3.lowering.patterns import GatheredNode, SlotPattern, slot_pattern
+from nnet3.lowering.schedule import Schedule, Step
+from nnet3.lowering.source import GraphSource, NodeKind, Use
+
+
+@dataclass(eq=False)
+class LiveRows:
+    """`live[node]` (rows,): which rows have derivatives; nodes all of whose rows have are not in it."""
+
+    source: GraphSource
+    schedule: Schedule
+    live: dict[int, np.ndarray] = field(default_factory=dict)
+    _cut: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def is_limited(self) -> bool:
+        return bool(self.live)
+
+    def is_dead(self, node: int) -> bool:
+        """Whether no row has a derivative."""
+        return node in self.live and not self.live[node].any()
+
+    def rows(self, node: int) -> np.ndarray:
+        """Which rows of a node, or of what a view looks at, are live."""
+        return self.live[node] if node in self.live else np.ones(self.schedule.whole(node).num_rows, bool)
+
+    def is_whole(self, step: Step) -> bool:
+        """Whether all these rows of a node are live."""
+        return step.node not in self.live or bool(self.live[step.node][step.first : step.first + step.num_rows].all())
+
+    def hull(self, step: Step) -> Step | None:
+        """The rows from the first live one to the last live one; None if there are none."""
+        if step.node not in self.live:
+            return step
+        live = np.flatnonzero(self.live[step.node][step.first : step.first + step.num_rows])
+        if len(live) == 0:
+            return None
+        return Step(step.node, step.first + int(live[0]), int(live[-1] - live[0]) + 1)
+
+    def worked_on(self, step: Step) -> Step | None:
+        """The rows on which a kernel's step runs backward; None if it does not."""
+        hull = self.hull(step)
+        return hull if hull is None or self.is_cut(step.node) else step
+
+    def is_cut(self, node: int) -> bool:
+        """Whether a kernel node runs backward on live rows only: a kernel that treats each row alone."""
+        if node not in self._cut:
+            info = self.source.kernel(node)
+            self._cut[node] = (
+                (info.row_by_row and not info.uses_memo and not info.needs_indexes)
+                and all(operand.use in (Use.ROW, Use.WHOLE) for operand in self.schedule.nodes[node].operands)
+            )  # fmt: skip
+        return self._cut[node]
+
+    def unread(self, node: int, sent: GatheredNode | None, is_merged: bool) -> np.ndarray | None:
+        """Rows of a node whose derivative nobody reads (rows,); None if there are none.
+
+        `sent`: what a gathered node sends back; `is_merged`: an update takes the rows of all steps.
+        """
+        kind, given = self.schedule.nodes[node].kind, self.schedule.num_given[node]
+        if node not in self.live or kind not in (NodeKind.KERNEL, NodeKind.GATHERED):
+            return None
+        unread = np.ones(len(self.live[node]), bool)
+        unread[:given] = False
+        steps = [self.schedule.steps[position] for position in self.schedule.steps_of_node[node]]
+        if sent is not None and all(slot.regular.all() for slot in sent.slots):
+            for slot in sent.slots:
+                unread &= ~slot.used
+            return unread
+        if is_merged:
+            steps.append(Step(node, given, len(unread) - given))
+        for step in steps:
+            read = step if kind is NodeKind.GATHERED else self.worked_on(step)
+            if read is not None:
+                unread[read.first : read.first + read.num_rows] = False
+        return unread
+
+    def sent(self, gathered: GatheredNode) -> GatheredNode:
+        """What a gathered node sends back: rows that are live, to rows that are live."""
+        own = self.live.get(gathered.number)
+        if own is None and not any(source in self.live for slot in gathered.slots for source in slot.sources):
+            return gathered
+        parts = []
+        for part, column, slots in gathered.parts:
+            kept = [self._sent_slot(slot, own, gathered) for slot in slots]
+            parts.append((part, column, [slot for slot in kept if slot is not None]))
+        return replace(gathered, parts=tuple(parts))
+
+    def _sent_slot(self, slot: SlotPattern, own: np.ndarray | None, gathered: GatheredNode) -> SlotPattern | None:
+        live = slot.used.copy() if own is None else slot.used & own
+        for source in slot.sources:
+            if source in self.live:
+                rows = np.flatnonzero(slot.used & (slot.source_node == source))
+                live[rows] &= self.live[source][slot.source_row[rows]]
+        if (live == slot.used).all():
+            return slot
+        nodes, rows = np.where(live, slot.source_node, -1), np.where(live, slot.source_row, -1)
+        return slot_pattern(nodes, rows, gathered.step_first, gathered.step_count)
+
+
+def live_rows(source: GraphSource, schedule: Schedule, times: tuple[int, int] | None) -> LiveRows:
+    """The rows with t from times[0] to times[1], both included; all rows if `times` is None."""
+    result = LiveRows(source, schedule)
+    if times is None:
+        return result
+    time_of_item = np.asarray(schedule.graph.indexes[:, T])
+    inside_of_item = (time_of_item >= times[0]) & (time_of_item <= times[1])
+    for number in range(len(schedule.nodes)):
+        seen = schedule.seen(number)
+        items = schedule.items[seen]
+        real = items != NO_ITEM
+        if schedule.nodes[seen].num_rows is not None or inside_of_item[items[real]].all():
+            continue
+        result.live[number] = real & inside_of_item[np.where(real, items, 0)]
+    return result
+
+
+def stretches(live: LiveRows, start: int, end: int) -> list[tuple[int, int]]:
+    """Steps [start, end) in the stretches before, with and after steps that have live rows."""
+    if not live.is_limited:
+        return [(start, end)]
+    steps = live.schedule.steps[start:end]
+    alive = start + np.flatnonzero([live.hull(step) is not None for step in steps])
+    if len(alive) == 0:
+        return [(start, end)]
+    cuts = sorted({start, int(alive[0]), int(alive[-1]) + 1, end})
+    return list(itertools.pairwise(cuts))
