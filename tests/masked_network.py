@@ -24,7 +24,7 @@ class MaskedNetwork(SlowNetwork):
     def gradients(
         self, request: nnet3.ComputationRequest, derivs: dict[str, np.ndarray], times: tuple[int, int]
     ) -> dict[str, Tensor]:
-        """Input derivatives (`deriv of NAME`) and gradients (`COMPONENT.PARAMETER`), for t from times[0] to times[1]."""
+        """Input derivatives (`deriv of NAME`) and gradients (`COMPONENT.PARAMETER`); `times`: first and last t."""
         self.first, self.last = times
         self.gradient = self.nnet.gradient_copy()
         self.anchor = torch.zeros((), dtype=torch.float64, requires_grad=True)  # what all that learns depends on

@@ -11,7 +11,6 @@ import click
 
 from nnet3.cli.options import KALDI_BOOL, FiniteFloat
 from nnet3.cli.verb import take_internal
-from nnet3.errors import TrainingError
 
 _LOG = logging.getLogger("nnet3")
 _DERIV_TIMES = ("min-deriv-time", "max-deriv-time", "max-deriv-time-relative")
@@ -71,14 +70,23 @@ _OPTIONS = (
 )
 
 
+def _take_time(name: str) -> int | None:
+    """The value of an internal option that is a time, if it was given."""
+    value = take_internal(name)
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except ValueError:
+        raise click.UsageError(f"--{name} takes a whole number, got '{value}'") from None
+
+
 def trainer_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: the options, passed on under the names that `TrainerOptions` has."""
 
     @wraps(function)
     def command(**options: Any) -> Any:
-        for name in _DERIV_TIMES:
-            if take_internal(f"optimization.{name}") is not None:
-                raise TrainingError(f"--optimization.{name} would change the result, and is not supported here yet")
+        options |= {name.replace("-", "_"): _take_time(f"optimization.{name}") for name in _DERIV_TIMES}
         for name in _CACHES:
             value = options.pop(name)
             if value and name != "binary_write_cache":

@@ -20,14 +20,22 @@ from nnet3.lowering import generate as generate_program
 from nnet3.lowering import schedule as schedule_graph
 from nnet3.nnet import Nnet
 
+_INT32 = np.iinfo(np.int32)
+#: Kaldi's defaults of the options of derivative times: no limit.
+NO_DERIV_TIMES = {
+    "min_deriv_time": int(_INT32.min),
+    "max_deriv_time": int(_INT32.max),
+    "max_deriv_time_relative": int(_INT32.max),
+}
+
 
 @dataclass(frozen=True)
 class CompileOptions:
     """`optimize`: run the passes, except those named in `disabled_passes`; `check`: run the checker between them.
 
     Derivatives at times t before `min_deriv_time` or after `max_deriv_time` count as zero, at every node; None: no
-    limit. `max_deriv_time_relative` counts from the last t of all requested outputs, and takes the place of
-    `max_deriv_time`.
+    limit, as with Kaldi's defaults, the least and the greatest int32. `max_deriv_time_relative` counts from the last t
+    of all requested outputs, and takes the place of `max_deriv_time`.
     """
 
     optimize: bool = True
@@ -46,11 +54,12 @@ class CompileOptions:
         ):
             raise ArgumentError(f"disabled_passes must be a set of names of passes, got {names!r}")
         object.__setattr__(self, "disabled_passes", frozenset(names))
-        for name in ("min_deriv_time", "max_deriv_time", "max_deriv_time_relative"):
+        for name, no_limit in NO_DERIV_TIMES.items():
             value = getattr(self, name)
             check_kind(value, (int, np.integer, type(None)), name, "a whole number or None")
             if isinstance(value, bool):
                 raise ArgumentError(f"{name} must be a whole number or None, got {value}")
+            object.__setattr__(self, name, None if value is None or value == no_limit else int(value))
         first, last = self.min_deriv_time, self.max_deriv_time
         if first is not None and last is not None and self.max_deriv_time_relative is None and first > last:
             raise ArgumentError(f"min_deriv_time is {first}, after max_deriv_time, {last}")
@@ -63,9 +72,8 @@ class CompileOptions:
             last = int(max(times, default=0)) + self.max_deriv_time_relative
         if first is None and last is None:
             return None
-        times_of_index = np.iinfo(np.int32)
-        first = int(times_of_index.min if first is None else first)
-        last = int(times_of_index.max if last is None else last)
+        first = int(_INT32.min) if first is None else first
+        last = int(_INT32.max) if last is None else last
         if first > last:
             raise RequestError(
                 f"min_deriv_time is {first}, but max_deriv_time_relative = {self.max_deriv_time_relative} ends "

@@ -15,12 +15,10 @@ from nnet3.lowering.needs import deriv_needed
 from nnet3.lowering.patterns import GatheredNode, gathered_nodes, identity_shift
 from nnet3.lowering.places import Place, Storage, find_places
 from nnet3.lowering.schedule import Schedule, Step
-from nnet3.lowering.sending import Sending, all_rows, live_rows_sent
+from nnet3.lowering.sending import Sending, operand_contributions, slot_contributions
 from nnet3.lowering.sharing import share_values, shared_derivs
-from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows, Use
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.updates import Learner, merged_updates
-
-_AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes after what the last step sends
 
 
 class TakenRows(NamedTuple):
@@ -277,9 +275,9 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]], only: set[int]
         if only is not None and not any(places[target].root in only for target in layout.receivers(number)):
             continue
         if number in layout.gathered:
-            slots += _slot_contributions(layout, derivatives, number, positions)
+            slots += slot_contributions(layout, derivatives, number, positions)
         elif node.kind is NodeKind.KERNEL:
-            operands += _operand_contributions(layout, derivatives, number, positions)
+            operands += operand_contributions(layout, derivatives, number, positions)
     derivatives.settle()
     layout.derivatives, layout.deriv_aliases, layout.derivs.places = derivatives, aliases, places
     layout.slot_overwrites, layout.operand_overwrites, layout.taken = {}, {}, all_taken
@@ -290,81 +288,6 @@ def _collect(layout: Layout, aliases: dict[int, tuple[int, int]], only: set[int]
         known[rows] = derivatives.overwrites(contribution)
     for key, contribution, sending in operands:
         layout.operand_overwrites[key] = sending.by_step(derivatives.overwrites(contribution))
-
-
-def _slot_contributions(
-    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
-) -> list[tuple[int, int, np.ndarray, int]]:
-    gathered, needed = layout.sent[number], layout.needed
-    found = []
-    slot_number = 0
-    for _, _, slots in gathered.parts:
-        regular = np.ones(len(positions), bool)
-        for slot in slots:
-            if needed[slot.sources].any():
-                regular &= slot.regular
-        for slot in slots:
-            for source in slot.sources:
-                if not needed[source]:
-                    continue
-                bound = bool(layout.schedule.nodes[derivatives.places[source].root].gradient)
-                used = slot.used & (slot.source_node == source)
-                begin = int(gathered.step_first[0])  # rows before belong to no step
-                rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
-                where = np.repeat(positions, gathered.step_count)[rows - begin]
-                contribution = derivatives.add(source, slot.source_row[rows], where, slot_number, not bound)
-                found.append((number, slot_number, rows, contribution))
-                for step in np.flatnonzero(~regular).tolist():
-                    begin = gathered.step_first[step]
-                    taken = slot.source_row[begin : begin + gathered.step_count[step]]
-                    taken = taken[used[begin : begin + gathered.step_count[step]]]
-                    if len(taken):  # commands with tables touch all rows from the first to the last one
-                        stretch = np.arange(taken.min(), taken.max() + 1)
-                        derivatives.add(source, stretch, positions[step], slot_number, can_overwrite=False)
-            slot_number += 1
-    return found
-
-
-def _operand_contributions(
-    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
-) -> list[tuple[tuple[int, int], int, Sending]]:
-    """Node and operand, its contribution, and which rows of that each step sends."""
-    schedule = layout.schedule
-    rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
-    together = next((nodes for nodes in layout.updates.values() if number in nodes), None)
-    found = []
-    for place, operand in enumerate(schedule.nodes[number].operands):
-        if not layout.needed[operand.node]:
-            continue
-        where, term, counts = positions, place, rows_of_steps
-        if operand.use is Use.ROW:
-            rows = schedule.operand_rows(number, place)[schedule.num_given[number] :]
-        elif operand.use is Use.INDEXED:
-            reads = [schedule.steps[position - 1] for position in positions.tolist()]
-            rows = np.concatenate([np.arange(step.first, step.first + step.num_rows) for step in reads])
-            counts = [step.num_rows for step in reads]
-        elif operand.use is Use.ALL_SAMPLES:
-            rows = np.arange(schedule.num_rows(operand.node))
-            counts = [len(rows)]
-        elif together is not None:
-            if number != together[0]:
-                continue  # the update of them all is one contribution
-            last = min(schedule.steps_of_node[node][0] for node in together)
-            rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + place
-        else:
-            rows, counts = np.zeros(len(positions), int), [1] * len(positions)
-        sending = all_rows(counts)
-        if layout.live.is_limited and (together is None or operand.use is not Use.WHOLE):
-            steps = [schedule.steps[position] for position in positions.tolist()]
-            sending = live_rows_sent(layout.live, steps, operand.node, rows, counts)
-        where = np.repeat(where, counts)[sending.rows]
-        bound = bool(schedule.nodes[derivatives.places[operand.node].root].gradient)
-        may = sending.can_overwrite & (not bound)
-        contribution = derivatives.add(
-            operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first
-        )
-        found.append(((number, place), contribution, sending))
-    return found
 
 
 def _declare(layout: Layout) -> None:

@@ -1,14 +1,27 @@
-"""Which rows of its operands a kernel sends derivatives to: all that it reads, or those that live rows leave."""
+"""What users send back: gathered nodes to where their rows came from, kernels to their operands.
+
+Kernels send to all rows that they read, unless some of them have no derivatives (see `live_rows`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnet3.index import distinct
+from nnet3.lowering.contributions import Derivatives
 from nnet3.lowering.live_rows import LiveRows
+from nnet3.lowering.patterns import SlotPattern
 from nnet3.lowering.schedule import Step
+from nnet3.lowering.source import Use
+
+if TYPE_CHECKING:
+    from nnet3.lowering.layout import Layout
+
+_AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes after what the last step sends
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +46,99 @@ class Sending:
         return result.tolist()
 
 
-def all_rows(counts: Sequence[int]) -> Sending:
+def slot_contributions(
+    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
+) -> list[tuple[int, int, np.ndarray, int]]:
+    gathered, needed = layout.sent[number], layout.needed
+    found = []
+    slot_number = 0
+    for _, _, slots in gathered.parts:
+        regular = np.ones(len(positions), bool)
+        for slot in slots:
+            if needed[slot.sources].any():
+                regular &= slot.regular
+        for step in np.flatnonzero(~regular).tolist():
+            of_step = slice(gathered.step_first[step], gathered.step_first[step] + gathered.step_count[step])
+            for source, stretch in _stretches(slots, of_step):
+                if needed[source]:
+                    derivatives.add(source, stretch, positions[step], slot_number, can_overwrite=False)
+        for slot in slots:
+            for source in slot.sources:
+                if not needed[source]:
+                    continue
+                bound = bool(layout.schedule.nodes[derivatives.places[source].root].gradient)
+                used = slot.used & (slot.source_node == source)
+                begin = int(gathered.step_first[0])  # rows before belong to no step
+                rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
+                where = np.repeat(positions, gathered.step_count)[rows - begin]
+                contribution = derivatives.add(source, slot.source_row[rows], where, slot_number, not bound)
+                found.append((number, slot_number, rows, contribution))
+            slot_number += 1
+    return found
+
+
+def _stretches(slots: list[SlotPattern], rows: slice) -> list[tuple[int, np.ndarray]]:
+    """Each source that these rows take anything of, and the rows there from the first to the last one taken.
+
+    Commands with tables touch all of them, and one command may serve several slots.
+    """
+    sources = np.concatenate([slot.source_node[rows][slot.used[rows]] for slot in slots])
+    taken = np.concatenate([slot.source_row[rows][slot.used[rows]] for slot in slots])
+    found = []
+    for source in distinct(sources).tolist():
+        here = taken[sources == source]
+        found.append((source, np.arange(here.min(), here.max() + 1)))
+    return found
+
+
+def operand_contributions(
+    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
+) -> list[tuple[tuple[int, int], int, Sending]]:
+    """Node and operand, its contribution, and which rows of that each step sends."""
+    schedule = layout.schedule
+    rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
+    together = next((nodes for nodes in layout.updates.values() if number in nodes), None)
+    found = []
+    for place, operand in enumerate(schedule.nodes[number].operands):
+        if not layout.needed[operand.node]:
+            continue
+        where, term, counts = positions, place, rows_of_steps
+        if operand.use is Use.ROW:
+            rows = schedule.operand_rows(number, place)[schedule.num_given[number] :]
+        elif operand.use is Use.INDEXED:
+            reads = [schedule.steps[position - 1] for position in positions.tolist()]
+            rows = np.concatenate([np.arange(step.first, step.first + step.num_rows) for step in reads])
+            counts = [step.num_rows for step in reads]
+        elif operand.use is Use.ALL_SAMPLES:
+            rows = np.arange(schedule.num_rows(operand.node))
+            counts = [len(rows)]
+        elif together is not None:
+            if number != together[0]:
+                continue  # the update of them all is one contribution
+            last = min(schedule.steps_of_node[node][0] for node in together)
+            rows, counts, where, term = np.zeros(1, int), [1], np.array([last]), _AFTER_OPERANDS + place
+        else:
+            rows, counts = np.zeros(len(positions), int), [1] * len(positions)
+        sending = _all_rows(counts)
+        if layout.live.is_limited and (together is None or operand.use is not Use.WHOLE):
+            steps = [schedule.steps[position] for position in positions.tolist()]
+            sending = _live_rows_sent(layout.live, steps, operand.node, rows, counts)
+        where = np.repeat(where, counts)[sending.rows]
+        bound = bool(schedule.nodes[derivatives.places[operand.node].root].gradient)
+        may = sending.can_overwrite & (not bound)
+        contribution = derivatives.add(
+            operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first
+        )
+        found.append(((number, place), contribution, sending))
+    return found
+
+
+def _all_rows(counts: Sequence[int]) -> Sending:
     """Steps that read so many rows each send to all of them."""
     return _sending(counts, [(0, count, True) for count in counts])
 
 
-def live_rows_sent(
+def _live_rows_sent(
     live: LiveRows, steps: Sequence[Step], operand: int, rows: np.ndarray, counts: Sequence[int]
 ) -> Sending:
     """What steps of a kernel node send to an operand of which they read `rows`, so many each."""

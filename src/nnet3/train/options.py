@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from nnet3.compiler import NO_DERIV_TIMES, CompileOptions
 from nnet3.errors import TrainingError
 
 
@@ -23,6 +24,10 @@ class TrainerOptions:
     seed: int = 0
     #: Training stops when more minibatches than this had to be skipped because something in them was not finite.
     max_skipped: int = 100
+    #: Derivatives at times outside count as zero (truncated back-propagation), see `CompileOptions`; None: no limit.
+    min_deriv_time: int | None = None
+    max_deriv_time: int | None = None
+    max_deriv_time_relative: int | None = None
 
     def __post_init__(self) -> None:
         checks = {
@@ -39,3 +44,9 @@ class TrainerOptions:
                 raise TrainingError(f"{rule}, got {getattr(self, rule.split()[0])}")
         if self.backstitch_training_scale > 0 and self.momentum > 0:
             raise TrainingError("backstitch needs momentum = 0")
+        self.compile_options()
+
+    def compile_options(self, others: CompileOptions | None = None) -> CompileOptions:
+        """The compiler's options, with these derivative times where they are given. Raises ArgumentError."""
+        given = {name: getattr(self, name) for name in NO_DERIV_TIMES if getattr(self, name) is not None}
+        return replace(others or CompileOptions(), **given)

@@ -85,6 +85,7 @@ class Trainer:
         self._delta = nnet.copy()
         self._delta.scale_(0.0)
         self._delta_is_zero = True
+        compile_options = self.options.compile_options(compile_options)
         self._gradient = Gradient(nnet, self._delta, self.objective, cache, reduction, compile_options)
         self._gradient.store_stats = self.options.store_component_stats
         self._first_seed = RandomSource(self.options.seed).integer(0, 100000)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from nnet3.compiler import NO_DERIV_TIMES
 from nnet3.train.dropout_schedule import DropoutSchedule
-from nnet3.train.run.value_kinds import TEXT, TRUTH, choice, integer, number, parsed, setting
+from nnet3.train.run.value_kinds import TEXT, TIME, TRUTH, choice, integer, number, parsed, setting
 
 
 def parse_dropout(text: str) -> DropoutSchedule:
@@ -42,9 +44,25 @@ class TrainingSection:
         "such as 0,0@0.20,0.5@0.50,0; several as pattern=schedule, blanks between",
     )
     max_skipped: int = setting(100, integer(0), "stop after so many minibatches with NaN or infinity", arithmetic=False)
+    min_deriv_time: int = setting(NO_DERIV_TIMES["min_deriv_time"], TIME, "derivatives before this time count as zero")
+    max_deriv_time: int = setting(NO_DERIV_TIMES["max_deriv_time"], TIME, "derivatives after this time count as zero")
+    max_deriv_time_relative: int = setting(
+        NO_DERIV_TIMES["max_deriv_time_relative"], TIME, "the same, counted from the last time of the output"
+    )
+    deriv_truncate_margin: int = setting(
+        -1, integer(-1), "derivatives only so many frames beyond the contexts of a chunk; -1: everywhere"
+    )
     seed: int = setting(0, integer(0), "of all that is drawn at random")
     threads: int = setting(0, integer(0), "of each process; 0: as PyTorch chooses")
     device: str = setting("cpu", TEXT, "cpu, cuda, or cuda:1; with several processes each takes its own CUDA device")
+
+    def deriv_times(self, left_context: int, right_context: int) -> dict[str, Any]:
+        """The derivative times for a network with these contexts, by the names that the trainer's options have."""
+        times = {name: getattr(self, name) for name in NO_DERIV_TIMES}
+        if self.deriv_truncate_margin >= 0:
+            times["min_deriv_time"] = -self.deriv_truncate_margin - left_context
+            times["max_deriv_time_relative"] = self.deriv_truncate_margin + right_context
+        return times
 
 
 @dataclass(frozen=True)

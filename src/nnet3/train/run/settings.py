@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from nnet3.compiler import NO_DERIV_TIMES
 from nnet3.errors import Nnet3Error
 from nnet3.text import did_you_mean
 from nnet3.train.run.sections import (
@@ -142,6 +143,13 @@ def _check_together(settings: RunSettings) -> None:
     training, text = settings.training, settings.text
     if training.backstitch_training_scale > 0 and training.momentum > 0:
         raise text.error("training", "momentum", f"backstitch needs momentum 0, got {training.momentum:g}")
+    for name, no_limit in NO_DERIV_TIMES.items():
+        if training.deriv_truncate_margin >= 0 and getattr(training, name) != no_limit:
+            key = name.replace("_", "-")
+            raise text.error("training", key, "deriv-truncate-margin says it too", "leave one of them out")
+    if training.min_deriv_time > training.max_deriv_time:
+        found = f"expected at most max-deriv-time, {training.max_deriv_time}, got {training.min_deriv_time}"
+        raise text.error("training", "min-deriv-time", found)
     if training.final_learning_rate > training.initial_learning_rate and ("training", "final-learning-rate") not in (
         text.places
     ):

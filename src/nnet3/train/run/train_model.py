@@ -174,6 +174,7 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
         backstitch_training_interval=training.backstitch_training_interval,
         seed=training.seed,
         max_skipped=sys.maxsize,  # the run counts them, also over resumptions
+        **training.deriv_times(nnet.left_context, nnet.right_context),
     )
     if settings.distributed.mode == "averaging" and world.size > 1:
         return AveragedModels(nnet, options, objective, world, settings.distributed.round)

@@ -89,6 +89,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 TEXT = Kind("text", _text)
+TIME = integer(-(2**31), 2**31 - 1)
 TRUTH = Kind("true or false", _truth)
 NAMES = Kind("text or a list of texts", _names)
 
