@@ -117,10 +117,27 @@ def test_mistakes(cli: Cli) -> None:
     Path("empty.ark").write_bytes(b"")
     assert "no minibatch to train on" in bad(cli, "train", TDNN / "start.raw", "ark:empty.ark", "x.raw")
     assert "no examples" in bad(cli, "compute-prob", TDNN / "plain.raw", "ark:empty.ark")
-    refused = bad(cli, "train", "--optimization.min-deriv-time=0", TDNN / "start.raw", EGS, "x.raw")
-    assert "--optimization.min-deriv-time would change the result, and is not supported here yet" in refused
+    times = ["--optimization.min-deriv-time=5", "--optimization.max-deriv-time=4"]
+    assert "min_deriv_time is 5, after max_deriv_time, 4" in bad(cli, "train", *times, TDNN / "start.raw", EGS, "x.raw")
+    assert cli("train", "--optimization.min-deriv-time=0.5", TDNN / "start.raw", EGS, "x.raw").status == 2
     assert not Path("x.raw").exists()
     assert cli("combine", "a.raw", "ark:b").status == 2
+
+
+@needs_shared
+def test_derivative_times(cli: Cli) -> None:
+    """Those that include all change nothing, Kaldi's defaults included; those that include some are obeyed."""
+    times = {
+        "all": [],
+        "wide": ["--optimization.min-deriv-time=-100", "--optimization.max-deriv-time-relative=100"],
+        "kaldi": ["--optimization.min-deriv-time=-2147483648", "--optimization.max-deriv-time=2147483647"],
+        "few": ["--optimization.max-deriv-time-relative=-1"],
+        "none": ["--optimization.min-deriv-time=1000"],
+    }
+    for name, options in times.items():
+        cli.good("train", *options, TDNN / "start.raw", EGS, f"{name}.raw")
+    assert Path("wide.raw").read_bytes() == Path("kaldi.raw").read_bytes() == Path("all.raw").read_bytes()
+    assert Path("few.raw").read_bytes() != Path("all.raw").read_bytes()
 
 
 @needs_shared

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.errors import TrainingError
+from nnet3.compiler import CompileOptions
+from nnet3.errors import ArgumentError, TrainingError
 from nnet3.train import TrainerOptions
 
 
@@ -32,3 +33,12 @@ def test_defaults_are_kaldis() -> None:
 def test_options_that_cannot_be_meant(options: dict[str, float], message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         TrainerOptions(**options)  # type: ignore[arg-type]
+
+
+def test_derivative_times_are_options_of_the_compiler() -> None:
+    given = TrainerOptions(min_deriv_time=-3, max_deriv_time_relative=4)
+    assert given.compile_options() == CompileOptions(min_deriv_time=-3, max_deriv_time_relative=4)
+    others = CompileOptions(optimize=False, max_deriv_time=7)
+    assert TrainerOptions().compile_options(others) == others
+    with pytest.raises(ArgumentError, match="min_deriv_time is 5, after max_deriv_time, 4"):
+        TrainerOptions(min_deriv_time=5, max_deriv_time=4)

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from nnet3.compiler import CompileOptions
 from nnet3.errors import ConfigError
+from nnet3.train import TrainerOptions
+from nnet3.train.run.sections import TrainingSection
 from nnet3.train.run.settings import RunSettings, describe_settings, read_settings
 from nnet3.train.run.settings_text import parse_toml
 from nnet3.train.run.value_kinds import NAMES, parsed, setting
@@ -55,6 +58,9 @@ def test_defaults_and_values() -> None:
         ("[training]\nepochs = 1.5", "epochs: expected an integer >= 1, got 1.5"),
         ("[training]\nepochs = true", "epochs: expected an integer >= 1, got True"),
         ("[training]\nmomentum = 1.5", "momentum: expected a number >= 0 and <= 0.999, got 1.5"),
+        ("[training]\nmin-deriv-time = 0.5", "min-deriv-time: expected a time, an integer of 32 bits, got 0.5"),
+        ("[training]\nmin-deriv-time = 5\nmax-deriv-time = 4", "expected at most max-deriv-time, 4, got 5"),
+        ("[training]\nmin-deriv-time = 5\nderiv-truncate-margin = 8", "deriv-truncate-margin says it too"),
         ("[training]\nmomentum = nan", "momentum: expected a number >= 0 and <= 0.999, got nan"),
         ("[training]\ninitial-learning-rate = 'fast'", "expected a number > 0, got 'fast'"),
         ("[training]\nfinal-learning-rate = 0", "expected a number > 0, got 0"),
@@ -98,3 +104,11 @@ def test_the_description_is_a_settings_file_with_the_defaults() -> None:
     assert settings.data == defaults.data
     assert '# kind = "chain"' in text
     assert "# times that all examples are seen" in text
+
+
+def test_deriv_truncate_margin() -> None:
+    """As Kaldi's scripts compute derivative times from it."""
+    section = TrainingSection(deriv_truncate_margin=8)
+    times = {"min_deriv_time": -8 - 13, "max_deriv_time": 2**31 - 1, "max_deriv_time_relative": 8 + 9}
+    assert section.deriv_times(left_context=13, right_context=9) == times
+    assert TrainerOptions(**TrainingSection().deriv_times(13, 9)).compile_options() == CompileOptions()

@@ -89,7 +89,6 @@ def _names(value: Any) -> tuple[str, ...]:
 
 
 TEXT = Kind("text", _text)
-TIME = integer(-(2**31), 2**31 - 1)
 TRUTH = Kind("true or false", _truth)
 NAMES = Kind("text or a list of texts", _names)
 
@@ -97,3 +96,6 @@ NAMES = Kind("text or a list of texts", _names)
 def _bounds(minimum: float, maximum: float, above: float | None) -> str:
     parts = [f"> {above:g}"] if above is not None else [f">= {minimum:g}"] if minimum > -math.inf else []
     return " " + " and ".join(parts + ([f"<= {maximum:g}"] if maximum < math.inf else [])) if parts else ""
+
+
+TIME = Kind("a time, an integer of 32 bits", integer(-(2**31), 2**31 - 1).convert)
