@@ -10,7 +10,7 @@ ROOM ?= computation
 MUTANTS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits test soak lint bench fuzz kill mutate real coverage clean
+.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate real coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -29,6 +29,9 @@ demo-speech: $(VENV)/installed  ## the same on spoken digits (SHARED/data/fsdd)
 
 digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings to a report in digits-out
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-out
+
+digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequence training and a decoding graph, in digits-chain-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -60,4 +63,4 @@ coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each
 	$(BIN)/python tools/component_coverage.py --shared $(SHARED)
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out digits-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out digits-out digits-chain-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache

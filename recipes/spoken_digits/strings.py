@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,21 +15,38 @@ from recipes.spoken_digits.recordings import Recording, speakers_of
 FEWEST, MOST = 3, 7
 
 
-def write_strings(recordings: list[Recording], count: int, vary: bool, seed: int, path: Path) -> None:
-    """A table of features of so many strings; half of them at another speed and volume and with noise if `vary`."""
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """A string: `samples` (samples,) of all digits; `ends` (digits,) which part of it is over after each."""
+
+    key: str
+    samples: np.ndarray
+    rate: int
+    ends: np.ndarray
+
+
+def join_strings(recordings: list[Recording], count: int, vary: bool, seed: int) -> Iterator[Joined]:
+    """So many strings; half of them at another speed and volume and with noise if `vary`."""
     rng = np.random.default_rng(seed)
     speakers = speakers_of(recordings)
     own = {speaker: [each for each in recordings if each.speaker == speaker] for speaker in speakers}
+    for number in range(count):
+        speaker = speakers[number % len(speakers)]
+        chosen = rng.choice(len(own[speaker]), rng.integers(FEWEST, MOST + 1))
+        parts = [own[speaker][each] for each in chosen]
+        samples = np.concatenate([part.samples for part in parts])
+        ends = np.cumsum([len(part.samples) for part in parts]) / len(samples)
+        if vary and rng.uniform() < 0.5:
+            samples = varied(samples, rng)
+        digits = "".join(str(part.digit) for part in parts)
+        yield Joined(f"{speaker}-{digits}-{number:05d}", samples, parts[0].rate, ends)
+
+
+def write_strings(recordings: list[Recording], count: int, vary: bool, seed: int, path: Path) -> None:
+    """A table of features of strings."""
     with matrix_writer(f"ark:{path}") as table:
-        for number in range(count):
-            speaker = speakers[number % len(speakers)]
-            chosen = rng.choice(len(own[speaker]), rng.integers(FEWEST, MOST + 1))
-            parts = [own[speaker][each] for each in chosen]
-            samples = np.concatenate([part.samples for part in parts])
-            if vary and rng.uniform() < 0.5:
-                samples = varied(samples, rng)
-            digits = "".join(str(part.digit) for part in parts)
-            table.write(f"{speaker}-{digits}-{number:05d}", fbank(samples, parts[0].rate))
+        for string in join_strings(recordings, count, vary, seed):
+            table.write(string.key, fbank(string.samples, string.rate))
 
 
 def digits_of(key: str) -> list[int]:

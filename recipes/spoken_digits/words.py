@@ -71,6 +71,11 @@ def train_words(archives: Sequence[Path], valid: Sequence[Path], training: WordT
         folder=folder,
         **vars(training),
     )
+    run_train_model(text, folder)
+
+
+def run_train_model(text: str, folder: Path) -> None:
+    """`nnet3 train-model` with these settings, which go into `folder/run.toml`; goes on with what is there."""
     (folder / "run.toml").write_text(text)
     command = [sys.executable, "-m", "nnet3", "train-model", "--resume", str(folder / "run.toml")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
