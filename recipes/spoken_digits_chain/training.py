@@ -51,7 +51,7 @@ tensorboard = false
 class ChainTraining:
     """An epoch sees each chunk once, shifted by 0, 1 or 2 frames."""
 
-    epochs: int = 9
+    epochs: int = 6
     minibatch: int = 64
     first_rate: float = 0.002
     last_rate: float = 0.0002
