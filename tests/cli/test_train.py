@@ -124,6 +124,17 @@ def test_mistakes(cli: Cli) -> None:
     assert cli("combine", "a.raw", "ark:b").status == 2
 
 
+def test_where_nothing_can_be_written_nothing_is_computed(cli: Cli) -> None:
+    for verb in ("train", "combine"):
+        assert "none/x.raw: cannot write this file: No such file" in bad(cli, verb, "a.raw", "ark:b", "none/x.raw")
+    Path("folder").mkdir()
+    assert "folder: cannot write this file: Is a directory" in bad(cli, "train", "a.raw", "ark:b", "folder")
+    Path("old.raw").write_bytes(b"as it was")
+    assert "a.raw: cannot read" in bad(cli, "train", "a.raw", "ark:b", "old.raw")
+    assert Path("old.raw").read_bytes() == b"as it was"
+    assert [path.name for path in Path().iterdir() if path.name.endswith(".tmp")] == []
+
+
 @needs_shared
 def test_derivative_times(cli: Cli) -> None:
     """Those that include all change nothing, Kaldi's defaults included; those that include some are obeyed."""

@@ -81,6 +81,12 @@ def test_statistics_of_batchnorm_are_those_of_the_examples() -> None:
     assert (norm.test_mode, result.components["drop"].test_mode) == (False, True)
 
 
+def test_a_model_of_another_form_is_numbered() -> None:
+    other = Nnet.from_config(CONFIG.replace("=scale", "=other"))
+    with pytest.raises(TrainingError, match="model 3 of 3: networks to be added must have the same components"):
+        combine([*models(1.0, 2.0), lambda: other], DATA)
+
+
 def test_nothing_to_combine() -> None:
     with pytest.raises(TrainingError, match="0 models and 1 examples"):
         combine([], DATA)

@@ -51,6 +51,7 @@ def command(
     if len(names) < 4:
         raise click.UsageError("give the denominator graph, at least one network, the examples, and the file to write")
     den_fst, *models, examples, output = names
+    files.check_can_save(output)
     loaders = [partial(files.load_network, name) for name in models]
     nnet = loaders[0]()
     objective = chain_files.load_objective(den_fst, nnet, leaky_hmm_coefficient, options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.cli.files import load_transitions, open_file
+from nnet3.cli.files import check_can_save, load_transitions, open_file
 from nnet3.cli.messages import say
 from nnet3.kaldi_io import load_fst, open_int_vector_table, save_fst
 from nnet3.nnet.tree import ContextDependency
@@ -25,6 +25,7 @@ def load_tree(name: str) -> ContextDependency:
 
 def estimate(sequences: str, output: str, options: dict[str, int]) -> None:
     """A phone language model from a table of sequences of phones."""
+    check_can_save(output)
     settings = PhoneLmOptions(**options)
     with open_int_vector_table(sequences) as table:
         fst = estimate_phone_lm((phones for _, phones in table), settings)
@@ -34,6 +35,7 @@ def estimate(sequences: str, output: str, options: dict[str, int]) -> None:
 
 def make_denominator(tree: str, model: str, phone_lm: str, denominator: str, normalization: str) -> None:
     """A denominator graph, and the normalization graph that belongs to it."""
+    check_can_save(denominator, normalization)
     transitions = load_transitions(model)
     fst = make_denominator_fst(load_tree(tree), transitions, load_fst(phone_lm))
     graph = DenominatorGraph.from_fst(fst, transitions.num_pdfs)

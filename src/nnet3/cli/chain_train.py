@@ -54,6 +54,7 @@ def command(
     Example:
       nnet3 chain-train --leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.raw den.fst ark:merged.ark 1.raw
     """
+    files.check_can_save(output)
     nnet = files.load_network(model)
     of_objective = {
         "l2_regularize": l2_regularize,

@@ -42,6 +42,7 @@ def command(
     if len(names) < 3:
         raise click.UsageError("give at least one network, the examples, and the file to write")
     *models, examples, output = names
+    files.check_can_save(output)
     loaders = [partial(files.load_network, name) for name in models]
     result = combine.combine(
         loaders,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from nnet3.errors import ConfigError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
-from nnet3.kaldi_io.files import read_stream
+from nnet3.kaldi_io.files import check_can_write, read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
@@ -47,6 +47,13 @@ def make_transitions(tree: str, topology: str) -> TransitionModel:
     """The transition model that a tree and a topology make."""
     dependency = ContextDependency.read(open_file(tree))
     return make_transition_model(dependency, read_topology(open_file(topology)))
+
+
+def check_can_save(*names: str) -> None:
+    """Raise Nnet3Error, before long work is done, if files of these names could not be written after it."""
+    for name in names:
+        if name not in ("", "-") and not name.startswith("|"):
+            check_can_write(name)
 
 
 def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:

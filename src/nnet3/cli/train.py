@@ -37,6 +37,7 @@ def command(model: str, examples: str, output: str, binary: bool, **options: Any
     Example:
       nnet3 train --momentum=0.5 1.raw 'ark:nnet3 merge-egs --minibatch-size=64 ark:egs.ark ark:- |' 2.raw
     """
+    files.check_can_save(output)
     nnet = files.load_network(model)
     trainer = train.Trainer(nnet, train.TrainerOptions(**options), say=say)
     for minibatch in egs_minibatches.minibatches(examples, nnet):

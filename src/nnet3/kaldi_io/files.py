@@ -78,6 +78,19 @@ def write_atomically(path: str | os.PathLike[str], contents: bytes | Iterable[by
         raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {_reason(error)}") from None
 
 
+def check_can_write(path: str | os.PathLike[str]) -> None:
+    """Raise Nnet3Error now if `write_atomically` could not begin to write this file later."""
+    try:
+        if is_special(path):
+            open(path, "ab").close()
+            return
+        file, temporary = open_beside(Path(os.path.realpath(path)))
+        file.close()
+        temporary.unlink()
+    except (OSError, ValueError) as error:
+        raise Nnet3Error(f"{os.fspath(path)}: cannot write this file: {_reason(error)}") from None
+
+
 def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether something is there that is not a regular file and cannot be replaced by one: /dev/stdout, a pipe."""
     return os.path.exists(path) and not os.path.isfile(path)

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 
-from nnet3.errors import TrainingError
+from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train.evaluation import Evaluator, with_modes
 from nnet3.train.minibatch import Minibatch
@@ -44,7 +44,10 @@ def combine(
             mean = load().copy()
         else:
             mean.scale_((count - 1) / count)
-            mean.add_(1 / count, load())
+            try:
+                mean.add_(1 / count, load())
+            except Nnet3Error as error:
+                raise TrainingError(f"model {count} of {len(models)}: {error}") from error
         if count > 1 and count % interval != 0 and count != len(models):
             continue
         tested = with_modes(mean, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)

@@ -77,6 +77,8 @@ def test_identity_changes_with_the_data(task: Task) -> None:
         ({"train": ()}, "expected tables of training examples such as ark:train.ark, got none"),
         ({"train": ("ark:none.ark",)}, "none.ark"),
         ({"train": ("none.ark",)}, "none.ark"),
+        ({"valid": ("ark:none.ark",)}, "none.ark"),
+        ({"combine": ("ark:/dev/null",)}, "there are no minibatches in ark:/dev/null"),
         ({"minibatch_size": "60"}, "100 training examples make 1 minibatches of size 60, too few for 2 processes"),
     ],
 )
@@ -89,5 +91,7 @@ def test_mistakes(task: Task, values: dict[str, Any], message: str) -> None:
 def test_a_network_without_the_nodes(task: Task) -> None:
     config = (task.folder / "net.config").read_text().replace("name=output", "name=outputs")
     Path(task.folder / "net.config").write_text(config)
-    with pytest.raises(Nnet3Error, match="has none of the network's outputs outputs, but input, output"):
+    with pytest.raises(
+        Nnet3Error, match="has 'output', but the network has the inputs 'input' and the outputs 'outputs'"
+    ):
         _keys(_open(task))

@@ -23,7 +23,7 @@ def test_a_run_learns_and_leaves_what_it_promises(task: Task) -> None:
     task.change(output__curves="true", validation__every=10)
     assert task.run() == 0
     assert {path.name for path in task.exp.iterdir()} == {
-        *("checkpoints", "models", "final.raw", "log.txt", "log.jsonl", "curves.png")
+        *("checkpoints", "models", "final.raw", "log.txt", "log.jsonl", "curves.png", ".lock")
     }
     valid = task.events("valid")
     assert valid[-1]["accuracy"] > 0.7

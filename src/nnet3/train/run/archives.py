@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -78,6 +79,9 @@ class ArchiveSource(Generic[E]):
                 f"{' '.join(section.train)}: {self._num_examples} training examples make {total} minibatches of size "
                 f"{section.minibatch_size}, too few for {share.size} process{'es' * (share.size > 1)}"
             )
+        for tables in dict.fromkeys((section.valid, section.combine)):
+            with closing(self._held_out(tables)) as held_out:
+                next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
         options = replace(options, shuffle_buffer=section.shuffle_buffer, rank=share.rank, num_ranks=share.size)
         self._training = MinibatchSource(section.train, kind, prepare, options, change)
         self._idle_share = 0.0
@@ -107,7 +111,7 @@ class ArchiveSource(Generic[E]):
     def close(self) -> None:
         """Nothing: each epoch closes what it has opened."""
 
-    def _held_out(self, tables: Sequence[str]) -> Iterator[Minibatch]:
+    def _held_out(self, tables: Sequence[str]) -> Generator[Minibatch]:
         if not tables:
             return
         options = replace(self._options, minibatch_size=_rule(self._section.valid_minibatch_size))

@@ -77,9 +77,8 @@ def dropout_schedule(settings: RunSettings, nnet: Nnet) -> DropoutSchedule:
     return schedule
 
 
-def prepare_folder(settings: RunSettings) -> Path:
+def prepare_folder(folder: Path) -> None:
     """Make the folder of the run. Raises Nnet3Error if nothing can be written there."""
-    folder = Path(settings.output.folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe = folder / ".probe"
@@ -90,4 +89,3 @@ def prepare_folder(settings: RunSettings) -> Path:
             f"{folder}: the run's folder (output.folder) cannot be written: {error.strerror}: choose another one, or "
             "make room or give the right to write there"
         ) from None
-    return folder

@@ -21,6 +21,7 @@ from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
 from nnet3.train.run.continuing import check_same_run, environment
 from nnet3.train.run.display import Display
 from nnet3.train.run.ending import finish_run
+from nnet3.train.run.folder_lock import locked
 from nnet3.train.run.packing import check_can_save
 from nnet3.train.run.parallel import Parallel
 from nnet3.train.run.plugs import DataKind, DataSource, ObjectiveKind, Share
@@ -73,10 +74,17 @@ def train_model(
     """
     check_can_save()
     stop = StopRequest()
-    with stop.listening(), joined_world(settings.training.device, settings.distributed.timeout) as world:
+    with (
+        contextlib.ExitStack() as opened,
+        stop.listening(),
+        joined_world(settings.training.device, settings.distributed.timeout) as world,
+    ):
         if settings.training.threads:
             torch.set_num_threads(settings.training.threads)
-        folder = prepare_folder(settings) if world.is_first else Path(settings.output.folder)
+        folder = Path(settings.output.folder)
+        if world.is_first:
+            prepare_folder(folder)
+            opened.enter_context(locked(folder))
         checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
         checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
         model, nnet = _model(settings, world)

@@ -61,7 +61,7 @@ def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) ->
 def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Integers]:
     """Of all positions of all sequences: the symbol before, the symbol there (END behind the last), and the place."""
     arrays = [np.asarray(sequence, np.int64).reshape(-1) for sequence in sequences]
-    if not arrays:
+    if not any(array.size for array in arrays):
         raise TrainingError("a phone language model needs at least one sequence of phones, got none")
     lengths = np.array([len(array) for array in arrays]) + 1
     starts = np.cumsum(lengths) - lengths

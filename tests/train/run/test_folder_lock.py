@@ -1,0 +1,40 @@
+"""Two runs cannot be in one folder at a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from nnet3.errors import Nnet3Error
+from nnet3.train.run import folder_lock
+from nnet3.train.run.folder_lock import locked
+from train.run.task import Task
+
+
+def test_only_one_holds_it(tmp_path: Path) -> None:
+    with (
+        locked(tmp_path),
+        pytest.raises(Nnet3Error, match=rf"process {os.getpid()} on .* is training in this folder"),
+        locked(tmp_path),
+    ):
+        pass
+    with locked(tmp_path):
+        pass
+
+
+def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(folder_lock.fcntl, "flock", refuse)
+    with locked(tmp_path), locked(tmp_path):
+        pass
+
+
+def test_a_second_run_does_not_touch_the_first_one(task: Task) -> None:
+    task.exp.mkdir()
+    with locked(task.exp), pytest.raises(Nnet3Error, match="is training in this folder: wait until it has ended"):
+        task.run(resume=True)
+    assert os.listdir(task.exp) == [".lock"]
