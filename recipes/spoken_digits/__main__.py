@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+import torch
 
 from nnet3.errors import Nnet3Error
 from recipes.spoken_digits.recipe import run_recipe
@@ -19,6 +20,7 @@ from recipes.spoken_digits.settings import QUICK, Settings
 @click.option("--quick", is_flag=True, help="Train little: to see it run, not for good figures.")
 def main(recordings: Path, out: Path, jobs: int, quick: bool) -> None:
     """Train networks on spoken digits and report how well they do. What is done already is not done again."""
+    torch.set_num_threads(1)  # the networks are small: several at a time make better use of the cores
     try:
         path = run_recipe(recordings, out, QUICK if quick else Settings(), jobs)
     except Nnet3Error as error:

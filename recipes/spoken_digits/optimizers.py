@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import nnet3
@@ -15,34 +18,49 @@ from nnet3.train.examples.to_minibatch import to_minibatch
 from recipes.spoken_digits.examples import FACTOR
 from recipes.spoken_digits.words import NETWORK, decide
 
-Step = Callable[[Minibatch, float], None]  # one minibatch, at a learning rate
+Step = Callable[[Minibatch, float], float]  # one minibatch at a learning rate; gives the loss per frame
+Start = Callable[[nnet3.Nnet], Step]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Epochs over all variants, places in an epoch at which the test set is looked at, and the best rates we know."""
+    """Epochs over all variants, and how often in each the test set is looked at. The rate that each begins with is the
+    best of some, by the loss after a trial of so many minibatches; it falls exponentially to a part of it.
+    """
 
     epochs: int
     looks: int = 4
     minibatch: int = 64
-    natural_gradient: float = 0.002
-    sgd: float = 0.2
-    adam: float = 0.002
-    last_rate: float = 0.05  # as a part of the first one
+    natural_gradient: tuple[float, ...] = (0.0025, 0.005, 0.01)
+    sgd: tuple[float, ...] = (0.1, 0.3, 1.0)
+    adam: tuple[float, ...] = (0.001, 0.002, 0.004)
+    trial: int = 40
+    last_part: float = 0.05
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class Curve:
+    """How an optimizer did: its rate, and on the test set after `epochs` the log-probability per frame and accuracy."""
+
+    name: str
+    rate: float
+    epochs: list[float]
+    log_probabilities: list[float]
+    accuracies: list[float]
 
 
 def natural_gradient(nnet: nnet3.Nnet) -> Step:
     """Kaldi's way, by the package's own trainer."""
     trainer = Trainer(nnet, TrainerOptions(max_param_change=2.0))
 
-    def step(minibatch: Minibatch, rate: float) -> None:
-        trainer.train_minibatch(minibatch, rate)
+    def step(minibatch: Minibatch, rate: float) -> float:
+        return -trainer.train_minibatch(minibatch, rate).total.average
 
     return step
 
 
-def by_torch(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) -> Callable[[nnet3.Nnet], Step]:
+def by_torch(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) -> Start:
     """PyTorch's way: the network as a module, an optimizer of torch.optim, gradients clipped."""
 
     def start(nnet: nnet3.Nnet) -> Step:
@@ -51,52 +69,73 @@ def by_torch(make: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]) 
         optimizer = make(parameters)
         left, right = nnet.left_context, nnet.right_context
 
-        def step(minibatch: Minibatch, rate: float) -> None:
-            size = minibatch.num_sequences
-            frames = minibatch.inputs[0].matrix.reshape(size, -1, nnet.node_dim("input"))
+        def step(minibatch: Minibatch, rate: float) -> float:
+            frames = minibatch.inputs[0].matrix.reshape(minibatch.num_sequences, -1, nnet.node_dim("input"))
             digits = torch.from_numpy(minibatch.targets[0].matrix.ids).long()  # one for each output frame
             outputs = module(frames[:, left : frames.shape[1] - right])  # the module repeats the outer frames itself
+            loss = torch.nn.functional.nll_loss(outputs.flatten(0, 1), digits)
             optimizer.param_groups[0]["lr"] = rate
             optimizer.zero_grad()
-            torch.nn.functional.nll_loss(outputs.flatten(0, 1), digits).backward()
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 5.0)
             optimizer.step()
+            return loss.item()
 
         return step
 
     return start
 
 
-def compare(archives: Sequence[Path], tests: Sequence[Path], comparison: Comparison) -> dict[str, list[list[float]]]:
-    """For each optimizer rows of epoch, log-probability per frame and accuracy of the test set."""
-    ways = {
-        "natural gradient": (natural_gradient, comparison.natural_gradient),
-        "SGD": (by_torch(lambda parameters: torch.optim.SGD(parameters)), comparison.sgd),
-        "Adam": (by_torch(lambda parameters: torch.optim.Adam(parameters)), comparison.adam),
-    }
-    return {name: _curve(start, rate, archives, tests, comparison) for name, (start, rate) in ways.items()}
-
-
-def _curve(
-    start: Callable[[nnet3.Nnet], Step], rate: float, archives: Sequence[Path], tests: Sequence[Path], plan: Comparison
-) -> list[list[float]]:
-    nnet = nnet3.Nnet.from_xconfig(NETWORK.read_text(), seed=plan.seed)
-    torch.manual_seed(plan.seed)
-    step = start(nnet)
+def compare(archives: Sequence[Path], tests: Sequence[Path], plan: Comparison) -> list[Curve]:
+    """The same network, the same minibatches in the same order, three optimizers."""
+    ways: list[tuple[str, Start, Sequence[float]]] = [
+        ("natural gradient", natural_gradient, plan.natural_gradient),
+        ("SGD", by_torch(lambda parameters: torch.optim.SGD(parameters)), plan.sgd),
+        ("Adam", by_torch(lambda parameters: torch.optim.Adam(parameters)), plan.adam),
+    ]
+    nnet, _ = _begin(natural_gradient, plan.seed)
     source = MinibatchSource(
         [f"ark:{path}" for path in archives],
         EXAMPLES,
         lambda example, key: to_minibatch(example, nnet.input_dims, nnet.output_dims, key),
         SourceOptions(minibatch_size=str(plan.minibatch), shuffle_buffer=0, seed=plan.seed),
     )
-    rows = []
+    trial = [each.minibatch for each in islice(source.prepared(Position()), plan.trial)]
+    curves = []
+    for name, start, rates in ways:
+        rate = min(rates, key=lambda rate: _trial_loss(start, rate, trial, plan.seed))
+        curves.append(_curve(name, start, rate, source, tests, plan))
+    return curves
+
+
+def _begin(start: Start, seed: int) -> tuple[nnet3.Nnet, Step]:
+    torch.manual_seed(seed)
+    nnet = nnet3.Nnet.from_xconfig(NETWORK.read_text(), seed=seed)
+    return nnet, start(nnet)
+
+
+def _trial_loss(start: Start, rate: float, minibatches: Sequence[Minibatch], seed: int) -> float:
+    """The mean over the last quarter."""
+    _, step = _begin(start, seed)
+    losses = [step(minibatch, rate) for minibatch in minibatches]
+    mean = float(np.mean(losses[-max(1, len(losses) // 4) :]))
+    return mean if math.isfinite(mean) else math.inf
+
+
+def _curve(
+    name: str, start: Start, rate: float, source: MinibatchSource, tests: Sequence[Path], plan: Comparison
+) -> Curve:
+    nnet, step = _begin(start, plan.seed)
+    curve = Curve(name, rate, [], [], [])
     for epoch in range(plan.epochs):
         with source.epoch(Position(epoch)) as prepared:
             minibatches = [each.minibatch for each in prepared]
         for number, minibatch in enumerate(minibatches, 1):
             done = epoch + number / len(minibatches)
-            step(minibatch, exponential_rate(rate, rate * plan.last_rate, done / plan.epochs))
+            step(minibatch, exponential_rate(rate, rate * plan.last_part, done / plan.epochs))
             if number * plan.looks // len(minibatches) > (number - 1) * plan.looks // len(minibatches):
                 decisions = decide(nnet, tests)
-                rows.append([done, float(decisions.log_probabilities.mean()), decisions.accuracy])
-    return rows
+                curve.epochs.append(done)
+                curve.log_probabilities.append(float(decisions.log_probabilities.mean()))
+                curve.accuracies.append(decisions.accuracy)
+    return curve

@@ -13,7 +13,7 @@ from recipes.spoken_digits import ctc, report, strings, words
 from recipes.spoken_digits.ctc import CtcTraining
 from recipes.spoken_digits.examples import write_examples
 from recipes.spoken_digits.features import write_features
-from recipes.spoken_digits.optimizers import compare
+from recipes.spoken_digits.optimizers import Curve, compare
 from recipes.spoken_digits.recordings import Recording, read_recordings, speakers_of
 from recipes.spoken_digits.settings import Settings
 from recipes.spoken_digits.stages import Stage, key_of_file, run_stage
@@ -56,14 +56,17 @@ def run_recipe(archive: Path, out: Path, settings: Settings, jobs: int = 1) -> P
         return train(f"without-{speaker}", others, sorted(features.folder.glob(f"{speaker}-*.ark")), settings.left_out)
 
     tests = sorted(features.folder.glob("*-test.ark"))
-    trained = train("words", speakers, tests, settings.words)
     with ThreadPoolExecutor(jobs) as pool:
+        all_speakers = pool.submit(train, "words", speakers, tests, settings.words)
         left_out = dict(zip(speakers, pool.map(leave_out, speakers), strict=True))
+        trained = all_speakers.result()
     archives = [examples.folder / f"{speaker}-train.ark" for speaker in speakers]
     comparison = stage(
         "optimizers",
         {"examples": examples.key, "network": network, **asdict(settings.comparison)},
-        lambda folder: _write(folder / "curves.json", compare(archives, tests, settings.comparison)),
+        lambda folder: _write(
+            folder / "curves.json", [asdict(curve) for curve in compare(archives, tests, settings.comparison)]
+        ),
     )
     ctc_stage = stage(
         "ctc",
@@ -75,7 +78,7 @@ def run_recipe(archive: Path, out: Path, settings: Settings, jobs: int = 1) -> P
         settings=settings,
         words=Decisions.load(trained.folder / "decisions.json"),
         left_out={speaker: Decisions.load(each.folder / "decisions.json") for speaker, each in left_out.items()},
-        curves=json.loads((comparison.folder / "curves.json").read_text()),
+        curves=[Curve(**curve) for curve in json.loads((comparison.folder / "curves.json").read_text())],
         strings=json.loads((ctc_stage.folder / "heard.json").read_text()),
         losses=json.loads((ctc_stage.folder / "losses.json").read_text()),
     )

@@ -9,6 +9,7 @@ import numpy as np
 
 from nnet3.errors import Nnet3Error
 from recipes.spoken_digits.ctc import digit_error_rate
+from recipes.spoken_digits.optimizers import Curve
 from recipes.spoken_digits.settings import Settings
 from recipes.spoken_digits.words import Decisions
 
@@ -16,8 +17,6 @@ try:
     from matplotlib.figure import Figure
 except ImportError:
     Figure = None
-
-Curve = list[list[float]]  # rows of epoch, log-probability per frame, accuracy
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +27,7 @@ class Results:
     settings: Settings
     words: Decisions
     left_out: dict[str, Decisions]
-    curves: dict[str, Curve]
+    curves: list[Curve]
     strings: dict[str, list[int]]
     losses: list[float]
 
@@ -89,14 +88,17 @@ def _lines(results: Results) -> list[str]:
         "",
         "## Optimizers",
         "",
-        f"The same network, examples and epochs ({settings.comparison.epochs}, each over all variants); rates fall "
-        f"exponentially to {settings.comparison.last_rate:g} of the first one, which is "
-        f"{settings.comparison.natural_gradient:g} for natural gradient (objectives are summed over frames), "
-        f"{settings.comparison.sgd:g} for SGD and {settings.comparison.adam:g} for Adam (means over frames).",
+        f"The same network, minibatches and epochs ({settings.comparison.epochs}, each over all variants). Rates fall "
+        f"exponentially to {settings.comparison.last_part:g} of the first one, which is the best of some by the loss "
+        f"after {settings.comparison.trial} minibatches. That of natural gradient is for objectives that are summed up "
+        "over frames, the others for means.",
         "",
-        "| optimizer | log-probability per frame, test set | accuracy, test set |",
-        "|---|---|---|",
-        *(f"| {name} | {rows[-1][1]:.4f} | {rows[-1][2]:.2%} |" for name, rows in results.curves.items()),
+        "| optimizer | first rate | log-probability per frame, test set | accuracy, test set |",
+        "|---|---|---|---|",
+        *(
+            f"| {curve.name} | {curve.rate:g} | {curve.log_probabilities[-1]:.4f} | {curve.accuracies[-1]:.2%} |"
+            for curve in results.curves
+        ),
         "",
         "![test set while training](optimizers.png)",
         "",
@@ -138,13 +140,12 @@ def _draw_speakers(results: Results, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _draw_optimizers(curves: dict[str, Curve], path: Path) -> None:
+def _draw_optimizers(curves: list[Curve], path: Path) -> None:
     figure = Figure(figsize=(10, 3.8), layout="constrained")
     objective, errors = figure.subplots(1, 2)
-    for name, rows in curves.items():
-        epochs, log_probabilities, accuracies = np.array(rows).T
-        objective.plot(epochs, -log_probabilities, marker="o", markersize=3, label=name)
-        errors.plot(epochs, 100 * (1 - accuracies), marker="o", markersize=3, label=name)
+    for curve in curves:
+        objective.plot(curve.epochs, -np.array(curve.log_probabilities), "o-", markersize=3, label=curve.name)
+        errors.plot(curve.epochs, 100 * (1 - np.array(curve.accuracies)), "o-", markersize=3, label=curve.name)
     objective.set(xlabel="epochs", ylabel="cross-entropy per frame, test set", yscale="log")
     errors.set(xlabel="epochs", ylabel="wrong utterances, test set, %")
     errors.set_ylim(bottom=0)

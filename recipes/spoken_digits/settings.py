@@ -15,7 +15,7 @@ class Settings:
 
     variants: int = 7
     words: WordTraining = field(default_factory=lambda: WordTraining(epochs=4))
-    left_out: WordTraining = field(default_factory=lambda: WordTraining(epochs=2))
+    left_out: WordTraining = field(default_factory=lambda: WordTraining(epochs=1, last_rate=0.0005))
     comparison: Comparison = field(default_factory=lambda: Comparison(epochs=1))
     ctc: CtcTraining = field(default_factory=CtcTraining)
     seed: int = 0

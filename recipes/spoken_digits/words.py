@@ -56,8 +56,8 @@ class WordTraining:
 
     epochs: int
     minibatch: int = 64
-    first_rate: float = 0.002
-    last_rate: float = 0.0001
+    first_rate: float = 0.005
+    last_rate: float = 0.0002
     models: int = 10
     seed: int = 0
 

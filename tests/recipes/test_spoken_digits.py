@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from recipes.spoken_digits.__main__ import main
 from recipes.spoken_digits.ctc import CtcTraining
-from recipes.spoken_digits.optimizers import Comparison
+from recipes.spoken_digits.optimizers import Comparison, Curve
 from recipes.spoken_digits.recipe import run_recipe
 from recipes.spoken_digits.settings import Settings
 from recipes.spoken_digits.words import Decisions, WordTraining
@@ -23,7 +23,7 @@ SMALL = Settings(
     variants=1,
     words=WordTraining(epochs=6, minibatch=16, models=2),
     left_out=WordTraining(epochs=1, minibatch=16, models=2),
-    comparison=Comparison(epochs=1, looks=2, minibatch=16),
+    comparison=Comparison(epochs=1, looks=2, minibatch=16, sgd=(0.1, 0.3), adam=(0.002,), trial=2),
     ctc=CtcTraining(train_strings=12, test_strings=6, epochs=1, minibatch=4),
 )
 
@@ -69,12 +69,13 @@ def test_the_one_left_out_is_tested_on_all_recordings(out: Path):
 
 
 def test_curves_of_all_optimizers_end_with_the_last_epoch(out: Path):
-    curves = json.loads((out / "optimizers" / "curves.json").read_text())
-    assert list(curves) == ["natural gradient", "SGD", "Adam"]
-    for rows in curves.values():
-        assert len(rows) == 2
-        assert rows[-1][0] == 1.0
-        assert rows[-1][1] > -3
+    curves = [Curve(**each) for each in json.loads((out / "optimizers" / "curves.json").read_text())]
+    assert [curve.name for curve in curves] == ["natural gradient", "SGD", "Adam"]
+    for curve in curves:
+        assert len(curve.epochs) == len(curve.accuracies) == 2
+        assert curve.epochs[-1] == 1.0
+        assert curve.log_probabilities[-1] > -3
+    assert curves[1].rate in SMALL.comparison.sgd
 
 
 def test_strings_are_of_three_to_seven_digits(out: Path):
