@@ -34,7 +34,7 @@ class Comparison:
     natural_gradient: tuple[float, ...] = (0.0025, 0.005, 0.01)
     sgd: tuple[float, ...] = (0.1, 0.3, 1.0)
     adam: tuple[float, ...] = (0.001, 0.002, 0.004)
-    trial: int = 40
+    trial: int = 20
     last_part: float = 0.05
     seed: int = 0
 
