@@ -227,3 +227,22 @@ def test_mistakes() -> None:
     case = recurrent_case(1, 1)
     with pytest.raises(RequestError, match="min_deriv_time is 50, but max_deriv_time_relative = 3 ends"):
         nnet3.compile(case.nnet, case.request, nnet3.CompileOptions(min_deriv_time=50, max_deriv_time_relative=3))
+
+
+def test_a_live_row_that_comes_from_a_dead_one() -> None:
+    """A component's input at t = 0 is the network's input at t = -1, whose derivative is zero."""
+    config = """
+    input-node name=input dim=2
+    component name=a type=AffineComponent input-dim=2 output-dim=2
+    component-node name=a component=a input=Offset(input, -1)
+    output-node name=output input=a
+    """
+    inputs = [nnet3.IoSpecification("input", grid(2, range(-1, 4)), has_deriv=True)]
+    outputs = [nnet3.IoSpecification("output", grid(2, range(5)), has_deriv=True)]
+    case = Case(RandomNetwork(1, config, nnet3.ComputationRequest(inputs, outputs, need_model_derivative=True)))
+    for options in (PLAIN, OPTIMIZED):
+        found = case.run(limited(options, 0, None))
+        want = torch.from_numpy(case.derivs["output"]) @ case.nnet.components["a"].parameters()["linear_params"]
+        want.view(2, 5, 2)[:, 0] = 0.0
+        assert_equal({"deriv of input": found["deriv of input"]}, {"deriv of input": want}, case)
+        torch.testing.assert_close(found["a.bias_params"], torch.from_numpy(case.derivs["output"]).sum(0))
