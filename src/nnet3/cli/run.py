@@ -22,6 +22,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "demo": ("demo.command", "see networks learn from real data"),
     "init": ("init", "make a network from configs or xconfigs"),
     "xconfig-to-configs": ("xconfig_to_configs", "make config files of an xconfig, which describes layers"),
+    "xconfig-help": ("xconfig_help", "explain the layers of xconfigs and their keys"),
     "info": ("info", "describe a network"),
     "describe": ("describe", "print the layers of a network, as an xconfig"),
     "draw": ("draw", "draw a network as a picture"),

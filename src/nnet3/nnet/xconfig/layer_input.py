@@ -38,7 +38,7 @@ class Outputs:
             return ""
         has_offset = any(_time_of(part, self.previous) for part in subterms(layers))
         is_spliced = has_offset and set(_plain_names(layers)) == {self.previous}
-        return _written(layers, self.previous if is_spliced else "")
+        return written_term(layers, self.previous if is_spliced else "")
 
     def _layers(self, term: Term) -> Term:
         """The descriptor with layers in the place of nodes; nodes that no layer gives stay."""
@@ -86,7 +86,7 @@ def _plain_names(term: Term) -> Iterator[str]:
             yield from _plain_names(part) if isinstance(part, Term) else ()
 
 
-def _written(term: Term, previous: str) -> str:
+def written_term(term: Term, previous: str = "") -> str:
     """With `layer@time`, and only the time for a layer that is given as the one before."""
     if term.is_name:
         return "0" if term.name == previous else term.name
@@ -94,7 +94,7 @@ def _written(term: Term, previous: str) -> str:
         source, time = term.arguments
         if isinstance(source, Term) and source.is_name:
             return str(time) if source.name == previous else f"{source.name}@{time}"
-    shown = (_written(part, previous) if isinstance(part, Term) else str(part) for part in term.arguments)
+    shown = (written_term(part, previous) if isinstance(part, Term) else str(part) for part in term.arguments)
     return f"{term.operator}({', '.join(shown)})"
 
 

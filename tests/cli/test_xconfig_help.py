@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import pytest
+
+from cli.run_command import Cli
+from nnet3.nnet.xconfig import LAYER_TYPES
+
+
+def test_all_types(cli: Cli) -> None:
+    words = cli.good("xconfig-help").out.split()
+    assert set(LAYER_TYPES) <= set(words)
+
+
+@pytest.mark.parametrize("layer_type", LAYER_TYPES)
+def test_one_type(cli: Cli, layer_type: str) -> None:
+    printed = cli.good("xconfig-help", layer_type).out
+    words = printed.split()
+    assert words[0] == f"{layer_type}:"
+    assert {key.name for key in LAYER_TYPES[layer_type].keys} <= set(words)
+    assert "  output-node name=output" in printed or "  component" in printed or "-node name=" in printed
+
+
+def test_a_wrong_name(cli: Cli) -> None:
+    outcome = cli("xconfig-help", "tdnf-layer")
+    assert outcome.status == 1
+    assert outcome.err == "nnet3: unknown layer type 'tdnf-layer' (did you mean 'tdnnf-layer'?)\n"
