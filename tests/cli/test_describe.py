@@ -22,7 +22,7 @@ def test_what_is_no_layer(cli: Cli) -> None:
     outcome = cli.good("describe", "network.config")
     assert outcome.out.splitlines()[:2] == [
         "# network.config: 2 layers",
-        "# Not all of it is layers: the network needs the nodes in the comments too.",
+        "# Not all of it is layers: this goes on top of the network, whose nodes inputs may name.",
     ]
     assert "\n# not recognised: component name=affine type=BlockAffineComponent input-dim=6 output-dim=4" in outcome.out
     assert "\noutput name=output input=softmax\n" in outcome.out

@@ -40,5 +40,5 @@ def command(network: str) -> None:
     layers = f"{len(found.layers)} layer{'' if len(found.layers) == 1 else 's'}"
     click.echo(f"# {'standard input' if network == '-' else ' '.join(network.split())}: {layers}")
     if not found.is_complete:
-        click.echo("# Not all of it is layers: the network needs the nodes in the comments too.")
+        click.echo("# Not all of it is layers: this goes on top of the network, whose nodes inputs may name.")
     click.echo(found.xconfig, nl=False)

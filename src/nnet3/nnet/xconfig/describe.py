@@ -138,7 +138,8 @@ class _Writer:
 def component_line(component_name: str, component: Component) -> str:
     """The type, dimensions and settings of a component, as far as they are not the default."""
     settings = carried_settings(component)
-    defaults = {field.label: field.default for field in (*component.header_fields, *component.fields)}
+    fields = (*component.header_fields, *component.fields)
+    defaults = {f.label: settings.get("dim") if f.name == "block_dim" else f.default for f in fields}
     has_dim = "dim" in settings
     words = [f"component name={component_name} type={component.type_name}"]
     for key, value in settings.items():
