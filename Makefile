@@ -31,7 +31,7 @@ digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings 
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-out
 
 digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequence training and a decoding graph, in digits-chain-out
-	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out --digits digits-out
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)

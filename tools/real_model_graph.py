@@ -34,10 +34,12 @@ def read_lookahead_graph(path: Path) -> Fst:
     return Fst(start, np.ascontiguousarray(of_state["final"]), offsets, *columns)
 
 
-def without_disambiguation(graph: Fst, model: TransitionModel) -> Fst:
-    """With epsilons for input labels above the transition-ids, which only kept words apart."""
+def for_decoding(graph: Fst, model: TransitionModel, word_cost: float) -> Fst:
+    """With a cost for each word, in the place of a language model, and with epsilons for input labels above the
+    transition-ids, which only kept words apart."""
     ilabel = np.where(graph.ilabel > model.num_transition_ids, 0, graph.ilabel).astype(np.int32)
-    return Fst(graph.start, graph.final, graph.offsets, ilabel, graph.olabel, graph.cost, graph.dst)
+    cost = graph.cost + np.float32(word_cost) * (graph.olabel > 0)
+    return Fst(graph.start, graph.final, graph.offsets, ilabel, graph.olabel, cost, graph.dst)
 
 
 def tree_of_graph(graph: Fst, model: TransitionModel) -> ContextDependency:

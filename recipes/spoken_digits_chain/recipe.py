@@ -34,8 +34,9 @@ class Settings:
 QUICK = Settings(ChainTraining(epochs=3), CtcTraining(train_strings=600, epochs=2))
 
 
-def run_recipe(archive: Path, out: Path, settings: Settings) -> Path:
-    """All stages that are not done yet; returns the path of the report."""
+def run_recipe(archive: Path, out: Path, settings: Settings, digits: Path | None = None) -> Path:
+    """All stages that are not done yet; returns the path of the report. `digits`: results of the recipe spoken_digits,
+    whose CTC network, which began with one of words, is compared too if it has heard the same strings."""
     hmms = make_hmms()
     all_recordings = read_recordings(archive)
     recordings = {part: [each for each in all_recordings if each.part == part] for part in _PARTS}
@@ -83,7 +84,10 @@ def run_recipe(archive: Path, out: Path, settings: Settings) -> Path:
     ctc_stage = stage(
         "ctc", {"speech": speech.key, "network": key_of_file(words.NETWORK), **asdict(settings.ctc)}, make_ctc
     )
-    return report.write_report(settings, chain.folder, ctc_stage.folder, graphs.folder, out)
+    heard = {"LF-MMI": chain.folder, "CTC": ctc_stage.folder}
+    if digits is not None and (digits / "ctc" / "heard.json").exists():
+        heard["CTC after words"] = digits / "ctc"
+    return report.write_report(settings, heard, graphs.folder, out)
 
 
 def _write(path: Path, value: object) -> None:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Heard = dict[str, list[int]]
 
 
-def write_report(settings: Settings, chain: Path, ctc: Path, graphs: Path, out: Path) -> Path:
-    """`report.md` and `digits.png` in `out`; returns the path of the first."""
+def write_report(settings: Settings, folders: dict[str, Path], graphs: Path, out: Path) -> Path:
+    """`report.md` and `digits.png` in `out`; returns the path of the first. `folders` of networks have heard.json."""
     if Figure is None:
         raise Nnet3Error("the report needs matplotlib: pip install 'nnet3[demo]'")
-    heard = {
-        name: json.loads((folder / "heard.json").read_text()) for name, folder in (("LF-MMI", chain), ("CTC", ctc))
-    }
+    chain, ctc = folders["LF-MMI"], folders["CTC"]
+    heard = {name: json.loads((folder / "heard.json").read_text()) for name, folder in folders.items()}
+    heard = {name: each for name, each in heard.items() if each.keys() == heard["LF-MMI"].keys()}
     curves = {
         kind: [(event["step"], event["objective"]) for event in read_events(chain) if event["event"] == kind]
         for kind in ("train", "valid")
@@ -57,7 +57,7 @@ def _lines(
         "# Strings of spoken digits, by sequence training",
         "",
         f"{settings.ctc.train_strings} strings of 3 to 7 digits, joined from recordings to train on; "
-        f"{len(heard['CTC'])} of test recordings, with {said} digits. Both networks begin with random parameters.",
+        f"{len(heard['CTC'])} of test recordings, with {said} digits. Networks begin with random parameters.",
         "",
         "| | digit error rate | strings without any error |",
         "|---|---|---|",
@@ -101,11 +101,12 @@ def _draw(heard: dict[str, Heard], curves: dict[str, list[tuple[int, float]]], p
             groups["all"][key] = digits
         names = sorted(groups)
         rates = [100 * digit_error_rate(groups[group]) for group in names]
-        shown = bars.bar([number + 0.4 * place for number in range(len(names))], rates, 0.38, label=name)
-        bars.bar_label(shown, fmt="%.2f", fontsize=7)
-        bars.set_xticks([number + 0.2 for number in range(len(names))], names)
+        shown = bars.bar([number + 0.28 * place for number in range(len(names))], rates, 0.26, label=name)
+        bars.bar_label(shown, fmt="%.1f", fontsize=6)
+        bars.set_xticks([number + 0.28 for number in range(len(names))], names)
     bars.set(xlabel="digits in the string", ylabel="digit error rate, %")
-    bars.legend()
+    bars.margins(y=0.3)
+    bars.legend(loc="upper left", fontsize=8)
     for kind, points in curves.items():
         steps, values = zip(*points, strict=True)
         objective.plot(steps, values, label="held-out chunks" if kind == "valid" else "chunks to train on")

@@ -1,0 +1,56 @@
+"""tools/real_model_graph.py: a tree is read off a graph, lookahead graphs are read."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from nnet3.kaldi_io import Fst, Reader
+from nnet3.nnet.transition_model import TransitionModel
+from nnet3.nnet.tree import ContextDependency
+from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
+from shared_data import GOLDEN, needs_shared
+
+BIPHONE = GOLDEN / "chain" / "biphone"
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "tools")
+    return importlib.import_module("real_model_graph")
+
+
+@needs_shared
+def test_the_tree_of_a_graph_is_the_one_it_was_made_with(tool: ModuleType) -> None:
+    tree = ContextDependency.read(Reader.open(BIPHONE / "tree"))
+    model = TransitionModel.read(Reader.open(BIPHONE / "0.trans_mdl"))
+    assert (tree.context_width, tree.central_position) == (2, 1)
+    phones = model.phones.tolist()
+    arcs = np.array([(before, phone, phone) for before in [0, *phones] for phone in phones])
+    loop = Fst.from_arcs(0, np.zeros(max(phones) + 1), arcs[:, 0], arcs[:, 1], arcs[:, 2], np.zeros(len(arcs)))
+    graph = transition_ids_of_phones(loop, PhoneHmms(tree, model), scale=1.0)
+    found = tool.tree_of_graph(graph, model)
+    windows = np.array([(before, phone) for before in [0, *phones] for phone in phones])
+    for pdf_class in (0, 1):
+        np.testing.assert_array_equal(found.pdf_of_each(windows, pdf_class), tree.pdf_of_each(windows, pdf_class))
+
+
+def test_a_lookahead_graph_is_read(tool: ModuleType, tmp_path: Path) -> None:
+    def header(kind: bytes, *numbers: int) -> bytes:
+        names = b"".join(struct.pack("<i", len(text)) + text for text in (kind, b"standard"))
+        return b"\xd6\xfd\xb2\x7e" + names + struct.pack("<iiQqqq", *numbers)
+
+    states = struct.pack("<fIIIIfIIII", np.inf, 0, 2, 0, 1, 0.5, 2, 0, 0, 0)
+    arcs = struct.pack("<iifiiifi", 3, 7, 1.5, 1, 9, 0, 0.25, 0)
+    contents = header(b"olabel_lookahead", 1, 0, 0, -1, 0, 0) + b"Z\xd1\x9f\x1a"
+    path = tmp_path / "HCLr.fst"
+    path.write_bytes(contents + header(b"const", 2, 0, 0, 0, 2, 2) + states + arcs + b"more")
+    fst = tool.read_lookahead_graph(path)
+    assert (fst.start, fst.final.tolist(), fst.src.tolist(), fst.dst.tolist()) == (0, [np.inf, 0.5], [0, 0], [1, 0])
+    assert (fst.ilabel.tolist(), fst.olabel.tolist(), fst.cost.tolist()) == ([3, 9], [7, 0], [1.5, 0.25])
