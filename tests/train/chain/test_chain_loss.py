@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, GradientError, TrainingError
 from nnet3.train.chain import ChainOptions, Denominator, Supervision, chain_loss, chain_value
 from nnet3.train.chain.supervision import concatenate
 from train.chain.chain_data import random_acceptor, random_graph
@@ -155,3 +157,34 @@ def test_wrong_arguments() -> None:
         chain_loss(y, SUPERVISION, DENOMINATOR, deriv_weights=torch.ones(3))
     with pytest.raises(ArgumentError, match=r"\(batch, frames, pdfs\)"):
         chain_loss(y[0], SUPERVISION, DENOMINATOR)
+    with pytest.raises(ArgumentError, match="floats, got torch.int64"):
+        chain_loss(y.long(), SUPERVISION, DENOMINATOR)
+    with pytest.raises(ArgumentError, match="xent_output must be a tensor"):
+        chain_loss(y, SUPERVISION, DENOMINATOR, xent_output=y.numpy())  # type: ignore[arg-type]
+
+
+def test_frames_and_sequences_cannot_be_taken_for_each_other() -> None:
+    swapped = torch.zeros(FRAMES, SEQUENCES, PDFS)
+    with pytest.raises(TrainingError, match=rf"here \({SEQUENCES}, {FRAMES}, {PDFS}\) as the supervision says, got"):
+        chain_loss(swapped, SUPERVISION, DENOMINATOR)
+
+
+def test_a_supervision_of_no_weight_has_no_loss() -> None:
+    y = _output().requires_grad_()
+    loss = chain_loss(y, replace(SUPERVISION, weight=0.0), DENOMINATOR)
+    loss.backward()
+    assert loss.item() == 0.0
+    assert y.grad is not None
+    assert not y.grad.any()
+
+
+def test_second_derivatives_are_an_error_and_not_zero() -> None:
+    y = _output().requires_grad_()
+    (gradient,) = torch.autograd.grad(chain_loss(y, SUPERVISION, DENOMINATOR), y, create_graph=True)
+    with pytest.raises(GradientError, match="the gradients of chain_loss cannot be differentiated again"):
+        gradient.square().sum().backward()
+
+
+def test_a_failure_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    chain_loss(torch.full_like(_output(), torch.nan), SUPERVISION, DENOMINATOR)
+    assert "it counts as -10 per frame, without a gradient" in caplog.text

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from nnet3.errors import ArgumentError, check_kind
+from nnet3.errors import ArgumentError, TrainingError, check_kind
 from nnet3.train.chain.denominator import Denominator
 from nnet3.train.chain.objective_value import ChainOptions, chain_value
 from nnet3.train.chain.supervision import Supervision
+from nnet3.train.first_derivatives import only_once
 
 
 def chain_loss(
@@ -43,11 +43,9 @@ def chain_loss(
     check_kind(output, Tensor, "the output", "a tensor")
     check_kind(supervision, Supervision, "the supervision", "a Supervision")
     check_kind(denominator, Denominator, "the denominator", "a Denominator")
+    _check_outputs(output, xent_output, supervision)
     if reduction not in ("mean", "sum"):
         raise ArgumentError(f"reduction must be 'mean' or 'sum', got {reduction!r}")
-    if xent_output is not None and xent_output.shape != output.shape:
-        shapes = f"{tuple(output.shape)} and {tuple(xent_output.shape)}"
-        raise ArgumentError(f"output and xent_output must have the same shape, got {shapes}")
     options = ChainOptions(l2_regularize, out_of_range_regularize, 0.0 if xent_output is None else xent_regularize)
     pull = bool(torch.rand((), generator=generator) < 0.5)
     rows = _rows(output)
@@ -56,7 +54,25 @@ def chain_loss(
     if weights is not None and weights.shape != rows.shape[:1]:
         raise ArgumentError(f"deriv_weights must have one number for each of {len(rows)} rows, got {weights.shape}")
     loss: Tensor = _ChainLoss.apply(rows, xent_rows, supervision, denominator, options, weights, pull)
-    return loss / (supervision.weight * supervision.num_frames) if reduction == "mean" else loss
+    is_mean = reduction == "mean" and supervision.weight != 0.0
+    return loss / (supervision.weight * supervision.num_frames) if is_mean else loss
+
+
+def _check_outputs(output: Tensor, xent_output: Tensor | None, supervision: Supervision) -> None:
+    if not output.is_floating_point():
+        raise ArgumentError(f"the output must be floats, got {output.dtype}")
+    sequences, frames = supervision.num_sequences, supervision.frames_per_sequence
+    if output.dim() == 3 and output.shape[:2] != (sequences, frames):
+        raise TrainingError(
+            f"an output of three axes must be (batch, frames, pdfs), here ({sequences}, {frames}, "
+            f"{supervision.label_dim}) as the supervision says, got {tuple(output.shape)}"
+        )
+    if xent_output is None:
+        return
+    check_kind(xent_output, Tensor, "xent_output", "a tensor")
+    if (xent_output.shape, xent_output.device) != (output.shape, output.device):
+        both = " and ".join(f"{tuple(each.shape)} on {each.device}" for each in (output, xent_output))
+        raise ArgumentError(f"output and xent_output must have the same shape and device, got {both}")
 
 
 def _rows(output: Tensor) -> Tensor:
@@ -98,14 +114,16 @@ class _ChainLoss(torch.autograd.Function):
         if deriv_weights is not None:
             derivs = [None if deriv is None else deriv * deriv_weights.to(deriv).unsqueeze(1) for deriv in derivs]
         ctx.derivs, ctx.xent_regularize, ctx.type = derivs, options.xent_regularize, output.dtype
+        ctx.xent_type = None if xent_output is None else xent_output.dtype
         return torch.as_tensor(-total, dtype=torch.promote_types(output.dtype, torch.float32), device=output.device)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         deriv, posteriors = ctx.derivs
-        by_output = None if deriv is None or not ctx.needs_input_grad[0] else (deriv * -upstream).to(ctx.type)
-        by_xent = None
-        if posteriors is not None and ctx.needs_input_grad[1]:
-            by_xent = (posteriors * (-ctx.xent_regularize * upstream)).to(ctx.type)
-        return by_output, by_xent, None, None, None, None, None
+        by_output = by_xent = None
+        with torch.no_grad():
+            if deriv is not None and ctx.needs_input_grad[0]:
+                by_output = (deriv * -upstream).to(ctx.type)
+            if posteriors is not None and ctx.needs_input_grad[1]:
+                by_xent = (posteriors * (-ctx.xent_regularize * upstream)).to(ctx.xent_type)
+        return *only_once((by_output, by_xent), "chain_loss"), None, None, None, None, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from nnet3.train.chain.numerator import make_trellis
 from nnet3.train.chain.supervision import Supervision
 from nnet3.train.chain.trellis import PathSums, sum_paths
 
+_LOG = logging.getLogger("nnet3")
 _OBJECTIVE_OF_FAILURE = -10.0  # per unit of weight
 
 
@@ -99,6 +101,13 @@ def chain_value(
                 beyond = output - output.clamp(-LARGEST_OUTPUT, LARGEST_OUTPUT)
                 deriv.add_(beyond, alpha=-2.0 * options.out_of_range_regularize)
     if failed:
+        _LOG.warning(
+            "the objective of a minibatch cannot be computed (log-probability of the numerator %g, of the denominator "
+            "%g): it counts as %g per frame, without a gradient",
+            num_log_prob,
+            den_log_prob,
+            _OBJECTIVE_OF_FAILURE,
+        )
         objective = _OBJECTIVE_OF_FAILURE * weight
     l2 = scale * options.l2_regularize
     if l2 == 0.0 or (supervision.end_to_end and not math.isfinite(num_log_prob)):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import GradientError
+from nnet3.train.first_derivatives import only_once
 from nnet3.train.torch_module.layout import Layout
 from nnet3.train.torch_module.programs import Program, Worker
 
@@ -115,27 +116,4 @@ class RunNetwork(torch.autograd.Function):
         features, ivectors, *_ = ctx.saved_tensors  # an error if a parameter was changed since
         with torch.no_grad():
             results = ctx.flight.backward(derivs, features, ivectors)
-        if torch.is_grad_enabled():  # create_graph=True
-            results = _only_once(results)
-        return None, *results
-
-
-class _Once(torch.autograd.Function):
-    """The identity, whose derivative nobody can have."""
-
-    @staticmethod
-    def forward(ctx: Any, anchor: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        return tuple(value.view_as(value) for value in values)
-
-    @staticmethod
-    def backward(ctx: Any, *derivs: Tensor) -> tuple[Tensor, ...]:
-        raise GradientError(
-            "the gradients of a TorchModule cannot be differentiated again: nnet3 has first derivatives only. Leave "
-            "out what needs second ones (a gradient penalty, create_graph=True followed by another backward)"
-        )
-
-
-def _only_once(results: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    given = [value for value in results if value is not None]
-    guarded = iter(_Once.apply(torch.zeros((), requires_grad=True), *given))
-    return tuple(None if value is None else next(guarded) for value in results)
+        return None, *only_once(results, "a TorchModule")
