@@ -1,4 +1,4 @@
-"""Index vectors: the bytes of formats.md, the coding against a slow and obvious one, damage."""
+"""Index vectors: bytes by hand, the coding against a slow and obvious one, damage."""
 
 from __future__ import annotations
 

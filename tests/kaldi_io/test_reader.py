@@ -1,4 +1,4 @@
-"""Bytes by hand (formats.md) through the Reader; broken ones give a ModelFormatError that says where."""
+"""Bytes by hand through the Reader; broken ones give a ModelFormatError that says where."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse and general matrices: the bytes of formats.md, round trips, damage."""
+"""Sparse and general matrices: bytes by hand, round trips, damage."""
 
 from __future__ import annotations
 

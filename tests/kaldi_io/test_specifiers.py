@@ -1,4 +1,4 @@
-"""Names of tables and files (formats.md, 10.3, 10.4 and 11)."""
+"""Names of tables and files."""
 
 from __future__ import annotations
 

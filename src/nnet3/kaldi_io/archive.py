@@ -1,4 +1,4 @@
-"""Where the entries of tables come from: archives and the files that script files name (formats.md, section 10).
+"""Where the entries of tables come from: archives and the files that script files name.
 
 They are read with our own Reader, since kaldi_native_io crashes on damaged archives.
 """

@@ -1,4 +1,4 @@
-"""Compressed matrices: one or two bytes an element (formats.md, section 3)."""
+"""Compressed matrices: one or two bytes an element."""
 
 from __future__ import annotations
 

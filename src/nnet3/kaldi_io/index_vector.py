@@ -1,4 +1,4 @@
-"""Index vectors (formats.md, section 5.2): rows of n, t, x; in binary mostly one byte each."""
+"""Index vectors: rows of n, t, x; in binary mostly one byte each."""
 
 from __future__ import annotations
 

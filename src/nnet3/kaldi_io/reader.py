@@ -1,4 +1,4 @@
-"""Reading Kaldi's text and binary streams: tokens, numbers, vectors, matrices (formats.md, sections 1 and 2).
+"""Reading Kaldi's text and binary streams: tokens, numbers, vectors, matrices.
 
 Input is untrusted: each declared size is compared with what is left before memory is taken, and
 every failure is a ModelFormatError that says where.

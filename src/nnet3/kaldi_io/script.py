@@ -1,4 +1,4 @@
-"""Script files: lines `KEY FILENAME`, maybe with a range of rows and columns (formats.md, section 10.2)."""
+"""Script files: lines `KEY FILENAME`, maybe with a range of rows and columns."""
 
 from __future__ import annotations
 

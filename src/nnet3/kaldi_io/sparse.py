@@ -1,4 +1,4 @@
-"""Sparse matrices (formats.md, section 4.1), such as the posteriors of training examples."""
+"""Sparse matrices, such as the posteriors of training examples."""
 
 from __future__ import annotations
 

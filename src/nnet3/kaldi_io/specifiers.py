@@ -1,4 +1,4 @@
-"""Kaldi's names of tables and files, such as `ark,scp:a.ark,a.scp` or `gunzip -c x.gz |` (formats.md, 10 and 11)."""
+"""Kaldi's names of tables and files, such as `ark,scp:a.ark,a.scp` or `gunzip -c x.gz |`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files, commands and standard input or output behind Kaldi's extended file names (formats.md, section 11).
+"""Files, commands and standard input or output behind Kaldi's extended file names.
 
 A command runs only if its name was given by the user or stands in a script file that the user named.
 """

@@ -1,4 +1,4 @@
-"""What tables hold, and the readers and writers of each kind of table (formats.md, section 12)."""
+"""What tables hold, and the readers and writers of each kind of table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing tables (formats.md, section 10.3)."""
+"""Writing tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing Kaldi's text and binary streams, byte for byte as Kaldi does (formats.md, sections 1 and 2)."""
+"""Writing Kaldi's text and binary streams, byte for byte as Kaldi does."""
 
 from __future__ import annotations
 
