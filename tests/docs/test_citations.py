@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("components", "train", "decode")
+ROOMS = ("kaldi_io", "components", "train", "decode")
 _PAGE = re.compile(r"[\w/.]*\w+\.md\b(?:, ([a-z][a-z0-9 -]*))?")
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from docs.doctest_page import DOCS
+from nnet3.cli.run import VERBS
 from shared_data import GOLDEN, needs_shared
 
 README = DOCS.parent / "README.md"
@@ -31,3 +32,8 @@ def test_every_block_of_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_every_page_of_the_docs_is_linked() -> None:
     text = README.read_text()
     assert [page.name for page in DOCS.glob("*.md") if f"docs/{page.name}" not in text] == []
+
+
+def test_every_verb_is_named() -> None:
+    text = README.read_text()
+    assert [verb for verb in VERBS if f"`{verb}`" not in text] == []
