@@ -98,6 +98,17 @@ def test_further_settings_of_components() -> None:
     assert described(nnet3.Nnet.from_xconfig(text)).lines == text.splitlines()
 
 
+def test_inputs_that_are_constants() -> None:
+    text = (
+        "input name=input dim=3\n"
+        "relu-layer name=a input=Const(1.0, 12) dim=8\n"
+        "fast-lstm-layer name=b input=Const(1.0, 2) cell-dim=4\n"
+        "output-layer name=output input=Append(a, b, input) dim=3\n"
+    )
+    found = described(nnet3.Nnet.from_xconfig(text))
+    assert [layer.type.name for layer in found.layers] == ["input", "relu-layer", "fast-lstm-layer", "output-layer"]
+
+
 def test_parts_that_others_read() -> None:
     """A layer is not one if something else reads what it does not give."""
     nnet = nnet3.Nnet.from_xconfig("input name=input dim=3\nrelu-batchnorm-layer name=a dim=4\noutput name=output\n")

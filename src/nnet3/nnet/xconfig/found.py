@@ -166,7 +166,7 @@ class Found:
         return bool(self.network.readers.get(self.full_name(suffix), set()) - set(self.members))
 
     def input(self) -> Term | None:
-        """What the first node that looks outside reads, without the parts that come from the layer itself."""
+        """What the first node reads that has parts which do not come from the layer itself: those parts."""
         own = set(self.members)
         for member in self.members:
             node = self.network.nodes[member]
@@ -174,8 +174,9 @@ class Found:
                 return name(node.source)
             if isinstance(node, InputNode) or member not in self.network.descriptors:
                 continue
-            if self.network.descriptors[member].node_names() - own:
-                return _without(descriptor_term(self.network.descriptors[member]), own)
+            kept = _without(descriptor_term(self.network.descriptors[member]), own)
+            if kept is not None:
+                return kept
         return None
 
 
