@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from nnet3.components import COMPONENT_TYPES
 from nnet3.kaldi_io import Reader
@@ -11,11 +10,9 @@ from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.config_reader import LINE_TYPES
 from nnet3.nnet.model_file import read_nnet
+from nnet3.nnet.network import Nnet
 from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.xconfig import LAYER_TYPES
-
-if TYPE_CHECKING:
-    from nnet3.nnet.network import Nnet
 
 _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 
@@ -23,15 +20,15 @@ _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
     """The model in a file: an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError.
 
-    A config or xconfig, which holds no parameters, is read by `Nnet.from_config_file`; a component alone by
-    `components.read`.
+    An xconfig is known by its layers: it gives a new network, as `Nnet.from_config_file` does, or a ConfigError. A
+    config, which holds no parameters either, is refused; a component alone is read by `components.read`.
     """
     reader = _open(path)
     first = reader.peek_token()
     if first in LINE_TYPES:
         raise reader.error("this is a config, not a model file: nnet3.Nnet.from_config_file makes a network of it")
     if first in LAYER_TYPES:
-        raise reader.error("this is an xconfig, not a model file: nnet3.Nnet.from_config_file makes a network of it")
+        return Nnet.from_config_file(path)
     if _is_component(first):
         raise reader.error("this is a component, not a model file: nnet3.components.read reads it")
     return read_model(reader)

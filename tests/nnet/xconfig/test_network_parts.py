@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from nnet3 import Nnet, load
-from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
+from nnet3.errors import ArgumentError, ConfigError
 from nnet3.kaldi_io import Writer
 
 XCONFIG = """
@@ -115,12 +115,16 @@ def test_an_xconfig_without_output() -> None:
         Nnet.from_xconfig("input name=input dim=3")
 
 
-def test_load_says_what_an_xconfig_is(tmp_path: Path) -> None:
+def test_load_knows_an_xconfig(tmp_path: Path) -> None:
     path = tmp_path / "net.xconfig"
     path.write_text(XCONFIG)
-    with pytest.raises(ModelFormatError, match="this is an xconfig, not a model file"):
+    loaded = load(path)
+    assert isinstance(loaded, Nnet)
+    assert loaded.nodes == Nnet.from_config_file(path).nodes
+    assert loaded.node_dim("output") == 5
+    path.write_text(XCONFIG.replace("output-layer", "outptu-layer"))
+    with pytest.raises(ConfigError, match=r"net\.xconfig:\d+:\d+: .*outptu-layer"):
         load(path)
-    assert Nnet.from_config_file(path).node_dim("output") == 5
 
 
 def test_wrong_kinds() -> None:
