@@ -14,9 +14,7 @@ from recipes.spoken_digits_chain.recipe import QUICK, Settings, run_recipe
 @click.command()
 @click.option("--recordings", type=click.Path(path_type=Path), required=True, help="ZIP of DIGIT_SPEAKER_INDEX.wav.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder for the results.")
-@click.option(
-    "--digits", type=click.Path(path_type=Path), help="Results of the recipe spoken_digits: its CTC network too."
-)
+@click.option("--digits", type=click.Path(path_type=Path), help="Results of the recipe spoken_digits.")
 @click.option("--quick", is_flag=True, help="Train little: to see it run, not for good figures.")
 def main(recordings: Path, out: Path, digits: Path | None, quick: bool) -> None:
     """Train networks on strings of digits and report how well they do. What is done already is not done again."""

@@ -24,7 +24,6 @@ except ImportError:
     kaldi_decoder = kaldifst = None
 
 _BEAM = 20.0
-_MULTIPLE = 48  # of frames, so that few computations are compiled
 
 
 def grammar_and_lexicon() -> Fst:
@@ -74,7 +73,8 @@ def decode(model: nnet3.AcousticModel, table: Path, graph: Path) -> dict[str, li
     strings = sorted(read_features(table), key=lambda pair: len(pair[1]))  # equal lengths meet
     heard = {}
     for key, rows in strings:
-        scores = model.compute(padded(rows, _MULTIPLE), frame_subsampling_factor=FACTOR)
+        # no more padding than that: frames that are repeated for long are heard as one more digit
+        scores = model.compute(padded(rows, FACTOR), frame_subsampling_factor=FACTOR)
         heard[key] = best_path(fst, scores.numpy())
         if heard[key] is None:
             raise Nnet3Error(f"{key}: there is no path through {graph}")

@@ -35,8 +35,11 @@ QUICK = Settings(ChainTraining(epochs=3), CtcTraining(train_strings=600, epochs=
 
 
 def run_recipe(archive: Path, out: Path, settings: Settings, digits: Path | None = None) -> Path:
-    """All stages that are not done yet; returns the path of the report. `digits`: results of the recipe spoken_digits,
-    whose CTC network, which began with one of words, is compared too if it has heard the same strings."""
+    """All stages that are not done yet; returns the path of the report.
+
+    `digits`: results of the recipe spoken_digits. Its CTC network, which began with one of words, is what LF-MMI is
+    compared with if it has heard the same strings; otherwise one is trained here, from random parameters.
+    """
     hmms = make_hmms()
     all_recordings = read_recordings(archive)
     recordings = {part: [each for each in all_recordings if each.part == part] for part in _PARTS}
@@ -81,13 +84,18 @@ def run_recipe(archive: Path, out: Path, settings: Settings, digits: Path | None
         module.nnet.save(folder / "final.raw")
         _write(folder / "heard.json", ctc.decode_strings(module, speech.folder / "test.ark"))
 
-    ctc_stage = stage(
-        "ctc", {"speech": speech.key, "network": key_of_file(words.NETWORK), **asdict(settings.ctc)}, make_ctc
-    )
-    heard = {"LF-MMI": chain.folder, "CTC": ctc_stage.folder}
-    if digits is not None and (digits / "ctc" / "heard.json").exists():
-        heard["CTC after words"] = digits / "ctc"
-    return report.write_report(settings, heard, graphs.folder, out)
+    theirs = None if digits is None else digits / "ctc"
+    if theirs is not None and _heard(theirs).keys() == _heard(chain.folder).keys():
+        return report.write_report(settings, chain.folder, theirs, "its network of single words", graphs.folder, out)
+    depends_on = {"speech": speech.key, "network": key_of_file(words.NETWORK), **asdict(settings.ctc)}
+    ours = stage("ctc", depends_on, make_ctc)
+    return report.write_report(settings, chain.folder, ours.folder, "random parameters", graphs.folder, out)
+
+
+def _heard(folder: Path) -> dict[str, list[int]]:
+    """What a network has heard, by string; nothing if it is not there."""
+    path = folder / "heard.json"
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
 def _write(path: Path, value: object) -> None:

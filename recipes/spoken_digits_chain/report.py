@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 Heard = dict[str, list[int]]
 
 
-def write_report(settings: Settings, folders: dict[str, Path], graphs: Path, out: Path) -> Path:
-    """`report.md` and `digits.png` in `out`; returns the path of the first. `folders` of networks have heard.json."""
+def write_report(settings: Settings, chain: Path, ctc: Path, ctc_start: str, graphs: Path, out: Path) -> Path:
+    """`report.md` and `digits.png` in `out`; returns the path of the first. `ctc_start`: what CTC began with."""
     if Figure is None:
         raise Nnet3Error("the report needs matplotlib: pip install 'nnet3[demo]'")
-    chain, ctc = folders["LF-MMI"], folders["CTC"]
-    heard = {name: json.loads((folder / "heard.json").read_text()) for name, folder in folders.items()}
-    heard = {name: each for name, each in heard.items() if each.keys() == heard["LF-MMI"].keys()}
+    heard = {
+        name: json.loads((folder / "heard.json").read_text()) for name, folder in (("LF-MMI", chain), ("CTC", ctc))
+    }
     curves = {
         kind: [(event["step"], event["objective"]) for event in read_events(chain) if event["event"] == kind]
         for kind in ("train", "valid")
@@ -39,7 +39,7 @@ def write_report(settings: Settings, folders: dict[str, Path], graphs: Path, out
     _draw(heard, curves, out / "digits.png")
     model = nnet3.load(chain / "final.mdl")
     losses = json.loads((ctc / "losses.json").read_text())
-    (out / "report.md").write_text("\n".join(_lines(settings, heard, curves, model, losses, graphs)))
+    (out / "report.md").write_text("\n".join(_lines(settings, heard, curves, model, losses, ctc_start, graphs)))
     return out / "report.md"
 
 
@@ -49,6 +49,7 @@ def _lines(
     curves: dict[str, list[tuple[int, float]]],
     model: nnet3.AcousticModel,
     losses: list[float],
+    ctc_start: str,
     graphs: Path,
 ) -> list[str]:
     said = sum(len(digits_of(key)) for key in heard["CTC"])
@@ -57,7 +58,8 @@ def _lines(
         "# Strings of spoken digits, by sequence training",
         "",
         f"{settings.ctc.train_strings} strings of 3 to 7 digits, joined from recordings to train on; "
-        f"{len(heard['CTC'])} of test recordings, with {said} digits. Networks begin with random parameters.",
+        f"{len(heard['CTC'])} of test recordings, with {said} digits. LF-MMI begins with "
+        f"random parameters, CTC with {ctc_start}.",
         "",
         "| | digit error rate | strings without any error |",
         "|---|---|---|",
@@ -71,7 +73,7 @@ def _lines(
         + ", ".join(f"{name} {fst.num_states} states, {fst.num_arcs} arcs" for name, fst in sizes.items())
         + ". Decoded with kaldi-decoder.",
         "",
-        f"CTC: network and training of the recipe `spoken_digits` on the same strings, {settings.ctc.epochs} epochs; "
+        f"CTC: network and training of the recipe `spoken_digits` on the same strings, {len(losses)} epochs; "
         f"loss by epoch: {', '.join(f'{loss:.3f}' for loss in losses)}. Greedily decoded.",
         "",
         *(f"Errors of {name}: {_errors(each)}.\n" for name, each in heard.items()),
@@ -101,9 +103,9 @@ def _draw(heard: dict[str, Heard], curves: dict[str, list[tuple[int, float]]], p
             groups["all"][key] = digits
         names = sorted(groups)
         rates = [100 * digit_error_rate(groups[group]) for group in names]
-        shown = bars.bar([number + 0.28 * place for number in range(len(names))], rates, 0.26, label=name)
-        bars.bar_label(shown, fmt="%.1f", fontsize=6)
-        bars.set_xticks([number + 0.28 for number in range(len(names))], names)
+        shown = bars.bar([number + 0.4 * place for number in range(len(names))], rates, 0.38, label=name)
+        bars.bar_label(shown, fmt="%.2f", fontsize=7)
+        bars.set_xticks([number + 0.2 for number in range(len(names))], names)
     bars.set(xlabel="digits in the string", ylabel="digit error rate, %")
     bars.margins(y=0.3)
     bars.legend(loc="upper left", fontsize=8)

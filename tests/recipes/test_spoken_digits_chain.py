@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,16 @@ def test_strings_are_learnt_and_decoded(out: Path):
     heard = json.loads((out / "chain" / "heard.json").read_text())
     assert len(heard) == 8
     assert digit_error_rate(heard) < 0.7
+
+
+def test_a_ctc_network_that_is_there_is_compared(out: Path, archive: Path, tmp_path: Path):
+    shutil.copytree(out / "ctc", tmp_path / "digits" / "ctc")
+    copy = shutil.copytree(out, tmp_path / "out")
+    shutil.rmtree(copy / "ctc")
+    text = run_recipe(archive, copy, SMALL, tmp_path / "digits").read_text()
+    assert "CTC with its network of single words" in text
+    assert not (copy / "ctc").exists()
+    assert "CTC with random parameters" in run_recipe(archive, out, SMALL, tmp_path / "nothing").read_text()
 
 
 def test_the_report_has_what_was_measured(out: Path):
