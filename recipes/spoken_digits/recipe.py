@@ -32,7 +32,7 @@ def run_recipe(archive: Path, out: Path, settings: Settings, jobs: int = 1) -> P
 
     features = stage(
         "features",
-        {"recordings": key_of_file(archive), "variants": settings.variants, "seed": settings.seed},
+        {"recordings": key_of_file(archive), "mean": "speaker", "variants": settings.variants, "seed": settings.seed},
         lambda folder: write_features(recordings, settings.variants, settings.seed, folder),
     )
     context = [nnet.left_context, nnet.right_context]
@@ -56,18 +56,23 @@ def run_recipe(archive: Path, out: Path, settings: Settings, jobs: int = 1) -> P
         return train(f"without-{speaker}", others, sorted(features.folder.glob(f"{speaker}-*.ark")), settings.left_out)
 
     tests = sorted(features.folder.glob("*-test.ark"))
+
+    def optimizers() -> Stage:
+        archives = [examples.folder / f"{speaker}-train.ark" for speaker in speakers]
+        return stage(
+            "optimizers",
+            {"examples": examples.key, "network": network, **asdict(settings.comparison)},
+            lambda folder: _write(
+                folder / "curves.json", [asdict(curve) for curve in compare(archives, tests, settings.comparison)]
+            ),
+        )
+
     with ThreadPoolExecutor(jobs) as pool:
         all_speakers = pool.submit(train, "words", speakers, tests, settings.words)
-        left_out = dict(zip(speakers, pool.map(leave_out, speakers), strict=True))
-        trained = all_speakers.result()
-    archives = [examples.folder / f"{speaker}-train.ark" for speaker in speakers]
-    comparison = stage(
-        "optimizers",
-        {"examples": examples.key, "network": network, **asdict(settings.comparison)},
-        lambda folder: _write(
-            folder / "curves.json", [asdict(curve) for curve in compare(archives, tests, settings.comparison)]
-        ),
-    )
+        without = pool.map(leave_out, speakers)
+        comparing = pool.submit(optimizers)
+        trained, comparison = all_speakers.result(), comparing.result()
+        left_out = dict(zip(speakers, without, strict=True))
     ctc_stage = stage(
         "ctc",
         {"words": trained.key, "recordings": key_of_file(archive), **asdict(settings.ctc)},

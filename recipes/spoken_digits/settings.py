@@ -14,8 +14,8 @@ class Settings:
     """`variants` of each recording to train on are made, besides itself."""
 
     variants: int = 7
-    words: WordTraining = field(default_factory=lambda: WordTraining(epochs=4))
-    left_out: WordTraining = field(default_factory=lambda: WordTraining(epochs=1, last_rate=0.0005))
+    words: WordTraining = field(default_factory=lambda: WordTraining(epochs=6))
+    left_out: WordTraining = field(default_factory=lambda: WordTraining(epochs=2))
     comparison: Comparison = field(default_factory=lambda: Comparison(epochs=1))
     ctc: CtcTraining = field(default_factory=CtcTraining)
     seed: int = 0

@@ -15,11 +15,12 @@ from recipes.spoken_digits_chain.phones import PHONES_OF_DIGIT, phones_of
 
 
 def write_speech(recordings: list[Recording], count: int, vary: bool, seed: int, folder: Path, name: str) -> None:
-    """`NAME.ark` with features, the same as those of the CTC network, and `NAME.json` with the ends of digits."""
+    """`NAME.ark` with features, less their mean over the string, and `NAME.json` with the ends of digits."""
     ends = {}
     with matrix_writer(f"ark:{folder}/{name}.ark") as table:
         for string in join_strings(recordings, count, vary, seed):
-            table.write(string.key, fbank(string.samples, string.rate))
+            rows = fbank(string.samples, string.rate)
+            table.write(string.key, rows - rows.mean(axis=0))
             ends[string.key] = string.ends.tolist()
     (folder / f"{name}.json").write_text(json.dumps(ends))
 

@@ -6,18 +6,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recipes.spoken_digits.features import coloured_noise, padded, read_features, varied
+from recipes.spoken_digits.features import coloured_noise, less_means, padded, read_features, varied
 from recipes.spoken_digits.recordings import Recording, digit_of, is_variant
 from recipes.spoken_digits.stages import run_stage
 from recipes.spoken_digits.strings import edit_distance, write_strings
 
 
-def test_variants_differ_in_length_and_volume():
-    samples = np.sin(np.arange(4000) / 5).astype(np.float32)
+def test_variants_differ_in_length_and_a_little_in_volume():
+    samples = 1000 * np.sin(np.arange(4000) / 5).astype(np.float32)
     variants = [varied(samples, np.random.default_rng(seed)) for seed in range(10)]
     assert all(4000 / 1.26 < len(each) < 4000 / 0.79 for each in variants)
-    powers = [np.mean(each**2) for each in variants]
-    assert max(powers) > 2 * min(powers)
+    louder = 10 * np.log10([np.mean(each**2) / np.mean(samples**2) for each in variants])
+    assert np.all(np.abs(louder) <= 4.001)
+    assert np.ptp(louder) > 1
+
+
+def test_what_is_taken_away_is_the_mean_of_all_frames_of_a_group():
+    utterances = [np.array([[1.0], [3.0]]), np.array([[8.0]]), np.array([[5.0]])]
+    first, second, alone = less_means(utterances, ["ann", "ann", "bob"])
+    assert (first.tolist(), second.tolist(), alone.tolist()) == ([[-3.0], [-1.0]], [[4.0]], [[0.0]])
 
 
 def test_noise_has_power_one():
@@ -72,7 +79,9 @@ def test_a_string_is_of_one_speaker(tmp_path: Path):
         speaker, digits, _ = key.split("-")
         assert all((digit in "01234") == (speaker == "ann") for digit in digits)
         assert len(rows) == 20 * len(digits)
-        assert np.allclose(rows.mean(axis=0), 0, atol=1e-4)
+    for speaker in ("ann", "bob"):
+        own = np.concatenate([rows for key, rows in strings if key.startswith(speaker)])
+        assert np.allclose(own.mean(axis=0), 0, atol=1e-4)
 
 
 def test_a_stage_is_done_again_when_its_settings_change(tmp_path: Path):
