@@ -169,6 +169,7 @@ def test_lengths_are_rounded_up_to_output_frames() -> None:
         ({"num_frames": (5,), "num_frames_overlap": -1}, "at least 0"),
         ({"frame_subsampling_factor": 0}, "factor must be > 0, got 0"),
         ({"left_context": -1}, "contexts must be >= 0"),
+        ({"right_context_final": 1_000_001}, "at most 1000000 frames, got 1000001"),
     ],
 )
 def test_wrong_options(wrong: dict[str, object], message: str) -> None:

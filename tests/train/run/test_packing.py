@@ -32,6 +32,12 @@ def _load(path: Path) -> Any:
     return put_together(*load_parts(path))
 
 
+def test_others_may_read_it_as_they_may_any_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").touch()
+    _save(STATE, tmp_path / "x")
+    assert (tmp_path / "x").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
 def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     _save(STATE, tmp_path / "x")
     loaded = _load(tmp_path / "x")

@@ -14,6 +14,7 @@ import numpy as np
 
 from nnet3.errors import ArgumentError
 
+_MOST_CONTEXT = 1_000_000  # frames; more is a slip of the hand that would fill the memory
 _WITHIN = 1.9999  # of the best cost are the splits that are drawn from
 WHOLE = (-1,)  # as num_frames: whole utterances
 
@@ -46,6 +47,9 @@ class ChunkOptions:
             raise ArgumentError(f"the frame subsampling factor must be > 0, got {self.frame_subsampling_factor}")
         if self.left_context < 0 or self.right_context < 0:
             raise ArgumentError(f"contexts must be >= 0, got {self.left_context} and {self.right_context}")
+        contexts = (self.left_context, self.right_context, self.left_context_initial, self.right_context_final)
+        if max(contexts) > _MOST_CONTEXT:
+            raise ArgumentError(f"contexts must be at most {_MOST_CONTEXT} frames, got {max(contexts)}")
         if self.num_frames == WHOLE:
             return
         if not self.num_frames or min(self.num_frames) < 1:

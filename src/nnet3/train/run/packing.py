@@ -42,8 +42,11 @@ def put_together(tree: str, tensors: Tensors) -> Any:
 
 def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
     """Write what `take_apart` gave. OSError if that fails."""
+    path.touch()
+    mode = path.stat().st_mode & 0o777  # that of an ordinary file: safetensors would let nobody else read it
     try:
         save_file(tensors, path, metadata={_TREE: tree})
+        path.chmod(mode)
     except SafetensorError as error:
         number = _system_error_number(str(error))
         raise OSError(number, os.strerror(number), str(path)) from None
