@@ -15,8 +15,9 @@ from recipes.spoken_digits.words import Decisions
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import ScalarFormatter
 except ImportError:
-    Figure = None
+    Figure = ScalarFormatter = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +127,7 @@ def _draw_speakers(results: Results, path: Path) -> None:
     bars.barh(names, values, color="tab:blue")
     bars.axvline(100 * results.left_out_accuracy, color="black", linestyle="--", linewidth=1)
     for row, value in enumerate(values):
-        bars.text(value - 0.5, row, f"{value:.1f}", ha="right", va="center", color="white")
+        bars.text(1, row, f"{value:.1f}", ha="left", va="center", color="white")
     bars.set_xlim(0, 100)
     bars.invert_yaxis()
     bars.set_xlabel("accuracy on a speaker who was left out of training, % (dashed: mean)")
@@ -147,6 +148,8 @@ def _draw_optimizers(curves: list[Curve], path: Path) -> None:
         objective.plot(curve.epochs, -np.array(curve.log_probabilities), "o-", markersize=3, label=curve.name)
         errors.plot(curve.epochs, 100 * (1 - np.array(curve.accuracies)), "o-", markersize=3, label=curve.name)
     objective.set(xlabel="epochs", ylabel="cross-entropy per frame, test set", yscale="log")
+    for axis in (objective.yaxis.set_major_formatter, objective.yaxis.set_minor_formatter):
+        axis(ScalarFormatter())
     errors.set(xlabel="epochs", ylabel="wrong utterances, test set, %")
     errors.set_ylim(bottom=0)
     objective.legend()
