@@ -88,7 +88,11 @@ def joined_world(device: str, timeout: float) -> Iterator[World]:
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if is_cuda:
         torch.cuda.set_device(local_rank)
-    dist.init_process_group("nccl" if is_cuda else "gloo", timeout=timedelta(seconds=timeout))
+    wait = timedelta(seconds=timeout)
+    store, rank, size = next(dist.rendezvous("env://", timeout=wait))
+    # Processes that torchrun has started again may find the addresses of those before them in the same store.
+    own = dist.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    dist.init_process_group("nccl" if is_cuda else "gloo", store=own, rank=rank, world_size=size, timeout=wait)
     _GROUPS.append(dist.new_group(backend="gloo") if is_cuda else None)
     try:
         yield World(dist.get_rank(), dist.get_world_size(), local_rank)
