@@ -95,6 +95,11 @@ def test_mistakes(cli: Cli) -> None:
     assert outcome.status == 1
     assert "den.fst: the denominator graph has a pdf" in outcome.err
     assert "is it made for another tree?" in outcome.err
+    outcome = cli("chain-train", model, MONO / "normalization.fst", egs, "x.raw")
+    assert outcome.status == 1
+    assert "normalization.fst: every state of the denominator graph ends a sequence at no cost" in outcome.err
+    outcome = cli("chain-compute-prob", MONO / "plain.raw", MONO / "phone_lm.fst", egs)
+    assert "has none of the label sequences of an example" in outcome.err
     outcome = cli("chain-train", model, model, egs, "x.raw")
     assert outcome.status == 1
     assert "OpenFst" in outcome.err

@@ -163,6 +163,15 @@ def test_wrong_arguments() -> None:
         chain_loss(y, SUPERVISION, DENOMINATOR, xent_output=y.numpy())  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("wrong", [-0.5, torch.nan, torch.inf])
+def test_deriv_weights_must_be_numbers_from_0_on(wrong: float) -> None:
+    weights = torch.ones(FRAMES * SEQUENCES)
+    weights[7] = wrong
+    for given in (weights, weights.numpy()):
+        with pytest.raises(ArgumentError, match=f"deriv_weights must be finite and >= 0, got {wrong:g} for row 7"):
+            chain_loss(_output(), SUPERVISION, DENOMINATOR, deriv_weights=given)
+
+
 def test_frames_and_sequences_cannot_be_taken_for_each_other() -> None:
     swapped = torch.zeros(FRAMES, SEQUENCES, PDFS)
     with pytest.raises(TrainingError, match=rf"here \({SEQUENCES}, {FRAMES}, {PDFS}\) as the supervision says, got"):

@@ -10,9 +10,12 @@ import torch
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_file import load_fst
 from nnet3.train.chain import DenominatorGraph
+from nnet3.train.chain.graphs.normalization import make_normalization_fst
 from shared_data import golden_cases, needs_shared
 from train.chain.chain_data import distance, fst_of, golden_graph, golden_minibatches, small_graph
+from train.chain.graphs.path_costs import WORKED_GRAPH
 
 
 def test_initial_probabilities_of_the_small_graph() -> None:
@@ -50,3 +53,24 @@ def test_what_cannot_be_a_denominator_graph(fst: Fst, message: str) -> None:
 def test_an_infinite_final_probability() -> None:
     with pytest.raises(TrainingError, match="left with probability inf"):
         DenominatorGraph.from_fst(fst_of([(0, 0, 1, 0.5)], [-1e30]), 3)
+
+
+def test_a_normalization_graph_is_none() -> None:
+    normalization = make_normalization_fst(WORKED_GRAPH, small_graph().initial)
+    with pytest.raises(TrainingError, match=r"this is a normalization\.fst, and the den\.fst beside it is needed"):
+        DenominatorGraph.from_fst(normalization, 3)
+
+
+@needs_shared
+@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+def test_golden_normalization_graphs(path: Path) -> None:
+    with pytest.raises(TrainingError, match="this is a normalization"):
+        DenominatorGraph.from_fst(load_fst(str(path / "normalization.fst")), golden_graph(path).num_pdfs)
+
+
+@pytest.mark.parametrize("end_of_start", [0.0, np.inf])
+def test_a_graph_whose_states_all_end_at_no_cost(end_of_start: float) -> None:
+    """Final costs do not count, so that one's own graph may have any: here each phone, with one pdf, follows each."""
+    arcs = [(state, phone, phone, np.log(2)) for state in (0, 1, 2) for phone in (1, 2)]
+    graph = DenominatorGraph.from_fst(fst_of(arcs, [end_of_start, 0.0, 0.0]), 2)
+    assert graph.initial.tolist() == pytest.approx([0.01, 0.495, 0.495])

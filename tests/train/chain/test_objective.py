@@ -10,7 +10,15 @@ from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.train import MatrixTarget
 from nnet3.train.chain import ChainObjective, ChainOptions, ChainTarget, Denominator, chain_value
-from train.chain.chain_data import indexes, random_acceptor, random_cyclic_acceptor, random_graph, supervision_of
+from train.chain.chain_data import (
+    fst_of,
+    indexes,
+    random_acceptor,
+    random_cyclic_acceptor,
+    random_graph,
+    small_graph,
+    supervision_of,
+)
 
 DENOMINATOR = Denominator(random_graph(1), 0.1)
 WEIGHTS = np.array([0.5, 1.0, 0.0, 2.0], np.float32)
@@ -69,3 +77,13 @@ def test_other_targets() -> None:
     target = MatrixTarget("output", indexes(1, 4), Y)
     with pytest.raises(TrainingError, match="supervision of sequences, got a MatrixTarget"):
         ChainObjective(DENOMINATOR).evaluate(target, [Y], rng=RandomSource(0), with_derivs=False)
+
+
+def test_a_graph_of_other_examples_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    linear = fst_of([(0, 1, 3, 0.0), (1, 2, 3, 0.0)], [np.inf, np.inf, 0.0])  # not a sequence of the small graph
+    objective, target = ChainObjective(Denominator(small_graph(), 0.1)), supervision_of([linear], 2, 3)
+    for _ in range(2):
+        objective.evaluate(
+            ChainTarget("output", indexes(1, 2), target), [Y[:2, :3]], rng=RandomSource(0), with_derivs=True
+        )
+    assert caplog.text.count("the denominator graph has none of the label sequences of an example") == 1

@@ -33,9 +33,9 @@ def chain_loss(
     `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax, it
     may take any values (float32 inside for lower precisions). `xent_output`: log-probabilities of the same shape, for
     which `xent_regularize` times the cross-entropy to the numerator's posteriors is added. `deriv_weights`: (frames *
-    batch,) factors of the gradient's rows, which do not change the value. `reduction`: "mean" divides by the number of
-    frames times the supervision's weight, "sum" does not. With probability 1/2, drawn from `generator`, the gradient
-    also pulls outputs beyond -30 .. 30 back, by 2 * out_of_range_regularize.
+    batch,) factors >= 0 of the gradient's rows, which do not change the value. `reduction`: "mean" divides by the
+    number of frames times the supervision's weight, "sum" does not. With probability 1/2, drawn from `generator`, the
+    gradient also pulls outputs beyond -30 .. 30 back, by 2 * out_of_range_regularize.
 
     If nothing can be computed, for instance because the output has a NaN, the loss is 10 per frame and its gradient 0.
     Raises TrainingError if output, supervision and denominator do not fit together.
@@ -50,9 +50,7 @@ def chain_loss(
     pull = bool(torch.rand((), generator=generator) < 0.5)
     rows = _rows(output)
     xent_rows = None if xent_output is None else _rows(xent_output)
-    weights = None if deriv_weights is None else torch.as_tensor(deriv_weights)
-    if weights is not None and weights.shape != rows.shape[:1]:
-        raise ArgumentError(f"deriv_weights must have one number for each of {len(rows)} rows, got {weights.shape}")
+    weights = None if deriv_weights is None else _checked_weights(torch.as_tensor(deriv_weights), len(rows))
     loss: Tensor = _ChainLoss.apply(rows, xent_rows, supervision, denominator, options, weights, pull)
     is_mean = reduction == "mean" and supervision.weight != 0.0
     return loss / (supervision.weight * supervision.num_frames) if is_mean else loss
@@ -73,6 +71,16 @@ def _check_outputs(output: Tensor, xent_output: Tensor | None, supervision: Supe
     if (xent_output.shape, xent_output.device) != (output.shape, output.device):
         both = " and ".join(f"{tuple(each.shape)} on {each.device}" for each in (output, xent_output))
         raise ArgumentError(f"output and xent_output must have the same shape and device, got {both}")
+
+
+def _checked_weights(weights: Tensor, num_rows: int) -> Tensor:
+    if weights.shape != (num_rows,):
+        raise ArgumentError(f"deriv_weights must have one number for each of {num_rows} rows, got {weights.shape}")
+    wrong = (~(weights.isfinite() & (weights >= 0))).nonzero()
+    if len(wrong):
+        row = int(wrong[0])
+        raise ArgumentError(f"deriv_weights must be finite and >= 0, got {float(weights[row]):g} for row {row}")
+    return weights
 
 
 def _rows(output: Tensor) -> Tensor:

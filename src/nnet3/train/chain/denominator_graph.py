@@ -67,6 +67,11 @@ class DenominatorGraph:
             raise TrainingError("the denominator graph is empty")
         if not fst.is_acceptor or (fst.ilabel == 0).any():
             raise TrainingError("a denominator graph must be an acceptor without epsilons: is this a decoding graph?")
+        if _is_normalization_graph(fst):
+            raise TrainingError(
+                "every state of the denominator graph ends a sequence at no cost, and its start has the arcs of all of "
+                "them: this is a normalization.fst, and the den.fst beside it is needed"
+            )
         pdfs = fst.ilabel.astype(np.int64) - 1
         return cls.from_transitions(num_pdfs, fst.src, fst.dst, pdfs, fst.cost, fst.final, fst.start)
 
@@ -100,6 +105,16 @@ def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, star
             raise TrainingError("the denominator graph has no sequences of a hundred frames: it cannot be one")
         current /= current.sum()
     return mean.astype(np.float32)
+
+
+def _is_normalization_graph(fst: Fst) -> bool:
+    """Whether all states but the start are where sequences end with probability 1 (and yet go on), and the start, to
+    which nothing leads, has all their arcs and ends with a probability between 0 and 1."""
+    others, of_start = np.delete(fst.final, fst.start), fst.src == fst.start
+    if (others != 0).any() or not 0 < fst.final[fst.start] < np.inf or (fst.dst == fst.start).any():
+        return False
+    arcs = fst.ilabel.astype(np.int64) * fst.num_states + fst.dst
+    return bool(np.isin(arcs, arcs[of_start]).all())
 
 
 def _check_range(what: str, numbers: np.ndarray, limit: int, question: str = "") -> None:

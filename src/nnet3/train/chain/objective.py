@@ -8,6 +8,7 @@ from torch import Tensor
 
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
+from nnet3.train.chain.belonging import Belonging
 from nnet3.train.chain.denominator import Denominator
 from nnet3.train.chain.objective_value import ChainOptions, ChainValue, chain_value
 from nnet3.train.chain.target import ChainTarget
@@ -18,7 +19,8 @@ from nnet3.train.objectives import ObjectiveStats, OutputResult
 class ChainObjective:
     """LF-MMI for each `ChainTarget`; with `xent_regularize` also for the output NAME-xent, if NAME is the target's.
 
-    Reported are sums of what the derivatives are of, deriv-weights apart; the l2 term is the auxiliary one.
+    Reported are sums of what the derivatives are of, deriv-weights apart; the l2 term is the auxiliary one. If the
+    denominator does not have the sequences of the first targets, being that of other examples, a warning says so.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class ChainObjective:
     ) -> None:
         self.denominator, self.options = denominator, options or ChainOptions()
         self.apply_deriv_weights = apply_deriv_weights
+        self._belonging = Belonging(denominator.graph)
 
     def outputs(self, target: Target) -> tuple[str, ...]:
         return (target.name, f"{target.name}-xent") if self.options.xent_regularize else (target.name,)
@@ -46,6 +49,7 @@ class ChainObjective:
             with_posteriors=len(outputs) > 1,
             pull_into_range=with_derivs and rng.uniform() < 0.5,
         )
+        self._belonging.look_at(target.supervision)
         stats = ObjectiveStats(_reported(value, target), auxiliary=value.l2_term, weight=value.weight)
         weights = outputs[0].new_tensor(target.deriv_weights) if self.apply_deriv_weights else None
         results = [OutputResult(target.name, stats, _weighted(value.deriv, weights))]

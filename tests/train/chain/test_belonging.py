@@ -1,0 +1,93 @@
+"""Supervision and the denominator graph that it is part of, or is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_file import load_fst
+from nnet3.train.chain import CHAIN_EXAMPLES, DenominatorGraph
+from nnet3.train.chain.belonging import Belonging
+from nnet3.train.examples import ExampleReader
+from shared_data import golden_cases, needs_shared
+from train.chain.chain_data import (
+    fst_of,
+    golden_graph,
+    random_acceptor,
+    random_cyclic_acceptor,
+    random_graph,
+    small_graph,
+    supervision_of,
+)
+from train.chain.graphs.path_costs import language
+
+INF = np.inf
+
+
+def _has(*allowed: str) -> bool:
+    """Whether the small graph, 0 -1-> 1, 0 -2-> 2, 1 -1-> 1, 1 -3-> 2, 2 -2-> 2, 2 -1-> 1, has one of the sequences
+    with a label of each of these."""
+    arcs = [(t, t + 1, int(label), 0.0) for t, labels in enumerate(allowed) for label in labels]
+    supervision = supervision_of([fst_of(arcs, [INF] * len(allowed) + [0.0])], len(allowed), 3)
+    return Belonging(small_graph()).has_sequences_of(supervision)
+
+
+def test_sequences_of_the_small_graph() -> None:
+    assert _has("1", "1", "3", "2")
+    assert _has("3", "1")  # from any state on
+    assert not _has("3", "3")
+    assert not _has("2", "3")
+    assert not _has("1", "3", "2", "2", "1", "3", "3")
+    assert _has("13", "31", "3")
+    assert not _has("32", "23", "3")
+    assert _has(*["1"] * 60)
+    assert not _has(*["1"] * 40, "3", "3")
+
+
+@pytest.mark.parametrize("end_to_end", [False, True])
+@pytest.mark.parametrize("seed", range(20))
+def test_against_all_sequences(seed: int, end_to_end: bool) -> None:
+    graph = random_graph(seed, num_states=5, num_pdfs=4, num_arcs=8)
+    fst = random_cyclic_acceptor(seed, 4) if end_to_end else random_acceptor(seed, 4, 4)
+    theirs: set[tuple[int, ...]] = set()
+    for start in range(5):
+        theirs |= language(
+            Fst.from_arcs(start, np.zeros(5), graph.sources, graph.destinations, graph.pdfs + 1), 4
+        ).keys()
+    mine = {labels for labels in language(fst, 4) if len(labels) == 4}
+    supervision = supervision_of([fst], 4, 4, end_to_end=end_to_end)
+    assert Belonging(graph).has_sequences_of(supervision) == bool(mine & theirs)
+
+
+@needs_shared
+@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+def test_golden_examples_belong_to_their_graph_alone(path: Path) -> None:
+    """And not to the phone language model, be it for as many pdfs."""
+    supervisions = [
+        example.outputs[0].supervision
+        for name in ("egs", "merged")
+        for _, example in ExampleReader(f"ark:{path}/{name}.ark", CHAIN_EXAMPLES)
+    ]
+    graph = golden_graph(path)
+    assert all(map(Belonging(graph).has_sequences_of, supervisions))
+    other = Belonging(DenominatorGraph.from_fst(load_fst(str(path / "phone_lm.fst")), graph.num_pdfs))
+    assert sum(map(other.has_sequences_of, supervisions)) <= len(supervisions) / 2
+
+
+def test_it_is_said_once_and_of_the_first_supervisions_alone(caplog: pytest.LogCaptureFixture) -> None:
+    right, wrong = (
+        supervision_of([fst_of([(0, 1, 3, 0.0), (1, 2, label, 0.0)], [INF, INF, 0.0])], 2, 3) for label in (1, 3)
+    )
+    late = Belonging(small_graph(), 2)
+    for supervision in (right, right, wrong):
+        late.look_at(supervision)
+    assert not caplog.records
+    soon = Belonging(small_graph(), 3)
+    for supervision in (right, wrong, wrong):
+        soon.look_at(supervision)
+    (record,) = caplog.records
+    assert "has none of the label sequences of an example" in record.message
+    assert "must be the den.fst that was made together with the normalization.fst" in record.message
