@@ -16,6 +16,7 @@ from nnet3.train import Trainer, TrainerOptions
 from nnet3.train.examples import EXAMPLES, Example, NnetIo, example_writer
 from shared_data import GOLDEN, needs_shared
 from train.examples_of import read_minibatches
+from train.run.task import Task
 
 TDNN = GOLDEN / "train" / "tdnn"
 EGS = f"ark:{TDNN / 'merged.ark'}"
@@ -76,6 +77,26 @@ def test_compute_prob(cli: Cli) -> None:
     assert "accuracy" not in cli.good("compute-prob", "--compute-accuracy=false", TDNN / "plain.raw", EGS).err
     other = cli.good("compute-prob", "--batchnorm-test-mode=false", TDNN / "plain.raw", EGS)
     assert other.out == ""
+
+
+def test_compute_prob_by_column(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task(Path.cwd(), monkeypatch)
+    Nnet.from_config_file(task.folder / "net.config").save("0.raw")
+
+    def log(*options: str) -> str:
+        return cli.good("compute-prob", "--batchnorm-test-mode=false", *options, "0.raw", "ark:valid.ark").err
+
+    both = log("--compute-per-dim-accuracy=true")
+    whole, per_dim = (re.search(rf"Overall {what} is (.*) per frame, over 80 frames\.", both) for what in (
+        "accuracy for 'output'", "per-dim accuracy vector for 'output'"
+    ))  # fmt: skip
+    assert whole is not None
+    assert per_dim is not None
+    columns = [float(value) for value in per_dim[1].strip("[ ]").split()]
+    assert len(columns) == 3
+    assert min(columns) < float(whole[1]) < max(columns)
+    assert "per-dim" not in log()
+    assert "accuracy" not in log("--compute-accuracy=false", "--compute-per-dim-accuracy=true")
 
 
 @needs_shared

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import nnet3
 from nnet3.errors import TrainingError
-from nnet3.train.compute_prob import compute_prob, report_lines
+from nnet3.train.compute_prob import column_lines, compute_prob, evaluated, report_lines
 from nnet3.train.objectives import ObjectiveStats
 from shared_data import golden_cases, needs_shared
 from train.examples_of import read_minibatches
@@ -55,6 +56,18 @@ def test_lines() -> None:
     assert report_lines(many(), stats) == [
         "Overall log-likelihood for 'output' is -1.5 + -0.25 = -1.75 per frame, over 2 frames.",
         "Overall accuracy for 'output' is 0.25 per frame, over 4 frames.",
+    ]
+
+
+def test_accuracy_by_column() -> None:
+    nnet, data = many(), [random_minibatch(seed) for seed in (1, 2)]
+    evaluator = evaluated(nnet, data, batchnorm_test_mode=False)
+    own = compute_prob(nnet, data, batchnorm_test_mode=False)["output"]
+    assert evaluator.stats["output"] == own
+    assert evaluator.correct_by_column["output"].sum(1).tolist() == pytest.approx([own.correct, own.counted])
+    evaluator.correct_by_column["output"] = torch.tensor([[1.0, 0.0, 3.0], [4.0, 0.0, 3.0]])
+    assert column_lines(evaluator) == [
+        "Overall per-dim accuracy vector for 'output' is [ 0.25 -1 1 ] per frame, over 7 frames."
     ]
 
 

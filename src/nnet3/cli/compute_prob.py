@@ -24,6 +24,9 @@ else:
 @test_mode_options(batchnorm=True)
 @click.option("--collapse-model", type=KALDI_BOOL, default=True, show_default=True, help="Merge layers first.")
 @click.option("--compute-accuracy", type=KALDI_BOOL, default=True, show_default=True, help="How often it is right.")
+@click.option(
+    "--compute-per-dim-accuracy", type=KALDI_BOOL, default=False, help="Also by the column that would be right."
+)
 @click.argument("model", metavar="RAW-IN")
 @click.argument("examples", metavar="EGS-RSPECIFIER")
 def command(
@@ -33,6 +36,7 @@ def command(
     dropout_test_mode: bool,
     collapse_model: bool,
     compute_accuracy: bool,
+    compute_per_dim_accuracy: bool,
 ) -> None:
     """Print the objective per frame, and the accuracy, of a raw network on merged examples (on stderr, as Kaldi does).
 
@@ -41,7 +45,7 @@ def command(
       nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
     """
     nnet = files.load_network(model)
-    stats = compute_prob.compute_prob(
+    evaluator = compute_prob.evaluated(
         nnet,
         egs_minibatches.minibatches(examples, nnet),
         batchnorm_test_mode=batchnorm_test_mode,
@@ -49,5 +53,8 @@ def command(
         collapse=collapse_model,
         accuracy=compute_accuracy,
     )
-    for line in compute_prob.report_lines(nnet, stats):
+    for line in compute_prob.report_lines(nnet, evaluator.stats):
         say(line)
+    if compute_per_dim_accuracy:
+        for line in compute_prob.column_lines(evaluator):
+            say(line)

@@ -23,7 +23,29 @@ def compute_prob(
     collapse: bool = True,
     accuracy: bool = True,
 ) -> dict[str, ObjectiveStats]:
-    """What the objective says, by output node. The network stays as it is.
+    """What the objective says, by output node: see `evaluated`."""
+    return evaluated(
+        nnet,
+        minibatches,
+        objective,
+        batchnorm_test_mode=batchnorm_test_mode,
+        dropout_test_mode=dropout_test_mode,
+        collapse=collapse,
+        accuracy=accuracy,
+    ).stats
+
+
+def evaluated(
+    nnet: Nnet,
+    minibatches: Iterable[Minibatch],
+    objective: Objective | None = None,
+    *,
+    batchnorm_test_mode: bool = True,
+    dropout_test_mode: bool = True,
+    collapse: bool = True,
+    accuracy: bool = True,
+) -> Evaluator:
+    """An evaluator that has seen all minibatches. The network stays as it is.
 
     `collapse`: merge layers that are constant in test mode first, which is faster. Raises TrainingError without data.
     """
@@ -36,7 +58,7 @@ def compute_prob(
         evaluator.add(minibatch)
     if not evaluator.stats:
         raise TrainingError("there are no examples to compute an objective on")
-    return evaluator.stats
+    return evaluator
 
 
 def report_line(what: str, stats: ObjectiveStats) -> str:
@@ -56,4 +78,16 @@ def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
     for name, own in stats.items():
         if own.counted:
             lines.append(f"Overall accuracy for '{name}' is {own.accuracy:g} per frame, over {own.counted:g} frames.")
+    return lines
+
+
+def column_lines(evaluator: Evaluator) -> list[str]:
+    """The lines that Kaldi's program logs with --compute-per-dim-accuracy: -1 where no target has its largest value."""
+    lines = []
+    for name, (correct, counted) in evaluator.correct_by_column.items():
+        values = (correct / counted).masked_fill(counted == 0, -1.0)
+        shown = " ".join(f"{value:g}" for value in values.tolist())
+        lines.append(
+            f"Overall per-dim accuracy vector for '{name}' is [ {shown} ] per frame, over {counted.sum():g} frames."
+        )
     return lines

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nnet3.compiler import ComputationCache
 from nnet3.compiler.cache import default_cache
@@ -21,8 +22,11 @@ from nnet3.train.running_state import device_of
 class Evaluator:
     """Runs a network as it is over minibatches and adds up in `stats` what the objective says, by output node.
 
-    With `store_stats` its components store their statistics; `gradient` (a `nnet.gradient_copy()`) collects plain
-    gradients of the objective, if given.
+    `correct_by_column` has for each node with matrices as targets the weight of the rows that are right, and of all
+    rows, by the column that would be right: (2, columns).
+
+    With `store_stats` the network's components store their statistics; `gradient` (a `nnet.gradient_copy()`) collects
+    plain gradients of the objective, if given.
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Evaluator:
         self.nnet, self.gradient, self.store_stats, self.accuracy = nnet, gradient, store_stats, accuracy
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
         self.stats: dict[str, ObjectiveStats] = {}
+        self.correct_by_column: dict[str, Tensor] = {}
         self._cache = default_cache() if cache is None else cache
         self._computers = RecentComputers()
         self._rng = RandomSource(0)
@@ -69,8 +74,10 @@ class Evaluator:
             with_derivs = self.gradient is not None
             results += self.objective.evaluate(target, outputs, rng=self._rng, with_derivs=with_derivs)
             if self.accuracy and isinstance(target, MatrixTarget):
-                correct, counted = count_correct(target, outputs[0])
+                counts = count_correct(target, outputs[0])
+                correct, counted = counts.sum(1).tolist()
                 self._count(target.name, ObjectiveStats(correct=correct, counted=counted))
+                self.correct_by_column[target.name] = counts + self.correct_by_column.get(target.name, 0.0)
             given.update({name: output.cpu().numpy() for name, output in zip(own, outputs, strict=True)})
         for result in results:
             self._count(result.name, result.stats)

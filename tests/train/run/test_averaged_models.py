@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 import torch
@@ -18,6 +16,7 @@ from nnet3.train.run.averaged_models import AveragedModels
 from nnet3.train.run.packing import same
 from nnet3.train.run.world import World
 from nnet3.train.trainer import Trainer
+from train.run.thread_world import in_threads
 
 SIZE = 2
 NNET = nnet3.Nnet.from_config(
@@ -33,22 +32,6 @@ NNET = nnet3.Nnet.from_config(
 )
 
 
-class _ThreadWorld(World):
-    """Sums over threads."""
-
-    def __init__(self, rank: int, shared: dict[str, Any]):
-        super().__init__(rank, SIZE)
-        self._shared = shared
-
-    def sum_(self, tensors: Sequence[Tensor]) -> None:
-        barrier: threading.Barrier = self._shared["barrier"]
-        self._shared[self.rank] = [tensor.clone() for tensor in tensors]
-        barrier.wait()
-        for number, tensor in enumerate(tensors):
-            tensor.copy_(sum(self._shared[rank][number] for rank in range(SIZE)))
-        barrier.wait()
-
-
 def _minibatch(seed: int) -> Minibatch:
     generator = torch.Generator().manual_seed(seed)
     indexes = grid(4, range(5))
@@ -58,18 +41,16 @@ def _minibatch(seed: int) -> Minibatch:
 
 def _in_threads(work: Callable[[AveragedModels, int], None], round_size: int) -> list[nnet3.Nnet]:
     """What happens to the models of two processes."""
-    shared: dict[str, Any] = {"barrier": threading.Barrier(SIZE, timeout=60)}
-    nnets = [NNET.copy() for _ in range(SIZE)]
 
-    def run(rank: int) -> None:
-        world = _ThreadWorld(rank, shared)
-        work(AveragedModels(nnets[rank], OPTIONS, ObjectiveByNode(nnets[rank]), world, round_size), rank)
+    def run(world: World) -> nnet3.Nnet:
+        nnet = NNET.copy()
+        work(AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, round_size), world.rank)
+        return nnet
 
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(SIZE)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    nnets = []
+    for result in in_threads(SIZE, run):
+        assert isinstance(result, nnet3.Nnet), result
+        nnets.append(result)
     return nnets
 
 

@@ -149,7 +149,7 @@ def test_another_denominator_graph_is_another_run(chain: Task) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"objective__den_fst": '""'}, r"\[objective\] den-fst: expected the file"),
+        ({"objective__den_fst": '""'}, r"chain.toml:\d+:1: \[objective\] den-fst: expected the file"),
         ({"objective__den_fst": '"none.fst"'}, "none.fst"),
         ({"objective__leaky_hmm_coefficient": "0.0"}, "leaky-hmm-coefficient: expected a number > 0"),
         ({"objective__kind": '"by-node"', "objective__den_fst": '""'}, "there is no such key"),

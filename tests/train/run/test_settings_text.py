@@ -41,6 +41,24 @@ def test_both_languages_give_the_same() -> None:
     assert toml.places["data", "train"].text == 'train = ["a", "b"]'
 
 
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("# a run\ntraining.epochs = 0\ntraining.seed = 1\n", (2, 1, 15)),
+        ("training = {seed = 1, epochs = 0}\n", (1, 1, 8)),
+        ("[ 'training' ]\n  \"epochs\"  = 0\nseed = 1\n", (2, 3, 8)),
+        ("# a line\u2028that Python would end\r\n[training]\r\nseed = 1\r\nepochs = 0\r\n", (4, 1, 6)),
+    ],
+)
+def test_a_place_however_it_is_written(text: str, place: tuple[int, int, int]) -> None:
+    settings = parse_toml(text, "run.toml")
+    assert settings.sections["training"] == {"seed": 1, "epochs": 0}
+    span = settings.error("training", "epochs", "wrong").span
+    assert span is not None
+    assert (span.line, span.column, span.length) == place
+    assert span.text == text.split("\n")[place[0] - 1].rstrip("\r")
+
+
 def test_an_error_points_at_key_section_or_file() -> None:
     text = parse_toml(TOML, "run.toml")
     assert str(text.error("training", "epochs", "wrong")).splitlines() == [
@@ -60,8 +78,10 @@ def test_an_error_points_at_key_section_or_file() -> None:
         ("[a]\nx = = 1\n", "run.toml:2:5: this is not TOML"),
         ("[a]\nx = 1\nx = 2\n", "run.toml:3:"),
         ("x = 1\n", "run.toml:1:1: [x]: expected a section with keys, got 1"),
-        ("[a]\nx-y = 1\nx_y = 2\n", "run.toml:1:2: [a]: a key is given twice"),
-        ("[a]\nx = 'y", "this is not TOML"),
+        ("[a]\nx-y = 1\nx_y = 2\n", "run.toml:2:1: [a] x-y: this key is given twice, with - and with _"),
+        ("[a]\nx = 'y", "run.toml:2:1: this is not TOML"),
+        ('[a]\nx = """\ny', "run.toml:3:1: this is not TOML"),
+        ("[[a]]\nx = 1\n", "run.toml:1:3: [a]: expected a section with keys, got [{'x': 1}]"),
     ],
 )
 def test_wrong_toml(contents: str, place: str) -> None:
@@ -75,10 +95,11 @@ def test_wrong_toml(contents: str, place: str) -> None:
     [
         ("a: [1\nb: 2\n", "run.yaml:2:"),
         ("a:\n  x: 1\n  x: 2\n", "run.yaml:3:3: 'x' is given twice"),
-        ("- a\n- b\n", "run.yaml: expected sections"),
+        ("\n- a\n- b\n", "run.yaml:2:1: expected sections such as [training], got ['a', 'b']"),
+        ("a:\n  - 1\n  - 2001-13-45\n", "run.yaml:3:5: this is not YAML: month must be in 1..12"),
         ("a: !!python/object:os.system {}\n", "run.yaml:1:4: this is not YAML"),
         ("a: 1\n", "run.yaml:1:1: [a]: expected a section"),
-        ("a: \0\n", "this is not YAML"),
+        ("a:\n  x: 1\n  y: \0\n", "run.yaml:3:6: this is not YAML: special characters are not allowed"),
     ],
 )
 def test_wrong_yaml(contents: str, place: str) -> None:

@@ -178,7 +178,14 @@ def test_wrong_beginnings(task: Task) -> None:
         ({"model__file": '"none.config"'}, "[model] file: expected a file, got 'none.config': No such file"),
         ({"model__file": f'"{net}"', "training__device": '"tpu0"'}, "[training] device: expected cpu, cuda or cuda:N"),
         ({"training__device": '"cpu"', "data__train": '"ark:none.ark"'}, "none.ark"),
-        ({"data__train": "[]"}, "[data] train: expected tables of training examples such as ark:train.ark, got none"),
+        (
+            {"data__train": "[]"},
+            "plain.toml:6:1: [data] train: expected tables of training examples such as ark:train.ark, got none",
+        ),
+        (
+            {"data__train": '"none.ark"'},
+            "plain.toml:6:1: [data] train: expected a table of examples such as ark:train.ark, or a list of such, got",
+        ),
         ({"data__train": f'"ark:{task.folder}/train.ark"', "data__minibatch_size": '"7:x"'}, "expected a rule such as"),
         ({"data__minibatch_size": 400}, "100 examples, 0 damaged, minibatch size 400"),
         ({"data__minibatch_size": 8, "training__dropout_schedule": '"lstm*=0,0"'}, "got 'lstm*', which fits none"),
@@ -189,7 +196,7 @@ def test_wrong_beginnings(task: Task) -> None:
         with pytest.raises(Nnet3Error) as error:
             task.run()
         assert message in str(error.value), changes
-    assert not (task.exp / "final.raw").exists()
+        assert os.listdir(task.exp) == [".lock"], changes
 
 
 def test_a_wrong_config_is_shown_where_it_is_wrong(task: Task) -> None:

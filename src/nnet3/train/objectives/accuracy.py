@@ -11,17 +11,18 @@ from nnet3.train.minibatch import Target
 from nnet3.train.objectives.matrix_target import matrix_target
 
 
-def count_correct(target: Target, output: Tensor) -> tuple[float, float]:
-    """Weight of the rows that are right, and of all rows; a row weighs the sum of its target, 0: it does not count.
+def count_correct(target: Target, output: Tensor) -> Tensor:
+    """(2, columns), float64: weight of the rows that are right, and of all rows, by the column that would be right.
 
-    Right is a row whose largest output stands in the column of the largest value of the target (the first such column
-    in both). `target` must be a matrix.
+    A row weighs the sum of its target, 0: it does not count. Right is a row whose largest output stands in the column
+    of the largest value of the target (the first such column in both). `target` must be a matrix.
     """
     matrix = matrix_target(target, output).matrix
     weight, best = _of_sparse_rows(matrix) if isinstance(matrix, SparseMatrix) else (matrix.sum(1), matrix.argmax(1))
     weight, best = weight.double().to(output.device), best.to(output.device)
     right = (output.argmax(1) == best) & (weight != 0)
-    return float(weight[right].sum()), float(weight.sum())
+    counts = torch.zeros(2, output.shape[1], dtype=torch.float64, device=output.device)
+    return counts.index_add_(1, best, torch.stack([weight.masked_fill(~right, 0.0), weight])).cpu()
 
 
 def _of_sparse_rows(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:

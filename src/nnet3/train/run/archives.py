@@ -9,14 +9,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.train.examples import ExampleKind
 from nnet3.train.examples.sizes import MinibatchSizes
 from nnet3.train.examples.source import MinibatchSource, Position, SourceOptions, short
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.run.plugs import Placed, Share
-from nnet3.train.run.value_kinds import NAMES, choice, integer, parsed, setting
+from nnet3.train.run.plugs import Placed, SettingError, Share
+from nnet3.train.run.value_kinds import NAMES, Kind, choice, integer, parsed, setting
 
 E = TypeVar("E")
 _MERGED = "as-it-is"
@@ -27,13 +26,25 @@ def _check_sizes(text: str) -> None:
         MinibatchSizes.parse(text)
 
 
+def _tables(value: Any) -> tuple[str, ...]:
+    names: tuple[str, ...] = NAMES.convert(value)
+    for name in names:
+        parse_rspecifier(name)
+    return names
+
+
+_TABLES = Kind("a table of examples such as ark:train.ark, or a list of such", _tables)
+
+
 @dataclass(frozen=True)
 class ArchivesSection:
     """Examples: tables as Kaldi names them, such as ark:train.ark or scp:train.scp."""
 
-    train: tuple[str, ...] = setting((), NAMES, "tables of training examples")
-    valid: tuple[str, ...] = setting((), NAMES, "tables of held-out examples, watched while training", arithmetic=False)
-    combine: tuple[str, ...] = setting((), NAMES, "tables by which the final model is chosen; none: those of valid")
+    train: tuple[str, ...] = setting((), _TABLES, "tables of training examples")
+    valid: tuple[str, ...] = setting(
+        (), _TABLES, "tables of held-out examples, watched while training", arithmetic=False
+    )
+    combine: tuple[str, ...] = setting((), _TABLES, "tables by which the final model is chosen; none: those of valid")
     minibatch_size: str = setting(
         "64",
         parsed(f"a rule such as 64, 1:64 or 64,32, or {_MERGED}", _check_sizes),
@@ -63,7 +74,7 @@ class ArchiveSource(Generic[E]):
         change: Callable[[E, int], E] | None = None,
     ):
         if not section.train:
-            raise TrainingError("[data] train: expected tables of training examples such as ark:train.ark, got none")
+            raise SettingError("train", "expected tables of training examples such as ark:train.ark, got none")
         self._section, self._kind, self._prepare = section, kind, prepare
         options = SourceOptions(
             minibatch_size=_rule(section.minibatch_size),
@@ -75,9 +86,10 @@ class ArchiveSource(Generic[E]):
         self._num_examples, total, self._num_damaged = self._count()
         self._per_epoch = total // share.size
         if self._per_epoch == 0:
-            raise TrainingError(
+            raise SettingError(
+                "minibatch-size",
                 f"{' '.join(section.train)}: {self._num_examples} training examples make {total} minibatches of size "
-                f"{section.minibatch_size}, too few for {share.size} process{'es' * (share.size > 1)}"
+                f"{section.minibatch_size}, too few for {share.size} process{'es' * (share.size > 1)}",
             )
         for tables in dict.fromkeys((section.valid, section.combine)):
             with closing(self._held_out(tables)) as held_out:
@@ -121,10 +133,7 @@ class ArchiveSource(Generic[E]):
 
     def _count(self) -> tuple[int, int, int]:
         """Training examples, minibatches of them, damaged ones."""
-        try:
-            source = MinibatchSource(self._section.train, self._kind, self._prepare, self._options)
-        except ArgumentError as error:
-            raise TrainingError(f"[data] train: {error}") from None
+        source = MinibatchSource(self._section.train, self._kind, self._prepare, self._options)
         for _ in source.prepared(Position(0, sys.maxsize)):
             raise AssertionError("no minibatch is so late")
         found = source.statistics

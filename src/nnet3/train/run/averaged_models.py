@@ -30,8 +30,6 @@ class AveragedModels:
     instead; later on models much worse than the best do not count.
     """
 
-    skips_together = False
-
     def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World, round_size: int):
         self._nnet, self._objective, self._world, self._round_size = nnet, objective, world, round_size
         factor = options.l2_regularize_factor / world.size

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, ChainOptions, chain_minibatch
 from nnet3.train.chain.copying import ChainChanges
@@ -14,7 +13,7 @@ from nnet3.train.chain.second_output import with_second_output
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.run.archives import ArchiveSource, ArchivesSection
 from nnet3.train.run.beginning import contents_digest
-from nnet3.train.run.plugs import DataSource, RunObjectives, Share
+from nnet3.train.run.plugs import DataSource, RunObjectives, SettingError, Share
 from nnet3.train.run.value_kinds import TEXT, TRUTH, integer, number, setting
 
 
@@ -69,7 +68,7 @@ class ChainKind:
 
     def make(self, section: ChainSection, nnet: Nnet) -> RunObjectives:
         if not section.den_fst:
-            raise TrainingError("[objective] den-fst: expected the file of a denominator graph, got none")
+            raise SettingError("den-fst", "expected the file of a denominator graph, got none")
         denominator = load_denominator(section.den_fst, nnet, section.leaky_hmm_coefficient)
         options = ChainOptions(section.l2_regularize, section.out_of_range_regularize, section.xent_regularize)
         train = ChainObjective(denominator, options, section.apply_deriv_weights)

@@ -22,10 +22,6 @@ class Parallel(Protocol):
     def models_agree(self) -> bool:
         """Whether the processes have the same model now."""
 
-    @property
-    def skips_together(self) -> bool:
-        """Whether a minibatch that one process skips is skipped by all."""
-
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
         """One step of this process; with one process the learning rate is this one."""
 
@@ -42,7 +38,7 @@ class Parallel(Protocol):
         """Go on from there."""
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
-        """Of what the statistics of steps gave: over all processes."""
+        """Of what steps gave in each process: over all processes, but what is of a joined minibatch counts once."""
 
 
 def sum_over_processes(world: World, numbers: Sequence[float]) -> list[float]:

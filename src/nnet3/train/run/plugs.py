@@ -9,9 +9,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective
+
+
+class SettingError(TrainingError):
+    """A key of a kind's own section has a value that cannot be meant; `train_model` says where it stands."""
+
+    def __init__(self, key: str, message: str):
+        super().__init__(f"{key}: {message}")
+        self.key, self.message = key, message
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +73,7 @@ class DataKind(Protocol):
         """The dataclass of its settings."""
 
     def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
-        """Raises Nnet3Error for what cannot be read or does not fit the network."""
+        """Raises SettingError, or another Nnet3Error for what cannot be read or does not fit the network."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ class ObjectiveKind(Protocol):
         """The dataclass of its settings."""
 
     def make(self, section: Any, nnet: Nnet) -> RunObjectives:
-        """Raises Nnet3Error for an objective that does not fit the network."""
+        """Raises SettingError, or another Nnet3Error for an objective that does not fit the network."""
 
     def identity(self, section: Any) -> dict[str, Any]:
         """JSON values that change when files change that the section names."""

@@ -22,8 +22,10 @@ try:
 except ImportError:  # pragma: no cover
     yaml = None
 
-_TOML_HEADER = re.compile(r"""^\s*\[\s*["']?([\w-]+)["']?\s*\]""")
-_TOML_KEY = re.compile(r"""^\s*["']?([\w-]+)["']?\s*=\s*(.*?)\s*$""")
+_TOML_NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
+_TOML_PATH = rf"({_TOML_NAME}(?:\s*\.\s*{_TOML_NAME})*)\s*"
+_TOML_HEADER = re.compile(rf"\s*\[\[?\s*{_TOML_PATH}\]")
+_TOML_KEY = re.compile(rf"\s*{_TOML_PATH}=")
 _TOML_PLACE = re.compile(r"\s*\(at (?:line (\d+), column (\d+)|end of document)\)")
 _TRIPLE_QUOTES = re.compile(r"'''|\"\"\"")
 _SUFFIXES = (".toml", ".yaml", ".yml")
@@ -76,8 +78,7 @@ def parse_toml(text: str, source: str) -> SettingsText:
         raise ConfigError(
             f"this is not TOML: {_TOML_PLACE.sub('', message)}", _span(text, source, line, column)
         ) from None
-    places = dict(_toml_places(text, source))
-    return _checked(values, places, source)
+    return _checked(values, _toml_places(text, source), source)
 
 
 def parse_yaml(text: str, source: str) -> SettingsText:
@@ -91,44 +92,62 @@ def parse_yaml(text: str, source: str) -> SettingsText:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         raise ConfigError(f"this is not YAML: {error.problem}", _span(text, source, line, column)) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{source}: this is not YAML: {error}") from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position].split("\n")
+        raise ConfigError(
+            f"this is not YAML: {error.reason}", _span(text, source, len(before), len(before[-1]) + 1)
+        ) from None
+    except ValueError as error:  # of a value that looks like a date, say
+        raise ConfigError(f"this is not YAML: {error}", _wrong_value(root, text, source)) from None
     places: Places = {}
     for section, key, span in _yaml_places(root, text, source):
         if (section, key) in places:
             raise ConfigError(f"'{key or section}' is given twice", span)
         places[section, key] = span
-    return _checked({} if values is None else values, places, source)
+    if not isinstance(values, dict | None):
+        raise ConfigError(f"expected sections such as [training], got {_shown(values)}", _mark_span(root, text, source))
+    return _checked(values or {}, places, source)
 
 
-def _checked(values: object, places: Places, source: str) -> SettingsText:
+def _checked(values: dict[Any, Any], places: Places, source: str) -> SettingsText:
     settings = SettingsText(source, {}, places)
-    if not isinstance(values, dict):
-        raise ConfigError(f"{source}: expected sections such as [training], got {_shown(values)}")
     for name, section in values.items():
         if not isinstance(section, dict):
             raise settings.error(
                 _normal(name), "", f"expected a section with keys, got {_shown(section)}", "keys stand in sections"
             )
-        keys = settings.sections[_normal(name)] = {_normal(key): value for key, value in section.items()}
-        if len(keys) < len(section):
-            raise settings.error(_normal(name), "", "a key is given twice, with - and with _")
+        keys = settings.sections[_normal(name)] = {}
+        for key, value in section.items():
+            if _normal(key) in keys:
+                raise settings.error(_normal(name), _normal(key), "this key is given twice, with - and with _")
+            keys[_normal(key)] = value
     return settings
 
 
-def _toml_places(text: str, source: str) -> Iterator[tuple[tuple[str, str], Span]]:
-    section, in_quotes = "", False
-    for number, line in enumerate(text.splitlines(), 1):
+def _toml_places(text: str, source: str) -> Places:
+    """Of sections and keys as they are written: under headers, as `section.key = value`, or `section = {...}`."""
+    places: Places = {}
+    header, in_quotes = list[str](), False
+    for number, line in enumerate(text.split("\n"), 1):
         was_in_quotes = in_quotes
         in_quotes ^= len(_TRIPLE_QUOTES.findall(line)) % 2 == 1
         if was_in_quotes:
             continue
-        if header := _TOML_HEADER.match(line):
-            section = _normal(header[1])
-            yield (section, ""), Span(source, number, header.start(1) + 1, len(header[1]), line)
-        elif pair := _TOML_KEY.match(line):
-            span = Span(source, number, pair.start(1) + 1, len(pair[1]), line)
-            yield (section, _normal(pair[1])) if section else (_normal(pair[1]), ""), span
+        if match := _TOML_HEADER.match(line):
+            path = header = _toml_names(match[1])
+        elif match := _TOML_KEY.match(line):
+            path = header + _toml_names(match[1])
+        else:
+            continue
+        span = Span(source, number, match.start(1) + 1, len(match[1].rstrip()), line.rstrip("\r"))
+        places.setdefault((path[0], ""), span)
+        if len(path) > 1:
+            places.setdefault((path[0], path[1]), span)
+    return places
+
+
+def _toml_names(path: str) -> list[str]:
+    return [_normal(name.strip("\"'")) for name in re.findall(_TOML_NAME, path)]
 
 
 def _yaml_places(root: Any, text: str, source: str) -> Iterator[tuple[str, str, Span]]:
@@ -139,6 +158,18 @@ def _yaml_places(root: Any, text: str, source: str) -> Iterator[tuple[str, str, 
         if isinstance(section, yaml.MappingNode):
             for key, _ in section.value:
                 yield _normal(name.value), _normal(key.value), _mark_span(key, text, source)
+
+
+def _wrong_value(node: Any, text: str, source: str) -> Span | None:
+    """Where the first value stands that PyYAML cannot make: it does not tell."""
+    if isinstance(node, yaml.ScalarNode):
+        try:
+            yaml.SafeLoader("").construct_object(node)
+        except ValueError:
+            return _mark_span(node, text, source)
+        return None
+    parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else node.value
+    return next((span for part in parts if (span := _wrong_value(part, text, source))), None)
 
 
 def _mark_span(node: Any, text: str, source: str) -> Span:

@@ -18,7 +18,6 @@ class SharedSteps:
     """Each process has the same model at any time."""
 
     models_agree = True
-    skips_together = True
 
     def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World):
         self._nnet = nnet
@@ -41,5 +40,5 @@ class SharedSteps:
         self._trainer.load_state(state["trainer"])
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
-        """As they are: the statistics of a step are those of all processes' rows."""
+        """As they are: a step is one of all processes, on the rows of all of them."""
         return list(numbers)

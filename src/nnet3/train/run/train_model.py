@@ -24,7 +24,7 @@ from nnet3.train.run.ending import finish_run
 from nnet3.train.run.folder_lock import locked
 from nnet3.train.run.packing import check_can_save
 from nnet3.train.run.parallel import Parallel
-from nnet3.train.run.plugs import DataKind, DataSource, ObjectiveKind, Share
+from nnet3.train.run.plugs import DataKind, ObjectiveKind, SettingError, Share
 from nnet3.train.run.progress import Progress
 from nnet3.train.run.reports import reporting
 from nnet3.train.run.settings import RunSettings, read_settings
@@ -89,9 +89,12 @@ def train_model(
         checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
         model, nnet = _model(settings, world)
         share = Share(world.rank, world.size)
-        with _opened(kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)) as source:
+        with _naming_the_place(settings, "data"):
+            source = kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)
+        with contextlib.closing(source):
             kind = kinds.objective[settings.objective_kind]
-            objectives = kind.make(settings.objective, nnet)
+            with _naming_the_place(settings, "objective"):
+                objectives = kind.make(settings.objective, nnet)
             facts = {
                 "settings": {
                     **settings.arithmetic(),
@@ -105,6 +108,8 @@ def train_model(
                 check_same_run(str(checkpoint.path), checkpoint.facts, facts, allow_changes)
             first_step = 0 if checkpoint is None else checkpoint.step
             shown = display or Display(is_first=world.is_first)
+            parallel = _parallel(settings, nnet, objectives.train, world)
+            dropout = dropout_schedule(settings, nnet)
             with reporting(settings.output, first_step, shown, world.is_first) as reports:
                 run = TrainingRun(
                     settings=settings,
@@ -112,8 +117,8 @@ def train_model(
                     model=model,
                     source=source,
                     objectives=objectives,
-                    parallel=_parallel(settings, nnet, objectives.train, world),
-                    dropout=dropout_schedule(settings, nnet),
+                    parallel=parallel,
+                    dropout=dropout,
                     checkpoints=checkpoints,
                     snapshots=Snapshots(folder / "models", settings.combination.models, settings.combination.part),
                     reports=reports,
@@ -126,6 +131,7 @@ def train_model(
 
 def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
     if run.world.is_first:
+        run.checkpoints.prepare()
         run.snapshots.prepare()
     names = {"model": run.settings.model.file, "processes": run.world.size}
     if checkpoint is None:
@@ -157,7 +163,6 @@ def _checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bo
                 f"{checkpoints.folder.parent}: there is a run in this folder, which has come to minibatch "
                 f"{found.step}: say --resume to go on with it, or choose another folder"
             )
-        checkpoints.prepare()
         if resume and found is None:
             _LOG.warning("%s: there is no checkpoint to go on from: the run begins", checkpoints.folder)
     result: Checkpoint | None = world.tell(found)
@@ -190,8 +195,9 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
 
 
 @contextlib.contextmanager
-def _opened(source: DataSource) -> Iterator[DataSource]:
+def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
+    """Within it errors of settings name the line of the file."""
     try:
-        yield source
-    finally:
-        source.close()
+        yield
+    except SettingError as error:
+        raise settings.text.error(section, error.key, error.message) from None

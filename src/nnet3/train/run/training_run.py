@@ -10,6 +10,7 @@ from typing import Any
 from nnet3.errors import TrainingError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.train.dropout_schedule import DropoutSchedule
+from nnet3.train.examples.source import short
 from nnet3.train.learning_rate import exponential_rate
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
@@ -107,8 +108,7 @@ class TrainingRun:
         progress.whole_epoch.add(stats)
         frames = len(placed.minibatch.targets[0].indexes) * self.world.size
         progress.frames += frames
-        if result.skipped is not None:
-            self._count_skipped(placed, result.skipped)
+        self._count_skipped(placed, result.skipped)
         after = progress.part_done(training.epochs)
         average = progress.interval.average if progress.interval.weight else None
         self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
@@ -123,17 +123,22 @@ class TrainingRun:
         self.nnet.set_learning_rate(rate)  # for who reads the model's file: the trainer has rates of its own
         return rate
 
-    def _count_skipped(self, placed: Placed, reason: str) -> None:
-        self.progress.skipped += 1
-        key, step, most = placed.minibatch.key, self.progress.step, self.settings.training.max_skipped
+    def _count_skipped(self, placed: Placed, reason: str | None) -> None:
+        """The minibatches of this step that processes have skipped, with the reason if this process has."""
+        number = int(self.parallel.sum_of([reason is not None])[0])
+        if number == 0:
+            return
+        self.progress.skipped += number
+        step, most = self.progress.step, self.settings.training.max_skipped
         own = {"process": self.world.rank, "reason": reason, "keys": list(placed.keys)}
-        for found in self.world.gather(own) if self.parallel.skips_together else [own]:
-            self.reports.event("skip", step=step, skipped=self.progress.skipped, **found)
+        found = [each for each in self.world.tell(self.world.gather(own)) if each["reason"] is not None]
+        for each in found:
+            self.reports.event("skip", step=step, skipped=self.progress.skipped, **each)
         if self.progress.skipped > most:
             raise TrainingError(
-                f"minibatch {step} (example {key}): {reason}; {self.progress.skipped} minibatches have been skipped so "
-                f"far, more than max-skipped = {most}: the run stops. Look at these examples, lower the learning rate, "
-                "or allow more"
+                f"minibatch {step} (example {short(found[0]['keys'])}): {found[0]['reason']}; {self.progress.skipped} "
+                f"minibatches have been skipped so far, more than max-skipped = {most}: the run stops. Look at these "
+                "examples, lower the learning rate, or allow more"
             )
 
     def _between_minibatches(self, before: float, after: float, rate: float) -> None:
@@ -157,9 +162,10 @@ class TrainingRun:
             self.parallel.finish()
             if self.snapshots.models and progress.step not in progress.snapshots:
                 self._take_snapshot()
-        average = progress.whole_epoch.average
-        self.reports.event("epoch", step=progress.step, epoch=progress.epoch, objective=average, **self.source.counts())
+        stats = ObjectiveStats(*self.parallel.sum_of(progress.whole_epoch.numbers()))
         progress.whole_epoch = ObjectiveStats()
+        counts = self.source.counts()
+        self.reports.event("epoch", step=progress.step, epoch=progress.epoch, objective=stats.average, **counts)
         self._validate(progress.epoch)
         self.reports.draw()
 

@@ -1,0 +1,49 @@
+"""What happens in a run between its minibatches, in one process and in two that threads play."""
+
+from __future__ import annotations
+
+import pytest
+
+import nnet3
+from nnet3.errors import TrainingError
+from nnet3.train.run.kinds import KINDS
+from nnet3.train.run.plugs import Share
+from nnet3.train.run.settings_text import read_settings_text
+from train.run.task import Task
+from train.run.thread_world import run_in_threads
+
+
+def _keys_of_each_minibatch(task: Task, rank: int, epoch: int) -> list[tuple[str, ...]]:
+    """Those of one of two processes."""
+    settings = KINDS.read(read_settings_text(str(task.settings)))
+    nnet = nnet3.Nnet.from_config_file(task.folder / "net.config")
+    source = KINDS.data["frames"].open(settings.data, nnet, Share(rank, 2), settings.training.seed)
+    return [placed.keys for placed in source.training(epoch, None)]
+
+
+def test_all_processes_skips_are_reported_and_counted(task: Task) -> None:
+    """With models that are averaged each process skips alone."""
+    task.change(distributed__mode='"averaging"', distributed__round=4, training__epochs=1)
+    first, second = (_keys_of_each_minibatch(task, rank, 0) for rank in range(2))
+    task.spoil("train.ark", {first[1][0], second[1][5], second[4][7]})
+    assert run_in_threads(task) == [0, 0]
+    skips = [(event["step"], event["process"], event["skipped"], tuple(event["keys"])) for event in task.events("skip")]
+    assert skips == [(2, 0, 2, first[1]), (2, 1, 2, second[1]), (5, 1, 3, second[4])]
+    assert all("not finite" in event["reason"] for event in task.events("skip"))
+    task.use_folder("limited")
+    task.change(training__max_skipped=2)
+    ends = run_in_threads(task)
+    assert all(isinstance(end, TrainingError) for end in ends)
+    assert len({str(end) for end in ends}) == 1
+    assert str(ends[0]).startswith(f"minibatch 5 (example {' '.join(second[4][:3])} and 5 more): input 'input' is not")
+    assert "3 minibatches have been skipped so far, more than max-skipped = 2: the run stops" in str(ends[0])
+
+
+@pytest.mark.parametrize("mode", ["all-reduce", "averaging"])
+def test_the_objective_of_an_epoch_is_that_of_all_processes(task: Task, mode: str) -> None:
+    """A line of the log for the whole epoch has the same sum."""
+    task.change(distributed__mode=f'"{mode}"', training__epochs=1, output__print_every=6)
+    assert run_in_threads(task) == [0, 0]
+    (train,), (epoch,) = task.events("train"), task.events("epoch")
+    assert train["frames"] == 6 * 2 * 8 * 4
+    assert epoch["objective"] == train["objective"]
