@@ -19,19 +19,35 @@ from train.run.task import Task
 T = TypeVar("T")
 
 
+class GoneError(Exception):
+    """Another thread has ended, and will not give what this one waits for."""
+
+
 class Exchange:
-    """Each thread gives something and gets what all have given."""
+    """Each thread gives something and gets what all have given, by rank."""
 
     def __init__(self, size: int):
-        self.barrier = threading.Barrier(size, timeout=60)
-        self._given: list[Any] = [None] * size
+        self._size, self._changed, self._gone = size, threading.Condition(), False
+        self._rounds = [0] * size  # that each thread has come to
+        self._given: dict[int, dict[int, Any]] = {}  # in a round, by rank
 
     def __call__(self, rank: int, given: Any) -> list[Any]:
-        self._given[rank] = given
-        self.barrier.wait()
-        found = list(self._given)
-        self.barrier.wait()
-        return found
+        with self._changed:
+            number = self._rounds[rank] = self._rounds[rank] + 1
+            self._given.pop(number - 1, None)
+            own = self._given.setdefault(number, {})
+            own[rank] = given
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: len(own) == self._size or self._gone, timeout=60)
+            if len(own) < self._size:
+                raise GoneError
+            return [own[each] for each in range(self._size)]
+
+    def leave(self) -> None:
+        """This thread gives nothing any more."""
+        with self._changed:
+            self._gone = True
+            self._changed.notify_all()
 
 
 class ThreadWorld(World):
@@ -58,7 +74,7 @@ class ThreadWorld(World):
 
 
 def in_threads(size: int, work: Callable[[World], T]) -> list[T | Exception]:
-    """What `work` returns or raises in each thread; who waits for one that has raised gets a BrokenBarrierError."""
+    """What `work` returns or raises in each thread; who waits for one that has raised gets a GoneError."""
     exchange, results = Exchange(size), list[Any]([None] * size)
 
     def run(rank: int) -> None:
@@ -66,7 +82,7 @@ def in_threads(size: int, work: Callable[[World], T]) -> list[T | Exception]:
             results[rank] = work(ThreadWorld(rank, size, exchange))
         except Exception as error:
             results[rank] = error
-            exchange.barrier.abort()
+            exchange.leave()
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
     for thread in threads:
