@@ -14,7 +14,7 @@ from nnet3.train.compute_prob import column_lines, compute_prob, evaluated, repo
 from nnet3.train.objectives import ObjectiveStats
 from shared_data import golden_cases, needs_shared
 from train.examples_of import read_minibatches
-from train.networks import everything, many, random_minibatch
+from train.networks import differing, everything, many, random_minibatch
 
 
 @needs_shared
@@ -47,7 +47,8 @@ def test_modes() -> None:
         for dropout in (True, False)
     }
     assert len(set(values.values())) == 4
-    assert everything(nnet).keys() == before.keys()
+    assert compute_prob(nnet, data)["output"].average == pytest.approx(values[True, True])
+    assert differing(before, everything(nnet)) == []
     assert not norm.test_mode
 
 

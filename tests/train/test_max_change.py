@@ -57,10 +57,18 @@ def test_the_whole_limit_scales_all_alike() -> None:
     assert lengths(nnet) == pytest.approx([0.6, 0.8])
 
 
-def test_limits_are_of_the_scaled_step_and_can_be_scaled() -> None:
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_limits_are_of_the_scaled_step_and_can_be_scaled(sign: float) -> None:
     nnet, delta = networks(3.0, 4.0, a=1.0, b=1.0)
-    assert add_with_max_change(nnet, delta, 0.0, scale=0.1).taken
+    assert add_with_max_change(nnet, delta, 0.0, scale=0.1 * sign).taken
     assert lengths(nnet) == pytest.approx([0.3, 0.4])
+    nnet, delta = networks(3.0, 4.0, a=1.0, b=1.0)
+    update = add_with_max_change(nnet, delta, 0.5, scale=0.5 * sign)
+    assert update.shortened == pytest.approx({"a": 1 / 1.5, "b": 0.5})
+    assert (update.limits, update.limit, update.num_updatable) == ({"a": 1.0, "b": 1.0}, 0.5, 2)
+    assert update.factor == pytest.approx(math.sqrt(0.125))
+    assert lengths(nnet) == pytest.approx([math.sqrt(0.125)] * 2)
+    assert nnet.components["a"].parameters()["linear_params"].item() * sign > 0
     nnet, delta = networks(3.0, 4.0, a=1.0, b=8.0)
     assert add_with_max_change(nnet, delta, 0.0, limit=0.25).taken
     assert lengths(nnet) == pytest.approx([0.25, 2.0])
@@ -71,4 +79,13 @@ def test_steps_that_are_not_finite_are_refused(value: float) -> None:
     nnet, delta = networks(1.0, 1.0)
     delta.components["b"].parameters()["bias_params"].fill_(value)
     assert add_with_max_change(nnet, delta, 2.0).not_finite == "b"
+    assert torch.cat(nnet.flat_parameters()).tolist() == [0.0] * 4
+
+
+def test_a_step_whose_parts_are_finite_may_be_infinite_as_a_whole() -> None:
+    nnet, delta = (each.to(dtype=torch.float64) for each in networks(0.0, 0.0))
+    for name in "ab":
+        delta.components[name].parameters()["bias_params"].fill_(1.2e154)
+    assert all(math.isfinite(square) for square in delta.squared_norms().values())
+    assert not add_with_max_change(nnet, delta, 2.0).taken
     assert torch.cat(nnet.flat_parameters()).tolist() == [0.0] * 4

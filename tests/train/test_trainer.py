@@ -170,7 +170,9 @@ def test_both_steps_of_backstitch_drop_the_same_units() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.5, 1.0])
-def test_batchnorm_statistics_fade_and_start_from_nothing(scale: float) -> None:
+@pytest.mark.parametrize("passes", [1, 2])
+def test_batchnorm_statistics_fade_and_start_from_nothing(scale: float, passes: int) -> None:
+    """Once for each minibatch, also where backstitch goes over it twice."""
     nnet = Nnet.from_config(
         "input-node name=input dim=2\ncomponent name=norm type=BatchNormComponent dim=2\n"
         "component-node name=norm component=norm input=input\noutput-node name=output input=norm objective=quadratic"
@@ -178,10 +180,12 @@ def test_batchnorm_statistics_fade_and_start_from_nothing(scale: float) -> None:
     norm = nnet.components["norm"]
     y, memo = norm.propagate(X)
     norm.store_stats(X, y, memo)
-    trainer = Trainer(nnet, TrainerOptions(batchnorm_stats_scale=scale))
+    options = TrainerOptions(batchnorm_stats_scale=scale, backstitch_training_scale=0.3 * (passes - 1))
+    trainer = Trainer(nnet, options)
     for _ in range(2):
         trainer.train_minibatch(minibatch(y=torch.zeros(3, 2)), 0.1)
-    assert norm.count == pytest.approx((3 * scale + 3) * scale)  # type: ignore[attr-defined]
+    rows = 3 * passes
+    assert norm.count == pytest.approx((rows * scale + rows) * scale)  # type: ignore[attr-defined]
 
 
 def test_statistics_are_kept_or_not_stored_if_so_asked() -> None:

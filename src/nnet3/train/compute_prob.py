@@ -51,7 +51,6 @@ def evaluated(
     """
     tested = with_modes(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
     if collapse:
-        tested = tested.copy()
         collapse_model(tested)
     evaluator = Evaluator(tested, objective, accuracy=accuracy)
     for minibatch in minibatches:

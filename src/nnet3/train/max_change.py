@@ -36,8 +36,6 @@ def add_with_max_change(
     total = 0.0
     squares, limits = delta.squared_norms(), {}
     for name, square in squares.items():
-        if not math.isfinite(square):
-            return Update(not_finite=name)
         updatable = delta.components[name].updatable
         assert updatable is not None
         length = math.sqrt(square) * abs(scale)

@@ -18,9 +18,10 @@ class ForwardStatistics:
     Batch-norm keeps its running statistics; other types' are for self-repair and for reports, which go without.
     """
 
+    is_on: bool  # said anew for each forward run
+
     def __init__(self, component: Component) -> None:
         self._component = component
-        self.is_on = True
 
     def store_stats(self, x: Tensor, y: Tensor, memo: Any) -> None:
         if self.is_on and self._component.has_running_statistics:
