@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from torch import Tensor
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, Trainer, TrainerOptions
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
 from nnet3.train.minibatch import Target, grid
 from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
 from train.networks import differing, everything, many, random_minibatch
@@ -119,6 +120,38 @@ def test_backstitch_by_hand() -> None:
     assert len(result.updates) == 2
 
 
+def test_max_change_limits_both_steps_of_backstitch() -> None:
+    """To alpha and 1 + alpha times what is allowed otherwise, for a component and for the whole."""
+    for of_all, longest in ((0.004, 0.004), (0.0, 0.01)):
+        nnet = network("max-change=0.01")
+        before = nnet.flat_parameters()[0].clone()
+        trainer = Trainer(nnet, TrainerOptions(backstitch_training_scale=0.3, max_param_change=of_all))
+        trainer.train_minibatch(minibatch(), 10.0)
+        back = before - 0.3 * longest * gradient(before) / gradient(before).norm()
+        forward = back + 1.3 * longest * gradient(back) / gradient(back).norm()
+        torch.testing.assert_close(nnet.flat_parameters()[0], forward)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+def test_a_quarter_of_the_minibatches_constrains_matrices(alpha: float) -> None:
+    """With a rate of 0 nothing else moves them; which minibatches these are depends on the seed."""
+    config = "input-node name=input dim=2\ncomponent name=linear type=LinearComponent input-dim=2 output-dim=1 "
+    config += "orthonormal-constraint=1.0\ncomponent-node name=linear component=linear input=input\n"
+    config += "output-node name=output input=linear objective=quadratic\n"
+    found = []
+    for seed in (0, 1):
+        nnet = Nnet.from_config(config, seed=3)
+        trainer = Trainer(nnet, TrainerOptions(backstitch_training_scale=alpha, seed=seed))
+        moved = []
+        for _ in range(60):
+            before = nnet.flat_parameters()[0].fill_(0.5).clone()
+            trainer.train_minibatch(minibatch(), 0.0)
+            moved.append(not torch.equal(before, nnet.flat_parameters()[0]))
+        assert 6 <= sum(moved) <= 26
+        found.append(moved)
+    assert found[0] != found[1]
+
+
 def test_backstitch_comes_every_interval_from_a_drawn_minibatch_on() -> None:
     places = set()
     for seed in range(10):
@@ -169,7 +202,7 @@ def test_both_steps_of_backstitch_drop_the_same_units() -> None:
     assert found[0] != found[1]
 
 
-@pytest.mark.parametrize("scale", [0.5, 1.0])
+@pytest.mark.parametrize("scale", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("passes", [1, 2])
 def test_batchnorm_statistics_fade_and_start_from_nothing(scale: float, passes: int) -> None:
     """Once for each minibatch, also where backstitch goes over it twice."""
@@ -198,6 +231,12 @@ def test_statistics_are_kept_or_not_stored_if_so_asked() -> None:
     assert relu.count == count
     Trainer(nnet, TrainerOptions(store_component_stats=False)).train_minibatch(random_minibatch(0), 0.01)
     assert relu.count == 0.0
+
+
+def test_sums_over_outputs() -> None:
+    result = StepResult({"output": ObjectiveStats(-1.0, weight=2.0), "xent": ObjectiveStats(-4.0, weight=3.0)})
+    assert (result.total.objective, result.total.weight) == (-5.0, 5.0)
+    assert result.total_of(["xent", "of-another-minibatch"]) == ObjectiveStats(-4.0, weight=3.0)
 
 
 # ---- what is not finite ----
@@ -284,6 +323,9 @@ def test_training_stops_when_too_much_is_skipped(caplog: pytest.LogCaptureFixtur
         trainer.train_minibatch(minibatch(X * math.nan), 0.1)
     with pytest.raises(TrainingError, match=r"3 of 3 minibatches had to be skipped, .* 'the-key': input 'input'"):
         trainer.train_minibatch(minibatch(X * math.nan), 0.1)
+    nameless = replace(minibatch(X * math.nan), key="")
+    with pytest.raises(TrainingError, match=r"4 of 4 .* is minibatch 3: input 'input'"):
+        trainer.train_minibatch(nameless, 0.1)
     assert torch.equal(nnet.flat_parameters()[0], before)
 
 

@@ -53,6 +53,25 @@ def test_continuation_is_exact(tmp_path: Path, kind: str, through_a_file: bool) 
     assert differing(trainer.state(), second.state()) == []
 
 
+def test_after_a_continuation_a_skipped_minibatch_leaves_no_trace() -> None:
+    """Of the delta that is kept by momentum, too, though some of it is 0."""
+    whole = many()
+    whole.components["last"].updatable.learning_rate_factor = 0.0  # type: ignore[union-attr]
+    first = Trainer(whole, TrainerOptions(momentum=0.5, seed=7))
+    for number in range(2):
+        first.train_minibatch(random_minibatch(number), 0.01)
+    part = whole.copy()
+    second = Trainer(part, TrainerOptions(momentum=0.5, seed=1))
+    second.load_state(first.state())
+    bad = random_minibatch(2)
+    bad.inputs[0].matrix.fill_(torch.nan)
+    for minibatch in (bad, random_minibatch(3)):
+        skipped = [trainer.train_minibatch(minibatch, 0.01).skipped is not None for trainer in (first, second)]
+        assert skipped == [minibatch is bad] * 2
+    assert differing(everything(whole), everything(part)) == []
+    assert differing(first.state(), second.state()) == []
+
+
 def test_states_are_flat_tensors() -> None:
     trainer = Trainer(many(), TrainerOptions(momentum=0.5))
     trainer.train_minibatch(random_minibatch(0), 0.01)

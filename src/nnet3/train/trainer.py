@@ -130,7 +130,7 @@ class Trainer:
         add_l2(self._delta, self.nnet, options.l2_regularize_factor * num_sequences)
         update = self._update(scale=1.0 - options.momentum)
         self._scale_batchnorm_stats()
-        constrain_orthonormal(self.nnet, RandomSource(self._seed(number) - 1))
+        self._constrain_orthonormal(number)
         self._scale_delta(options.momentum)
         return StepResult(stats, updates=(update,))
 
@@ -143,7 +143,7 @@ class Trainer:
         finally:
             self._delta.freeze_natural_gradient(False)
         back = self._update(limit=alpha, scale=-alpha)
-        constrain_orthonormal(self.nnet, RandomSource(self._seed(number) - 1))
+        self._constrain_orthonormal(number)
         self._scale_delta(0.0)
         again = self._add_gradient(minibatch, number)
         add_l2(self._delta, self.nnet, self.options.l2_regularize_factor * num_sequences / (1.0 + alpha))
@@ -163,10 +163,12 @@ class Trainer:
 
     def _scale_batchnorm_stats(self) -> None:
         scale = float(np.float32(self.options.batchnorm_stats_scale))
-        if scale != 1.0:
-            for component in self.nnet.components.values():
-                if component.has_running_statistics:
-                    component.scale_stats_(scale)
+        for component in self.nnet.components.values():
+            if component.has_running_statistics:
+                component.scale_stats_(scale)
+
+    def _constrain_orthonormal(self, number: int) -> None:
+        constrain_orthonormal(self.nnet, RandomSource(self._seed(number) - 1))
 
     def _scale_delta(self, scale: float) -> None:
         self._delta.scale_(scale)
@@ -202,7 +204,7 @@ class Trainer:
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         """Go on where `state` was made, with the network of that moment. Raises TrainingError if it is of another."""
-        counters = read_state(state, self.nnet, self._delta, list(self._counters()), self.log)
+        counters = read_state(state, self.nnet, self._delta, self._counters(), self.log)
         self.num_minibatches, self.num_skipped = counters["num_minibatches"], counters["num_skipped"]
         self._first_seed = counters["first_seed"]
         self._delta_is_zero = not any(bool(buffer.any()) for buffer in self._delta.flat_parameters())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ def write_state(nnet: Nnet, delta: Nnet, counters: dict[str, int], log: Training
 
 
 def read_state(
-    state: dict[str, Tensor], nnet: Nnet, delta: Nnet, counters: Sequence[str], log: TrainingLog
+    state: dict[str, Tensor], nnet: Nnet, delta: Nnet, counters: Iterable[str], log: TrainingLog
 ) -> dict[str, int]:
     """The reverse; returns the counters. Raises TrainingError, and changes nothing, if it is of another network."""
     _check(state, write_state(nnet, delta, dict.fromkeys(counters, 0), log))
