@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from nnet3.train.max_change import Update
 from nnet3.train.objectives import ObjectiveStats
 from nnet3.train.training_log import TrainingLog
@@ -41,3 +43,29 @@ def test_skipped_minibatches_say_nothing() -> None:
     log.add(2, {"output": ObjectiveStats(-3.0, weight=1.0)}, {}, ())
     assert lines == ["Average objective function for 'output' for minibatches 0-0 is -1 over 1 frames."]
     assert log.totals["output_backstitch"].objective == -2.0
+
+
+def test_sums_go_on_where_they_were() -> None:
+    """Exactly, though no single-precision number is 0.1, and in the middle of an interval."""
+    lines: list[list[str]] = [[], []]
+    logs = [TrainingLog(3, own.append) for own in lines]
+    short = Update({"a": 0.25}, 0.8, {"a": 0.75}, 2.0, 3)
+
+    def add(log: TrainingLog, number: int) -> None:
+        stats = {"output": ObjectiveStats(0.1, 0.2, 0.3, 0.4, 1e9 + 0.5)}
+        log.add(number, stats, stats, (Update(), short))
+
+    for number in range(2):
+        add(logs[0], number)
+    state = logs[0].state()
+    logs[1].load_state({name: value.clone() for name, value in state.items()})
+    lines[0].clear()
+    for log in logs:
+        for number in range(2, 5):
+            add(log, number)
+        log.finish()
+    assert lines[0] == lines[1]
+    assert len(lines[0]) == 3 * 1 + 2 + 4 + 2
+    assert logs[0].totals == logs[1].totals
+    for name, value in logs[0].state().items():
+        assert torch.equal(value, logs[1].state()[name])

@@ -39,14 +39,16 @@ class Gradient:
         cache: ComputationCache | None,
         reduction: RowReduction | None,
         compile_options: CompileOptions | None,
+        *,
+        store_stats: bool,
     ) -> None:
         self._nnet, self._delta, self._objective = nnet, delta, objective
         self._cache = default_cache() if cache is None else cache
         self._reduction, self._compile_options = reduction, compile_options
         self._computers = RecentComputers()
-        self.store_stats = True
+        self._store_stats = store_stats
 
-    def agree(self, complaint: str | None, count: int = 0) -> int:
+    def agree(self, complaint: str | None, count: int) -> int:
         """The sum of `count` over all processes. Raises UnusableError in all of them if one has a complaint."""
         if self._reduction is None:
             if complaint is not None:
@@ -99,7 +101,7 @@ class Gradient:
             for target in minibatch.targets:
                 outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
                 results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
-            self.agree(bad_results(results))
+            self.agree(bad_results(results), 0)
         except (TrainingError, UnusableError):
             computer.reset()
             raise
@@ -111,7 +113,7 @@ class Gradient:
 
     def _computer(self, minibatch: Minibatch) -> NnetComputer:
         outputs = [self._objective.outputs(target) for target in minibatch.targets]
-        request = minibatch.request(outputs, train=True, store_stats=self.store_stats)
+        request = minibatch.request(outputs, train=True, store_stats=self._store_stats)
 
         def make() -> NnetComputer:
             computation = self._cache.compile(self._nnet, request, self._compile_options)

@@ -86,8 +86,10 @@ class Trainer:
         self._delta.scale_(0.0)
         self._delta_is_zero = True
         compile_options = self.options.compile_options(compile_options)
-        self._gradient = Gradient(nnet, self._delta, self.objective, cache, reduction, compile_options)
-        self._gradient.store_stats = self.options.store_component_stats
+        self._gradient = Gradient(
+            nnet, self._delta, self.objective, cache, reduction, compile_options,
+            store_stats=self.options.store_component_stats,
+        )  # fmt: skip
         self._first_seed = RandomSource(self.options.seed).integer(0, 100000)
         self.num_minibatches = self.num_skipped = 0
         self.log = TrainingLog(self.options.print_interval, say)

@@ -38,13 +38,14 @@ class GradientCollector:
     has some are computed in vain.
     """
 
+    _learned: list[bool]  # of each wanted one: see `expect`
+
     def __init__(self, view: NetworkView, wanted: Sequence[Tensor]) -> None:
         self._shapes = [tensor.shape for tensor in wanted]
         self._sizes = [tensor.numel() for tensor in wanted]
         self._like = wanted[0] if wanted else torch.empty(0)
         self._slots: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
         self._statistics: list[ForwardStatistics] = []
-        self._learned = [True] * len(self._sizes)
         self._numbers = {id(tensor): number for number, tensor in enumerate(wanted)}
         self._view = view
         self.components = {name: self._target(c, self._numbers) for name, c in view.components.items()}
