@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from nnet3.nnet import Nnet
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput, StepResult, Trainer, TrainerOptions
-from nnet3.train.minibatch import grid
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
+from nnet3.train.minibatch import Target, grid
+from nnet3.train.objectives import ObjectiveByNode
 from train.networks import everything
 
 CONFIG = """
@@ -153,6 +154,37 @@ def test_they_skip_together(caplog: pytest.LogCaptureFixture) -> None:
     assert second == [None, "input 'input' is not finite", None]
     found = [everything(net) for net in nets]
     assert all(torch.equal(found[0][name], found[1][name]) for name in found[0] if "params" in name)
+
+
+def test_no_two_drop_the_same_units() -> None:
+    config = "input-node name=input dim=100\ncomponent name=drop type=DropoutComponent dim=100 dropout-proportion=0.5\n"
+    config += "component-node name=drop component=drop input=input\noutput-node name=output input=drop\n"
+    rows = grid(1, [0])
+    minibatch = Minibatch(
+        [NetworkInput("input", rows, torch.ones(1, 100))], [MatrixTarget("output", rows, torch.ones(1, 100))]
+    )
+
+    class Looking(ObjectiveByNode):
+        seen: Sequence[Tensor] = ()
+
+        def evaluate(self, target: Target, outputs: Sequence[Tensor], **settings: Any) -> Sequence[OutputResult]:
+            self.seen = [*self.seen, outputs[0].clone(), settings["rng"].uniform_tensor(3, like=outputs[0])]
+            return super().evaluate(target, outputs, **settings)
+
+    def work(rank: int, member: Member) -> Sequence[Tensor]:
+        nnet = Nnet.from_config(config)
+        looking = Looking(nnet)
+        trainer = Trainer(nnet, TrainerOptions(seed=1), looking, reduction=member)
+        for _ in range(2):
+            trainer.train_minibatch(minibatch)
+        return looking.seen
+
+    first, second = in_threads(2, work)
+    for one, other in zip(first, second, strict=True):
+        assert not torch.equal(one, other)
+    for seen in (first, second):
+        assert not torch.equal(seen[0], seen[2])
+        assert not torch.equal(seen[1], seen[3])
 
 
 def test_without_adding_up_they_differ() -> None:

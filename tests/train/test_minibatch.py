@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.errors import TrainingError
+from nnet3.errors import NetworkError, Nnet3Error, TrainingError
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput
-from nnet3.train.minibatch import grid, one_hot
+from nnet3.train.minibatch import grid, naming, one_hot
 
 
 def minibatch(num_targets: int = 3) -> Minibatch:
@@ -39,6 +39,16 @@ def test_sequences() -> None:
     assert minibatch().num_sequences == 3
     with pytest.raises(TrainingError, match="equally many sequences, got input 3, output 2"):
         _ = minibatch(num_targets=2).num_sequences
+    assert minibatch(num_targets=0).num_sequences == 3, "rows that are not there say nothing"
+    with pytest.raises(TrainingError, match="got no rows"):
+        _ = Minibatch([], []).num_sequences
+
+
+@pytest.mark.parametrize(("key", "expected"), [("a", "minibatch 'a': no"), ("", "no")])
+def test_errors_say_which_minibatch(key: str, expected: str) -> None:
+    with pytest.raises(Nnet3Error) as caught, naming(Minibatch([], [], key)):
+        raise NetworkError("no")
+    assert (str(caught.value), type(caught.value)) == (expected, TrainingError if key else NetworkError)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput, evaluate
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput, TorchLoss, evaluate
 from nnet3.train.minibatch import grid
 from nnet3.train.show_progress import by_component, objective_changes, parameter_differences
 
@@ -65,6 +67,44 @@ def test_changes_of_the_objective_add_up(seed: int) -> None:
     assert lines[0].startswith("At position 0.025, objf per frame for 'output' is -")
     assert len(lines) == 20
     assert new.components["a"].updatable.is_gradient is False  # type: ignore[union-attr]
+
+
+def test_changes_are_per_unit_of_the_weight_of_all_outputs_and_minibatches() -> None:
+    old = Nnet.from_config(CONFIG + "output-node name=again input=b objective=quadratic\n", seed=1)
+    new = old.copy()
+    new.scale_(0.9)
+    (once,) = data()
+    both = Minibatch(once.inputs, [*once.targets, replace(once.targets[0], name="again")])  # type: ignore[type-var]
+    expected = objective_changes(old, new, [once])
+    assert expected["b"] != 0
+    lines: list[str] = []
+    assert objective_changes(old, new, [both, both], say=lines.append) == pytest.approx(expected)
+    assert len(lines) == 2
+    assert lines[1].startswith("At position 0.5, objf per frame for 'again' is -")
+
+
+def test_objective_and_modes_are_as_asked() -> None:
+    """Without statistics batch-norm in test mode is another function; a weight of one half doubles all changes."""
+    config = CONFIG.replace("input=tanh", "input=norm").replace(
+        "component name=b ",
+        "component name=norm type=BatchNormComponent dim=3\ncomponent-node name=norm component=norm input=drop\n"
+        "component name=drop type=DropoutComponent dim=3 dropout-proportion=0.5\n"
+        "component-node name=drop component=drop input=tanh\ncomponent name=b ",
+    )
+    old = Nnet.from_config(config, seed=1)
+    old.components["norm"].count = 1.0  # type: ignore[attr-defined]
+    old.components["norm"].stats_sumsq.fill_(3.0)  # type: ignore[attr-defined]
+    new = old.copy()
+    new.scale_(0.9)
+
+    def changes(**options: Any) -> float:
+        return sum(objective_changes(old, new, data(), **options).values())
+
+    modes = {changes(batchnorm_test_mode=one, dropout_test_mode=two) for one in (True, False) for two in (True, False)}
+    assert len(modes) == 4
+    assert changes() == changes(batchnorm_test_mode=True, dropout_test_mode=True)
+    twice = TorchLoss(lambda output, target: (output - target).square().sum())
+    assert changes(objective=lambda nnet: twice) == pytest.approx(2 * changes())
 
 
 def test_no_examples() -> None:

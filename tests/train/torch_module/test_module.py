@@ -227,8 +227,11 @@ def test_self_repair_and_statistics_are_left_out():
         module(features(2, 5)).sum().backward()
     assert nnet.components["tdnn1.relu"].count == 0
     nnet = network(LSTM)
-    nnet3.TorchModule(nnet)(features(2, 5)).sum().backward()
+    module = nnet3.TorchModule(nnet)
+    module(features(2, 5)).sum().backward()
     assert nnet.components["nonlin"].count == 0
+    (program,) = module._programs._programs.values()
+    assert not program.request().store_component_stats, "nothing is computed in vain"
 
 
 def test_batch_norm_in_a_composite():

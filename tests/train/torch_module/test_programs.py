@@ -10,6 +10,7 @@ import torch
 
 import nnet3
 from nnet3.compute.memory import pool_of
+from nnet3.train.torch_module.programs import Programs
 from train.torch_module.networks import LSTM, TDNN, features, network
 
 POOL = pool_of(torch.device("cpu"))
@@ -72,6 +73,24 @@ def test_memory_does_not_grow_with_forwards_that_nobody_follows():
     finally:
         gc.enable()
     assert (POOL.free_bytes(), len(POOL._free)) == (free, arenas)
+
+
+def test_what_is_kept_has_bounds():
+    """The programs used last, and a few computers of each."""
+    programs, made = Programs(), []
+
+    def make(key):
+        made.append(key)
+        return object()
+
+    for key in [*range(32), 0, 32, *range(2, 33), 0, 1]:
+        programs.get(key, lambda key=key: make(key))
+    assert made == [*range(33), 1], "the one that was not used for longest goes first"
+    module = nnet3.TorchModule(network(TDNN))
+    outputs = [module(features(1, 1, seed=seed)) for seed in range(10)]
+    (program,) = module._programs._programs.values()
+    del outputs
+    assert len(program.idle) == 8
 
 
 def test_gradients_have_memory_of_their_own():
