@@ -65,6 +65,8 @@ RNN = "component-node name=a component=noop input=Sum(input, Offset(a, -1))\nout
         (RNN, {"input": frames(0, 4)}, {"output": frames(0, 4)},
          "not computable: output all needs input t=-1..3; given 0..3"),
         (RNN, {}, {"output": frames(0, 4)}, "not computable: output all needs input t=0..3; none is given"),
+        (RNN.replace("input,", "Round(input, 2),"), {"input": frames(0, 4)}, {"output": frames(0, 4)},
+         "not computable: output all needs input t=-2..2; given 0..3"),
     ],
 )  # fmt: skip
 def test_outputs_out_of_reach(nodes: str, given: dict[str, Rows], wanted: dict[str, Rows], message: str) -> None:
@@ -187,6 +189,9 @@ def test_a_recurrence_that_starts_nowhere_at_some_x() -> None:
     )
     with pytest.raises(NotComputableError, match="'a' at t=2, x=1 <- "):
         compile_net(nodes, {"input": given}, {"output": [(0, 3, 1), (0, 4, 0), (0, 4, 2)]})
+    nodes = nodes.replace("output input=a", "output input=Switch(input, a)")
+    with pytest.raises(NotComputableError, match=r"output \(3, 5\) depends on itself: .* 'a' at t=2, x=1 <- "):
+        compile_net(nodes, {"input": given}, {"output": [(0, t, x) for t in range(2, 6) for x in (1, 2)]})
 
 
 POOLING = """
@@ -211,9 +216,10 @@ def test_times_near_the_limits_of_int32() -> None:
     far = [(0, 2**31 - 1)]
     with pytest.raises(RequestError, match=r"index \(n, t, x\) = \(0, 2147483647, 0\): t and x must be from"):
         compile_net("output-node name=output input=input", {"input": far}, {"output": far})
-    nodes = "output-node name=output input=Offset(input, 1073741823)"
-    with pytest.raises(RequestError, match="t = 1073741827 would be needed, which is too near the limits of int32"):
-        compile_net(nodes, {"input": frames(0, 5)}, {"output": frames(0, 5)})
+    for offset, needed in ((1073741823, 1073741827), (-1073741823, -1073741827)):
+        nodes = f"output-node name=output input=Offset(input, {offset})"
+        with pytest.raises(RequestError, match=f"t = {needed} would be needed, which is too near the limits of int32"):
+            compile_net(nodes, {"input": frames(-4, 5)}, {"output": frames(-4, 5)})
 
 
 def test_times_far_apart() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lowering.toy_loops import own_weights, shared_kernel, shared_matrix, simple
+from lowering.toy_loops import LOOPS, own_weights, shared_kernel, shared_matrix, simple
 from lowering.toy_requests import ToyCase
 from nnet3.computation.commands import Backprop
 from nnet3.computation.computation import NnetComputation
@@ -34,6 +34,17 @@ def test_a_matrix_in_a_loop_learns_once() -> None:
     computation = program_of(simple())
     assert (learning(computation, "below"), learning(computation, "around")) == (1, 1)
     assert learning(program_of(simple(merges=False)), "around") == 40
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_backprop_reads_what_its_kernel_needs_and_nothing_else(name: str) -> None:
+    computation = program_of(LOOPS[name]())
+    backprops = [command for command in computation.commands if isinstance(command, Backprop)]
+    for command in backprops:
+        info = computation.kernels[command.kernel]
+        assert [number > 0 for number in command.inputs] == [each.backprop_needs_value for each in info.inputs]
+        assert (command.output > 0) == info.backprop_needs_output
+    assert backprops
 
 
 def test_one_kernel_and_two_matrices_learn_apart() -> None:

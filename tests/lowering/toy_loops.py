@@ -7,7 +7,17 @@ import torch
 from torch import Tensor
 
 from lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
-from lowering.toy_operations import Affine, MatMul, MemoTanh, MergingMatMul, Plus, Product, Tanh, Window
+from lowering.toy_operations import (
+    Affine,
+    MatMul,
+    MemoTanh,
+    MergingAddBias,
+    MergingMatMul,
+    Plus,
+    Product,
+    Tanh,
+    Window,
+)
 from lowering.toy_requests import ToyCase
 from nnet3.lowering.source import LoweringRequest, Operand, RequestedRows, Use
 from seeds import shifted
@@ -27,11 +37,11 @@ class LoopCase:
     def random(self, *shape: int) -> Tensor:
         return 0.5 * torch.randn(*shape, dtype=torch.float64, generator=self.generator)
 
-    def parameter(self) -> int:
-        node = self.graph.parameter(WIDTH, WIDTH)
+    def parameter(self, num_rows: int = WIDTH) -> int:
+        node = self.graph.parameter(num_rows, WIDTH)
         spec = self.graph.nodes[node]
-        self.case.memory[spec.memory] = self.random(WIDTH, WIDTH)
-        self.case.memory[spec.gradient] = self.random(WIDTH, WIDTH)
+        self.case.memory[spec.memory] = self.random(num_rows, WIDTH)
+        self.case.memory[spec.gradient] = self.random(num_rows, WIDTH)
         return node
 
     def delay(self) -> int:
@@ -55,7 +65,10 @@ class LoopCase:
         tables = [np.array([r for r in rows if oracle.row(node, r) is not None], np.int32) for node in outputs]
         wanted = [RequestedRows(node, f"out{node}", table, True) for node, table in zip(outputs, tables, strict=True)]
         self.case.derivs = {io.name: self.random(len(io.indexes), WIDTH) for io in wanted}
-        inputs = [RequestedRows(self.input, "in", np.array(rows, np.int32), True)]
+        inputs = [
+            RequestedRows(node, f"in{node}", np.array([*given], np.int32), True)
+            for node, given in self.case.given.items()
+        ]
         self.case.request = LoweringRequest(inputs, wanted, need_model_derivative=True)
         return self.case
 
@@ -69,6 +82,32 @@ def simple(lag: int = 1, merges: bool = True, **asked: tuple[int, ...]) -> ToyCa
     loop = case.compute(Tanh("tanh"), case.compute(Plus("plus"), below, around))
     case.close(delay, loop, lag, default=0.3)
     return case.ask(loop, **asked)
+
+
+def bias() -> ToyCase:
+    """h(t) = tanh(x(t) + b + h(t - 1)): the gradient of b looks at no value."""
+    case = LoopCase()
+    delay = case.delay()
+    operands = Operand(case.compute(Plus("plus"), case.input, delay)), Operand(case.parameter(1), Use.WHOLE)
+    loop = case.compute(Tanh("tanh"), case.graph.compute(MergingAddBias("bias"), *operands, num_cols=WIDTH))
+    case.close(delay, loop)
+    return case.ask(loop)
+
+
+def two_rates(num_frames: int = 40) -> ToyCase:
+    """One node has a row at each frame, another at every second one; both look back at both."""
+    case = LoopCase()
+    often, seldom = case.input, case.graph.input(WIDTH)
+    case.case.given[seldom] = {
+        (n, t, 0): case.random(1, WIDTH).requires_grad_() for n in range(3) for t in range(0, num_frames, 2)
+    }
+    delays = case.delay(), case.delay()
+    fast = case.compute(Tanh("fast"), case.compute(Plus("plus"), often, delays[0]))
+    slow = case.compute(Tanh("slow"), case.compute(Plus("plus too"), seldom, delays[1]))
+    terms = Term((Look(fast, -1),), optional=True), Term((Look(slow, -2),), optional=True)
+    for delay, clock in zip(delays, (often, seldom), strict=True):
+        case.graph.set_gathering(delay, Gathering((Part(terms, WIDTH),), clock))
+    return case.ask(fast, slow, lengths=(num_frames,))
 
 
 def shared_kernel() -> ToyCase:
@@ -108,13 +147,21 @@ def nested() -> ToyCase:
     return case.ask(c, a)
 
 
-def windows(order: str = "as it is") -> ToyCase:
-    """A kernel with indexes of its own within a loop, where nothing can be foreseen."""
+def windows(order: str = "as it is", rows_last: bool = False) -> ToyCase:
+    """A kernel with indexes of its own within a loop, where nothing can be foreseen.
+
+    `rows_last`: the node that gathers its rows has a higher number than its own.
+    """
     case = LoopCase()
     case.graph.order = order
     delay = case.delay()
     mixed = case.compute(Plus("plus"), case.input, delay)
-    window = case.graph.window(mixed, Window("window", True, case.random(WIDTH, WIDTH), False, [0]), WIDTH)
+    operation = Window("window", True, case.random(WIDTH, WIDTH), False, [0])
+    rows = Part((Term((Look(mixed, scale=0.5),)),), WIDTH)
+    operand = len(case.graph.nodes) + 1 if rows_last else case.graph.gather(rows)
+    window = case.graph.compute(operation, Operand(operand, Use.INDEXED), num_cols=WIDTH)
+    if rows_last:
+        case.graph.gather(rows)
     loop = case.compute(Tanh("tanh"), window)
     case.close(delay, loop, 1, default=0.2)
     return case.ask(loop)
@@ -146,5 +193,8 @@ LOOPS = {
     "window": windows,
     "window, blocks": lambda: windows("blocks"),
     "window, sequences": lambda: windows("sequences"),
+    "window, rows last": lambda: windows(rows_last=True),
     "own weights": own_weights,
+    "bias": bias,
+    **{f"two rates, {count} frames": lambda count=count: two_rates(count) for count in (40, 42)},
 }

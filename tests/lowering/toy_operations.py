@@ -129,6 +129,10 @@ class AddBias(Operation):
         return [deriv, deriv.sum(dim=0, keepdim=True)]
 
 
+class MergingAddBias(AddBias):
+    merges_updates = True
+
+
 class Plus(Operation):
     num_inputs = 2
 

@@ -171,6 +171,10 @@ def test_cycles_that_never_move(nodes: str, cycle: str) -> None:
          "('a' takes 'a' at t-1, 'a' takes 'a' at t+1)"),
         ("component-node name=a component=noop input=Sum(IfDefined(Offset(a, -2)), IfDefined(Offset(a, 4)))",
          "('a' takes 'a' at t-2, 'a' takes 'a' at t-2, 'a' takes 'a' at t+4)"),
+        ("component-node name=a component=noop input=Sum(IfDefined(Offset(a, 0, -2)), IfDefined(Offset(a, 0, 4)))",
+         "('a' takes 'a' at x-2, 'a' takes 'a' at x-2, 'a' takes 'a' at x+4)"),
+        ("component-node name=a component=noop input=Sum(IfDefined(Offset(a, 1, -2)), IfDefined(Offset(a, -1, 2)), "
+         "IfDefined(Offset(a, -1, 3)))", "('a' takes 'a' at t+1, x-2, 'a' takes 'a' at t-1, x+2)"),
         ("component name=tdnn type=TdnnComponent input-dim=3 output-dim=3 time-offsets=1,2\n"
          "component-node name=a component=tdnn input=Sum(input, IfDefined(Offset(a, -1)))",
          "('a' takes 'a' at t-1, 'a' takes its input at t+1)"),

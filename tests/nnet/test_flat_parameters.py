@@ -165,10 +165,15 @@ def test_sums_and_norms() -> None:
     assert list(first.squared_norms()) == ["a", "chain", "t"]
 
 
-def test_factors_of_single_components() -> None:
-    first, second = make(1), make(2)
+@pytest.mark.parametrize(
+    ("a", "chain", "t", "c"), [(2.0, 0.5, 0.5, 1.0), (2.0, 0.5, 1.0, 2.0), (0.5, 1.0, 2.0, 2.0), (2.0, 2.0, 0.5, 2.0)]
+)
+def test_factors_of_single_components(a: float, chain: float, t: float, c: float) -> None:
+    config = CONFIG.replace("is-updatable=false", "is-updatable=true")
+    first, second = Nnet.from_config(config, seed=1), Nnet.from_config(config, seed=2)
+    second.components["c"].parameters()["output"].fill_(3.0)
     expected = first.copy()
-    factors = {"a": 2.0, "relu": 0.0, "chain": 0.5, "t": 0.5, "norm": 1.0, "c": 1.0}
+    factors = {"a": a, "relu": 0.0, "chain": chain, "t": t, "norm": 1.0, "c": c}
     for name, component in expected.components.items():
         component.add_(factors[name], second.components[name])
     first.add_scaled_(second, factors)

@@ -148,9 +148,8 @@ def test_a_mask_does_not_look_at_its_input() -> None:
 def test_unrolled_in_time() -> None:
     graph = unrolled_graph(Nnet.from_config(RNN), Frames(0, 2, 0, 9))
     places = {box.id: f"{box.lines[0]} {box.lines[1].removeprefix('t = ')}" for box in graph.nodes}
-    assert sorted(places.values()) == sorted(
-        [f"input {t}" for t in range(4)] + [f"sum + h {t}" for t in range(4)] + [f"output {t}" for t in range(3)]
-    )
+    names = [f"input {t}" for t in range(4)] + [f"sum + h {t}" for t in range(4)] + [f"output {t}" for t in range(3)]
+    assert list(places.values()) == names
     assert {(places[arc.a], places[arc.b]) for arc in graph.arcs if arc.is_delay} == {
         (f"sum + h {t}", f"sum + h {t + 1}") for t in range(3)
     }
@@ -160,6 +159,28 @@ def test_unrolled_in_time() -> None:
     }
     assert graph.is_grid
     assert {box.lines[0]: box.rank for box in graph.nodes} == {"input": 0, "sum + h": 1, "output": 2}
+
+
+def test_values_of_one_time_and_row_lie_side_by_side() -> None:
+    config = """
+        input-node name=input dim=3
+        component name=k type=NoOpComponent dim=3
+        component-node name=a component=k input=input
+        component-node name=b component=k input=Offset(input, 1)
+        component-node name=c component=k input=Offset(input, 2)
+        output-node name=output input=Sum(a, b, c)
+    """
+    graph = unrolled_graph(Nnet.from_config(config), Frames(0, 1, 0, 9))
+    columns: dict[str, list[float | None]] = {}
+    for box in graph.nodes:
+        columns.setdefault(box.lines[0], []).append(box.column)
+    assert columns == {
+        "input": [1.0, 4.0, 7.0, 10.0],  # a column of its own for each time, three boxes wide
+        "a": [0.0, 3.0],
+        "b": [1.0, 4.0],
+        "c": [2.0, 5.0],
+        "output": [1.0, 4.0],
+    }
 
 
 def test_only_what_is_needed_is_drawn() -> None:

@@ -212,6 +212,8 @@ BAD_TEXTS = [
     ("1 1 1 \n", "1 -1 1 \n", "its HMM has no such state"),
     ("1 1 1 \n", "1 2 1 \n", "the last state of an HMM has no transitions"),
     ("1 1 1 \n", "1 1 -1 \n", "pdfs begin at 0"),
+    ("<Triples> 3 \n1 0 0 \n1 1 1 \n3 0 2 ", "<Tuples> 1 \n1 0 0 -1 ", "pdfs begin at 0"),
+    ("<Triples> 3 \n1 0 0 \n1 1 1 \n3 0 2 ", "<Tuples> 1 \n1 0 -1 0 ", "pdfs begin at 0"),
     ("1 1 1 \n", "1 0 0 \n", "2 (phone 1, HMM state 0, pdfs 0 and 0): it must come before the one before"),
     ("1 0 0 \n1 1 1 \n", "1 1 1 \n1 0 0 \n", "it must come before the one before it"),
     ("3 0 2 \n", "4 0 2 \n", "the topology has no such phone"),

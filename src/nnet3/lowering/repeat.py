@@ -108,7 +108,8 @@ def _slots_are_regular(gathered: GatheredNode, inside: np.ndarray, each: int) ->
     for slot in gathered.slots:
         if not slot.regular[inside].all():
             return False
-        same = (slot.count, slot.source, slot.first - gathered.step_first)
+        first = np.where(slot.count > 0, slot.first - gathered.step_first, 0)
+        same = (slot.count, slot.source, first)
         if not all(_repeats(values[inside], each) for values in same):
             return False
         if not _moves_on(slot.source_first[inside], each):
