@@ -33,15 +33,16 @@ def test_items_come_in_order(ahead: int) -> None:
     assert items.num_taken == 50
 
 
-def test_so_many_ahead_and_no_more() -> None:
+@pytest.mark.parametrize(("arguments", "ahead"), [((3,), 3), ((), 4)])
+def test_so_many_ahead_and_no_more(arguments: tuple[int, ...], ahead: int) -> None:
     made: list[int] = []
-    with Background(_numbers(50, made), 3) as items:
+    with Background(_numbers(50, made), *arguments) as items:
         assert next(items) == 0
         deadline = time.monotonic() + 10
-        while len(made) < 5 and time.monotonic() < deadline:
+        while len(made) < ahead + 2 and time.monotonic() < deadline:
             time.sleep(0.01)
-        time.sleep(0.3)
-        assert len(made) == 5  # one taken, three in the queue, one in the hand
+        time.sleep(0.2)
+        assert len(made) == ahead + 2  # one taken, those in the queue, one in the hand
     assert made[-1] == -1
     assert list(items) == []
 
@@ -64,6 +65,12 @@ def test_no_thread_is_left() -> None:
     assert threading.active_count() == before
 
 
+def test_a_program_that_ends_does_not_wait_for_the_thread() -> None:
+    with Background(_numbers(1000, []), 2):
+        (thread,) = (thread for thread in threading.enumerate() if thread.name == "nnet3-examples")
+        assert thread.daemon
+
+
 def test_waiting_is_measured() -> None:
     def slow() -> Iterator[int]:
         for number in range(5):
@@ -71,10 +78,11 @@ def test_waiting_is_measured() -> None:
             yield number
 
     with Background(slow()) as items:
+        assert items.seconds == items.idle_share == 0.0  # nothing is asked for
         list(items)
     assert 0.25 < items.first_seconds < 1.0
-    assert items.waited_seconds > 0.6
-    assert items.idle_share > 0.8
+    assert 0.6 < items.waited_seconds <= items.seconds
+    assert 0.8 < items.idle_share <= 1.0
 
     def busy() -> Iterator[int]:
         yield from range(5)

@@ -74,6 +74,7 @@ def test_what_holds_of_every_split(made: ChunkOptions, length: int, seed: int) -
         expected[-1] = made.right_context_final
     assert [chunk.right_context for chunk in chunks] == expected
     _check_weights(chunks, factor)
+    _check_gaps(chunks, factor, -(-length // factor))
     assert splitter.num_frames_in_chunks == sum(lengths)
 
 
@@ -86,6 +87,22 @@ def _check_weights(chunks: list[Chunk], factor: int) -> None:
             frame = chunk.first_frame // factor + number
             total[frame] = total.get(frame, 0.0) + weight
     assert list(total.values()) == pytest.approx([1.0] * len(total))
+
+
+def _check_gaps(chunks: list[Chunk], factor: int, num_frames: int) -> None:
+    """Spread evenly before, between and behind the chunks; overlaps by the length of the shorter one, the first ones
+    longer where it does not come out even. In output frames."""
+    starts, counts = [c.first_frame // factor for c in chunks], [c.num_frames // factor for c in chunks]
+    ends = [start + count for start, count in zip(starts, counts, strict=True)]
+    gaps = [start - end for start, end in zip([*starts, num_frames], [0, *ends], strict=True)]
+    missing = sum(counts) - num_frames
+    if missing <= 0:
+        assert max(gaps) - min(gaps) <= 1
+        return
+    shorter = [min(pair) for pair in pairwise(counts)]
+    shares = [missing * least // sum(shorter) for least in shorter]
+    rest = missing - sum(shares)
+    assert gaps == [0, *(-share - (k < rest) for k, share in enumerate(shares)), 0]
 
 
 @given(options, st.integers(1, 400))
@@ -146,6 +163,24 @@ def test_draws_reach_every_candidate_and_both_directions() -> None:
     assert "split 200 utterances of 8200 frames into 400 chunks; " in splitter.summary()
 
 
+def test_what_is_counted_over_utterances() -> None:
+    splitter = ChunkSplitter(ChunkOptions((10,)))
+    assert splitter.summary().startswith("split 0 utterances of 0 frames into 0 chunks; 0.0 % of the frames")
+    for length in (27, 22, 38):  # three chunks, 3 frames in two of them; two chunks; four, 2 frames in two
+        splitter.split(length, np.random.default_rng(0))
+    assert splitter.summary() == (
+        "split 3 utterances of 87 frames into 9 chunks; 103.4 % of the frames are in chunks, "
+        "5.7 % are there again in the next one"
+    )
+
+
+def test_by_default_chunks_are_single_frames() -> None:
+    chunks = ChunkSplitter(ChunkOptions()).split(30, np.random.default_rng(0))
+    assert {(chunk.num_frames, chunk.num_input_frames) for chunk in chunks} == {(1, 1)}
+    assert {chunk.first_input_frame - chunk.first_frame for chunk in chunks} == {0}
+    assert ChunkOptions(left_context=1_000_000).left_context == 1_000_000
+
+
 def test_whole_utterances() -> None:
     splitter = ChunkSplitter(ChunkOptions(WHOLE, left_context_initial=2, right_context=3, frame_subsampling_factor=3))
     (chunk,) = splitter.split(11, np.random.default_rng(0))
@@ -169,6 +204,8 @@ def test_lengths_are_rounded_up_to_output_frames() -> None:
         ({"num_frames": (5,), "num_frames_overlap": -1}, "at least 0"),
         ({"frame_subsampling_factor": 0}, "factor must be > 0, got 0"),
         ({"left_context": -1}, "contexts must be >= 0"),
+        ({"right_context": -1}, "contexts must be >= 0"),
+        ({"left_context": 1_000_001}, "at most 1000000 frames, got 1000001"),
         ({"right_context_final": 1_000_001}, "at most 1000000 frames, got 1000001"),
     ],
 )

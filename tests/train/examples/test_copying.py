@@ -37,7 +37,9 @@ def test_one_frame_with_less_context() -> None:
     assert _times(Changes(frame=0).apply(EXAMPLE, rng))["input"] == list(range(-5, 13))
     assert _times(Changes(left_context=0).apply(EXAMPLE, rng))["input"] == list(range(0, 13))
     assert _times(Changes(right_context=9).apply(EXAMPLE, rng))["input"] == list(range(-5, 13))
+    assert _times(Changes(frame=7).apply(EXAMPLE, rng))["output"] == [7]
     assert Changes(frame=8).apply(EXAMPLE, rng) is None
+    assert Changes(frame=-1).apply(EXAMPLE, rng) is None
     drawn = {tuple(_times(Changes(frame="random").apply(EXAMPLE, rng))["output"]) for _ in range(100)}
     assert drawn == {(t,) for t in range(8)}
 
@@ -50,6 +52,11 @@ def test_shift() -> None:
 
 
 def test_shift_beyond_32_bits() -> None:
+    furthest = Changes(frame_shift=2**31 - 13).apply(EXAMPLE, np.random.default_rng(0))
+    assert furthest is not None
+    assert furthest.ios[0].indexes[-1].tolist() == [0, 2**31 - 1, 0]
+    with pytest.raises(TrainingError, match="'input' would have t beyond 32 bits"):
+        Changes(frame_shift=2**31 - 12).apply(EXAMPLE, np.random.default_rng(0))
     with pytest.raises(TrainingError, match="'input' would have t beyond 32 bits"):
         Changes(frame_shift=2**31 - 5).apply(EXAMPLE, np.random.default_rng(0))
 
@@ -90,8 +97,9 @@ def test_merged_examples_are_refused() -> None:
 def test_wrong_options() -> None:
     with pytest.raises(ArgumentError, match="a number or 'random', got 'any'"):
         Changes(frame="any")
-    with pytest.raises(ArgumentError, match="contexts must be >= 0"):
-        Changes(left_context=-1)
+    for wrong in ({"left_context": -1}, {"right_context": -1}):
+        with pytest.raises(ArgumentError, match="contexts must be >= 0"):
+            Changes(**wrong)
 
 
 def test_changes_leave_the_example_alone() -> None:

@@ -54,6 +54,7 @@ def test_text() -> None:
     assert example.num_sequences == 1
     assert example.io("output") is example.ios[1]
     assert example.io("ivector") is None
+    assert Example((NnetIo("input", np.zeros((0, 3), np.int32), np.zeros((0, 1), np.float32)),)).num_sequences == 0
 
 
 @given(examples())
@@ -83,6 +84,7 @@ def test_compressed_matrices_keep_their_codes() -> None:
     [
         ("<NumIo> 2", "<NumIo> 0", "an example cannot have 0 inputs and outputs"),
         ("<NumIo> 2", "<NumIo> 1000001", "an example cannot have 1000001"),
+        ("<NumIo> 2", "<NumIo> 1000000", "expected <NnetIo>, got '</Nnet3Eg>'"),
         ("<NumIo> 2", "<NumIo> 3", "expected <NnetIo>, got '</Nnet3Eg>'"),
         ("<NumIo> 2", "<NumIo> 1", "expected </Nnet3Eg>, got '<NnetIo>'"),
         ("<I1V> 2 <I1> 0 0 0", "<I1V> 1", "'input' has 1 indexes, but a matrix of 2 rows"),

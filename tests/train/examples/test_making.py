@@ -99,12 +99,13 @@ def test_ivectors_are_those_of_a_frame_of_the_chunk() -> None:
     ivectors = np.arange(5, dtype=np.float32)[:, None]
     drawn: dict[str, set[float]] = {}
     for seed in range(200):
-        options = replace(_plain(num_frames=(25,), left_context=4), online_ivector_period=10, seed=seed)
+        options = _plain(num_frames=(25,), left_context=4, right_context=20)
+        options = replace(options, online_ivector_period=10, seed=seed)
         for key, example in ExampleMaker(options).make("u", FEATURES, alignment_matrix(PDFS, 7), ivectors):
             assert example.ios[1].name == "ivector"
             assert example.ios[1].indexes.tolist() == [[0, 0, 0]]
             drawn.setdefault(key, set()).add(float(dense(example.ios[1].matrix)[0, 0]))
-    assert drawn == {"u-0": {0, 1, 2}, "u-25": {2, 3, 4}}
+    assert drawn == {"u-0": {0, 1, 2, 3, 4}, "u-25": {2, 3, 4}}
 
 
 def test_compression() -> None:
@@ -140,6 +141,7 @@ def test_posteriors() -> None:
     [
         (PDFS[:47], None, r"50 frames of features need 50 frames of supervision \(.*\), got 47"),
         (PDFS[:0], None, "no frames"),
+        (np.append(PDFS, [0, 1, 2]), None, "got 53, which is off by more than 2"),
         (PDFS, np.zeros((0, 2), np.float32), "0 ivectors, one every 1 frames, do not belong to 50 frames"),
         (PDFS, np.zeros((151, 2), np.float32), "151 ivectors"),
     ],
@@ -152,7 +154,7 @@ def test_lengths_that_do_not_fit(targets: np.ndarray, ivectors: np.ndarray | Non
 def test_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rng = np.random.default_rng(1)
     feats, post, ivectors = (tmp_path / name for name in ("feats.ark", "post.ark", "iv.ark"))
-    lengths = {"a": 20, "b": 5, "c": 20, "d": 20, "e": 33, "f": 20}
+    lengths = {"a": 20, "b": 5, "c": 20, "d": 20, "e": 33, "f": 20, "g": 9}
     with (
         matrix_writer(f"ark:{feats}") as feats_out,
         posterior_writer(f"ark:{post}") as post_out,
@@ -177,7 +179,8 @@ def test_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
                 statistics,
             )
         )
-    assert statistics == MakingStatistics(utterances=6, examples=len(made), failed=3, short=1)
+    assert statistics == MakingStatistics(utterances=7, examples=len(made), failed=3, short=2)
+    assert str(statistics).startswith(f"{len(made)} examples of 7 utterances; 3 could not be used, of 2 no chunk")
     assert {key[0] for key in made} == {"a", "e"}
     for message in ("c is left out: ", "has no supervision of it", "has no ivectors of it", "are not of 4 pdfs"):
         assert message in caplog.text
@@ -186,3 +189,22 @@ def test_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
 
 def test_generators() -> None:
     assert generator(-2).random() == generator(-2).random() != generator(2).random()
+    assert generator(2**64 + 2).random() == generator(2).random()
+
+
+def test_what_is_made_by_default() -> None:
+    """Compressed, the same at each run, one ivector a frame, with 100 frames of tolerance for ivectors and 2 for
+    supervision; a frame without features is refused whatever the tolerance is."""
+    maker = ExampleMaker(MakingOptions(ChunkOptions((50,))))
+    ((_, example),) = maker.make("u", FEATURES, alignment_matrix(PDFS[:48], 7), np.zeros((150, 2), np.float32))
+    assert [type(io.matrix) for io in example.ios] == [CompressedMatrix, CompressedMatrix, SparseMatrix]
+    ivectors = np.arange(50, dtype=np.float32)[:, None]
+    options = MakingOptions(ChunkOptions((10,)), compress=False)
+    first, again = (
+        ExampleMaker(each).make("u", FEATURES, FEATURES, ivectors) for each in (options, replace(options, seed=0))
+    )
+    for (_, one), (_, other) in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one.ios[1].matrix, other.ios[1].matrix)
+    assert any(example.ios[1].matrix[0, 0] % 10 for _, example in first)
+    with pytest.raises(TrainingError, match="no frames"):
+        maker.make("u", FEATURES[:0], alignment_matrix(PDFS[:2], 7))

@@ -90,7 +90,8 @@ def test_ivectors_names_in_order_and_compression() -> None:
     assert [type(io.matrix) for io in merged.ios] == [CompressedMatrix, CompressedMatrix, SparseMatrix]
     assert merged.ios[1].indexes.tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
     assert merged.num_sequences == 3
-    again = EXAMPLES.merge([merged, merged])  # what is merged can be merged on
+    again = EXAMPLES.merge([merged, merged], False)  # what is merged can be merged on
+    assert [type(io.matrix) for io in again.ios] == [np.ndarray, np.ndarray, SparseMatrix]
     assert again.num_sequences == 6
     assert again.ios[1].indexes[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -111,9 +112,33 @@ def test_structure_is_not_the_kind_of_matrix() -> None:
 
 
 def test_too_many_sequences() -> None:
-    far = Example((NnetIo("input", np.array([[2**30, 0, 0]], np.int32), np.ones((1, 1), np.float32)),))
-    with pytest.raises(TrainingError, match="2 examples of 1073741825 sequences"):
+    far, nearer = (
+        Example((NnetIo("input", np.array([[n, 0, 0]], np.int32), np.ones((1, 1), np.float32)),))
+        for n in (2**30 - 1, 2**30 - 2)
+    )
+    assert EXAMPLES.merge([nearer, nearer]).num_sequences == 2**31 - 2
+    with pytest.raises(TrainingError, match="2 examples of 1073741824 sequences are too many"):
         EXAMPLES.merge([far, far])
+
+
+def test_what_is_counted_and_compressed() -> None:
+    rng = np.random.default_rng(0)
+    made = [(str(k), frame_example(rng, frames)) for k, frames in enumerate([4, 4, 6, 4, 4, 4, 6, 6])]
+    statistics = MergingStatistics()
+    for _ in range(2):
+        for _, minibatch in merge_examples(made, EXAMPLES, MinibatchSizes.parse("2,3"), True, statistics):
+            assert isinstance(minibatch.ios[0].matrix, CompressedMatrix)
+    assert str(statistics).splitlines() == [
+        "16 examples made 6 minibatches, 0 were discarded",
+        "  2 minibatches of 2 examples of 6 rows",
+        "  2 minibatches of 3 examples of 6 rows",
+        "  2 minibatches of 3 examples of 8 rows",
+    ]
+    for options in ({}, {"statistics": statistics}):
+        keys, minibatches = zip(*merge_examples(made[:3], EXAMPLES, MinibatchSizes.parse("2"), **options), strict=True)
+        assert keys == ("merged-0-2",)
+        assert isinstance(minibatches[0].ios[0].matrix, np.ndarray)
+    assert (statistics.num_discarded, statistics.num_minibatches) == (1, 7)
 
 
 def test_nothing_to_merge() -> None:

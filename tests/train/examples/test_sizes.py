@@ -21,6 +21,7 @@ from nnet3.train.examples.sizes import MinibatchSizes
         ("128=64/256=40,30", 192, 64, {}),  # equally near: the first one
         ("128=64/256=40,30", 193, 40, {}),
         ("10=5", 99, 5, {5: 5}),
+        ("999999999", 1, 999999999, {}),
     ],
 )
 def test_sizes(text: str, size: int, largest: int, within: dict[int, int]) -> None:
@@ -42,7 +43,8 @@ def test_sizes(text: str, size: int, largest: int, within: dict[int, int]) -> No
         ("64=1/64=2", "must be different"),
         ("a=5", "got 'a'"),
         ("²", "got '²'"),
-        ("99999999999", "got '99999999999'"),
+        ("1000000000", "got '1000000000'"),
+        ("8=4/16", "with several rules each needs a size of example"),
     ],
 )
 def test_what_is_no_rule(text: str, message: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.errors import ArgumentError, TableError, TrainingError
 from nnet3.train.examples import EXAMPLES, Example, example_writer
-from nnet3.train.examples.source import MinibatchSource, Position, Prepared, SourceOptions
+from nnet3.train.examples.source import MinibatchSource, Position, Prepared, SourceOptions, short
 from train.example_data import frame_example, written
 
 Source = MinibatchSource[Example, bytes]
@@ -69,10 +69,34 @@ def test_what_is_skipped_is_not_prepared(archives: list[str]) -> None:
     assert [key.split("-")[1] for key in prepared] == ["8", "9"]
 
 
+def test_archives_come_in_random_order_too(archives: list[str]) -> None:
+    """A small buffer alone would leave the beginning of each epoch to the first archive."""
+    first = set()
+    for epoch in range(12):
+        source = _source(archives, minibatch_size="4", shuffle_buffer=2, seed=-1)
+        first.add(next(iter(source.prepared(Position(epoch)))).example_keys[0].split("-")[0])
+    assert first == {"egs.1", "egs.2", "egs.3"}
+
+
 def test_examples_that_are_merged_already(archives: list[str]) -> None:
     made = _epoch(_source(archives[:1]))
     assert [minibatch.key for minibatch in made] == [f"egs.1-{number}" for number in range(25)]
     assert all(minibatch.example_keys == (minibatch.key,) for minibatch in made)
+    by_two = MinibatchSource(archives[:1], EXAMPLES, lambda example, _: example.num_sequences)
+    assert {prepared.minibatch for prepared in by_two.prepared(Position())} == {1}
+    assert by_two.statistics.num_examples == 25
+
+
+def test_what_is_wrong_with_a_minibatch_is_said_of_its_examples(archives: list[str]) -> None:
+    def prepare(example: Example, key: str) -> None:
+        raise TrainingError(f"{key} is broken")
+
+    source = MinibatchSource(archives[:1], EXAMPLES, prepare, SourceOptions(minibatch_size="5"))
+    wanted = r"egs\.1\.ark: a minibatch of egs\.1-0 egs\.1-2 egs\.1-4 and 2 more: merged-0-5 is broken"
+    with pytest.raises(TrainingError, match=wanted):
+        next(iter(source.prepared(Position())))
+    assert short(["a", "b", "c"]) == "a b c"
+    assert short(["a", "b", "c", "d"]) == "a b c and 1 more"
 
 
 def test_ranks_share_the_minibatches(archives: list[str]) -> None:
@@ -105,9 +129,15 @@ def test_damage_is_an_error_or_counted(archives: list[str]) -> None:
     path.write_bytes(path.read_bytes().replace(b"egs.2-7 \0B<Nnet3Eg> <NumIo> ", b"egs.2-7 \0B<Nnet3Eg> <NumIX> "))
     with pytest.raises(TableError, match=r"egs\.2\.ark.*the entry 'egs\.2-7': .*egs\.2\.ark: byte \d+: expected"):
         _epoch(_source(archives))
+    path = Path(archives[2].removeprefix("ark:"))
+    path.write_bytes(path.read_bytes().replace(b"egs.3-24 \0B<Nnet3Eg> ", b"egs.3-24 \0B<Nnet3EX> "))
     source = _source(archives, on_damage="skip")
-    assert len(_epoch(source)) == 74
-    assert source.num_damaged == 1
+    for epoch in (1, 2):
+        assert len(_epoch(source)) == 73
+        assert source.num_damaged == 2 * epoch
+    minibatches = source.prepared(Position())
+    before = [source.num_damaged for number, _ in enumerate(minibatches) if number in (0, 31, 32)]
+    assert before == [4, 4, 5]  # as soon as what comes behind the damage is there
 
 
 def test_nothing_to_train_on(archives: list[str]) -> None:
@@ -117,5 +147,7 @@ def test_nothing_to_train_on(archives: list[str]) -> None:
         _source([])
     with pytest.raises(ArgumentError, match="rank 2 is none of 2"):
         SourceOptions(rank=2, num_ranks=2)
+    with pytest.raises(ArgumentError, match="rank -1 is none of 1"):
+        SourceOptions(rank=-1)
     with pytest.raises(ArgumentError, match="expected a number"):
         SourceOptions(minibatch_size="x")

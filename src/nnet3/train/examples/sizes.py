@@ -28,7 +28,7 @@ class MinibatchSizes:
         rules = []
         for part in parts:
             size, equals, ranges = part.rpartition("=")
-            if bool(equals) != (len(parts) > 1) and not equals:
+            if len(parts) > 1 and not equals:
                 raise ArgumentError(f"'{text}': with several rules each needs a size of example; {_FORM}")
             rules.append((_number(size, text) if equals else 0, _parse_ranges(ranges, text)))
         if len({size for size, _ in rules}) < len(rules):

@@ -88,7 +88,7 @@ class MinibatchSource(Generic[E, M]):
         self.options = options or SourceOptions()
         self.num_damaged = 0  # records left out, in all epochs so far
         self.statistics = MergingStatistics()  # of the epoch that was begun last
-        self._rspecifiers, self._kind, self._prepare, self._change = tuple(rspecifiers), kind, prepare, change
+        self._rspecifiers, self._kind, self._prepare, self._change = rspecifiers, kind, prepare, change
 
     def epoch(self, position: Position) -> Background[Prepared[M]]:
         """The minibatches of an epoch from `position` on, made ahead in a thread: to be used in a `with` block."""
