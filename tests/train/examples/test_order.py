@@ -95,6 +95,6 @@ def test_what_goes_wrong_in_copies() -> None:
 
     with pytest.raises(TrainingError, match="the entry 'eg-0': it is merged"):
         list(copies(ENTRIES, fail, 1, np.random.default_rng(0)))
-    for wrong in (-1.0, float("nan"), float("inf")):
+    for wrong in (-1.0, 2.0**31, float("nan"), float("inf")):
         with pytest.raises(ArgumentError, match="a number >= 0"):
-            list(copies(ENTRIES, _same, 1, np.random.default_rng(0), wrong))
+            list(copies(ENTRIES[:0], _same, 1, np.random.default_rng(0), wrong))
