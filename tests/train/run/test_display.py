@@ -23,6 +23,10 @@ def _display(*, terminal: bool, is_first: bool = True) -> tuple[Display, io.Stri
         (0.4, "0 s"),
         (59.4, "59 s"),
         (59.6, "1 min 00 s"),
+        (3599, "59 min 59 s"),
+        (3600, "1 h 00 min"),
+        (86399, "23 h 59 min"),
+        (86400, "1 d 00 h"),
         (200, "3 min 20 s"),
         (7500, "2 h 05 min"),
         (86399.7, "1 d 00 h"),
@@ -47,7 +51,8 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     display, file = _display(terminal=True)
     with display.showing(0.2):
         now = 110.0
-        display.update(0.3, 5000, "1/4", -0.51234)
+        display.update(0.25, 2000, "1/4", None)
+        display.update(0.3, 3000, "1/4", -0.51234)
         assert display.frames_per_second == 500
         assert display.seconds_left(0.3) == pytest.approx(70)
         display.line("train", "train step=1")

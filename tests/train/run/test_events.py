@@ -60,7 +60,10 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     log = EventLog(tmp_path)
     log.write("train", step=2)
     log.close()
+    EventLog(tmp_path).close()
     assert [event["step"] for event in read_events(tmp_path)] == [1, 2]
+    for name in ("log.txt", "log.jsonl"):
+        assert (tmp_path / name).read_bytes().count(b"\n") == 3
     assert (tmp_path / "log.txt").read_bytes().endswith(b"train step=2\n")
 
 

@@ -6,10 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from nnet3.compiler import CompileOptions
 from nnet3.errors import ConfigError
-from nnet3.train import TrainerOptions
-from nnet3.train.run.sections import TrainingSection
 from nnet3.train.run.settings import RunSettings, describe_settings, read_settings
 from nnet3.train.run.settings_text import parse_toml
 from nnet3.train.run.value_kinds import NAMES, parsed, setting
@@ -42,6 +39,7 @@ def test_defaults_and_values() -> None:
         LEAST + "[data]\ntrain = 'ark:a'\nsize = 32\n[training]\nepochs = 3\ninitial_learning_rate = '2e-2'\n"
     )
     assert settings.training.epochs == 3
+    assert _read(LEAST + "[training]\nmin-deriv-time = 4\nmax-deriv-time = 4\n").training.max_deriv_time == 4
     assert settings.training.initial_learning_rate == 0.02
     assert settings.training.max_param_change == 2.0
     assert (settings.data_kind, settings.objective_kind) == ("frames", "by-node")
@@ -104,11 +102,3 @@ def test_the_description_is_a_settings_file_with_the_defaults() -> None:
     assert settings.data == defaults.data
     assert '# kind = "chain"' in text
     assert "# times that all examples are seen" in text
-
-
-def test_deriv_truncate_margin() -> None:
-    """As Kaldi's scripts compute derivative times from it."""
-    section = TrainingSection(deriv_truncate_margin=8)
-    times = {"min_deriv_time": -8 - 13, "max_deriv_time": 2**31 - 1, "max_deriv_time_relative": 8 + 9}
-    assert section.deriv_times(left_context=13, right_context=9) == times
-    assert TrainerOptions(**TrainingSection().deriv_times(13, 9)).compile_options() == CompileOptions()

@@ -112,6 +112,9 @@ def test_files_are_known_by_their_ending(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_text(TOML)
     assert read_settings_text(str(path)).sections["training"]["epochs"] == 3
+    for name in ("run.yaml", "run.yml", "RUN.YML"):
+        (tmp_path / name).write_text(YAML)
+        assert read_settings_text(str(tmp_path / name)).sections == parse_yaml(YAML, "").sections
     with pytest.raises(Nnet3Error, match=r"expected one of .toml, .yaml, .yml, got '.tom'; did you mean '.toml'"):
         read_settings_text(str(tmp_path / "run.tom"))
     with pytest.raises(Nnet3Error, match=r"none.toml: cannot read this settings file: No such file"):

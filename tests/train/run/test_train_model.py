@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import re
 import signal
 import threading
+from typing import Any
 
 import pytest
 import torch
 
 import nnet3
 from nnet3.errors import ConfigError, Nnet3Error, TrainingError
+from nnet3.train import TrainerOptions
+from nnet3.train.run import train_model as train_model_module
 from nnet3.train.run import training_run
 from nnet3.train.run.checkpoints import Checkpoints
+from nnet3.train.run.sections import TrainingSection
 from shared_data import GOLDEN, needs_shared
 from train.run.task import Task
 
@@ -299,6 +304,45 @@ def test_an_acoustic_model_ends_as_one(task: Task) -> None:
     task.exp = task.folder / "other"
     task.run()
     assert task.final == (task.folder / "network.raw").read_bytes()
+
+
+class _MadeError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "max_param_change": 0.5, "momentum": 0.25, "l2_regularize_factor": 0.75, "batchnorm_stats_scale": 0.5,
+            "min_deriv_time": -7, "max_deriv_time": 9, "max_deriv_time_relative": 5, "seed": 3,
+        },
+        {"backstitch_training_scale": 0.3, "backstitch_training_interval": 3},
+        {"deriv_truncate_margin": 2, "threads": 1},
+    ],
+)  # fmt: skip
+def test_settings_reach_the_trainer(task: Task, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]) -> None:
+    made: list[TrainerOptions] = []
+
+    def make(nnet: nnet3.Nnet, options: TrainerOptions, *_: object) -> None:
+        made.append(options)
+        raise _MadeError
+
+    monkeypatch.setattr(train_model_module, "SharedSteps", make)
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    task.change(**{f"training__{name}": value for name, value in values.items()})
+    with pytest.raises(_MadeError):
+        task.run()
+    expected = TrainingSection(**values)
+    names = {field.name for field in dataclasses.fields(TrainerOptions) if hasattr(expected, field.name)}
+    assert len(names) == 11
+    times = expected.deriv_times(1, 1)
+    assert {name: getattr(made[0], name) for name in names - {"max_skipped"}} == {
+        name: times.get(name, getattr(expected, name)) for name in names - {"max_skipped"}
+    }
+    assert made[0].max_skipped > 1e9
+    assert threads == ([values["threads"]] if "threads" in values else [])
 
 
 def test_an_xconfig_will_do(task: Task) -> None:

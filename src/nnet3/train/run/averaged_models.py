@@ -21,6 +21,8 @@ from nnet3.train.trainer import StepResult, Trainer
 
 _WORSE_AND_STILL_GOOD = 1.0  # how far below the best a process's objective may be, for its model to count
 
+_WORST = -1e300  # of a process that has seen nothing, or nothing finite
+
 
 class AveragedModels:
     """Rounds of so many minibatches, each begun by a new trainer.
@@ -85,10 +87,9 @@ class AveragedModels:
 
     def _share(self) -> float:
         """What this process's model counts in the average."""
-        own = (self._stats.objective + self._stats.auxiliary) / self._stats.weight if self._stats.weight else -math.inf
-        own = own if math.isfinite(own) else -math.inf
+        own = (self._stats.objective + self._stats.auxiliary) / self._stats.weight if self._stats.weight else _WORST
         all_own = torch.zeros(self._world.size, dtype=torch.float64)
-        all_own[self._world.rank] = max(own, -1e300)
+        all_own[self._world.rank] = own if math.isfinite(own) else _WORST
         self._world.sum_([all_own])
         if self._round == 0:
             return float(int(all_own.argmax()) == self._world.rank)

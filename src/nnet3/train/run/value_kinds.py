@@ -95,7 +95,8 @@ NAMES = Kind("text or a list of texts", _names)
 
 def _bounds(minimum: float, maximum: float, above: float | None) -> str:
     parts = [f"> {above:g}"] if above is not None else [f">= {minimum:g}"] if minimum > -math.inf else []
-    return " " + " and ".join(parts + ([f"<= {maximum:g}"] if maximum < math.inf else [])) if parts else ""
+    parts += [f"<= {maximum:g}"] if maximum < math.inf else []
+    return " " + " and ".join(parts) if parts else ""
 
 
 TIME = Kind("a time, an integer of 32 bits", integer(-(2**31), 2**31 - 1).convert)

@@ -1,0 +1,100 @@
+"""Processes of a run: what they send each other, over a network that this process plays; the names of torchrun."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from nnet3.errors import Nnet3Error
+from nnet3.train.run import world as module
+from nnet3.train.run.world import World, joined_world
+
+
+class _Network:
+    """Plays two other processes, which give 10 and 100 times the same; notes the groups that are used."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.reduced: list[tuple[str, tuple[int, ...], Any]] = []
+        monkeypatch.setattr(dist, "all_reduce", self.all_reduce)
+        monkeypatch.setattr(dist, "gather_object", self.gather_object)
+        monkeypatch.setattr(dist, "broadcast_object_list", self.broadcast_object_list)
+
+    def all_reduce(self, tensor: Tensor, op: Any = dist.ReduceOp.SUM, group: Any = None) -> None:
+        self.reduced.append((str(tensor.dtype), tuple(tensor.shape), group))
+        tensor.mul_(100 if op == dist.ReduceOp.MAX else 111)
+
+    def gather_object(self, value: Any, values: list[Any] | None, group: Any = None) -> None:
+        if values is not None:
+            values[:] = [value, 10 * value, 100 * value]
+
+    def broadcast_object_list(self, values: list[Any], group: Any = None) -> None:
+        values[0] = values[0] or "of the first"
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch) -> _Network:
+    return _Network(monkeypatch)
+
+
+def test_alone_nothing_is_sent(network: _Network) -> None:
+    world, tensor = World(), torch.ones(2)
+    world.sum_([tensor])
+    assert tensor.tolist() == [1, 1]
+    assert (world.largest(3, -1), world.gather("a"), world.tell("a"), world.is_first) == ([3, -1], ["a"], "a", True)
+    assert network.reduced == []
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_sums_stay_where_they_are(network: _Network, size: int) -> None:
+    """Tensors of one dtype travel together; those that are not contiguous are summed in place too."""
+    whole = torch.arange(6.0).reshape(2, 3)
+    tensors = [whole.T, torch.tensor(2.0), torch.ones(2, 2, dtype=torch.float64), torch.zeros(0)]
+    expected = [111 * tensor for tensor in tensors]
+    World(1, size).sum_(tensors)
+    assert all(torch.equal(*pair) for pair in zip(tensors, expected, strict=True))
+    assert torch.equal(whole, expected[0].T)
+    assert network.reduced == [("torch.float32", (7,), None), ("torch.float64", (4,), None)]
+
+
+def test_what_is_gathered_and_told(network: _Network) -> None:
+    first, second = World(0, 3), World(1, 3)
+    assert first.largest(3, 1, 0) == second.largest(3, 1, 0) == [300, 100, 0]
+    assert first.gather(2) == [2, 20, 200]
+    assert second.gather(2) == []
+    assert (first.tell("own"), second.tell(None)) == ("own", "of the first")
+    assert (first.is_first, second.is_first) == (True, False)
+
+
+def test_numbers_of_gpus_go_over_the_gpus_and_all_others_beside_them(
+    network: _Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GROUPS", ["beside"])
+    World(0, 2).sum_([torch.ones(1), torch.ones(3, device="meta")])
+    assert [(shape, group) for _, shape, group in network.reduced] == [((1,), "beside"), ((3,), None)]
+    World(0, 2).largest(1)
+    assert network.reduced[-1][2] == "beside"
+
+
+def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"):
+        monkeypatch.delenv(name, raising=False)
+    with joined_world("cpu", 1.0) as world:
+        assert (world.rank, world.size, world.local_rank, world.was_restarted) == (0, 1, 0, False)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+    assert not World().was_restarted
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    assert World().was_restarted
+
+
+@pytest.mark.parametrize("missing", ["RANK", "MASTER_ADDR", "MASTER_PORT"])
+def test_half_of_what_torchrun_sets(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv(missing)
+    with pytest.raises(Nnet3Error, match=f"WORLD_SIZE is 2, but {missing} is not set: start"), joined_world("cpu", 1.0):
+        pass
