@@ -229,6 +229,33 @@ def test_mistakes() -> None:
         nnet3.compile(case.nnet, case.request, nnet3.CompileOptions(min_deriv_time=50, max_deriv_time_relative=3))
 
 
+def test_a_dead_row_that_comes_from_a_live_one() -> None:
+    """Nothing is sent back from rows outside the times, though all of what they are made of is within."""
+    config = """
+    input-node name=input dim=2
+    component name=b type=AffineComponent input-dim=2 output-dim=2
+    component name=a type=AffineComponent input-dim=4 output-dim=2
+    component-node name=b component=b input=input
+    component-node name=a component=a input=Append(Offset(b, 3), Offset(b, 4))
+    output-node name=output input=a
+    """
+    inputs = [nnet3.IoSpecification("input", grid(1, range(3, 9)), has_deriv=True)]
+    outputs = [nnet3.IoSpecification("output", grid(1, range(5)), has_deriv=True)]
+    case = Case(RandomNetwork(1, config, nnet3.ComputationRequest(inputs, outputs, need_model_derivative=True)))
+    options = limited(PLAIN, 3, None)
+    found, want = case.run(options), masked(case, (3, 100))
+    assert_equal({name: found[name] for name in want}, want, case)
+    lines = str(nnet3.compile(case.nnet, case.request, options)).splitlines()
+    end = next(number for number, line in enumerate(lines) if " b.Backprop" in line)
+    assert [line.partition(": ")[2] for line in lines[end - 5 : end]] == [
+        "a.Backprop(m5(3:4, :), [], m8(3:4, :), &m6(3:4, :)) [update]",
+        "m4(0:2, :).set(0)",
+        "m4(3:4, :) = m6(3:4, 0:1)",
+        "m4(4, :) += m6(3, 2:3)",
+        "m4(5, :) = m6(4, 2:3)",
+    ]
+
+
 def test_a_live_row_that_comes_from_a_dead_one() -> None:
     """A component's input at t = 0 is the network's input at t = -1, whose derivative is zero."""
     config = """

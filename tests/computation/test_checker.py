@@ -32,6 +32,7 @@ from computation.changes import (
     with_table,
 )
 from computation.programs import loop, recurrence, training_step
+from computation.toy_kernels import PRODUCT
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation, SubMatrix
@@ -109,6 +110,10 @@ CONTENTS = {
     ),
     "kernel not in place": (
         put(ADD_OUT, cmd.Propagate(0, "affine", (Y,), Y)),
+        "it reads m5 and fills m5, which overlap",
+    ),
+    "in place of what it reads twice": (
+        put(ADD_OUT, cmd.Propagate(PRODUCT, "product", (Y, Y), Y)),
         "it reads m5 and fills m5, which overlap",
     ),
     "in place beside itself": (

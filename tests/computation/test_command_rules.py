@@ -40,6 +40,7 @@ from nnet3.errors import ComputationCheckError
 
 TABLES = {
     "no elements": (lambda c: c.matrices.append(Matrix(0, 3)), "matrix m11 is 0 x 3: it has no elements"),
+    "no columns": (lambda c: c.matrices.append(Matrix(3, 0)), "matrix m11 is 3 x 0: it has no elements"),
     "no matrix": (with_blocks(SubMatrix(77, 0, 1, 0, 1)), "sub-matrix 11 is in matrix 77, which does not exist"),
     "outside rows": (with_blocks(SubMatrix(1, 4, 3, 0, 3)), "sub-matrix 11, m1(4:6, :), is not inside"),
     "outside columns": (with_blocks(SubMatrix(1, 0, 1, 2, 2)), "sub-matrix 11, m1(0, 2:3), is not inside"),

@@ -189,6 +189,29 @@ def test_an_endless_recurrence_is_named() -> None:
         build_graph(source, request(source, {"x": table([0], range(3))}, {"y": table([0], range(3))}))
 
 
+@pytest.mark.parametrize(("num_nodes", "names"), [(8, "'a7', 'a8' never"), (9, "'a7', 'a8', ... never")])
+def test_eight_nodes_of_an_endless_recurrence_are_named(num_nodes: int, names: str) -> None:
+    source = ToySource()
+    source.gathered("delay", 1, (f"a{num_nodes}", -1), optional=True)
+    for number in range(1, num_nodes + 1):
+        source.kernel(f"a{number}", 1, (f"a{number - 1}" if number > 1 else "delay", Use.ROW))
+    with pytest.raises(RequestError, match=f"the recurrence through 'a1', .*, {names} ends"):
+        build_graph(source, request(source, {}, {"a1": table([0], range(3))}))
+
+
+def test_a_kernel_with_rows_of_its_own_may_look_at_all_samples() -> None:
+    """Such as x less its mean: one row of it needs all of x."""
+    source = ToySource()
+    source.provided("x", 2)
+    source.gathered("all x", 2, ("x", 0))
+    source.kernel("y", 2, ("x", Use.ROW), ("all x", Use.ALL_SAMPLES))
+    frames = table([0], range(4))
+    graph = build_graph(source, request(source, {"x": frames}, {"y": frames[1:2]}, samples=frames))
+    assert graph.indexes[graph.all_samples[source.number("y"), 1]].tolist() == frames.tolist()
+    wide = request(source, {"x": frames}, {"y": frames}, samples=table([0], range(6)))
+    assert not computable_outputs(source, wide)[0].any()
+
+
 def test_each_output_out_of_reach_is_explained() -> None:
     source = recurrent()
     with pytest.raises(NotComputableError) as caught:

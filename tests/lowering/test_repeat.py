@@ -146,3 +146,16 @@ def test_rows_of_one_time_step_belong_to_no_time() -> None:
     computation = nnet3.compile(nnet, request, nnet3.CompileOptions(optimize=False))
     lines = str(computation).splitlines()
     assert "m3(2, 12) == value: gates [ (0, -) (1, -) ]" in lines
+
+
+def test_values_and_derivatives_of_a_loop_take_the_rows_of_one_step() -> None:
+    """Those that nobody needs once the next step begins: memory does not grow with the number of frames."""
+    case = LOOPS["simple"]()
+    assert case.request is not None
+    computation = lower(case.graph, case.request)
+    of_one_step = {
+        (info.node, info.is_deriv)
+        for number, info in computation.matrix_info.items()
+        if computation.matrices[number].num_rows == 3  # sequences
+    }
+    assert of_one_step == {("gather1", True), ("mergingmatmul5", False), ("plus6", False), ("plus6", True)}

@@ -30,9 +30,16 @@ def learning(computation: NnetComputation, kernel: str) -> int:
     )
 
 
+def nodes_of_updates(computation: NnetComputation, kernel: str) -> list[str]:
+    """What the backward commands of a kernel say of whose rows they work on."""
+    commands = [command for command in computation.commands if isinstance(command, Backprop)]
+    return [command.node for command in commands if computation.kernels[command.kernel].name == kernel]
+
+
 def test_a_matrix_in_a_loop_learns_once() -> None:
     computation = program_of(simple())
     assert (learning(computation, "below"), learning(computation, "around")) == (1, 1)
+    assert set(nodes_of_updates(computation, "around")) == {"mergingmatmul5"}
     assert learning(program_of(simple(merges=False)), "around") == 40
 
 
@@ -55,6 +62,7 @@ def test_one_kernel_and_two_matrices_learn_apart() -> None:
 def test_two_products_of_one_matrix_learn_together_if_one_kernel_makes_them(second: str) -> None:
     computation = program_of(shared_matrix("product", second))
     assert learning(computation, "product") == 1
+    assert ("product" in nodes_of_updates(computation, "product")) == (second == "product")  # what goes for no one node
     assert learning(computation, "other") == (second == "other")
 
 

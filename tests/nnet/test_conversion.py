@@ -52,6 +52,7 @@ def test_the_forms_that_pytorch_has(convert: Callable[[Nnet], Nnet], dtype: torc
     [
         (("gpu",), "'gpu', which is not a device"),
         ((torch.int32,), r"cannot be converted to torch\.int32: its parameters are floats"),
+        ((True,), "True, which is neither a device nor a dtype"),
         ((3.5,), "3.5, which is neither a device nor a dtype"),
         (("cpu", "cpu"), "two values for device"),
         (("cuda:99",), "CUDA devices are available to this PyTorch"),

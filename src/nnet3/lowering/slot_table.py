@@ -64,7 +64,7 @@ class SlotTable:
         for some in shape.scattered:
             self._add_scattered(some, domain)
         self.outside = self._outside if self._outside is not None and self._outside.any() else None
-        alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all and not self.all_samples
+        alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all
         #: The only slot, if it is one that looks at the source for the whole grid.
         self.passes_on = self.blocks[0] if alone else None
 

@@ -40,7 +40,9 @@ def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
     options = options or CollapseOptions()
     collapser = _Collapser(nnet, [merge for rule, merge in MERGES.items() if getattr(options, rule)])
     for _ in range(_MOST_ROUNDS):
-        if not collapser.merge_all():
+        before = [*collapser.nodes]
+        collapser.merge_all()
+        if collapser.nodes == before:
             break
     parts = replace(nnet.parts, nodes=tuple(collapser.nodes), components=collapser.components)
     nnet.replace_parts(without_orphans(parts))
@@ -57,30 +59,30 @@ class _Collapser:
         self.merges = merges
         self.merged_name: dict[tuple[str, str], str | None] = {}  # of a pair of components; None if they do not fit
 
-    def merge_all(self) -> bool:
-        """Go through all component nodes once; whether anything was merged."""
-        merged = [self._merge_node(n) for n, node in enumerate(self.nodes) if isinstance(node, ComponentNode)]
-        return any(merged)
+    def merge_all(self) -> None:
+        """Go through all component nodes once."""
+        for number, node in enumerate(self.nodes):
+            if isinstance(node, ComponentNode):
+                self._merge_node(number)
 
-    def _merge_node(self, number: int) -> bool:
+    def _merge_node(self, number: int) -> None:
         """Merge the component of node P, if this node sees nothing but P, into this node's, and look at P's input."""
         node, hidden = self.nodes[number], self.nodes[number - 1]
         assert isinstance(node, ComponentNode)
         assert isinstance(hidden, DescriptorNode)
         source = _only_source(hidden.descriptor)
         if source is None or source == node.name:
-            return False
+            return
         first = self.nodes[self.node_number[source]]
         if not isinstance(first, ComponentNode):
-            return False
+            return
         name = self._merged(first.component, node.component)
         if name is None:
-            return False
+            return
         first_hidden = self.nodes[self.node_number[first.input_name]]
         assert isinstance(first_hidden, DescriptorNode)
         self.nodes[number - 1] = replace(hidden, descriptor=_insert(hidden.descriptor, first_hidden.descriptor))
         self.nodes[number] = replace(node, component=name)
-        return True
 
     def _merged(self, first: str, second: str) -> str | None:
         """The name of the component that does what two do one after the other, or None."""

@@ -48,8 +48,7 @@ class MergeConflicts:
 
     def _shared_variables(self, used: Integers) -> Variables:
         table = self.analysis.table.copy()
-        shift = np.zeros((len(self.analysis.computation.matrices), 3), dtype=np.int64)
-        shift[:, 0] = np.arange(len(shift))
+        shift = np.zeros((len(self.analysis.computation.matrices), 3), dtype=np.int64)  # those not used stay zero
         for matrix, where in self.groups.items():
             shift[matrix] = where
         moved = shift[table[:, 0]]
