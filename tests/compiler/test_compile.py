@@ -6,8 +6,9 @@ import sys
 from collections.abc import Collection
 
 import pytest
+import torch
 
-from nnet3 import CompileOptions, ComputationRequest, IoSpecification, Nnet, compile
+from nnet3 import CompileOptions, ComputationRequest, IoSpecification, Nnet, NnetComputer, compile
 from nnet3.compiler import build_graph, generate, schedule
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import PIPELINE, optimize
@@ -81,3 +82,24 @@ def test_options_that_cannot_be_meant(options: dict[str, object], message: str) 
         CompileOptions(**options)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="the options of compile"):
         compile(Nnet.from_config(CONFIG), REQUEST, options)  # type: ignore[arg-type]
+
+
+def test_derivatives_of_parts_that_overlap() -> None:
+    """Two ranges of columns, one row of each, next to each other in the output: they have columns in common."""
+    nnet = Nnet.from_config("""
+        input-node name=input dim=4
+        component name=copy type=NoOpComponent dim=4
+        component-node name=copy component=copy input=input
+        dim-range-node name=low input-node=copy dim=3 dim-offset=0
+        dim-range-node name=high input-node=copy dim=3 dim-offset=1
+        output-node name=output input=Switch(low, Offset(high, -1))
+    """)
+    rows = [(0, t) for t in range(4)]
+    request = ComputationRequest([IoSpecification("input", rows, True)], [IoSpecification("output", rows, True)])
+    computer = NnetComputer(compile(nnet, request, CompileOptions(check=True)), nnet)
+    computer.accept_input("input", torch.arange(16.0).reshape(4, 4))
+    computer.run()
+    assert computer.get_output("output").tolist() == [[0, 1, 2], [1, 2, 3], [8, 9, 10], [9, 10, 11]]
+    computer.accept_input("output", torch.tensor([[1.0, 2, 3], [10, 20, 30], [4, 5, 6], [40, 50, 60]]))
+    computer.run()
+    assert computer.get_output("input").tolist() == [[1, 12, 23, 30], [0] * 4, [4, 45, 56, 60], [0] * 4]

@@ -14,16 +14,20 @@ from nnet3.lowering.irregular import IrregularGather
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Place, Storage
 from nnet3.lowering.source import GatherPart, NodeKind, SourceNode
+from seeds import shifted
 
 NUM_COLS, SOURCE_ROWS = 2, (5, 4, 6)
 GATHERED = len(SOURCE_ROWS)
 
 
 class Case:
-    """A gathered node of three sources, whose slots look at random rows; `m` members of each row."""
+    """A gathered node of three sources, whose slots look at random rows; `m` members of each row.
+
+    The first two sources may be columns or rows of the last one.
+    """
 
     def __init__(self, seed: int):
-        rng = self.rng = np.random.default_rng(seed)
+        rng = self.rng = np.random.default_rng(shifted(seed))
         self.m, self.rows = int(rng.integers(1, 4)), int(rng.integers(1, 9))
         num_slots = int(rng.integers(0, 4))
         self.nodes = rng.integers(0, GATHERED, (self.rows, num_slots))
@@ -38,17 +42,22 @@ class Case:
         scales = {node: 1.0 if same else float(rng.choice([1.0, -0.5, 2.0])) for node in range(GATHERED)}
         constant, default = float(rng.choice([0.0, 0.25])), float(rng.choice([0.0, 0.7]))
         self.part = GatherPart(NUM_COLS, 0, num_slots, constant, default, scales)
-        self._make()
+        self._make(rng.choice(["own matrices", "columns", "rows"]))
 
-    def _make(self) -> None:
+    def _make(self, kind: str) -> None:
         self.computation = NnetComputation()
         nodes = [SourceNode(f"source{n}", NodeKind.PROVIDED, NUM_COLS) for n in range(GATHERED)]
         nodes.append(SourceNode("gathered", NodeKind.GATHERED, NUM_COLS, parts=(self.part,)))
         schedule = SimpleNamespace(nodes=nodes, multiplicity=lambda node: self.m)
-        places = [Place(node) for node in range(len(nodes))]
-        self.storage = Storage(schedule, self.computation, False, places)  # type: ignore[arg-type]
+        self.places = [Place(node) for node in range(len(nodes))]
+        if kind == "columns":
+            self.places[:GATHERED] = [Place(2, col_offset=offset) for offset in self.rng.permutation(3).tolist()]
+        elif kind == "rows":
+            self.places[:2] = [Place(2, row_shift=1), Place(2, row_shift=2)]
+        self.storage = Storage(schedule, self.computation, False, self.places)  # type: ignore[arg-type]
+        self.num_cols = [NUM_COLS + 2 if kind == "columns" and node == 2 else NUM_COLS for node in range(len(nodes))]
         for node, rows in enumerate((*SOURCE_ROWS, self.rows)):
-            self.storage.matrix[node] = self.computation.new_matrix(rows * self.m, NUM_COLS)
+            self.storage.matrix[node] = self.computation.new_matrix(rows * self.m, self.num_cols[node])
         slots = [self._pattern(*each) for each in zip(self.nodes.T, self.source_rows.T, strict=True)]
         self.slots = [slot for slot in slots if slot.used.any()]
         one = np.zeros(1, np.int64)
@@ -60,7 +69,8 @@ class Case:
         return SlotPattern(np.where(rows >= 0, nodes, -1), rows, none, none, none, none, np.zeros(1, bool))
 
     def run(self, commands: list[cmd.Command], matrices: list[np.ndarray]) -> None:
-        """Runs the commands on these matrices, in place."""
+        """Runs the commands on these matrices, in place; they must keep the rules of the checker."""
+        assert [problem for command in commands for problem in command.problems(self.computation)] == []
         self.computation.commands = commands
         machine = Interpreter(self.computation, {}, {}, {})
         for node, matrix in enumerate(matrices):
@@ -78,7 +88,13 @@ class Case:
         ]
 
     def matrices(self) -> list[np.ndarray]:
-        return [self.rng.standard_normal((rows * self.m, NUM_COLS)) for rows in (*SOURCE_ROWS, self.rows)]
+        sizes = zip((*SOURCE_ROWS, self.rows), self.num_cols, strict=True)
+        return [self.rng.standard_normal((rows * self.m, cols)) for rows, cols in sizes]
+
+    def seen(self, matrices: list[np.ndarray], node: int) -> np.ndarray:
+        """The rows and columns of a node in these matrices."""
+        place = self.places[node]
+        return matrices[place.root][place.row_shift * self.m :, place.col_offset : place.col_offset + NUM_COLS]
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -92,7 +108,7 @@ def test_forward(block: int) -> None:
         want = np.full_like(matrices[GATHERED], case.part.constant)
         used = np.zeros(len(want), bool)
         for row, node, at, scale in case.looks():
-            want[row] += scale * matrices[node][at]
+            want[row] += scale * case.seen(matrices, node)[at]
             used[row] = True
         want[~used] += case.part.default
         case.run(list(commands), matrices)
@@ -109,7 +125,7 @@ def test_backward(block: int) -> None:
         want = [matrix.copy() for matrix in matrices]
         for row, node, at, scale in case.looks():
             if needed[node]:
-                want[node][at] += scale * matrices[GATHERED][row]
+                case.seen(want, node)[at] += scale * matrices[GATHERED][row]
         origin = case.storage.matrix[GATHERED]
         commands = list(case.code.backward(case.part, case.slots, origin, case.storage, 0, case.rows, needed))
         kinds |= {type(command) for command in commands}

@@ -77,7 +77,8 @@ class IrregularGather:
         lists = [each for each in self._locations(slots, derivs, first, count) if needed[each.node]]
         scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
         packed = pack_locations(lists) if len(set(scales.values())) == 1 else None
-        if packed is not None and all(_unique_pairs(nodes, rows) for nodes, rows in packed):
+        root_of_node = np.array([place.root for place in derivs.places])
+        if packed is not None and all(_no_row_twice(root_of_node, nodes, rows) for nodes, rows in packed):
             scale = next(iter(scales.values()))
             for nodes, rows in packed:
                 yield AddToRowsMulti(origin, self._multi_table(derivs, nodes, rows), scale)
@@ -198,8 +199,8 @@ class IrregularGather:
         return len(self.computation.multi_tables) - 1
 
 
-def _unique_pairs(nodes: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether no (node, row) is named twice."""
+def _no_row_twice(root_of_node: np.ndarray, nodes: np.ndarray, rows: np.ndarray) -> bool:
+    """Whether no row of a matrix is named twice: two nodes may be columns, or rows, of one root, and overlap."""
     valid = nodes >= 0
-    keys = nodes[valid].astype(np.int64) << 32 | rows[valid]
+    keys = root_of_node[nodes[valid]].astype(np.int64) << 32 | rows[valid]
     return len(distinct(keys)) == len(keys)
