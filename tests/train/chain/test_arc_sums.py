@@ -32,6 +32,12 @@ def test_sums(kind: str, blocks: bool, block: int, monkeypatch: pytest.MonkeyPat
         expected[row[k]] += weights[k] * a[first[k]] * b[second[k]]
     sums = arc_sums(9, row, first, second, weights, blocks=blocks)
     assert isinstance(sums, expected_way)
+    groups = [len({*zip(*pair, strict=True)}) for pair in ((row, second), (row, first), (first, second))]
+    assert sums.room <= (min(groups) if isinstance(sums, SumsThenProducts) else 2 * min(groups))
+    if isinstance(sums, SumsThenProducts):
+        sizes_of_blocks = [len(part.other_of_group) for part in sums.blocks]
+        assert sum(sizes_of_blocks) == min(groups[:2])
+        assert (len(sums.blocks) == 1) == (not blocks or block == 8192)
     room = torch.full((sums.room, 3), torch.nan, dtype=torch.float64)
     np.testing.assert_allclose(sums(torch.from_numpy(a), torch.from_numpy(b), room), expected, rtol=1e-12)
 

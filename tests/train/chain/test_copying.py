@@ -53,8 +53,11 @@ def test_context_is_cut_after_the_shift(packed: bool) -> None:
     assert isinstance(kept.matrix, np.ndarray) != packed
     with pytest.raises(TrainingError, match="this one is merged"):
         ChainChanges(left_context=2).apply(merge([_example(), _example()]))
-    with pytest.raises(ArgumentError, match="contexts"):
-        ChainChanges(left_context=-1)
+    for given, times in (({"left_context": 2}, range(-2, 14)), ({"right_context": 1}, range(-4, 11))):
+        assert ChainChanges(**given).apply(_example(packed)).inputs[0].indexes[:, 1].tolist() == list(times)
+    for wrong in ({"left_context": -1}, {"right_context": -1}):
+        with pytest.raises(ArgumentError, match="contexts"):
+            ChainChanges(**wrong)
 
 
 def test_weights_and_names() -> None:
@@ -70,3 +73,11 @@ def test_times_beyond_32_bits() -> None:
     moved = replace(_example().inputs[0], indexes=_example().inputs[0].indexes - [[0, 100, 0]])
     with pytest.raises(TrainingError, match="'output' would have t beyond"):
         ChainChanges(frame_shift=2**31 - 5).apply(replace(_example(), inputs=(moved,)))
+    target = replace(_example().outputs[0], indexes=indexes(1, 4, step=1))
+    for shift, last in ((2**31 - 4, 2**31 - 1), (2**31 - 3, None)):
+        example = replace(_example(), inputs=(moved,), outputs=(target,))
+        if last is None:
+            with pytest.raises(TrainingError, match="beyond 32 bits"):
+                ChainChanges(frame_shift=shift).apply(example)
+        else:
+            assert ChainChanges(frame_shift=shift).apply(example).outputs[0].indexes[-1, 1] == last

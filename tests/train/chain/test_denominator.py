@@ -10,6 +10,7 @@ import torch
 
 from nnet3.errors import TrainingError
 from nnet3.train.chain import Denominator
+from nnet3.train.chain.denominator import _is_wrong
 from train.chain import slow_sums
 from train.chain.chain_data import random_graph, small_graph
 
@@ -26,7 +27,7 @@ def test_worked_numbers() -> None:
         [[0.2620704, 0.1404976, 0.5974320], [0.7722433, 0.0096436, 0.2181131]],
     ]
     np.testing.assert_allclose(result.posteriors, expected, atol=2e-7)
-    little = Denominator(small_graph(), 1e-5).forward_backward(Y, 2, with_posteriors=False)
+    little = Denominator(small_graph()).forward_backward(Y, 2, with_posteriors=False)
     np.testing.assert_allclose(little.log_probs, [0.4943416, 0.4142483], atol=2e-7)
     assert little.posteriors is None
 
@@ -96,13 +97,33 @@ def test_nan_is_a_failure_and_infinity_is_out_of_range(value: float, caplog: pyt
     assert ("denominator" in caplog.text) == result.failed
 
 
+@pytest.mark.parametrize(
+    ("alpha_beta", "gamma", "warns", "is_wrong"),
+    [
+        *((50.0, 50.0, "", False), (50.09, 50.9, "", False), (49.91, 49.1, "", False)),
+        *((50.2, 50.0, "alpha and beta over 50 sequences is 50.2", False), (50.0, 51.5, "posteriors over 50", False)),
+        *((47.9, 50.0, "alpha and beta", True), (50.0, 52.1, "posteriors", True), (50.0, np.nan, "posteriors", True)),
+    ],
+)
+def test_sums_that_are_off(
+    alpha_beta: float, gamma: float, warns: str, is_wrong: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By rounding nothing is said; what is a little off is said; by more than two sequences it is a failure."""
+    assert _is_wrong(alpha_beta, gamma, 50) == is_wrong
+    assert bool(caplog.records) == bool(warns)
+    assert warns in caplog.text
+
+
 @pytest.mark.parametrize("leak", [0.0, 1.0, -1.0, float("nan")])
 def test_the_leak_must_be_between_0_and_1(leak: float) -> None:
     with pytest.raises(TrainingError, match="leaky-hmm-coefficient"):
         Denominator(small_graph(), leak)
 
 
-@pytest.mark.parametrize(("shape", "sequences", "message"), [((4, 2), 2, "2 columns"), ((4, 3), 3, "4 rows")])
+@pytest.mark.parametrize(
+    ("shape", "sequences", "message"),
+    [((4, 2), 2, "2 columns"), ((4, 3), 3, "4 rows"), ((4, 3), 0, "of 0 sequences"), ((0, 3), 1, "of 0 rows")],
+)
 def test_sizes_that_do_not_fit(shape: tuple[int, int], sequences: int, message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         Denominator(small_graph(), 0.1).forward_backward(torch.zeros(shape), sequences)

@@ -50,6 +50,41 @@ def test_what_cannot_be_a_denominator_graph(fst: Fst, message: str) -> None:
         DenominatorGraph.from_fst(fst, 3)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_states": 0}, "at least one state and one pdf"),
+        ({"num_pdfs": 0}, "at least one state and one pdf"),
+        ({"pdfs": np.array([0])}, "a source, a destination, a pdf and a probability each"),
+        ({"probabilities": np.ones(3, np.float32)}, "a source, a destination, a pdf and a probability each"),
+        ({"sources": np.array([0, 2])}, r"a source state 2, it must be in 0\.\.1"),
+        ({"sources": np.array([-1, 0])}, "a source state -1"),
+        ({"destinations": np.array([2, 0])}, r"a destination state 2, it must be in 0\.\.1"),
+        ({"pdfs": np.array([3, 0])}, r"a pdf 3, it must be in 0\.\.2: is it made for another tree\?"),
+        ({"probabilities": np.array([0.5, -0.5], np.float32)}, "infinite, negative or NaN"),
+        ({"probabilities": np.array([0.5, np.nan], np.float32)}, "infinite, negative or NaN"),
+    ],
+    ids=str,
+)
+def test_arrays_that_make_no_graph(change: dict[str, object], message: str) -> None:
+    half = np.full(2, 0.5, np.float32)
+    parts = {"num_states": 2, "num_pdfs": 3, "sources": np.array([0, 1]), "destinations": np.array([1, 0])}
+    parts |= {"pdfs": np.array([2, 0]), "probabilities": half, "initial": half}
+    DenominatorGraph(**parts)
+    with pytest.raises(TrainingError, match=message):
+        DenominatorGraph(**(parts | change))
+
+
+def test_where_a_graph_starts_and_how_much_may_leave_a_state() -> None:
+    loop = (np.array([0]), np.array([0]), np.array([0]))
+    assert DenominatorGraph.from_transitions(1, *loop, -np.log([98.5]), np.zeros(1)).initial.tolist() == [1]
+    with pytest.raises(TrainingError, match=r"left with probability 100\.5 in all"):
+        DenominatorGraph.from_transitions(1, *loop, -np.log([99.5]), np.zeros(1))
+    for start in (-1, 1):
+        with pytest.raises(TrainingError, match=f"start state of the denominator graph is {start}, it has 1 states"):
+            DenominatorGraph.from_transitions(1, *loop, np.zeros(1), np.zeros(1), start)
+
+
 def test_an_infinite_final_probability() -> None:
     with pytest.raises(TrainingError, match="left with probability inf"):
         DenominatorGraph.from_fst(fst_of([(0, 0, 1, 0.5)], [-1e30]), 3)

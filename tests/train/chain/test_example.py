@@ -127,6 +127,10 @@ def test_merging_numbers_sequences() -> None:
     assert structure(_example(0)) != structure(_example(0, frames=5))
     single = _example()
     assert merge([single]) is single
+    long = replace(single, inputs=(replace(single.inputs[0], indexes=single.inputs[0].indexes[:1]),))
+    assert (size(single), size(long)) == (6, 4)  # of the outputs, if these have more
+    assert [type(merge([single] * n, n > 0).inputs[0].matrix) for n in (1, 2)] == [CompressedMatrix] * 2
+    assert isinstance(merge([single, single]).inputs[0].matrix, np.ndarray)
 
 
 def test_examples_with_other_outputs_do_not_merge() -> None:
@@ -150,8 +154,12 @@ def test_damage_is_an_error() -> None:
     assert 0 < read < len(data)
 
 
-@pytest.mark.parametrize("count", [0, -1, 1_000_001])
-def test_counts(count: int) -> None:
-    text = _bytes(_example(), binary=False).replace(b"<NumInputs> 1", b"<NumInputs> %d" % count)
-    with pytest.raises(ModelFormatError, match="cannot have"):
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(0, "cannot have 0"), (-1, "cannot have -1"), (1_000_001, "cannot have 1000001"), (1_000_000, "expected <")],
+)
+@pytest.mark.parametrize("what", ["Inputs", "Outputs"])
+def test_counts(what: str, count: int, message: str) -> None:
+    text = _bytes(_example(), binary=False).replace(f"<Num{what}> 1".encode(), f"<Num{what}> {count}".encode())
+    with pytest.raises(ModelFormatError, match=message):
         read_example(Reader(text, binary=False))

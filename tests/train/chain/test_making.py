@@ -10,6 +10,7 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import (
+    CompressedMatrix,
     Fst,
     RandomAccessTable,
     Writer,
@@ -20,6 +21,7 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_vectors,
 )
+from nnet3.kaldi_io.general import dense
 from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.train.chain import ChainExample, Supervision
 from nnet3.train.chain.graphs.supervising import SupervisingOptions, supervise
@@ -33,6 +35,7 @@ from nnet3.train.examples import Chunk, ChunkOptions, NnetIo, write_io
 from shared_data import golden_cases, needs_shared
 from train.chain.golden_chain import ChainCase
 from train.chain.graphs.path_costs import check_same_language, cost_of, random_sequence
+from train.chain.graphs.small_hmms import small_hmms
 
 pytest.importorskip("kaldifst")
 CASES = [ChainCase(folder) for folder in golden_cases("chain")]
@@ -245,6 +248,59 @@ def test_ivectors_may_be_of_any_frame_of_the_utterance() -> None:
     assert drawn == set(range(5, 12))
 
 
+def test_what_is_made_by_default() -> None:
+    """Compressed inputs, short keys, the same at each run, one ivector a frame, tolerances as Kaldi's."""
+    ivectors = np.arange(112, dtype=np.float32).reshape(112, 1)
+    runs = [ChainExampleMaker(ChainMakingOptions(ChunkOptions((12,), frame_subsampling_factor=3))) for _ in range(2)]
+    made = [maker.make(Utterance("utt", FEATURES, ivectors), SUPERVISION)[0] for maker in runs]
+    assert made[0][0] == "utt-0"
+    assert [type(io.matrix) for io in made[0][1].inputs] == [CompressedMatrix, CompressedMatrix]
+    numbers = [float(dense(example.inputs[1].matrix)[0, 0]) for _, example in made]
+    assert numbers[0] == numbers[1] < 12
+    other = ChainExampleMaker(replace(runs[0].options, seed=0)).make(Utterance("utt", FEATURES, ivectors), SUPERVISION)
+    assert float(dense(other[0][1].inputs[1].matrix)[0, 0]) == numbers[0]
+    with pytest.raises(TrainingError, match="113 ivectors"):
+        runs[0].make(Utterance("utt", FEATURES, np.ones((113, 1), np.float32)), SUPERVISION)
+
+
+@pytest.mark.parametrize("frames", [9, 10, 15])
+def test_features_may_be_longer_or_shorter_by_an_output_frame(frames: int) -> None:
+    """What both have is used; the last output frame may reach beyond the features."""
+    features = np.arange(2 * frames, dtype=np.float32).reshape(frames, 2)
+    made = _maker().make(Utterance("utt", features, deriv_weights=np.ones(5, np.float32)), SUPERVISION)
+    assert [key for key, _ in made] == ["utt-0", "utt-3" if frames == 9 else "utt-6"]
+    for wrong in (6, 16):
+        with pytest.raises(TrainingError, match="off by more than 1"):
+            _maker().make(Utterance("utt", np.ones((wrong, 2), np.float32)), SUPERVISION)
+    with pytest.raises(TrainingError, match="it has 6 deriv-weights"):
+        _maker().make(Utterance("utt", features, deriv_weights=np.ones(6, np.float32)), SUPERVISION)
+
+
+def test_chunks_whose_times_are_free() -> None:
+    """Supervision of transition-ids becomes one of pdfs with cycles, and the pdfs of one of its paths are kept."""
+    hmms = small_hmms()
+    phones = phones_of_durations([(1, 4), (2, 5), (3, 3)])
+    options = SupervisingOptions(Tolerances(2, 2, 3), convert_to_pdfs=False)
+    chunks = ChunkOptions((6,), frame_subsampling_factor=3)
+    maker = ChainExampleMaker(ChainMakingOptions(chunks), transitions=hmms.transitions)
+    ids = replace(supervise(phones, hmms, options), weight=0.5)
+    for _, example in maker.make(Utterance("utt", FEATURES), ids):
+        part = example.outputs[0].supervision
+        assert (part.end_to_end, part.frames_per_sequence, part.label_dim) == (True, 2, hmms.transitions.num_pdfs)
+        assert (part.weight, part.num_sequences, part.alignment_pdfs.dtype) == (0.5, 1, np.int32)
+        assert np.isfinite(cost_of(part.fsts[0], tuple((part.alignment_pdfs + 1).tolist())))
+        assert len(part.alignment_pdfs) == 2
+    with pytest.raises(
+        TrainingError, match=r"has 12 labels, but the transition model \d+ transition-ids: make it with"
+    ):
+        maker.make(Utterance("utt", FEATURES), supervise(phones, hmms, replace(options, convert_to_pdfs=True)))
+    nothing = NormalizationWeights(Fst.from_arcs(0, [0.0], [0], [0], [99]))
+    assert (
+        ChainExampleMaker(ChainMakingOptions(chunks), nothing, hmms.transitions).make(Utterance("utt", FEATURES), ids)
+        == []
+    )
+
+
 def test_chunks_that_the_graph_does_not_have(caplog: pytest.LogCaptureFixture) -> None:
     made = _maker(weights=NormalizationWeights(NORMALIZATION)).make(Utterance("utt", FEATURES), SUPERVISION)
     assert [key for key, _ in made] == ["utt-0"]
@@ -257,6 +313,7 @@ def test_chunks_that_the_graph_does_not_have(caplog: pytest.LogCaptureFixture) -
         (Utterance("u", FEATURES[:0]), SUPERVISION, "there are no frames"),
         (Utterance("u", FEATURES[:4]), SUPERVISION, "4 frames of features need 2 frames of supervision"),
         (Utterance("u", FEATURES), replace(SUPERVISION, end_to_end=True), "of one sequence, and not end to end"),
+        (Utterance("u", FEATURES), replace(SUPERVISION, num_sequences=2), "of one sequence, and not end to end"),
         (Utterance("u", FEATURES, deriv_weights=np.ones(9, np.float32)), SUPERVISION, "it has 9 deriv-weights, but 4"),
         (Utterance("u", FEATURES, np.ones((300, 1), np.float32)), SUPERVISION, "300 ivectors"),
     ],
@@ -272,6 +329,17 @@ def test_end_to_end_lengths() -> None:
     assert made.inputs[0].indexes[:, 1].tolist() == list(range(-1, 14))
     assert made.inputs[0].matrix[-3:, 0].tolist() == [18, 18, 18]
     assert made.outputs[0].supervision.end_to_end
+    assert made.outputs[0].supervision.weight == 1.0
+    assert made.outputs[0].deriv_weights.tolist() == [1, 1, 1, 1]
+    longest = maker.make_end_to_end(Utterance("utt", np.ones((16, 2), np.float32)), CHAIN, 3)
+    assert longest.inputs[0].indexes[:, 1].tolist() == list(range(-1, 14))
+    with pytest.raises(TrainingError, match="its 17 frames are not within 4"):
+        maker.make_end_to_end(Utterance("utt", np.ones((17, 2), np.float32)), CHAIN, 3)
+    with pytest.raises(TrainingError, match="300 ivectors"):
+        maker.make_end_to_end(Utterance("utt", FEATURES, np.ones((300, 1), np.float32)), CHAIN, 3)
+    at_edges = ChunkOptions((12,), 0, 1, 2, left_context_initial=5, right_context_final=0, frame_subsampling_factor=3)
+    whole = ChainExampleMaker(ChainMakingOptions(at_edges)).make_end_to_end(Utterance("utt", FEATURES), CHAIN, 3)
+    assert whole.inputs[0].indexes[[0, -1], 1].tolist() == [-5, 11]
     with pytest.raises(TrainingError, match="its 20 frames are not within 4 of one of the lengths 6, 12"):
         maker.make_end_to_end(Utterance("utt", np.ones((20, 2), np.float32)), CHAIN, 3)
     with pytest.raises(TrainingError, match="its transcript takes at least 4 output frames, it has 2"):

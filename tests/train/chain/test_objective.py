@@ -71,6 +71,17 @@ def test_end_to_end_the_numerator_is_not_weighted_in_what_is_reported() -> None:
     )
     value = chain_value(Y, supervision, DENOMINATOR, ChainOptions())
     assert result.stats.objective == pytest.approx(value.num_log_prob - 0.5 * value.den_log_prob)
+    (failed,) = ChainObjective(DENOMINATOR).evaluate(
+        ChainTarget("output", indexes(1, 4), supervision), [Y * torch.nan], rng=RandomSource(0), with_derivs=False
+    )
+    assert failed.stats.objective == -10 * 0.5 * 4
+
+
+def test_without_derivatives_nothing_is_drawn() -> None:
+    objective, rng = ChainObjective(DENOMINATOR, ChainOptions(xent_regularize=0.2)), RandomSource(0)
+    results = objective.evaluate(TARGET, [Y, XENT], rng=rng, with_derivs=False)
+    assert [result.deriv for result in results] == [None, None]
+    assert rng.uniform() == RandomSource(0).uniform()
 
 
 def test_other_targets() -> None:

@@ -135,8 +135,23 @@ def test_an_infinite_numerator_is_a_failure_without_an_l2_term() -> None:
     assert not value.deriv.any()
 
 
+def test_defaults_are_those_of_kaldi() -> None:
+    assert ChainOptions() == ChainOptions(
+        l2_regularize=0.0, out_of_range_regularize=0.01, xent_regularize=0.0, lwf_den_scale=0.0
+    )
+    value = chain_value(Y + 40, supervision_of([LINEAR], 4, 3), Denominator(small_graph(), 0.1), ChainOptions())
+    assert value.posteriors is None
+    assert value.deriv is not None
+    assert abs(float(value.deriv.sum())) < 1e-4  # not pulled back into range
+
+
 def test_more_of_the_denominator_end_to_end() -> None:
     denominator = Denominator(small_graph(), 0.1)
+    plain, more = (
+        chain_value(Y, supervision_of([LINEAR], 4, 3), denominator, ChainOptions(lwf_den_scale=scale)).deriv
+        for scale in (0.0, 1.0)
+    )
+    torch.testing.assert_close(plain, more, rtol=0, atol=0)  # not of others
     derivs = [
         chain_value(
             Y, supervision_of([LINEAR], 4, 3, end_to_end=True), denominator, ChainOptions(lwf_den_scale=scale)

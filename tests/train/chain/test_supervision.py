@@ -79,10 +79,13 @@ def test_what_does_not_merge(change: dict[str, float], message: str) -> None:
         ({"label_dim": 1}, "label 2 of a supervision is above its 1"),
         ({"fsts": (CHAIN, CHAIN)}, "1 sequences has 2 FSTs"),
         ({"end_to_end": True, "num_sequences": 2}, "2 sequences has 1 FSTs"),
+        ({"weight": float("inf")}, "weight of a supervision is inf"),
         ({"fsts": (Fst.from_arcs(0, [0.0], [0], [0], [1], [0.5], [2]),)}, "acceptor"),
     ],
 )
 def test_what_cannot_be_a_supervision(change: dict[str, object], message: str) -> None:
     arguments = {"weight": 1.0, "num_sequences": 1, "frames_per_sequence": 2, "label_dim": 3, "fsts": (CHAIN,)}
+    for label_dim in (2, 2**31 - 1):
+        Supervision(**(arguments | {"label_dim": label_dim}))  # type: ignore[arg-type]
     with pytest.raises(ModelFormatError, match=message):
         Supervision(**(arguments | change))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ ONE = supervision_of([random_acceptor(1, 4, 3)], 4, 3)
 def test_merging() -> None:
     first = ChainTarget("output", indexes(1, 4), ONE, np.array([1, 2, 3, 4], np.float32))
     second = ChainTarget("output", indexes(1, 4), ONE, np.array([5, 6, 7, 8], np.float32))
+    assert first.is_finite
     merged = merge_targets([first, second])
     np.testing.assert_array_equal(merged.indexes, indexes(2, 4))
     assert merged.deriv_weights.tolist() == [1, 5, 2, 6, 3, 7, 4, 8]
@@ -35,6 +36,10 @@ def test_merging() -> None:
         (indexes(1, 4)[::-1].copy() * [[1, 1, 0]] + [[0, 0, 1]], (), "must be"),
         (indexes(1, 4)[[0, 1, 3, 2]], (), "must be"),
         (indexes(2, 2), (), "must be"),
+        (indexes(1, 4) + np.int32([1, 0, 0]), (), "the sequences 0 to 0"),
+        (indexes(1, 4) + np.int32([0, 0, 1]), (), "the sequences 0 to 0"),
+        (indexes(1, 4, step=0), (), "4 frames at equal distances"),
+        (indexes(1, 4, step=-3), (), "4 frames at equal distances"),
         (indexes(1, 4), (1.0, 2.0), "4 indexes and 2 deriv-weights"),
         (indexes(1, 4), (1.0, 2.0, 3.0, -1.0), "finite and >= 0"),
         (indexes(1, 4), (1.0, 2.0, 3.0, np.nan), "finite and >= 0"),

@@ -32,6 +32,9 @@ def test_what_is_no_minibatch() -> None:
         chain_minibatch(example, {"input": 2, "ivector": 100})
     with pytest.raises(TrainingError, match="twice: output, output"):
         chain_minibatch(replace(example, outputs=example.outputs * 2), _DIMS)
+    with pytest.raises(TrainingError, match="twice: input, ivector, input, ivector"):
+        chain_minibatch(replace(example, inputs=example.inputs * 2), _DIMS)
+    assert chain_minibatch(example, _DIMS).key == ""
 
 
 def test_inputs_that_are_only_carried_along() -> None:

@@ -13,8 +13,13 @@ from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.tree import ContextDependency
 from nnet3.train.chain.graphs import openfst
 from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.train.chain.graphs.fst_changes import with_labels
+from nnet3.train.chain.graphs.openfst import without_epsilons
+from nnet3.train.chain.graphs.phone_lm import PhoneLmOptions, estimate_phone_lm
 from shared_data import GOLDEN, golden_cases, needs_shared
 from train.chain.graphs.path_costs import cost_of, log_add, random_sequence, slow_denominator
+from train.chain.graphs.small_hmms import small_hmms
 
 CASES = golden_cases("chain")
 LEAK = 0.1
@@ -67,9 +72,34 @@ def test_tree_of_another_model() -> None:
 @needs_shared
 def test_language_models_that_end_nowhere() -> None:
     pytest.importorskip("kaldifst")
-    for model in (Fst.empty(), Fst.from_arcs(0, [np.inf], [0], [0], [1], [0.5])):
-        with pytest.raises(TrainingError, match=r"is empty|no path through the phone language model ends"):
+    for model, message in (
+        (Fst.empty(), "the phone language model is empty"),
+        (Fst.from_arcs(0, [np.inf], [0], [0], [1], [0.5]), "no path through the phone language model ends"),
+    ):
+        with pytest.raises(TrainingError, match=message):
             make_denominator_fst(*_tree_and_model(CASES[0]), model)
+
+
+def test_a_graph_of_small_hmms() -> None:
+    """The costs of label sequences are those before the graph was made small, and every state is left for sure."""
+    pytest.importorskip("kaldifst")
+    hmms, random = small_hmms(), np.random.default_rng(0)
+    sentences = [random.integers(1, 5, random.integers(2, 9)) for _ in range(30)]
+    phone_lm = estimate_phone_lm(sentences, PhoneLmOptions(3, 2, 5))
+    made = make_denominator_fst(hmms.tree, hmms.model, phone_lm)
+    ids = transition_ids_of_phones(phone_lm, hmms, 1.0)
+    large = without_epsilons(with_labels(ids, hmms.transitions.pdf_of_id[ids.ilabel] + 1))
+    assert not made.has_epsilons
+    assert made.num_states < large.num_states
+    for _ in range(20):
+        labels = random_sequence(large, random, 12)
+        costs = [cost_of(graph, labels, log_add, ending=False) for graph in (made, large)]
+        assert abs(costs[0] - costs[1]) < 0.05 * len(labels)
+    leaving = np.bincount(made.src, np.exp(-made.cost), made.num_states) + np.exp(-made.final)
+    np.testing.assert_allclose(leaving, leaving[0], rtol=1e-3)
+    assert leaving[0] == pytest.approx(1, abs=0.02)
+    degree = np.bincount(made.src, minlength=made.num_states) + np.bincount(made.dst, minlength=made.num_states)
+    assert (np.diff(degree) <= 0).all()
 
 
 @needs_shared

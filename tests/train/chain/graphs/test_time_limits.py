@@ -77,6 +77,10 @@ def test_limits_against_all_sequences(seed: int) -> None:
     assert (limited.dst > limited.src).all()
 
 
+def test_the_least_tolerances() -> None:
+    assert (Tolerances(), Tolerances(0, 2, 3)) == (Tolerances(5, 5, 1), Tolerances(0, 2, 3))
+
+
 @pytest.mark.parametrize("settings", [(-1, 5, 1), (5, -1, 1), (0, 1, 3), (5, 5, 0)])
 def test_bad_tolerances(settings: tuple[int, int, int]) -> None:
     with pytest.raises(TrainingError, match=r"tolerances must be >= 0|must be > 0"):
