@@ -36,8 +36,8 @@ digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequ
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
-soak: $(VENV)/installed  ## compare many more random graphs with the oracles than `make test` does
-	OMP_NUM_THREADS=1 RANDOM_GRAPHS=2000 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering
+soak: $(VENV)/installed  ## ten times as many random networks, graphs and programs as in `make test`, against the oracles
+	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/cn/test_random_graphs.py
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

@@ -9,11 +9,13 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from effort import EFFORT
 from seeds import SHIFT, seed_all
 
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(
     "nnet3",
+    max_examples=100 * EFFORT,
     deadline=None,
     database=None,
     derandomize=SHIFT == 0,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cli.prepared_programs import prepared_programs
 from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell, installed_scripts
 from nnet3 import Nnet
 from shared_data import GOLDEN
@@ -23,19 +24,19 @@ def cli(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
     return Cli(capsys)
 
 
+@pytest.fixture(scope="session")
+def programs() -> Iterator[Path]:
+    """A folder with the programs that installation puts on the path."""
+    with prepared_programs(installed_scripts()) as folder:
+        yield folder
+
+
 @pytest.fixture
-def shell(cli: Cli, tmp_path: Path) -> Shell:
+def shell(cli: Cli, programs: Path, tmp_path: Path) -> Shell:
     """Runs a script of bash in a folder with networks, the programs on its path as installation would put them."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    for name, place in installed_scripts().items():
-        module, _, function = place.partition(":")
-        path = folder / name
-        path.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
-        path.chmod(0o755)
     Nnet.from_config(IVECTOR_CONFIG).save("ivector.raw")
     model = GOLDEN / "mdl" / "1" / "final.mdl"
-    path = f"{folder}:{os.environ['PATH']}"
+    path = f"{programs}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "dir": str(tmp_path), "mdl": str(model)}
 
     def run(script: str) -> subprocess.CompletedProcess[str]:

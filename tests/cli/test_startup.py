@@ -65,7 +65,7 @@ def test_a_verb_begins_soon_after_torch(cli: Cli, tmp_path: Path) -> None:
     """
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-c", code]
-    seconds = [float(subprocess.run(command, capture_output=True, env=environment).stderr) for _ in range(4)]
+    seconds = [float(subprocess.run(command, capture_output=True, env=environment).stderr) for _ in range(3)]
     assert min(seconds) < 0.3
 
 
@@ -98,14 +98,10 @@ def test_lazy_modules_are_what_the_type_checker_sees() -> None:
 
 PRINTING = [
     ["--help"],
-    ["info", "net.raw"],
     ["info", "--kaldi", "net.raw"],
     ["copy", "--binary=false", "net.raw", "-"],
-    ["init", "--binary=false", "net.config", "-"],
-    ["average", "--binary=false", "net.raw", "net.raw", "-"],
     ["compute", "net.raw", "ark:feats.ark", "ark,t:-"],
     ["show-computation", "--output=output=0:3", "net.raw"],
-    ["compute", "--help"],
 ]
 
 

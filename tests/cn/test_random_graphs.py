@@ -1,4 +1,4 @@
-"""1,000 random networks: equal to autograd, with and without the optimizer, asynchronous or not."""
+"""Random networks: equal to autograd, with and without the optimizer, asynchronous or not; `make soak`: 1,000 each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from random_graphs import networks
 from reference import columns, compare
 
+from effort import EFFORT
 from nnet3 import cn
 from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.registry import OPERATIONS
@@ -24,13 +25,13 @@ def network_of(made) -> tuple[cn.Network, dict[str, object]]:
     return network, {node.name: inputs[node.name] for node in network.inputs}
 
 
-@settings(max_examples=1000)
+@settings(max_examples=200 * EFFORT)
 @given(networks())
 def test_values_and_gradients_equal_autograd(made) -> None:
     compare(*network_of(made))
 
 
-@settings(max_examples=1000)
+@settings(max_examples=100 * EFFORT)
 @given(networks())
 def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
@@ -41,7 +42,7 @@ def test_the_optimizer_changes_nothing(made) -> None:
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-10)
 
 
-@settings(max_examples=1000)
+@settings(max_examples=100 * EFFORT)
 @given(networks(), st.sampled_from(sorted(POLICIES)))
 def test_asynchronous_equals_synchronous(made, policy) -> None:
     network, inputs = network_of(made)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 import nnet3
+from effort import EFFORT
 from nnet3.components import Properties
 from nnet3.nnet.nodes import ComponentNode
 from random_cases import Case, assert_equal
@@ -21,7 +22,7 @@ STEP = 1e-5
 RECURRENT = [layer for layer in LAYERS if layer.endswith("rnn")] + ["clockwork", "lstm"]
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(8 * EFFORT))
 def test_outputs_equal_those_of_the_slow_network(block: int) -> None:
     for seed in range(1000 + 6 * block, 1006 + 6 * block):
         case = Case(random_network(seed))
@@ -81,7 +82,7 @@ def check_direction(case: Case, computer: nnet3.NnetComputer, name: str, deriv: 
     assert abs(slope - want) <= 1e-6 * scale, f"{name}: {want}, by differences {slope}, in {case.random}"
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(8 * EFFORT))
 def test_derivatives_by_central_differences(block: int) -> None:
     compared = 0
     for seed in range(2000 + 6 * block, 2006 + 6 * block):

@@ -1,4 +1,4 @@
-"""A few hundred damaged model files, as `make fuzz` makes and judges them by the thousand."""
+"""Damaged model files, as `make fuzz` makes and judges them by the thousand."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def _fuzz(*options: str) -> subprocess.CompletedProcess[str]:
 
 @needs_shared
 def test_damaged_files_load_or_are_refused(tmp_path: Path) -> None:
-    result = _fuzz("--seed", "7", "--mutants", "500", "--out", str(tmp_path / "out"))
+    result = _fuzz("--seed", "7", "--mutants", "200", "--out", str(tmp_path / "out"))
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.startswith("500 damaged files in ")
+    assert result.stdout.startswith("200 damaged files in ")
     assert not (tmp_path / "out").exists()
 
 
@@ -40,7 +40,7 @@ def test_findings_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         "Reader.need = need\n"
     )
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", f"{SOURCE}{os.pathsep}{tmp_path}")
-    result = _fuzz("--seed", "7", "--mutants", "200", "--out", str(tmp_path / "out"))
+    result = _fuzz("--seed", "7", "--mutants", "60", "--out", str(tmp_path / "out"))
     assert result.returncode == 1, result.stdout + result.stderr
     assert "load: AssertionError in sitecustomize.py:3 need" in result.stdout
     saved = sorted((tmp_path / "out").glob("7-*.txt"))

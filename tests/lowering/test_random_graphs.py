@@ -1,17 +1,14 @@
-"""The graph of random networks and requests against two oracles: hop by hop, and with dictionaries.
-
-RANDOM_GRAPHS says how many networks (`make soak`: 2000).
-"""
+"""The graph of random networks and requests against two oracles: hop by hop, and with dictionaries."""
 
 from __future__ import annotations
 
-import os
 import random
 
 import numpy as np
 import pytest
 
 import nnet3
+from effort import EFFORT
 from hop_by_hop_builder import GraphBuilder
 from nnet3.compiler.nnet_source import NnetSource, lowering_request
 from nnet3.lowering.graph import ComputationGraph
@@ -21,7 +18,7 @@ from random_networks import RandomNetwork, random_network
 from slow_descriptor import Cindex
 from slow_graph import SlowGraph, SlowNet
 
-NUM_NETWORKS = int(os.environ.get("RANDOM_GRAPHS", "300"))
+NUM_NETWORKS = 200 * EFFORT
 BLOCK = 20
 
 Expanded = tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]

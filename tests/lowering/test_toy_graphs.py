@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import ast
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from effort import EFFORT
 from lowering.random_toy_graphs import random_toy_case
 from lowering.toy_checks import check_case
 from lowering.toy_loops import WIDTH, LoopCase
 from lowering.toy_operations import Affine, Window
 
-PER_BLOCK = int(os.environ.get("RANDOM_GRAPHS", "300")) // 10
+PER_BLOCK = 30 * EFFORT
 
 
 @pytest.mark.parametrize("block", range(10))

@@ -19,7 +19,7 @@ from mutation.operators import mutants_of  # noqa: E402
 
 def changes(text: str) -> set[str]:
     """The changed lines of all mutants of a text."""
-    return {mutant.change[1] for mutant in mutants_of("x.py", text)}
+    return {mutant.change[1] for mutant in mutants_of("x.py", text) if mutant.compiles}
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,15 @@ def test_what_is_left_alone(text: str) -> None:
     assert not changes(text)
 
 
-def test_all_mutants_of_a_file_compile_and_have_different_names() -> None:
+def test_mutants_of_a_file_have_different_names_and_most_compile() -> None:
     path = ROOT / "src/nnet3/lowering/slot_shapes.py"
     text = path.read_text()
     mutants = mutants_of("src/nnet3/lowering/slot_shapes.py", text)
     assert len(mutants) > 100
     assert len({mutant.name for mutant in mutants}) == len(mutants)
     later = [Mutant(**{**vars(m), "text": "\n" + text, "start": m.start + 1, "end": m.end + 1}) for m in mutants[:9]]
-    for mutant in mutants:
-        compile(mutant.mutated, "x.py", "exec")
-        assert mutant.mutated != text
+    assert all(mutant.mutated != text for mutant in mutants)
+    assert sum(mutant.compiles for mutant in mutants) > 0.95 * len(mutants)
     assert [m.change for m in later] == [m.change for m in mutants[:9]]
 
 
@@ -78,23 +77,23 @@ def test_lines_that_moved() -> None:
 
 def test_equivalent_mutants_are_mutants() -> None:
     """Each entry names a change that can still be made, so that the list does not outlive the code."""
-    found: dict[str, set[tuple[str, str]]] = {}
+    found: dict[str, dict[tuple[str, str], Mutant]] = {}
     for path, before, after in read_equivalents():
         if path not in found:
-            found[path] = {mutant.change for mutant in mutants_of(path, (ROOT / path).read_text())}
-        assert (before, after) in found[path], f"{path}: {before}"
+            found[path] = {mutant.change: mutant for mutant in mutants_of(path, (ROOT / path).read_text())}
+        assert found[path][before, after].compiles
 
 
 def test_a_room_is_tried_in_a_copy(tmp_path: Path) -> None:
     """One file with its test; the checkout stays as it is."""
     before = (ROOT / "src/nnet3/text/suggest.py").read_bytes()
-    arguments = ["text/suggest.py", "--sample=4", "--tests=tests/text", f"--folder={tmp_path}"]
+    arguments = ["text/suggest.py", "--sample=2", "--tests=tests/text", f"--folder={tmp_path}"]
     process = subprocess.run(
         [sys.executable, "-m", "mutation", *arguments],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "tools")},
     )  # fmt: skip
     assert process.returncode in (0, 1), process.stderr
-    assert " of 4 mutants caught" in process.stdout
+    assert " of 2 mutants caught" in process.stdout
     again = subprocess.run(
         [sys.executable, "-m", "mutation", "--no-retry", *arguments],
         capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "tools")},

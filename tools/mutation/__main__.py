@@ -9,6 +9,7 @@ interrupted goes on, and only survivors are tried again. Exit status 1 if there 
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
@@ -80,7 +81,7 @@ def sampled(tree: Tree, room: str, without: Sequence[str], sample: int, seed: in
     inside = [name for name in inside if not any(is_in(name, other) for other in without)]
     mutants = [mutant for name in inside for mutant in mutants_of(name, tree.read(name))]
     mutants.sort(key=lambda mutant: sha256(f"{seed} {mutant.name}".encode()).digest())
-    return mutants[: sample or None]
+    return [*itertools.islice((mutant for mutant in mutants if mutant.compiles), sample or None)]
 
 
 def report(counts: Counter[str], survivors: list[Mutant]) -> None:

@@ -47,6 +47,14 @@ class Mutant:
         lines = self.text.splitlines()
         return lines[self.scope[0] - 1].strip() if lines else ""
 
+    @property
+    def compiles(self) -> bool:
+        try:
+            compile(self.mutated, self.path, "exec")
+        except (SyntaxError, ValueError):
+            return False
+        return True
+
     def shown(self) -> str:
         before, after = self.change
         return f"{self.path}:{self.line} ({self.kind})\n  - {before}\n  + {after}"

@@ -26,7 +26,7 @@ _OPPOSITE = {**_TWINS, **{b: a for a, b in _TWINS.items()}, "zeros": "ones", "co
 
 
 def mutants_of(path: str, text: str) -> list[Mutant]:
-    """All mutants of a file, in the order of its text."""
+    """All mutants of a file, in the order of its text; a few are no Python (see `Mutant.compiles`)."""
     finder = _Finder(path, text)
     finder.visit(ast.parse(text))
     return sorted(finder.found, key=lambda mutant: (mutant.start, mutant.end, mutant.replacement))
@@ -131,14 +131,9 @@ class _Finder(ast.NodeVisitor):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start, end = self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset)
-        mutant = Mutant(
-            self.path, self.text, start, end, replacement, kind, node.lineno, node.end_lineno, self._scope
-        )  # fmt: skip
-        try:
-            compile(mutant.mutated, self.path, "exec")
-        except (SyntaxError, ValueError):
-            return
-        self.found.append(mutant)
+        self.found.append(
+            Mutant(self.path, self.text, start, end, replacement, kind, node.lineno, node.end_lineno, self._scope)
+        )
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

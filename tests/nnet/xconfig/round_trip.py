@@ -16,7 +16,6 @@ def contents(nnet: nnet3.Nnet) -> tuple[list[str], dict[str, Settings]]:
 def described(nnet: nnet3.Nnet) -> Description:
     """The description, after a check that it makes the network, or the layers of the network on the rest of it."""
     found = describe(nnet.parts)
-    assert found.xconfig == nnet.to_xconfig()
     if found.layers:
         again = nnet3.Nnet((), {}) if found.is_complete else nnet.copy()
         again.apply_xconfig(found.xconfig)

@@ -38,19 +38,24 @@ print(peak() - small)
 """
 
 
-@pytest.mark.parametrize("name", ["ark:{}", "ark:cat {} |"])
-def test_an_archive_of_eighty_megabytes(tmp_path: Path, name: str) -> None:
-    rng = np.random.default_rng(0)
-    example = frame_example(rng, frames=4000)  # 120 kB
-    names, counts = [], (64, 700)
-    for count in counts:
-        path = tmp_path / f"{count}.ark"
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, int]:
+    """A small and a large one, and how many examples are in them."""
+    example = frame_example(np.random.default_rng(0), frames=4000)  # 120 kB
+    found = {}
+    for count in (64, 450):
+        path = tmp_path_factory.mktemp("archives") / f"{count}.ark"
         with example_writer(f"ark:{path}", EXAMPLES) as writer:
             for number in range(count):
                 writer.write(f"eg-{number}", example)
-        names.append(name.format(path))
-    assert path.stat().st_size > 75e6
-    arguments = [names[0], str(counts[0]), names[1], str(counts[1])]
+        found[path] = count
+    return found
+
+
+@pytest.mark.parametrize("name", ["ark:{}", "ark:cat {} |"])
+def test_an_archive_of_fifty_megabytes(archives: dict[Path, int], name: str) -> None:
+    assert max(path.stat().st_size for path in archives) > 50e6
+    arguments = [word for path, count in archives.items() for word in (name.format(path), str(count))]
     process = subprocess.run([sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True)
     assert process.returncode == 0, process.stderr
     assert float(process.stdout) < 20, "megabytes more for the large archive than for the small one"

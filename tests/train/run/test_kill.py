@@ -1,4 +1,4 @@
-"""A run that is killed twenty times, as `make kill` does it by the hundred, ends with the same bits."""
+"""A run that is killed a few times, as `make kill` does it by the hundred, ends with the same bits."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_twenty_kills_change_nothing(tmp_path: Path) -> None:
+def test_kills_change_nothing(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    command = [sys.executable, str(ROOT / "tools" / "kill_training.py"), "--kills", "20", "--seed", "3"]
+    command = [sys.executable, str(ROOT / "tools" / "kill_training.py"), "--kills", "8", "--seed", "3"]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     match = re.search(r"(\d+) kills .* compared bit for bit: all equal", result.stdout)
     assert match is not None
-    assert int(match[1]) >= 20
+    assert int(match[1]) >= 8

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,10 +76,11 @@ def _lifter_coefficients(input_dim: int, lifter: float) -> list[float]:
     return [1.0 + 0.5 * lifter * math.sin(math.pi * k / lifter) for k in range(input_dim)]
 
 
+@lru_cache(maxsize=16)
 def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
     """The inverse of a discrete cosine transform and of liftering, with a last column of zeros, the bias.
 
-    (output_dim, input_dim + 1), float64.
+    (output_dim, input_dim + 1), float64, read-only.
     """
     matrix = np.zeros((output_dim, input_dim + 1))
     factor = math.sqrt(2.0 / output_dim)
@@ -87,6 +89,7 @@ def idct_matrix(input_dim: int, output_dim: int, lifter: float) -> np.ndarray:
         matrix[row, :input_dim] = [factor * math.cos(angle * k) for k in range(input_dim)]
     matrix[:, 0] = math.sqrt(1.0 / output_dim)
     matrix[:, :input_dim] /= _lifter_coefficients(input_dim, lifter)
+    matrix.flags.writeable = False
     return matrix
 
 

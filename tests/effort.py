@@ -1,0 +1,7 @@
+"""How many random things tests draw: TEST_EFFORT times what is enough for every day (`make soak`: 10)."""
+
+from __future__ import annotations
+
+import os
+
+EFFORT = int(os.environ.get("TEST_EFFORT", "1"))
