@@ -271,6 +271,30 @@ def test_memos_are_dropped_after_their_last_use() -> None:
     assert computer._state.memos == [None]
 
 
+def test_each_kernel_keeps_its_own_memo_of_its_own_indexes() -> None:
+    """Kernel 1 with the indexes of place 2: nothing of kernel 0, which comes before it."""
+    program = Program()
+    computation = program.computation
+    computation.num_memos, computation.need_model_derivative = 2, True
+    kernels = [program.kernel(KernelInfo(name, updatable=True, uses_memo=True)) for name in ("first", "second")]
+    computation.precomputed += [{"offsets": np.full((2, 3), offset, np.float32)} for offset in (10.0, 100.0)]
+    value = program.input("input", 2, 3)
+    outputs = [program.matrix(2, 3, name) for name in ("a", "b")]
+    for memo, (kernel, output) in enumerate(zip(kernels, outputs, strict=True)):
+        program.add(cmd.Propagate(kernel, "node", (value,), output, precomputed=2 - memo, memo=memo))
+        program.output(f"out{memo}", output)
+    deriv = program.matrix(2, 3, "deriv", zeroed=True)
+    for memo, kernel in enumerate(kernels):
+        program.add(cmd.Backprop(kernel, "node", (value,), 0, deriv, (0,), (0,), update=True, memo=memo))
+    delta = net(first=Scale(), second=Scale())
+    computer = NnetComputer(computation, net(first=Scale(2.0), second=Scale(3.0)), delta)
+    computer.accept_input("input", FEATURES)
+    computer.run()
+    np.testing.assert_array_equal(computer.get_output("out0"), 2 * FEATURES + 100)
+    np.testing.assert_array_equal(computer.get_output("out1"), 3 * FEATURES + 10)
+    assert [delta.components[name].memos_seen for name in ("first", "second")] == [[("memo", 2.0)], [("memo", 3.0)]]
+
+
 def test_memos_are_made_again_after_a_reset() -> None:
     program = scale_program(memo=2)
     computer = NnetComputer(program, net(scale=Scale(3.0)), net(scale=Scale()))

@@ -71,6 +71,22 @@ def test_a_bad_update_is_named() -> None:
         computer.run()
 
 
+def test_a_bad_update_of_one_number_among_many_is_named() -> None:
+    """The first gradient is finite, the second one overflows."""
+
+    class Two(Scale):
+        def run_backward(self, *arguments: Any) -> None:
+            super().run_backward(*arguments)
+            arguments[4].factor = torch.tensor([1.0, torch.inf])
+
+    delta = net(scale=Two())
+    computer, _ = debugging(net(scale=Two(1.0)), nnet_to_update=delta)
+    forward(computer)
+    computer.accept_input("output", np.zeros((2, 3)))
+    with pytest.raises(NumericalError, match="in the update of factor of 'scale'"):
+        computer.run()
+
+
 def test_reading_an_undefined_matrix_shows() -> None:
     program = Program()
     source, dest = program.matrix(2, 2), program.matrix(2, 2)

@@ -257,6 +257,37 @@ def test_more_lengths_than_computers_are_kept() -> None:
     assert len(list(computer._computers)) == 32
 
 
+def test_what_depends_on_all_frames_is_computed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little memory is meant to be used: a sum over the past does not begin again."""
+    monkeypatch.setattr(utterance_module, "PIECE_BYTES", 1)
+    features = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
+    rows = UtteranceComputer(Nnet.from_config(RECURRENT)).compute(features)
+    torch.testing.assert_close(rows, features.cumsum(0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"ivector": torch.zeros(3)}, r"the ivectors must be \(2,\), got \(3,\)"),
+        ({"ivector": torch.zeros(1, 2)}, r"the ivectors must be \(2,\), got \(1, 2\)"),
+        ({"online_ivectors": torch.zeros(2)}, r"the ivectors must be \(rows, 2\), got \(2,\)"),
+        ({"online_ivectors": torch.zeros(0, 2)}, r"the ivectors must be \(rows, 2\), got \(0, 2\)"),
+        ({"online_ivectors": torch.tensor([[0.0, 0], [0, torch.nan]])}, "the ivectors have a NaN .* first in row 1"),
+        ({"ivector": torch.tensor([0.0, torch.inf])}, "the ivectors have a NaN or an infinity"),
+        ({"ivector": torch.zeros(2), "online_ivectors": torch.zeros(1, 2)}, "give one ivector or online ivectors, not"),
+        ({}, "the network has an input 'ivector', but none is given"),
+    ],
+)
+def test_ivectors_that_are_refused(given: dict[str, torch.Tensor], message: str) -> None:
+    with pytest.raises(ExecutionError, match=message):
+        UtteranceComputer(Nnet.from_config(IVECTOR_CONFIG)).compute(FEATURES, **given)
+
+
+def test_an_ivector_for_a_network_that_has_no_such_input() -> None:
+    with pytest.raises(ExecutionError, match="the network has no input 'ivector', but one is given"):
+        UtteranceComputer(Nnet.from_config(CONFIG)).compute(FEATURES, torch.zeros(2))
+
+
 def test_what_needs_too_much_memory_is_refused() -> None:
     computer = UtteranceComputer(Nnet.from_config(RECURRENT), UtteranceOptions(extra_left_context=2_000_000_000))
     with pytest.raises(ExecutionError, match=r"a chunk of 2000000010 frames, .* may need 89.4 GiB of memory, and 4"):

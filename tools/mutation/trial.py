@@ -78,11 +78,18 @@ class Trial:
         left = self.budget
         covering = self.covering.tests_of(mutant)
         stages: list[list[str]] = [[], [], []]
-        for test in covering:
+
+        def stage_of(test: str) -> int:
+            return 0 if file_of(test) == mirror else 1 if test.startswith(room) else 2
+
+        # Those near by have the budget first. What is executed at import has no tests of its own: all of the mirror
+        # file may see it.
+        near = [test for test in self.covering.tests if stage_of(test) == 0]
+        for test in sorted(dict.fromkeys([*covering, *near]), key=stage_of):
             left -= self.covering.time_of(test)
             if left < 0 and any(stages):
                 break
-            stages[0 if file_of(test) == mirror else 1 if test.startswith(room) else 2].append(test)
+            stages[stage_of(test)].append(test)
         if (self.tree.root / mirror).is_file():
             yield stages[0], [mirror]
         for tests in stages[1:]:

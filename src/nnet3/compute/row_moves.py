@@ -179,14 +179,12 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
     """The moves apart by where their dest and source lie: lanes of the arena, outside memories."""
     if len(moves) == 0:
         return
-    spaces: dict[tuple[int, int], int] = {}
 
     def space_of(submatrices: np.ndarray) -> np.ndarray:
         numbers, which = np.unique(submatrices, return_inverse=True)
-        found = [spaces.setdefault(planner.place(number)[0], len(spaces)) for number in numbers.tolist()]
-        return np.array(found, dtype=np.int64)[which.reshape(-1)]
+        return np.array([planner.place(number)[0] for number in numbers.tolist()])[which.reshape(-1)].T
 
-    columns = np.stack([space_of(moves.dest), space_of(moves.source)])
+    columns = np.concatenate([space_of(moves.dest), space_of(moves.source)])
     if (columns == columns[:, :1]).all():
         yield moves
         return
@@ -220,7 +218,7 @@ def _pairs(moves: RowMoves) -> Iterator[tuple[int, int, RowPattern]]:
 
 
 def _equal(columns: np.ndarray) -> Iterator[np.ndarray]:
-    """The positions of equal columns of (2, entries), each in order."""
+    """The positions of equal columns of (any, entries), each in order."""
     _, group = np.unique(columns, axis=1, return_inverse=True)
     group = group.reshape(-1)
     order = np.argsort(group, kind="stable")

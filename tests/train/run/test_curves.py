@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 from nnet3.train.run.curves import draw_curves, points
@@ -56,6 +57,7 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (rate.get_yscale(), rate.lines[0].get_marker(), rate.get_xlabel()) == (
         "log", "", "minibatches (dotted: ends of epochs)"
     )  # fmt: skip
+    assert len(set(to_rgb(rate.lines[0].get_color()))) == 1  # grey: it is neither of the curves above
     assert objective.get_shared_x_axes().joined(objective, rate)
     assert [objective.spines[side].get_visible() for side in ("top", "right", "left", "bottom")] == [
         False,

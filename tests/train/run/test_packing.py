@@ -47,6 +47,17 @@ def test_what_is_saved_comes_back(tmp_path: Path) -> None:
     assert math.copysign(1, loaded["numbers"][2]) == -1
 
 
+def test_a_state_is_a_copy_without_a_graph() -> None:
+    parameter = torch.ones(2, requires_grad=True)
+    _, tensors = take_apart([parameter, parameter * 2])
+    with torch.no_grad():
+        parameter.zero_()
+    assert [(tensor.tolist(), tensor.requires_grad) for tensor in tensors.values()] == [
+        ([1, 1], False),
+        ([2, 2], False),
+    ]
+
+
 def test_tensors_with_the_same_memory(tmp_path: Path) -> None:
     whole = torch.arange(10.0)
     _save([whole[:5], whole[3:], whole], tmp_path / "x")

@@ -64,7 +64,7 @@ def _until(events: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
 
 
 def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
-    with open(path, encoding="utf-8", errors="replace") as file:
+    with open(path, "rb") as file:
         for line in file:
             try:
                 event = json.loads(line)
