@@ -9,7 +9,7 @@ from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io import CompressedMatrix, compress
 from nnet3.kaldi_io.general import dense
 from nnet3.train.examples import EXAMPLES, Example, NnetIo
-from nnet3.train.examples.copying import Changes, renamed, weighted
+from nnet3.train.examples.copying import Changes, renamed, shift_times, weighted
 from train.example_data import frame_example, grid, written
 
 IVECTOR = NnetIo("ivector", grid(1, np.arange(1)), np.ones((1, 2), np.float32))
@@ -47,6 +47,8 @@ def test_one_frame_with_less_context() -> None:
 def test_shift() -> None:
     changed = Changes(frame_shift=2).apply(EXAMPLE, np.random.default_rng(0))
     assert changed is not None
+    empty = NnetIo("other", np.zeros((0, 3), np.int32), np.zeros((0, 1), np.float32))
+    assert shift_times(empty, 2).indexes.shape == (0, 3)
     times = {io.name: io.indexes[:, 1].tolist() for io in changed.ios}
     assert times == {"input": list(range(-3, 15)), "ivector": [0], "output": list(range(2, 10))}
 

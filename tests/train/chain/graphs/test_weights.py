@@ -8,7 +8,7 @@ import pytest
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.train.chain.graphs.cutting import FrameCutter
-from nnet3.train.chain.graphs.fst_changes import sorted_by_label
+from nnet3.train.chain.graphs.fst_changes import sorted_by_label, trimmed
 from nnet3.train.chain.graphs.normalization import make_normalization_fst
 from nnet3.train.chain.graphs.weights import NormalizationWeights
 from train.chain.graphs.path_costs import WORKED_GRAPH, language, slow_initial
@@ -138,6 +138,22 @@ def test_cutting_what_is_not_there() -> None:
 def test_cutting_needs_states_in_order_of_time(fst: Fst) -> None:
     with pytest.raises(TrainingError, match="must be numbered by time"):
         FrameCutter(fst)
+
+
+def test_trimmed() -> None:
+    """What is on no path goes, states keep their order; nothing may be left, or nothing have to go."""
+    fst = Fst.from_arcs(1, [np.inf, np.inf, np.inf, 0.5], [1, 1, 2, 0], [3, 2, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4])
+    small = trimmed(fst)
+    assert (small.start, small.final.tolist(), small.ilabel.tolist(), small.cost.tolist()) == (
+        0,
+        [np.inf, 0.5],
+        [1],
+        [1],
+    )
+    assert trimmed(small) is small
+    nothing = trimmed(Fst.from_arcs(0, [np.inf, 0.0], [0], [0], [1], [1]))
+    assert (nothing.num_states, nothing.num_arcs, nothing.start) == (0, 0, Fst.empty().start)
+    assert trimmed(nothing).num_states == 0
 
 
 def test_sorted_by_label() -> None:

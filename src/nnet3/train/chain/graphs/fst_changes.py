@@ -14,7 +14,8 @@ Integers = npt.NDArray[np.integer]
 
 
 def with_states(fst: Fst, states: Integers) -> Fst:
-    """With only `states`, numbered as they stand there, and the arcs between them. The start must be one of them."""
+    """With only `states`, numbered as they stand there, and the arcs between them; the start is one of them, or there
+    are none."""
     number = np.full(fst.num_states, -1, np.int64)
     number[states] = np.arange(len(states))
     arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
@@ -26,9 +27,7 @@ def with_states(fst: Fst, states: Integers) -> Fst:
 def trimmed(fst: Fst) -> Fst:
     """Without states that are on no path from the start to an end."""
     kept = accessible(fst) & coaccessible(fst)
-    if kept.all():
-        return fst
-    return with_states(fst, np.flatnonzero(kept)) if fst.num_states and kept[fst.start] else Fst.empty()
+    return fst if kept.all() else with_states(fst, np.flatnonzero(kept))
 
 
 def numbered_breadth_first(fst: Fst) -> Fst:

@@ -44,7 +44,7 @@ def _dominant_vector(fst: Fst, probability: np.ndarray, final: np.ndarray) -> np
     vector = np.full(states, 1 / np.sqrt(states))
     for turn in range(_MOST_ROUNDS):
         product = np.bincount(fst.src, probability * vector[fst.dst], states) + final * vector[fst.start]
-        if turn and turn % _ROUNDS_BETWEEN_TESTS == 0:
+        if turn % _ROUNDS_BETWEEN_TESTS == 0:
             totals = product / vector
             if np.log(totals.max() / totals.min()) <= _TOLERANCE:
                 break
