@@ -11,9 +11,10 @@ import torch
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train import MatrixTarget, Minibatch, NetworkInput
+from nnet3.train import MatrixTarget, Minibatch, NetworkInput, TorchLoss
 from nnet3.train.combine import combine, recompute_statistics
 from nnet3.train.minibatch import grid
+from nnet3.train.objectives import ObjectiveByNode
 from train.networks import differing, everything, many, random_minibatch
 
 CONFIG = """
@@ -61,6 +62,8 @@ def test_of_equals_the_first_wins() -> None:
 def test_few_evaluations() -> None:
     _, lines = combined(*(1.0 for _ in range(7)), max_objective_evaluations=3)
     assert [line.split()[2] for line in lines[1:-1]] == ["3", "6", "7"]
+    _, lines = combined(*(1.0 for _ in range(7)), max_objective_evaluations=1)
+    assert [line.split()[2] for line in lines[1:-1]] == ["7"]
 
 
 def test_an_average_that_is_not_finite_is_never_the_best() -> None:
@@ -68,6 +71,41 @@ def test_an_average_that_is_not_finite_is_never_the_best() -> None:
     assert value == 1.0
     with pytest.raises(TrainingError, match="no average of the models has a finite objective"):
         combined(math.nan)
+
+
+def test_what_is_best_is_for_the_objective_to_say() -> None:
+    def far(nnet: Nnet) -> TorchLoss:
+        return TorchLoss(lambda output, target: -(output - target).square().sum())
+
+    assert combined(3.0, -1.0, -2.0, 5.0, objective=far)[0] == 3.0
+    assert combined(3.0, -1.0, 5.0, 9.0, objective=far)[0] == 4.0
+
+
+def test_statistics_are_for_the_outputs_of_their_own_objective() -> None:
+    asked: list[str] = []
+
+    def named(name: str) -> Callable[[Nnet], ObjectiveByNode]:
+        def make(nnet: Nnet) -> ObjectiveByNode:
+            asked.append(name)
+            return ObjectiveByNode(nnet)
+
+        return make
+
+    nnet, data = many(), [random_minibatch(1)]
+    combine([lambda: nnet] * 2, data, named("value"), statistics_objective=named("statistics"), say=lambda line: None)
+    assert asked == ["value", "value", "statistics"]
+    combine([lambda: nnet], data, named("both"), say=lambda line: None)
+    assert asked[3:] == ["both", "both"]
+    combine(models(1.0), DATA, named("no statistics"), say=lambda line: None)
+    assert asked[5:] == ["no statistics"]
+
+
+def test_modes_of_the_average() -> None:
+    nnet, data = many(), [random_minibatch(1)]
+    recompute_statistics(nnet, data)
+    result = combine([lambda: nnet], data, batchnorm_test_mode=True, dropout_test_mode=False, say=lambda line: None)
+    assert (result.components["norm"].test_mode, result.components["drop"].test_mode) == (True, False)
+    assert result.components["norm"].count == 20.0  # type: ignore[attr-defined]
 
 
 def test_statistics_of_batchnorm_are_those_of_the_examples() -> None:

@@ -37,6 +37,8 @@ def test_patterns_are_applied_in_order() -> None:
     DropoutSchedule.parse("*.drop=0,0.4 lstm*=0,0.2").apply(nnet, 0.5)
     found = {name: component.dropout_proportion for name, component in nnet.components.items()}
     assert found == pytest.approx({"lstm1.drop": 0.1, "tdnn1.drop": 0.2, "cnn.drop": 0.2})
+    DropoutSchedule.parse("0.2,0.2").apply(nnet, 0.5)
+    assert {component.dropout_proportion for component in nnet.components.values()} == {0.2}
     DropoutSchedule.parse("cnn*=0.7,0.7").apply(nnet, 0.0)
     assert nnet.components["cnn.drop"].dropout_proportion == 0.7
     assert nnet.components["tdnn1.drop"].dropout_proportion == pytest.approx(0.2)

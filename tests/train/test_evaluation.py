@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nnet3 import train
 from nnet3.compiler import ComputationCache
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
@@ -130,6 +131,12 @@ def test_modes_are_those_wanted_besides_those_there_are(before: tuple[bool, bool
     assert [twin.components[name].test_mode for name in ("norm", "drop")] == [
         one or other for one, other in zip(before, wanted, strict=True)
     ]
+
+
+def test_public_names() -> None:
+    assert all(getattr(train, name).__name__ == name for name in train.__all__)
+    with pytest.raises(AttributeError, match=r"'nnet3\.train' has no attribute 'nothing'"):
+        _ = train.nothing  # type: ignore[attr-defined]
 
 
 def test_public_name_is_the_function_whatever_was_imported_before() -> None:

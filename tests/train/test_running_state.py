@@ -19,6 +19,21 @@ def test_names() -> None:
     ).keys()
 
 
+def test_a_statistic_that_is_set_has_memory_of_its_own() -> None:
+    """Also one that nothing was ever stored in."""
+    trained = many()
+    Trainer(trained).train_minibatch(random_minibatch(0), 0.01)
+    values = {name: torch.full_like(each.copy(), 4.0) for name, each in statistics(trained).items()}
+    for nnet in (many(), trained):
+        for name, each in statistics(nnet).items():
+            each.set(values[name])
+        assert all(torch.equal(each.copy(), values[name]) for name, each in statistics(nnet).items())
+        for component in nnet.components.values():
+            component.scale_stats_(0.5)
+        assert all(bool((value == 4.0).all()) for value in values.values())
+        assert all(bool((each.copy() == 2.0).all()) for each in statistics(nnet).values())
+
+
 @pytest.mark.parametrize("delta_is_zero", [True, False])
 def test_going_back(delta_is_zero: bool) -> None:
     nnet = many()

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from nnet3.compiler import ComputationCache
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
@@ -231,6 +232,14 @@ def test_statistics_are_kept_or_not_stored_if_so_asked() -> None:
     assert relu.count == count
     Trainer(nnet, TrainerOptions(store_component_stats=False)).train_minibatch(random_minibatch(0), 0.01)
     assert relu.count == 0.0
+
+
+def test_computations_are_kept_where_one_says() -> None:
+    cache = ComputationCache()
+    trainer = Trainer(network(), cache=cache)
+    for _ in range(2):
+        trainer.train_minibatch(minibatch(), 0.1)
+    assert len(cache) == 1
 
 
 def test_sums_over_outputs() -> None:

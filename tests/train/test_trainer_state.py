@@ -62,7 +62,9 @@ def test_after_a_continuation_a_skipped_minibatch_leaves_no_trace() -> None:
         first.train_minibatch(random_minibatch(number), 0.01)
     part = whole.copy()
     second = Trainer(part, TrainerOptions(momentum=0.5, seed=1))
-    second.load_state(first.state())
+    state = first.state()
+    kept = {name: tensor.clone() for name, tensor in state.items()}
+    second.load_state(state)
     bad = random_minibatch(2)
     bad.inputs[0].matrix.fill_(torch.nan)
     for minibatch in (bad, random_minibatch(3)):
@@ -70,6 +72,7 @@ def test_after_a_continuation_a_skipped_minibatch_leaves_no_trace() -> None:
         assert skipped == [minibatch is bad] * 2
     assert differing(everything(whole), everything(part)) == []
     assert differing(first.state(), second.state()) == []
+    assert differing(kept, state) == [], "going on from a state does not change it"
 
 
 def test_states_are_flat_tensors() -> None:

@@ -66,6 +66,8 @@ def test_sums_go_on_where_they_were() -> None:
         log.finish()
     assert lines[0] == lines[1]
     assert len(lines[0]) == 3 * 1 + 2 + 4 + 2
+    assert lines[0][-2] == "For a, per-component max-change was enforced 50 % of the time."
+    assert lines[0][-1] == "The global max-change was enforced 50 % of the time."
     assert logs[0].totals == logs[1].totals
     for name, value in logs[0].state().items():
         assert torch.equal(value, logs[1].state()[name])

@@ -38,11 +38,9 @@ def combine(
     if max_objective_evaluations < 1:
         raise TrainingError(f"max_objective_evaluations must be > 0, got {max_objective_evaluations}")
     interval = math.ceil(len(models) / max_objective_evaluations)
-    mean, best, best_count, best_value = Nnet((), {}), None, 0, -math.inf
+    mean, best, best_count, best_value = models[0]().copy(), None, 0, -math.inf
     for count, load in enumerate(models, start=1):
-        if count == 1:
-            mean = load().copy()
-        else:
+        if count > 1:
             mean.scale_((count - 1) / count)
             try:
                 mean.add_(1 / count, load())

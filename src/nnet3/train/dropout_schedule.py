@@ -78,7 +78,7 @@ def _share(text: str, word: str, schedule: str) -> float:
 
 def _value_at(points: Sequence[tuple[float, float]], done: float) -> float:
     """Where two points stand at one place, the later one counts from there on."""
-    before = max((number for number, (place, _) in enumerate(points) if place <= done), default=0)
+    before = max((number for number, (place, _) in enumerate(points) if place <= done))
     if before == len(points) - 1:
         return points[-1][1]
     (start, first), (end, last) = points[before], points[before + 1]

@@ -25,7 +25,7 @@ class Statistic:
         return value.clone() if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
     def set(self, value: Tensor) -> None:
-        """Make it this value, which must not be changed afterwards."""
+        """Make it this value, in memory of its own."""
         now = getattr(self._holder, self._name)
         if not isinstance(now, Tensor):
             setattr(self._holder, self._name, float(value))
