@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -122,10 +123,11 @@ def test_a_parameter_changed_before_backward_is_an_error():
         loss.backward()
 
 
-def test_a_network_changed_before_backward_is_an_error():
-    nnet = network(TDNN)
-    loss = nnet3.TorchModule(nnet)(features(1, 4)).sum()
-    nnet.scale_(2.0)
+@pytest.mark.parametrize("made", [lambda m: m, copy.deepcopy, lambda m: m.double()], ids=["new", "copied", "converted"])
+def test_a_network_changed_before_backward_is_an_error(made):
+    module = made(nnet3.TorchModule(network(TDNN)))
+    loss = module(features(1, 4).to(next(module.parameters()).dtype)).sum()
+    module.nnet.scale_(2.0)
     with pytest.raises(GradientError, match="changed between forward and backward"):
         loss.backward()
 
@@ -156,6 +158,22 @@ def test_of_inputs_alone():
     assert not module(x.detach()).requires_grad
     with torch.no_grad():
         assert not module(x).requires_grad
+    (program,) = [each for each in module._programs._programs.values() if not each.needs.backward]
+    assert "Backprop" not in str(program.idle[0].computer.computation)
+
+
+def test_of_ivectors_alone():
+    module = nnet3.TorchModule(network(IVECTOR), outputs=["output"]).requires_grad_(False)
+    ivectors = torch.ones(2, 2).requires_grad_()
+    module(features(2, 4), ivectors).sum().backward()
+    assert float(ivectors.grad.abs().sum()) > 0
+    assert all(parameter.grad is None for parameter in module.parameters())
+
+
+def test_what_is_not_finite_goes_through():
+    """As it does in any module: it is for the trainer to look."""
+    module = nnet3.TorchModule(network(TDNN))
+    assert module(torch.full((1, 4, 3), torch.nan)).isnan().all()
 
 
 @pytest.mark.parametrize("case", golden_cases("random")[::2] + golden_cases("recipe")[::2], ids=lambda path: path.name)

@@ -65,11 +65,12 @@ def test_several_outputs_by_name():
         "output": (2, 3, 4),
         "output-xent": (2, 3, 3),
     }
-    assert _module(IVECTOR, outputs=["output-xent"])(features(2, 3), torch.ones(2, 2)).shape == (2, 3, 3)
+    for wanted in (["output-xent"], ("output-xent", "output-xent")):
+        assert _module(IVECTOR, outputs=wanted)(features(2, 3), torch.ones(2, 2)).shape == (2, 3, 3)
 
 
 def test_output_lengths():
-    module = _module(frame_subsampling_factor=3)
+    module = _module(frame_subsampling_factor=np.int64(3))
     assert module.output_lengths(torch.tensor([1, 3, 4])).tolist() == [1, 1, 2]
     assert module.output_lengths([[6], [7]]).tolist() == [[2], [3]]
 
@@ -156,6 +157,49 @@ def test_half_of_a_component_frozen():
     torch.testing.assert_close(module.tdnn2.linear_params.grad, whole.tdnn2.linear_params.grad)
 
 
+def test_a_parameter_may_be_replaced_by_one_of_its_size():
+    module, x = _module(), features(1, 4)
+    module.tdnn2.bias_params = torch.nn.Parameter(torch.arange(5.0))
+    module(x).sum().backward()
+    assert module.nnet.components["tdnn2"].bias_params.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert module.tdnn2.bias_params.grad is not None
+    module.tdnn2.bias_params = torch.nn.Parameter(torch.zeros(7))
+    with pytest.raises(NetworkError, match=r"'bias_params' of component 'tdnn2' .* shape \(7,\), .* has \(5,\)"):
+        module(x)
+    module.tdnn2.bias_params = None
+    with pytest.raises(NetworkError, match="replaced by something that is no parameter"):
+        module(x)
+
+
+def test_constants_are_buffers(tmp_path):
+    """What a file has of a network is in its state; what follows from settings is not."""
+    (tmp_path / "scales").write_text("[ 2 3 ]")
+    module = _module(f"""
+        input-node name=input dim=2
+        component name=fixed type=FixedScaleComponent scales={tmp_path}/scales
+        component-node name=fixed component=fixed input=input
+        component name=lstm type=LstmNonlinearityComponent cell-dim=2
+        component-node name=lstm component=lstm input=Append(fixed, fixed, fixed, fixed, fixed)
+        output-node name=output input=lstm
+    """)
+    assert [name for name in module.state_dict() if "params" not in name] == ["fixed.scales"]
+    assert module.fixed.scales is module.nnet.components["fixed"].scales
+    module.double()
+    assert all(buffer.dtype == torch.float64 for buffer in module.buffers())
+    assert module(features(1, 2, 2).double()).dtype == torch.float64
+
+
+def test_a_network_without_parameters():
+    """Takes any dtype, of which the ivectors must be too."""
+    config = "input-node name=input dim=2\noutput-node name=output input=Sum(input, input)"
+    for dtype in (torch.float32, torch.float64):
+        x = features(1, 3, 2).to(dtype)
+        assert torch.equal(_module(config)(x), 2 * x)
+    both = "input-node name=ivector dim=2\n" + config.replace("(input,", "(ReplaceIndex(ivector, t, 0),")
+    with pytest.raises(ArgumentError, match=r"ivectors are torch\.float64"):
+        _module(both)(features(1, 3, 2), torch.zeros(1, 2).double())
+
+
 # ---- modes ----
 
 
@@ -170,11 +214,18 @@ def test_statistics_of_batch_norm():
     mean = component.stats_mean.clone()
     module.eval()(features(2, 5))
     module.train()
+    nnet.zero_stats()
+    assert float(module.state_dict()["tdnn1.norm.count"]) == 0.0  # who looks at the module sees what the network has
+    with torch.no_grad():
+        module(features(2, 5))
     module.tdnn1.norm.eval()  # the usual way to leave statistics alone while the rest learns
     module(features(2, 5, seed=2)).sum().backward()
     assert component.count == 9.0
     assert torch.equal(mean, component.stats_mean)
     assert not component.test_mode  # the network's own mode stays as it was
+    usual = _module()
+    usual(features(2, 5))
+    assert float(usual.tdnn1.norm.count) == pytest.approx(0.8 * 2 * 9)
 
 
 def test_eval_normalises_by_the_statistics():
@@ -218,6 +269,10 @@ def test_settings_changed_later_are_seen():
     one = norm(x)
     norm.nnet.components["tdnn1.norm"].epsilon = 10.0
     assert not torch.equal(one, norm(x))
+    inner = _module(COMPOSITE)
+    one = inner(x)
+    inner.nnet.components["both"].parts[2].epsilon = 10.0
+    assert not torch.equal(one, inner(x))
 
 
 def test_self_repair_and_statistics_are_left_out():
@@ -232,6 +287,32 @@ def test_self_repair_and_statistics_are_left_out():
     assert nnet.components["nonlin"].count == 0
     (program,) = module._programs._programs.values()
     assert not program.request().store_component_stats, "nothing is computed in vain"
+
+
+@pytest.mark.parametrize(
+    ("unit", "dim", "threshold"),
+    [("LstmNonlinearityComponent", 10, "tanh"), ("OutputGruNonlinearityComponent", 6, "")],
+    ids=["lstm", "gru"],
+)
+def test_gradients_have_no_self_repair(unit, dim, threshold):
+    """Of units that would be repaired in any other training."""
+    found = []
+    key = f"{threshold}-self-repair-threshold".removeprefix("-")
+    for scale in (0.0, 0.05):
+        nnet = network(f"""
+            input-node name=input dim=3
+            component name=affine type=AffineComponent input-dim=3 output-dim={dim}
+            component-node name=affine component=affine input=input
+            component name=unit type={unit} cell-dim=2 self-repair-scale={scale} {key}=0.9
+            component-node name=unit component=unit input=affine
+            output-node name=output input=unit
+        """)
+        module = nnet3.TorchModule(nnet)
+        torch.manual_seed(1)
+        for _ in range(6):
+            module(10 * features(2, 5)).square().sum().backward()
+        found.append([parameter.grad for parameter in module.parameters()])
+    torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
 
 
 def test_batch_norm_in_a_composite():
@@ -298,13 +379,17 @@ def test_a_pickle_has_the_parameters_once():
     assert len(pickle.dumps(large)) - len(pickle.dumps(module)) < 2 * (large_size - size)
 
 
-def test_state_dict_brings_everything():
+@pytest.mark.parametrize("assign", [False, True])
+def test_state_dict_brings_everything(assign):
     module, other = _module(), nnet3.TorchModule(network(TDNN, seed=5))
     module(features(2, 5))
     state = module.state_dict()
     assert {"tdnn1.norm.count", "tdnn1.norm.stats_sum", "tdnn1.norm.stats_sumsq"} < set(state)
-    other.load_state_dict(state)
-    assert other.nnet.components["tdnn1.norm"].count == module.nnet.components["tdnn1.norm"].count > 0
+    other.load_state_dict({name: value.clone() for name, value in state.items()}, assign=assign)
+    norms = [each.nnet.components["tdnn1.norm"] for each in (module, other)]
+    assert norms[0].count == norms[1].count > 0
+    assert torch.equal(norms[0].stats_sumsq, norms[1].stats_sumsq)
+    assert other.tdnn1.norm.stats_sum is norms[1].stats_sum
     x = features(1, 4)
     assert torch.equal(module.eval()(x), other.eval()(x))
     with pytest.raises(RuntimeError, match="size mismatch"):
@@ -414,7 +499,9 @@ def test_a_raw_network_to_a_file(tmp_path):
     ("arguments", "message"),
     [
         ((torch.zeros(4, 3),), r"features must be \(batch, frames, 3\), got \(4, 3\).*features\[None\]"),
-        ((torch.zeros(2, 4, 5),), r"features must be \(batch, frames, 3\), got \(2, 4, 5\)"),
+        ((torch.zeros(2, 4, 5),), r"features must be \(batch, frames, 3\), got \(2, 4, 5\)$"),
+        ((torch.zeros(2, 4, 3, 1),), r"features must be \(batch, frames, 3\), got \(2, 4, 3, 1\)$"),
+        ((torch.nested.nested_tensor([torch.zeros(2, 3)], layout=torch.jagged),), "features must be a dense tensor"),
         ((torch.zeros(2, 0, 3),), r"features must be \(batch, frames, 3\), got \(2, 0, 3\)"),
         ((np.zeros((2, 4, 3)),), "features must be a dense tensor, got ndarray"),
         ((torch.zeros(2, 4, 3).to_sparse(),), "features must be a dense tensor, got torch.sparse"),
@@ -452,9 +539,21 @@ def test_a_network_that_is_not_simple():
         nnet3.TorchModule(nnet3.Nnet.from_config("input-node name=in dim=2\noutput-node name=out input=in"))
 
 
-@pytest.mark.parametrize("wrong", ["output", [], ["outptu"], [3]], ids=str)
-def test_outputs_that_are_not_there(wrong):
-    with pytest.raises(ArgumentError, match=r"outputs must be a list|the network has no output"):
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("output", "outputs must be a list"),
+        ([], "outputs must be a list"),
+        (3, "outputs must be a list"),
+        ({"output"}, "outputs must be a list"),
+        (["outptu"], "the network has no output 'outptu'; did you mean 'output'"),
+        ([3], "the network has no output 3; it has output"),
+        (["output", "something"], "the network has no output 'something'; it has output"),
+    ],
+    ids=str,
+)
+def test_outputs_that_are_not_there(wrong, message):
+    with pytest.raises(ArgumentError, match=message):
         _module(outputs=wrong)
 
 
@@ -465,11 +564,16 @@ def test_a_factor_is_a_positive_integer(wrong):
 
 
 def test_a_network_that_has_got_other_components():
-    nnet = network(TDNN)
-    module = nnet3.TorchModule(nnet)
-    nnet.apply_config("component name=tdnn2 type=TdnnComponent input-dim=6 output-dim=5 time-offsets=0")
-    with pytest.raises(NetworkError, match="make a new TorchModule"):
-        module(features(1, 4))
+    for change in (
+        "component name=tdnn2 type=TdnnComponent input-dim=6 output-dim=5 time-offsets=0",
+        "component name=more type=NoOpComponent dim=5",
+        "output-node name=output input=tdnn2",
+    ):
+        nnet = network(TDNN)
+        module = nnet3.TorchModule(nnet)
+        nnet.apply_config(change)
+        with pytest.raises(NetworkError, match="make a new TorchModule"):
+            module(features(1, 4))
 
 
 def test_parameters_cannot_be_replaced_by_other_tensors():

@@ -27,6 +27,10 @@ def test_programs_come_from_the_cache_by_shape():
     for _ in range(3):
         module(features(2, 5)).sum().backward()
     assert len(cache) == 1
+    (program,) = module._programs._programs.values()
+    (worker,) = program.idle
+    module(features(2, 5)).sum().backward()
+    assert program.idle[0] is worker, "made once, as long as nothing changes"
     module(features(2, 6)).sum().backward()
     with torch.no_grad():
         module(features(2, 6))

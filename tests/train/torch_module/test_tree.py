@@ -27,6 +27,8 @@ def _chain(*names: str) -> nnet3.TorchModule:
         (["tdnn1", "tdnn1.affine"], ["tdnn1", "tdnn1.affine"]),
         (["tdnn1.affine", "tdnn1"], ["tdnn1.affine", "tdnn1"]),
         (["forward", "lstm1.forward", "training"], ["forward_", "lstm1.forward_", "training_"]),
+        (["forward", "forward_", "forward.a", "forward_.a"], ["forward_", "forward__", "forward_.a", "forward_.a_"]),
+        (["a..b", "a."], ["a._.b", "a._"]),
         (["nnet", "nnet.type"], ["nnet_", "nnet_.type_"]),
         (["a", "a.linear_params"], ["a", "a.linear_params_"]),
         (["prefinal-l", "a_b.c-d"], ["prefinal-l", "a_b.c-d"]),

@@ -30,7 +30,7 @@ def checked_names(network: Nnet, outputs: Any) -> list[str]:
     known = network.output_names
     if outputs is None:
         return known
-    if isinstance(outputs, str) or not isinstance(outputs, list | tuple) or not outputs:
+    if not isinstance(outputs, list | tuple) or not outputs:
         raise ArgumentError(f"outputs must be a list of names of output nodes, such as ['output'], got {outputs!r}")
     for name in outputs:
         if name not in known:

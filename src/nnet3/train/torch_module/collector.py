@@ -62,7 +62,7 @@ class GradientCollector:
         tensors = original.parameters()
         if properties & Properties.UPDATABLE and any(id(tensor) in numbers for tensor in tensors.values()):
             return self._gradient_of(component, numbers)
-        if original.has_running_statistics or properties & Properties.STORES_STATS:
+        if properties & Properties.STORES_STATS:
             self._statistics.append(ForwardStatistics(original))
             return self._statistics[-1]
         return None

@@ -21,12 +21,14 @@ class ComponentModule(nn.Module):
     `training` says whether the component is in training mode, if it has one.
     """
 
+    _count_seen: int  # the version of the buffer of the count, and the count, when both last agreed
+    _count: float
+
     def __init__(self, name: str) -> None:
         super().__init__()
         self.component_name = name
         self.component: Component | None = None
         self._memory: dict[str, int] = {}  # where the parameters were when component and module last agreed
-        self._count_seen, self._count = -1, 0.0
 
     def attach(self, component: Component, parameters: dict[int, nn.Parameter]) -> None:
         """Become the module of a component; `parameters` has those of tensors that occurred before, by their id.
@@ -64,13 +66,17 @@ class ComponentModule(nn.Module):
             self._note_count()
 
     @property
+    def has_running_statistics(self) -> bool:
+        component = self.component
+        assert component is not None
+        return component.has_running_statistics
+
+    @property
     def has_modes(self) -> bool:
         """Whether training differs from test."""
         component = self.component
         assert component is not None
-        return not has_parts(component) and (
-            component.has_running_statistics or bool(component.properties & Properties.RANDOM)
-        )
+        return component.has_running_statistics or bool(component.properties & Properties.RANDOM)
 
     def tensors(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Each parameter, and the tensor of the component that it is."""
@@ -104,7 +110,7 @@ class ComponentModule(nn.Module):
             else:
                 parameter.data = tensor.data
             self._memory[name] = tensor.data_ptr()
-        if component.has_running_statistics and _COUNT in self._buffers:
+        if component.has_running_statistics:
             self._align_count(component)
 
     def _check_replacement(self, name: str, parameter: nn.Parameter, tensor: Tensor) -> None:
@@ -155,7 +161,9 @@ class ComponentModule(nn.Module):
         super()._load_from_state_dict(*arguments)
         for name, buffer in before.items():
             loaded = self._buffers[name]
-            if loaded is not buffer and buffer is not None and loaded is not None:  # with assign=True
+            assert buffer is not None
+            assert loaded is not None
+            if loaded is not buffer:  # with assign=True
                 buffer.data = loaded.data.to(buffer.dtype)
                 self._buffers[name] = buffer
                 self._count_seen = -1

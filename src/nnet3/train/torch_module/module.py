@@ -172,7 +172,7 @@ class TorchModule(nn.Module):
         """
         self.align()
         tensors = self._tensors()
-        like = tensors[0][0] if tensors else None
+        like = next((parameter for parameter, _ in tensors), None)
         features = checked_features(features, self._network.node_dim("input"), like)
         ivectors = checked_ivectors(ivectors, features, self._network, like)
         counts = checked_lengths(lengths, features)
@@ -181,7 +181,7 @@ class TorchModule(nn.Module):
             outputs = RunNetwork.apply(flight, features, ivectors, *(parameter for parameter, _ in tensors))
         else:
             with torch.no_grad():
-                outputs = flight.forward(features.detach(), None if ivectors is None else ivectors.detach())
+                outputs = flight.forward(features, ivectors)
         self._after_forward()
         if len(self._output_names) == 1:
             return outputs[0]
@@ -230,16 +230,12 @@ class TorchModule(nn.Module):
 
     def _running_statistics(self) -> list[ComponentModule]:
         """The modules of batch-norm that are in training mode."""
-        return [
-            module
-            for module in self._component_modules
-            if module.training and module.component is not None and module.component.has_running_statistics
-        ]
+        return [module for module in self._component_modules if module.training and module.has_running_statistics]
 
     def _after_forward(self) -> None:
         """Let running statistics of top-level components fade, and tell the buffers."""
         for module in self._running_statistics():
             component = self._network.components.get(module.component_name)
-            if component is module.component and component is not None:
+            if component is not None:
                 component.scale_stats_(self.batchnorm_stats_scale)
             module.align()
