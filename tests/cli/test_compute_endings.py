@@ -155,7 +155,7 @@ def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool)
     with open("err", "w") as err:
         process = subprocess.Popen(command, stderr=err, start_new_session=True)
     try:
-        _wait_for_output(2)
+        _wait_until_idle(process.pid)
         process.send_signal(number)
         process.wait(timeout=30)
     finally:
@@ -168,10 +168,21 @@ def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool)
     assert not old or Path("out.ark").read_bytes() == b"old"
 
 
-def _wait_for_output(seconds: float) -> None:
-    """Until the archive is open for writing, and a while for the entries."""
-    deadline = time.monotonic() + 30
-    while not [name for name in os.listdir() if name.startswith(".out.ark")]:
+def _wait_until_idle(process: int) -> None:
+    """Until the archive is open for writing and the process has computed what it was given: it waits for more."""
+    deadline = time.monotonic() + 60
+    before = ""
+    while True:
         assert time.monotonic() < deadline
-        time.sleep(0.05)
-    time.sleep(seconds)
+        state, now = _state_and_processor_time(process)
+        is_open = any(name.startswith(".out.ark") for name in os.listdir())
+        if is_open and state == "S" and now == before:
+            return
+        before = now
+        time.sleep(0.3)
+
+
+def _state_and_processor_time(process: int) -> tuple[str, str]:
+    """As Linux tells them: S, it sleeps; time in user mode and in the system."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return fields[0], " ".join(fields[11:13])
