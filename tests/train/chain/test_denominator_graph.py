@@ -109,3 +109,5 @@ def test_a_graph_whose_states_all_end_at_no_cost(end_of_start: float) -> None:
     arcs = [(state, phone, phone, np.log(2)) for state in (0, 1, 2) for phone in (1, 2)]
     graph = DenominatorGraph.from_fst(fst_of(arcs, [end_of_start, 0.0, 0.0]), 2)
     assert graph.initial.tolist() == pytest.approx([0.01, 0.495, 0.495])
+    arcs[2:] = [(1, 1, 2, 0.7), (1, 2, 1, 0.7), (2, 2, 1, 0.7), (2, 1, 2, 0.7)]  # led elsewhere than from the start
+    assert DenominatorGraph.from_fst(fst_of(arcs, [0.5, 0.0, 0.0]), 2).num_states == 3
