@@ -18,6 +18,14 @@ def _rate(path: str) -> float:
     return getattr(load_nnet(path).components["affine"], "learning_rate")  # type: ignore[no-any-return]  # noqa: B009
 
 
+@pytest.mark.parametrize("value", ["false", "False", "FALSE", "No"])
+@pytest.mark.parametrize("between", ["=", " "])
+def test_a_flag_and_its_value_however_they_are_written(cli: Cli, value: str, between: str) -> None:
+    Path("net.config").write_text("input-node name=input dim=3\noutput-node name=output input=input\n")
+    cli.good("init", *f"--binary{between}{value}".split(), "net.config", "0.raw")
+    assert Path("0.raw").read_bytes().startswith(b"<Nnet3>")
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_takes_the_global_options(cli: Cli, verb: str) -> None:
     Path("empty.conf").write_text("# no options\n")

@@ -31,6 +31,8 @@ def _display(*, terminal: bool, is_first: bool = True) -> tuple[Display, io.Stri
         (7500, "2 h 05 min"),
         (86399.7, "1 d 00 h"),
         (273600, "3 d 04 h"),
+        (86400 + 2 * 3600 - 1, "1 d 01 h"),
+        (3600 + 120 - 1, "1 h 01 min"),
     ],
 )
 def test_times(seconds: float, shown: str) -> None:

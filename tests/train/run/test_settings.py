@@ -80,6 +80,13 @@ def test_mistakes(lines: str, message: str) -> None:
         assert part in str(error.value)
 
 
+@pytest.mark.parametrize(("length", "shown"), [(58, "'" + 58 * "x" + "'"), (59, "'" + 59 * "x" + "...")])
+def test_long_values_are_cut(length: int, shown: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        _read(LEAST + f"[training]\nepochs = '{length * 'x'}'")
+    assert f"expected an integer >= 1, got {shown}\n" in str(error.value)
+
+
 def test_what_is_missing() -> None:
     with pytest.raises(
         ConfigError, match=r"run.toml: \[output\]: the key 'folder' is missing: expected where all goes"
