@@ -20,6 +20,7 @@ def test_the_schedule_of_the_recipes() -> None:
 
 def test_a_value_without_a_place_stands_in_the_middle() -> None:
     assert values("0,0.5,0", 0.25, 0.5, 0.75) == pytest.approx([0.25, 0.5, 0.25])
+    assert values("1,0@1,0", 0.0, 0.25, 1.0) == pytest.approx([1.0, 0.75, 0.0])
     assert values("0.1,0.3", 0.0, 0.5, 1.0) == pytest.approx([0.1, 0.2, 0.3])
     assert values("0,0.2,0.4,0", 0.25, 0.5, 0.75) == pytest.approx([0.1, 0.4, 0.2]), "both in the middle: a jump"
 

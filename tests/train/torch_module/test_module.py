@@ -381,12 +381,14 @@ def test_a_pickle_has_the_parameters_once():
 
 @pytest.mark.parametrize("assign", [False, True])
 def test_state_dict_brings_everything(assign):
-    module, other = _module(), nnet3.TorchModule(network(TDNN, seed=5))
+    nnet = network(TDNN, seed=5)
+    module, other = _module(), nnet3.TorchModule(nnet)
     module(features(2, 5))
     state = module.state_dict()
     assert {"tdnn1.norm.count", "tdnn1.norm.stats_sum", "tdnn1.norm.stats_sumsq"} < set(state)
     other.load_state_dict({name: value.clone() for name, value in state.items()}, assign=assign)
-    norms = [each.nnet.components["tdnn1.norm"] for each in (module, other)]
+    norms = [each.components["tdnn1.norm"] for each in (module.nnet, nnet)]
+    assert torch.equal(nnet.components["tdnn2"].linear_params, module.tdnn2.linear_params)  # at once
     assert norms[0].count == norms[1].count > 0
     assert torch.equal(norms[0].stats_sumsq, norms[1].stats_sumsq)
     assert other.tdnn1.norm.stats_sum is norms[1].stats_sum

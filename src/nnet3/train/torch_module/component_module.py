@@ -167,8 +167,7 @@ class ComponentModule(nn.Module):
                 buffer.data = loaded.data.to(buffer.dtype)
                 self._buffers[name] = buffer
                 self._count_seen = -1
-        if self.component is not None:
-            self.align()
+        self.align()
 
     def __getstate__(self) -> dict[str, Any]:
         """Without tensors, which the network has; `attach` brings them back."""
