@@ -78,6 +78,18 @@ def test_a_failure_cleans_up_and_keeps_what_was_there(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
 
 
+def test_what_cannot_be_cleaned_up_does_not_hide_the_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(folder: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        write_folder(tmp_path / "x", fail)
+
+
 def test_replacing_and_removing(tmp_path: Path) -> None:
     write_folder(tmp_path / "x", _fill("old"))
     write_folder(tmp_path / "x", _fill("new"))

@@ -80,6 +80,8 @@ def test_two_processes_go_on_to_the_same_bits(task: Task, monkeypatch: pytest.Mo
     assert run_in_threads(task) == [0, 0]
     expected, whole = task.final, [(event["step"], event["objective"]) for event in task.events("train")]
     models = {path.name: path.read_bytes() for path in (task.exp / "models").iterdir()}
+    if mode == "averaging":
+        assert {int(name[:9]) for name in models} == {8, 12}  # only at ends of rounds all have the same model
     task.use_folder("other")
     for stops_at in (3, 7, 11):
 
