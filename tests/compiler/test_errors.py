@@ -168,8 +168,10 @@ def test_recurrences_without_end(start: str, move: str) -> None:
         compile_net(nodes, {"input": frames(0, 4)}, {"output": frames(0, 4)})
 
 
-def test_a_recurrence_that_starts_nowhere() -> None:
-    nodes = "component-node name=a component=noop input=Sum(Round(a, 2), input)\noutput-node name=output input=a"
+@pytest.mark.parametrize("end", ["a", "Round(b, 2)"])
+def test_a_recurrence_that_starts_nowhere(end: str) -> None:
+    nodes = "component-node name=a component=noop input=Sum(Round(a, 2), input)\n"
+    nodes += f"component-node name=b component=noop input=a\noutput-node name=output input={end}"
     with pytest.raises(NotComputableError) as caught:
         compile_net(nodes, {"input": frames(0, 4)}, {"output": frames(0, 4)})
     assert str(caught.value) == (

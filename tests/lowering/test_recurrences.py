@@ -12,6 +12,7 @@ import nnet3
 from hop_by_hop_builder import GraphBuilder
 from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.errors import ConfigError, RequestError
+from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.rounds import Ranks, Rounds
 from nnet3.lowering.slot_table import Mask
 from nnet3.lowering.sweeps import Sweeps
@@ -194,6 +195,7 @@ def test_a_value_goes_all_the_way(column: int, distance: int, way: int) -> None:
     request = nnet3.ComputationRequest(
         [nnet3.IoSpecification("input", [first])], [nnet3.IoSpecification("output", [last])]
     )
+    assert computable_outputs(nnet_source(nnet), lowering_request(nnet, request))[0].all()
     computer = nnet3.NnetComputer(nnet3.compile(nnet, request), nnet)
     computer.accept_input("input", np.array([[7.0]]))
     computer.run()

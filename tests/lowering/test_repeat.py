@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
@@ -14,7 +15,7 @@ from lowering.test_schedule import LSTM, request_for
 from lowering.toy_checks import check_case
 from lowering.toy_loops import LOOPS
 from lowering.toy_requests import ToyCase
-from nnet3.computation.commands import Command
+from nnet3.computation.commands import Command, CopyRows
 from nnet3.computation.computation import NnetComputation
 from nnet3.lowering import lower
 from nnet3.lowering.repeat import Repeater
@@ -68,6 +69,7 @@ def check_same(function: Callable[[], NnetComputation], monkeypatch: pytest.Monk
     assert isinstance(program, NnetComputation)
     short = resolved(program)
     assert len(short) == len(whole)
+    assert max(Counter(program.submatrices).values()) <= 4  # what stays where it is has no new number each time
     for number, (got, want) in enumerate(zip(short, whole, strict=True)):
         assert got == want, f"command {number}"
     return count
@@ -146,6 +148,12 @@ def test_rows_of_one_time_step_belong_to_no_time() -> None:
     computation = nnet3.compile(nnet, request, nnet3.CompileOptions(optimize=False))
     lines = str(computation).splitlines()
     assert "m3(2, 12) == value: gates [ (0, -) (1, -) ]" in lines
+
+
+def test_rows_in_the_order_of_the_user_are_not_copied() -> None:
+    case = LOOPS["one sequence"]()
+    assert case.request is not None
+    assert not any(isinstance(command, CopyRows) for command in lower(case.graph, case.request).commands)
 
 
 def test_values_and_derivatives_of_a_loop_take_the_rows_of_one_step() -> None:

@@ -28,6 +28,8 @@ def check_rows(plan: Schedule) -> None:
             assert (step.first, step.num_rows > 0) == (end, True)
             end += step.num_rows
         assert end == len(items) or node.num_rows is not None
+        if node.kind is NodeKind.VIEW:
+            assert len(items) == 0
         if number in plan.detour_slots or node.kind is NodeKind.VIEW:
             continue
         own = np.arange(graph.first[number], graph.first[number + 1])

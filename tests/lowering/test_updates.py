@@ -40,6 +40,8 @@ def test_a_matrix_in_a_loop_learns_once() -> None:
     computation = program_of(simple())
     assert (learning(computation, "below"), learning(computation, "around")) == (1, 1)
     assert set(nodes_of_updates(computation, "around")) == {"mergingmatmul5"}
+    matrices = [(info.node, info.is_deriv) for info in computation.matrix_info.values()]
+    assert len(set(matrices)) == len(matrices)  # what it learns from is read where it lies
     assert learning(program_of(simple(merges=False)), "around") == 40
 
 

@@ -148,11 +148,8 @@ class Schedule:
 
 def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
     """The index table of these cindexes, each as many rows as it has members; NO_ITEM is a row with t = NO_TIME."""
-    padding = items == NO_ITEM
-    if not padding.any():
-        return graph.expanded_indexes(items).reshape(-1, 3)
-    table = graph.expanded_indexes(np.where(padding, 0, items))
-    table[padding] = (0, NO_TIME, 0)
+    table = graph.expanded_indexes(items)  # NO_ITEM finds the last cindex
+    table[items == NO_ITEM] = (0, NO_TIME, 0)
     return table.reshape(-1, 3)
 
 
