@@ -91,6 +91,7 @@ _OTHERS = {
     "channel-average-layer": ("dim=4",),
     "combine-feature-maps-layer": (
         "height=3 num-filters1=1 num-filters2=3",
+        "height=1 num-filters1=5 num-filters2=7",
         "height=2 num-filters1=1 num-filters2=3 num-filters3=2",
     ),
     "stats-layer": (

@@ -54,7 +54,7 @@ def _read_sizes(found: Found) -> tuple[int, int, int, int]:
     columns = found.get("", "column-map") or ()
     breaks = [j for j in range(1, len(columns)) if columns[j] != columns[j - 1] + 1]
     if len(breaks) < 2:
-        return 1, len(columns), 0, 0
+        return 1, 1, len(columns) - 1, 0  # all in order: of height 1, wherever the first image ends
     first, second = breaks[0], breaks[1] - breaks[0]
     height = columns[first] // first
     return height, first, second, len(columns) // max(height, 1) - first - second
