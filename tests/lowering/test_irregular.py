@@ -115,10 +115,9 @@ def test_forward(block: int) -> None:
         assert np.allclose(matrices[GATHERED], want, atol=1e-12)
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_backward(block: int) -> None:
+def test_backward() -> None:
     kinds: set[type[cmd.Command]] = set()
-    for seed in range(100 * block, 100 * block + 100):
+    for seed in range(400):
         case = Case(seed)
         matrices = case.matrices()
         needed = np.append(case.rng.random(GATHERED) < 0.8, True)
