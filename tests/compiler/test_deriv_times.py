@@ -12,7 +12,7 @@ import nnet3
 from masked_network import MaskedNetwork
 from nnet3.computation.commands import Backprop, Propagate
 from nnet3.errors import ArgumentError, RequestError
-from random_cases import Case, assert_equal
+from random_cases import Case, assert_equal, without_counters
 from random_networks import LAYERS, RandomNetwork, random_network
 from slow_graph import SlowGraph, SlowNet
 
@@ -53,11 +53,6 @@ def check(seed: int, layers: tuple[str, ...]) -> bool:
         assert_equal({name: plain[name] for name in want}, want, case)
         assert_equal(without_counters(optimized), without_counters(plain), case)
     return True
-
-
-def without_counters(results: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Without the counters of self-repair: a derivative that nobody uses is not computed, and not counted."""
-    return {name: tensor for name, tensor in results.items() if ".num_dims_" not in name}
 
 
 @pytest.mark.parametrize("block", range(6))
