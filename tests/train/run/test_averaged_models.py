@@ -10,7 +10,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
-from nnet3.train.objectives import ObjectiveByNode
+from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
 from nnet3.train.options import TrainerOptions
 from nnet3.train.run.averaged_models import AveragedModels
 from nnet3.train.run.packing import same
@@ -125,3 +125,102 @@ def test_a_model_that_is_much_worse_does_not_count() -> None:
     nnets = _in_threads(work, round_size=1)
     expected, _ = _alone(_alone(NNET, [0])[0], [1])
     assert all(torch.equal(_parameters(nnet), _parameters(expected)) for nnet in nnets)
+
+
+def _after_rounds(objectives: list[float], weights: list[float], round_number: int) -> list[float]:
+    """What the only parameters of processes are after such a round, where they were 1, 10, 100, ..."""
+
+    def run(world: World) -> float:
+        nnet = NNET.copy()
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
+        models.load_state({**models.state(), "round": round_number, "steps": 1})
+        models._stats = ObjectiveStats(objectives[world.rank], 0.0, weights[world.rank])
+        nnet.components["affine"].parameters()["bias_params"].fill_(10.0**world.rank)
+        models.after_minibatch(1)
+        assert models.models_agree
+        return float(nnet.components["affine"].parameters()["bias_params"][0])
+
+    results = in_threads(len(objectives), run)
+    assert all(result == results[0] for result in results), results
+    return [result for result in results if isinstance(result, float)]
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("objectives", "weights", "round_number", "expected"),
+    [
+        ([-6.0, -2.0, -3.0], [2.0, 2.0, 2.0], 0, 10.0),
+        ([-6.0, -2.0, -3.0], [6.0, 1.0, 1.0], 0, 1.0),  # by the average of a frame
+        ([0.0, -9.0, -8.0], [0.0, 1.0, 1.0], 0, 100.0),  # one that has seen nothing is no good
+        ([NAN, -9.0, -8.0], [1.0, 1.0, 1.0], 0, 100.0),
+        ([0.0, 0.0, 0.0], [0.0, 0.0, 0.0], 0, 1.0),
+        ([-6.0, -2.0, -3.0], [2.0, 2.0, 2.0], 1, 55.0),
+        ([-6.0, -2.0, -3.0], [1.0, 1.0, 1.0], 1, 55.0),  # exactly 1 below the best is still good
+        ([-3.25, -2.0, -3.0], [1.0, 1.0, 1.0], 2, 55.0),
+        ([-2.5, -2.0, -3.0], [1.0, 1.0, 1.0], 1, 37.0),
+        ([NAN, -9.0, -8.0], [1.0, 1.0, 1.0], 3, 55.0),
+        ([0.0, -9.0, -8.0], [0.0, 1.0, 1.0], 3, 55.0),
+    ],
+)
+def test_whose_models_count(objectives: list[float], weights: list[float], round_number: int, expected: float) -> None:
+    assert _after_rounds(objectives, weights, round_number) == [pytest.approx(expected)] * 3
+
+
+def test_a_model_that_does_not_count_leaves_no_nan() -> None:
+    def run(world: World) -> bool:
+        nnet = NNET.copy()
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
+        models._stats = ObjectiveStats(-1.0 if world.is_first else NAN, 0.0, 1.0)
+        if not world.is_first:
+            nnet.flat_parameters()[0].fill_(NAN)
+        models.load_state({**models.state(), "steps": 1})
+        models.finish()
+        return torch.equal(_parameters(nnet), _parameters(NNET))
+
+    assert in_threads(2, run) == [True, True]
+
+
+def test_auxiliary_terms_count() -> None:
+    def run(world: World) -> float:
+        nnet = NNET.copy()
+        models = AveragedModels(nnet, OPTIONS, ObjectiveByNode(nnet), world, 1)
+        models.load_state({**models.state(), "steps": 1})
+        models._stats = ObjectiveStats(-1.0 - world.rank, -5.0 * world.is_first, 1.0)
+        return models._share()
+
+    assert in_threads(2, run) == [0.0, 1.0]
+
+
+def test_processes_draw_differently_and_each_round_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: dict[int, list[int]] = {0: [], 1: []}
+
+    def work(models: AveragedModels, rank: int) -> None:
+        for step in range(4):
+            models.train_minibatch(_minibatch(step), 0.01)
+            assert models._trainer is not None
+            seeds[rank].append(models._trainer.options.seed)
+            models.after_minibatch(step + 1)
+        assert models.sum_of([1.0, 10.0 * rank]) == [2.0, 10.0]
+
+    _in_threads(work, round_size=2)
+    assert all(own[0] == own[1] and own[2] == own[3] for own in seeds.values())
+    assert len({own[step] for own in seeds.values() for step in (0, 2)}) == 4
+
+
+def test_the_last_round_may_be_short_and_an_empty_one_is_none() -> None:
+    def work(models: AveragedModels, rank: int) -> None:
+        for step in range(2):
+            models.train_minibatch(_minibatch(10 * rank + step), 0.01)
+        models.after_minibatch(2)
+        assert not models.models_agree
+        models.finish()
+        assert models.models_agree
+        before = models.state()
+        assert (before["round"], before["steps"], before["trainer"]) == (1, 0, None)
+        models.finish()
+        assert same(models.state(), before)
+
+    nnets = _in_threads(work, round_size=3)
+    assert torch.equal(_parameters(nnets[0]), _parameters(nnets[1]))

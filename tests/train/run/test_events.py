@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from nnet3.errors import Nnet3Error
+from nnet3.train.run import events as module
 from nnet3.train.run.events import EventLog, read_events
 
 
@@ -28,6 +30,61 @@ def test_one_line_an_event(tmp_path: Path) -> None:
         "keys": ["a", "b"],
         "best": None,
     }
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({}, "name"),
+        ({"key": ""}, 'name key=""'),
+        ({"key": "a\tb"}, 'name key="a\\tb"'),
+        ({"key": 'a"b'}, 'name key="a\\"b"'),
+        ({"key": "a-b", "whole": 1234567, "part": 1234567.8}, "name key=a-b whole=1234567 part=1.23457e+06"),
+        ({"ends": "with  "}, 'name ends="with  "'),
+    ],
+)  # fmt: skip
+def test_words_can_be_told_apart(tmp_path: Path, values: dict[str, object], line: str) -> None:
+    log = EventLog(tmp_path)
+    assert log.write("name", **values) == line
+    log.close()
+
+
+def test_times_are_those_of_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1_700_000_000.12345
+    monkeypatch.setattr(module.time, "time", lambda: now)
+    log = EventLog(tmp_path)
+    log.write("train", step=1)
+    log.close()
+    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    assert (tmp_path / "log.txt").read_text() == f"{stamp} train step=1\n"
+    assert json.loads((tmp_path / "log.jsonl").read_text())["time"] == 1_700_000_000.123
+
+
+def test_lines_that_are_no_events_are_left_out(tmp_path: Path) -> None:
+    lines = [
+        "3",
+        "[]",
+        '{"step": 1}',
+        '{"event": 3}',
+        '{"event": "x", "step": 9}',
+        "",
+        '{"event": "resume", "step": 9}',
+    ]
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    assert [event["event"] for event in read_events(tmp_path)] == ["x", "resume"]
+
+
+def test_without_a_line_of_the_checkpoint_steps_count(tmp_path: Path) -> None:
+    """What has no step is of the beginning; a checkpoint of another step is none."""
+    log = EventLog(tmp_path)
+    log.write("settings", epochs=3)
+    for step in (1, 2, 3):
+        log.write("train", step=step)
+    log.write("checkpoint", step=3)
+    log.write("resume", step=2)
+    log.close()
+    events = [(event["event"], event.get("step")) for event in read_events(tmp_path)]
+    assert events == [("settings", None), ("train", 1), ("train", 2), ("resume", 2)]
 
 
 def test_what_was_done_again_counts_once(tmp_path: Path) -> None:

@@ -101,6 +101,74 @@ def test_arithmetic_is_what_changes_parameters() -> None:
     assert before["data.train"] == []
 
 
+def test_arithmetic_has_plain_values_and_the_kinds() -> None:
+    values = _read(LEAST + "[data]\ntrain = ['ark:a', 'ark:b']\n").arithmetic()
+    assert values["data.train"] == ["ark:a", "ark:b"]
+    assert (values["data.kind"], values["objective.kind"]) == ("frames", "by-node")
+    assert values["training.initial-learning-rate"] == 0.01
+    assert _read(LEAST + "[data]\nkind = 'chain'\n").arithmetic()["data.kind"] == "chain"
+
+
+@pytest.mark.parametrize(
+    ("lines", "hint"),
+    [
+        ("[zzzz]\n", "known: model, training, validation, combination, checkpoints, distributed, output, data, obj"),
+        ("[validation]\nzzzz = 1\n", "known: every"),
+        ("[data]\nzzzz = 1\n", "known: kind, train, size"),
+        ("[data]\nkid = 1\n", "did you mean 'kind'?"),
+        ("[data]\nsize = [1]\n", "expected a number of examples, got [1]"),
+    ],
+)
+def test_hints(lines: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        _read(LEAST + lines)
+    assert hint in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "momentum = 0.5",
+        "backstitch-training-scale = 1",
+        "deriv-truncate-margin = 0\nmax-deriv-time = 2147483647",
+        "max-deriv-time-relative = 5",
+        "initial-learning-rate = 0.001",
+        "initial-learning-rate = 1e-4\nfinal-learning-rate = 1e-3",
+    ],
+)
+def test_what_goes_together(lines: str) -> None:
+    _read(LEAST + "[training]\n" + lines)
+
+
+@pytest.mark.parametrize("key", ["min-deriv-time", "max-deriv-time", "max-deriv-time-relative"])
+@pytest.mark.parametrize("margin", [0, 8])
+def test_derivative_times_are_said_once(key: str, margin: int) -> None:
+    with pytest.raises(ConfigError, match=rf"run.toml:6:1: \[training\] {key}: deriv-truncate-margin says it too"):
+        _read(LEAST + f"[training]\n{key} = 5\nderiv-truncate-margin = {margin}\n")
+
+
+def test_what_the_description_looks_like() -> None:
+    lines = describe_settings(KINDS, OBJECTIVES).splitlines()
+    begin = lines.index("[data]  # Of a test.")
+    assert lines[begin - 1 : begin + 11] == [
+        "",
+        "[data]  # Of a test.",
+        'kind = "frames"',
+        "train = []                            # examples",
+        'size = "64"                           # of a minibatch',
+        "",
+        "# [data]  # Of another kind.",
+        '# kind = "chain"',
+        "",
+        "[objective]  # Of another kind.",
+        'kind = "by-node"',
+        "",
+    ]
+    assert lines[begin + 11].startswith("[training]")
+    assert "curves = true                         # curves.png, if matplotlib is installed" in lines
+    assert "momentum = 0.0                        # of the steps" in lines
+
+
 def test_the_description_is_a_settings_file_with_the_defaults() -> None:
     text = describe_settings(KINDS, OBJECTIVES)
     described = text.replace('file = ""  ', 'file = "x"').replace('folder = ""  ', 'folder = "y"')

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import nnet3
+from nnet3.errors import Nnet3Error
 from nnet3.train.run.snapshots import Snapshots
 
 NNET = nnet3.Nnet.from_config(
@@ -40,6 +41,16 @@ def test_files(tmp_path: Path) -> None:
     snapshots.prepare()
     for step in (5, 7, 9):
         snapshots.save(NNET, step)
-    assert [path.name for path in snapshots.newest_first([5, 9])] == ["000000009.raw", "000000005.raw"]
+    (snapshots.folder / "notes.txt").touch()
+    snapshots.prepare()
+    assert [path.name for path in snapshots.newest_first([5, 9, 7])] == [f"00000000{step}.raw" for step in (9, 7, 5)]
     snapshots.remove_others([5, 9])
-    assert sorted(path.name for path in snapshots.folder.iterdir()) == ["000000005.raw", "000000009.raw"]
+    assert sorted(path.name for path in snapshots.folder.iterdir()) == ["000000005.raw", "000000009.raw", "notes.txt"]
+
+
+def test_a_folder_only_where_models_are_kept(tmp_path: Path) -> None:
+    Snapshots(tmp_path / "models", 0, 0.5).prepare()
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "models").touch()
+    with pytest.raises(Nnet3Error, match=r"models: models cannot be kept here: File exists"):
+        Snapshots(tmp_path / "models", 1, 0.5).prepare()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -31,12 +32,18 @@ def test_when_all_is_saved_the_first_one_ends() -> None:
     stop = StopRequest()
     with stop.listening():
         stop.at_once = True
-        with pytest.raises(SystemExit):
+        with pytest.raises(SystemExit) as error:
             _send(signal.SIGTERM)
+        assert error.value.code == 143
+        with pytest.raises(KeyboardInterrupt):
+            _send(signal.SIGINT)
+        assert stop.number == 0
 
 
 def test_handlers_are_put_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
-    with StopRequest().listening():
-        assert signal.getsignal(signal.SIGTERM) is not before
-    assert signal.getsignal(signal.SIGTERM) is before
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = [signal.getsignal(number) for number in numbers]
+    with contextlib.suppress(KeyError), StopRequest().listening():
+        assert all(signal.getsignal(number) is not own for number, own in zip(numbers, before, strict=True))
+        raise KeyError
+    assert [signal.getsignal(number) for number in numbers] == before

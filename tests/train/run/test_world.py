@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -98,3 +100,51 @@ def test_half_of_what_torchrun_sets(monkeypatch: pytest.MonkeyPatch, missing: st
     monkeypatch.delenv(missing)
     with pytest.raises(Nnet3Error, match=f"WORLD_SIZE is 2, but {missing} is not set: start"), joined_world("cpu", 1.0):
         pass
+
+
+class _Torchrun:
+    """What `joined_world` asks of torch, in order; it is process 5 of 6, and number 1 on its machine."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.calls: list[Any] = []
+        for name, value in {"RANK": 5, "WORLD_SIZE": 6, "LOCAL_RANK": 1, "MASTER_ADDR": "a", "MASTER_PORT": 1}.items():
+            monkeypatch.setenv(name, str(value))
+        monkeypatch.setattr(torch.cuda, "set_device", lambda device: self.calls.append(("device", device)))
+        monkeypatch.setattr(dist, "rendezvous", lambda url, timeout: iter([(f"store {url} {timeout}", 5, 6)]))
+        monkeypatch.setattr(dist, "PrefixStore", lambda prefix, store: f"{prefix} of {store}")
+        monkeypatch.setattr(
+            dist, "init_process_group", lambda backend, **options: self.calls.append((backend, options))
+        )
+        monkeypatch.setattr(dist, "new_group", lambda backend: f"group of {backend}")
+        monkeypatch.setattr(dist, "get_rank", lambda: 5)
+        monkeypatch.setattr(dist, "get_world_size", lambda: 6)
+        monkeypatch.setattr(dist, "destroy_process_group", lambda: self.calls.append("destroyed"))
+
+
+@pytest.mark.parametrize("restarts", [None, 2])
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda", "nccl"), ("cuda:0", "nccl")])
+def test_processes_of_torchrun_are_joined_and_parted(
+    monkeypatch: pytest.MonkeyPatch, device: str, backend: str, restarts: int | None
+) -> None:
+    """GPUs sum over NCCL, and all else goes over gloo; those started again find no addresses of those before them."""
+    torchrun = _Torchrun(monkeypatch)
+    monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
+    if restarts is not None:
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(restarts))
+    wait, is_cuda = timedelta(seconds=7.5), device != "cpu"
+    with contextlib.suppress(KeyError), joined_world(device, 7.5) as world:
+        assert (world.rank, world.size, world.local_rank, world.is_first) == (5, 6, 1, False)
+        assert module._control_group() == ("group of gloo" if is_cuda else None)
+        store = f"start-{restarts or 0} of store env:// {wait}"
+        joined = (backend, {"store": store, "rank": 5, "world_size": 6, "timeout": wait})
+        assert torchrun.calls == [("device", 1)] * is_cuda + [joined]
+        raise KeyError
+    assert torchrun.calls[-1] == "destroyed"
+    assert module._control_group() is None
+
+
+def test_the_number_on_a_machine_is_0_if_torchrun_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Torchrun(monkeypatch)
+    monkeypatch.delenv("LOCAL_RANK")
+    with joined_world("cpu", 1.0) as world:
+        assert world.local_rank == 0

@@ -11,6 +11,7 @@ from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet, load_nnet
 from nnet3.train.combine import combine
 from nnet3.train.run.training_run import TrainingRun
+from nnet3.train.running_state import device_of
 
 
 def finish_run(run: TrainingRun) -> None:
@@ -37,8 +38,7 @@ def _final_network(run: TrainingRun) -> Nnet:
     minibatches = list(run.source.combination()) if run.progress.snapshots else []
     if not minibatches:
         return run.nnet
-    device = next((buffer.device for buffer in run.nnet.flat_parameters()), torch.device("cpu"))
-    models = [partial(_load, path, device) for path in run.snapshots.newest_first(run.progress.snapshots)]
+    models = [partial(_load, path, device_of(run.nnet)) for path in run.snapshots.newest_first(run.progress.snapshots)]
     final = combine(
         models,
         minibatches,
