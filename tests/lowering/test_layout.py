@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lowering.toy_checks import check_case
 from lowering.toy_loops import LoopCase
 from lowering.toy_operations import Tanh
 from nnet3.lowering import lower
@@ -21,3 +22,11 @@ def test_memory_of_which_nothing_is_needed_is_not_asked_for() -> None:
     names = {name: case.graph.nodes[name].memory for name in (used, unused, fixed)}
     bound = {outside.name: outside.writable for outside in computation.outside}
     assert bound == {names[used]: False, f"{names[used]}.gradient": True, names[fixed]: False}
+
+
+def test_rows_of_rows_that_have_a_derivative_of_their_own() -> None:
+    """The rows of an input share its place, and rows of them, which an output asks for too, share that."""
+    case = LoopCase()
+    rows = case.graph.rows_of(case.input)
+    asked = case.ask(rows, case.compute(Tanh("tanh"), case.graph.rows_of(rows)), lengths=(4,))
+    check_case(asked)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lowering.toy_loops import LOOPS, own_weights, shared_kernel, shared_matrix, simple
+from lowering.toy_checks import check_case
+from lowering.toy_front_end import Look, Part, Term
+from lowering.toy_loops import LOOPS, WIDTH, LoopCase, own_weights, shared_kernel, shared_matrix, simple
+from lowering.toy_operations import Affine
 from lowering.toy_requests import ToyCase
 from nnet3.computation.commands import Backprop
 from nnet3.computation.computation import NnetComputation
@@ -72,3 +75,12 @@ def test_weights_of_a_kernel_learn_once_if_it_says_so() -> None:
     computation = program_of(own_weights())
     assert learning(computation, "merged") == 1
     assert learning(computation, "stepwise") > 30
+
+
+def test_a_kernel_learns_from_parts_of_a_wider_value_together() -> None:
+    case = LoopCase()
+    wide = case.graph.gather(*(Part((Term((Look(case.input, move),)),), WIDTH) for move in (0, -1)))
+    kernel = Affine("kernel", True, case.random(WIDTH, WIDTH), True)
+    asked = case.ask(*(case.compute(kernel, case.graph.view(wide, first, WIDTH)) for first in (0, 1)), lengths=(4,))
+    assert learning(program_of(asked), "kernel") == 1
+    check_case(asked)

@@ -79,7 +79,8 @@ class Oracle:
             return self.whole(node)
         if use is Use.ALL_SAMPLES:
             rows = [self.row(node, each) for each in self.samples]
-            return None if any(row is None for row in rows) else torch.cat([row for row in rows if row is not None])
+            none = torch.zeros(0, self.graph.nodes[node].num_cols, dtype=torch.float64)
+            return None if any(r is None for r in rows) else torch.cat([none, *(r for r in rows if r is not None)])
         return self.row(node, index)
 
     def _gathered(self, node: int, index: Index) -> Tensor | None:

@@ -216,7 +216,8 @@ def _settle_derivatives(layout: Layout, shifts: dict[int, tuple[int, int]]) -> N
     aliases = {node: shift for node, shift in possible.items() if writers[root[shift[0]]] == 1}
     others = {node: shift for node, shift in possible.items() if node not in aliases}
     if others:
-        _collect(layout, aliases, only={root[source] for source, _ in others.values()})
+        places = find_places(layout.schedule, aliases)
+        _collect(layout, aliases, only={places[source].root for source, _ in others.values()})
         aliases |= {node: shift for node, shift in others.items() if layout.slot_overwrites[node][0].all()}
     _collect(layout, aliases)
 

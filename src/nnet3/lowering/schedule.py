@@ -89,8 +89,9 @@ class Schedule:
         return expanded_indexes(self.graph, self.items[node])
 
     def step_indexes(self, step: Step) -> IndexTable:
-        """The indexes of these rows of a node, members included."""
-        return expanded_indexes(self.graph, self.items[step.node][step.first : step.first + step.num_rows])
+        """The indexes of these rows of a node, or of what a view looks at, members included."""
+        items = self.items[self.seen(step.node)]
+        return expanded_indexes(self.graph, items[step.first : step.first + step.num_rows])
 
     def operand_rows(self, node: int, number: int) -> np.ndarray:
         """For each row of a kernel node the row of its ROW operand `number` (rows,); -1 for provided rows."""
