@@ -17,6 +17,7 @@ from nnet3.computation.computation import IoInfo
 from nnet3.computation.kernel import KernelInfo
 from nnet3.compute import LinkedComputation, link, plan
 from nnet3.compute.kernels import Kernels
+from nnet3.compute.link import Constants
 from nnet3.compute.memory import Arena
 from nnet3.compute.plan import SegmentPlan
 from nnet3.errors import ExecutionError
@@ -196,3 +197,18 @@ def test_kernels_that_are_not_there(name: str, stats: bool, message: str) -> Non
     kernels = Kernels({"tdnn2.affine": Scale(), "extra": Scale()}, {"tdnn2.affine": Scale()})
     with pytest.raises(ExecutionError, match=message):
         kernels.check(plan(program.computation))
+
+
+def test_tables_are_loaded_once_for_all_memory() -> None:
+    """Also those that kernels have loaded."""
+    constants = Constants(torch.device("cpu"))
+    made = plan(busy_program().computation)
+    for _ in range(2):
+        link(made, Kernels({"product": Product()}), Arena(made.num_bytes, torch.device("cpu")), None, constants)
+        tables = dict(constants.indexes)
+        assert {number: table.tolist() for number, table in tables.items()} == {
+            number: made.indexes[number].tolist() for number in tables
+        }
+    assert len(tables) >= 3
+    link(made, Kernels({"product": Product()}), Arena(made.num_bytes, torch.device("cpu")), None, constants)
+    assert all(constants.indexes[number] is table for number, table in tables.items())

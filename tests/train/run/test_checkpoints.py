@@ -77,6 +77,47 @@ def test_a_damaged_one_is_passed_over(
     assert again.step == 10
 
 
+def test_what_interrupted_writes_have_left_is_removed(checkpoints: Checkpoints) -> None:
+    _save(checkpoints, 5)
+    (checkpoints.folder / ".000000010.1234.tmp").mkdir()
+    (checkpoints.folder / "12").mkdir()  # not a name of ours: it is neither read nor removed
+    checkpoints.prepare()
+    assert sorted(os.listdir(checkpoints.folder)) == ["000000005", "12"]
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert latest.step == 5
+    for step in (10, 15):
+        _save(checkpoints, step)
+    assert sorted(os.listdir(checkpoints.folder)) == ["000000010", "000000015", "12"]
+
+
+def test_states_are_known_by_their_names(checkpoints: Checkpoints) -> None:
+    _save(checkpoints, 5)
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert latest.has("trainer")
+    assert not latest.has("rank-1")
+
+
+def test_another_format_is_no_checkpoint(checkpoints: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
+    _save(checkpoints, 5)
+    path = _save(checkpoints, 10) / "run.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert latest.step == 5
+    assert "expected format 1, got 2" in caplog.text
+
+
+def test_without_an_earlier_one_a_full_disk_says_so(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise Nnet3Error("an error of ours")
+
+    monkeypatch.setattr(module, "save_parts", fail)
+    with pytest.raises(Nnet3Error, match=r"written: an error of ours; there is no earlier checkpoint: when this is"):
+        _save(checkpoints, 10)
+
+
 def test_when_all_are_damaged_it_is_an_error(checkpoints: Checkpoints) -> None:
     (_save(checkpoints, 5) / "run.json").write_text("{}")
     with pytest.raises(Nnet3Error, match="all 1 checkpoints are damaged"):

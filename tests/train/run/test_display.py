@@ -66,6 +66,45 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1 min 10 s left" in shown
     assert "valid step=1" in shown
     assert "train step=1" not in shown
+    assert "starting" in shown
+    assert " 30%" in shown
+    assert (
+        max(len(bar) for bar in re.findall("[━╸╺]+", re.sub(r"\x1b\[[\d;]*m", "", shown))) > 40
+    )  # all there is room for
+    display.update(0.4, 1000, "1/4", None)  # nothing is shown outside
+    assert file.getvalue() == shown
+    assert display.frames_per_second == 600
+
+
+def test_a_part_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now)
+    display, _ = _display(terminal=False)
+    display.update(0.1, 1000, "1/2", None)
+    now = 200.0
+    with display.showing(0.5):
+        now = 210.0
+        display.update(0.75, 500, "2/2", None)
+        assert display.frames_per_second == 50
+        assert display.seconds_left(0.75) == 10
+        assert display.seconds_left(0.5) is None
+
+
+def test_by_default_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    Display().line("valid", "valid step=1")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.endswith(" valid step=1\n")
+
+
+@pytest.mark.parametrize("text", ["valid " + 200 * "x", "[bold]valid step=1 :warning:"])
+def test_lines_on_a_terminal_are_as_in_the_log(text: str) -> None:
+    """Neither wrapped nor taken for markup."""
+    display, file = _display(terminal=True)
+    display.line("other", text)
+    assert file.getvalue() == f"{text}\n"
+    display.line("valid", text)
+    assert f"\x1b[32m{text}\x1b[0m\n" in file.getvalue()
 
 
 def test_other_processes_are_silent() -> None:

@@ -99,3 +99,37 @@ def test_replacing_and_removing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["x"]
     remove_folder(tmp_path / "x")
     assert os.listdir(tmp_path) == []
+
+
+def test_a_leftover_that_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "iterdir", lambda folder: iter([folder / ".x.1234.tmp"]))
+    remove_leftovers(tmp_path)
+
+
+def test_only_leftovers_are_removed(tmp_path: Path) -> None:
+    for name in (".x", "x.tmp", ".lock"):
+        (tmp_path / name).touch()
+    remove_leftovers(tmp_path)
+    assert sorted(os.listdir(tmp_path)) == [".lock", ".x", "x.tmp"]
+
+
+def test_all_that_is_written_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files, their folder, then the name; at last the folder that has the name."""
+    done: list[tuple[str, str]] = []
+    fsync, rename = os.fsync, os.rename
+
+    def note_fsync(descriptor: int) -> None:
+        done.append(("fsync", Path(os.readlink(f"/proc/self/fd/{descriptor}")).name.split(".")[-1]))
+        fsync(descriptor)
+
+    def note_rename(source: Path, target: Path) -> None:
+        done.append(("rename", target.name))
+        rename(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    monkeypatch.setattr(os, "rename", note_rename)
+    write_folder(tmp_path / "x", _fill("new"))
+    assert sorted(done[:2]) == [("fsync", "a"), ("fsync", "b")]
+    assert done[2:] == [("fsync", "tmp"), ("rename", "x"), ("fsync", tmp_path.name)]

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 import nnet3
 from nnet3.errors import TrainingError
+from nnet3.train.objectives import ObjectiveStats
+from nnet3.train.run import train_model as train_model_module
+from nnet3.train.run import training_run
+from nnet3.train.run.display import Display
 from nnet3.train.run.kinds import KINDS
 from nnet3.train.run.plugs import Share
 from nnet3.train.run.settings_text import read_settings_text
+from nnet3.train.run.train_model import train_model
 from nnet3.train.run.training_run import TrainingRun
 from train.run.task import Task
 from train.run.thread_world import run_in_threads
@@ -98,3 +108,114 @@ def test_two_processes_go_on_to_the_same_bits(task: Task, monkeypatch: pytest.Mo
     assert task.final == expected
     assert [(event["step"], event["objective"]) for event in task.events("train")] == whole
     assert {path.name: path.read_bytes() for path in (task.exp / "models").iterdir()} == models
+
+
+class _Shown(Display):
+    """Notes what is shown, and measures no time."""
+
+    def __init__(self) -> None:
+        super().__init__(Console(file=io.StringIO()))
+        self.parts: list[float] = []
+        self.updates: list[tuple[float, int, str, float | None]] = []
+
+    @contextlib.contextmanager
+    def showing(self, done: float) -> Iterator[None]:
+        self.parts.append(done)
+        yield
+
+    def update(self, done: float, frames: int, epoch: str, objective: float | None) -> None:
+        self.updates.append((done, frames, epoch, objective))
+
+    @property
+    def frames_per_second(self) -> float:
+        return 1234.5678
+
+    def seconds_left(self, done: float) -> float | None:
+        return None if done < 0.5 else 100 * done + 0.7
+
+
+def _run(task: Task, **options: Any) -> _Shown:
+    shown = _Shown()
+    train_model(KINDS.read(read_settings_text(str(task.settings))), KINDS, display=shown, **options)
+    return shown
+
+
+def test_what_is_told_and_when(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 minibatches of 32 frames an epoch."""
+    ends: list[TrainingRun] = []
+    monkeypatch.setattr(train_model_module, "finish_run", ends.append)
+    task.change(training__epochs=2, validation__every=5, output__print_every=8, checkpoints__every=7)
+    shown = _run(task)
+    valid = [(event["step"], event["epoch"]) for event in task.events("valid")]
+    assert valid == [(5, 1), (10, 1), (12, 1), (15, 2), (20, 2), (24, 2)]
+    train = [
+        (event["step"], event["epoch"], event["frames"], event["frames_per_second"], event["seconds_left"])
+        for event in task.events("train")
+    ]
+    assert train == [(8, 1, 256, 1234.6, None), (16, 2, 256, 1234.6, 67), (24, 2, 256, 1234.6, 101)]
+    assert [event["learning_rate"] for event in task.events("train")] == pytest.approx(
+        [0.02 * 0.1 ** ((step - 1) / 24) for step in (8, 16, 24)]
+    )
+    epochs = [(event["step"], event["epoch"], event["discarded"]) for event in task.events("epoch")]
+    assert epochs == [(12, 1, 4), (24, 2, 4)]
+    checkpoints = [(event["step"], event["path"]) for event in task.events("checkpoint")]
+    assert checkpoints == [(step, str(task.exp / "checkpoints" / f"{step:09}")) for step in (7, 14, 21, 24)]
+    (trained,), (start,), (settings,) = task.events("trained"), task.events("start"), task.events("settings")
+    assert (trained["step"], trained["skipped"]) == (24, 0)
+    assert (start["step"], start["model"], start["processes"]) == (0, str(task.folder / "net.config"), 1)
+    assert start["parameters"] == nnet3.Nnet.from_config_file(task.folder / "net.config").num_parameters
+    assert (settings["training.epochs"], settings["minibatches"], settings["processes"]) == (2, 12, 1)
+    assert shown.parts == [0.0]
+    done, frames, names, objectives = zip(*shown.updates, strict=True)
+    assert done == pytest.approx([step / 24 for step in range(1, 25)])
+    assert set(frames) == {32}
+    assert names == ("1/2",) * 12 + ("2/2",) * 12
+    (run,) = ends
+    assert objectives[7] == pytest.approx(task.events("train")[0]["objective"])  # of what has not been told yet
+    assert (run.progress.frames, run.stop.at_once) == (24 * 32, True)
+
+
+def test_a_resumed_run_tells_what_is_new(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also without `resume`, if torchrun has started it again."""
+    task.change(training__epochs=1)
+    task.run()
+    firsts: list[int] = []
+    reporting = train_model_module.reporting
+
+    def note(section: Any, first_step: int, *others: Any) -> Any:
+        firsts.append(first_step)
+        return reporting(section, first_step, *others)
+
+    monkeypatch.setattr(train_model_module, "reporting", note)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    shown = _run(task)
+    assert (firsts, shown.parts, shown.updates) == ([12], [1.0], [])
+    (resume,) = task.events("resume")
+    assert (resume["step"], resume["checkpoint"]) == (12, str(task.exp / "checkpoints" / "000000012"))
+    assert (resume["model"], resume["processes"]) == (str(task.folder / "net.config"), 1)
+    log = (task.exp / "log.txt").read_text()
+    assert log.count(" checkpoint step=12 ") == 1  # it is there: it is not written again
+
+
+def test_while_nothing_counts_there_is_no_objective_to_show(task: Task) -> None:
+    task.change(training__epochs=1, output__print_every=2)
+    keys = _keys_of_each_minibatch(task, 0, 0)[0]
+    task.spoil("train.ark", {keys[0]})
+    shown = _run(task)
+    assert [objective is None for *_, objective in shown.updates] == [True] + [False] * 11
+    assert task.events("train")[0]["frames"] == 32
+
+
+def test_only_the_first_process_validates(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    by: list[int] = []
+
+    def evaluate(nnet: nnet3.Nnet, *_: object) -> ObjectiveStats:
+        by.append(threading.get_ident())
+        return ObjectiveStats()
+
+    monkeypatch.setattr(training_run, "evaluate_all_outputs", evaluate)
+    task.change(training__epochs=1, validation__every=3, combination__models=0)
+    assert run_in_threads(task) == [0, 0]
+    assert len(by) == 3
+    assert len(set(by)) == 1
+    assert task.events("valid") == []  # there was nothing to look at

@@ -17,7 +17,7 @@ class Display:
     """Shows how far a run is; silent in all processes but the first."""
 
     def __init__(self, console: Console | None = None, is_first: bool = True):
-        self._console = Console(stderr=True, highlight=False) if console is None else console
+        self._console = Console(stderr=True) if console is None else console
         self._is_first = is_first
         self._progress: Progress | None = None
         self._started, self._first_done, self._frames = time.perf_counter(), 0.0, 0

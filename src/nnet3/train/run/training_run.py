@@ -160,7 +160,7 @@ class TrainingRun:
         is_last = progress.epoch == self.settings.training.epochs
         if is_last:
             self.parallel.finish()
-            if self.snapshots.models and progress.step not in progress.snapshots:
+            if self.snapshots.models:
                 self._take_snapshot()
         stats = ObjectiveStats(*self.parallel.sum_of(progress.whole_epoch.numbers()))
         progress.whole_epoch = ObjectiveStats()
