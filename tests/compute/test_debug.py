@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import re
 from typing import Any
@@ -17,6 +18,7 @@ from nnet3.computation import commands as cmd
 from nnet3.compute import NnetComputer
 from nnet3.compute.debug import describe_rows
 from nnet3.errors import NumericalError
+from nnet3.index import NO_TIME
 
 
 def debugging(nnet: Any, **options: Any) -> tuple[NnetComputer, io.StringIO]:
@@ -126,3 +128,39 @@ def test_debug_mode_gives_the_same_numbers() -> None:
     computer.accept_input("output", torch.ones(2, 3))
     computer.run()
     np.testing.assert_array_equal(computer.get_output("input"), np.full((2, 3), 2.0))
+
+
+def test_so_many_are_shown_whole() -> None:
+    """4 norms, 4 sequences."""
+    program = Program()
+    steps = [program.matrix(1, 2, zeroed=True) for _ in range(4)]
+    source = program.matrix(4, 2, zeroed=True)
+    program.add(cmd.CopyToRowsMulti(source, program.multi_table([(step, 0) for step in steps])))
+    stream = io.StringIO()
+    NnetComputer(program.computation, net(), debug=True, debug_file=stream).run()
+    assert stream.getvalue().splitlines()[-1].endswith("|m1|=0  |m2|=0  |m3|=0  |m4|=0")
+    matrix = program.matrix(4, 2, "relu")
+    program.computation.matrix_info[matrix].indexes[:, 0] = range(4)
+    described = describe_rows(program.computation, matrix, np.arange(4))
+    assert described == "node 'relu' (value), t=0..3 of n=0, 1, 2, 3, rows 0..3 (4 of them)"
+
+
+def test_rows_without_times_or_indexes() -> None:
+    program = Program()
+    ivector, other = program.matrix(2, 3, "ivector"), program.matrix(2, 3, "other")
+    infos = program.computation.matrix_info
+    infos[ivector].indexes[:, 1] = NO_TIME
+    infos[other] = dataclasses.replace(infos[other], indexes=None)
+    rows = np.array([1])
+    assert describe_rows(program.computation, ivector, rows) == "node 'ivector' (value), one time step of n=0, row 1"
+    assert describe_rows(program.computation, other, rows) == "node 'other' (value), row 1"
+
+
+def test_outside_memory_is_looked_at_where_it_lies() -> None:
+    program = Program()
+    outside = program.computation.new_outside("W", 2, 3, True)
+    program.add(cmd.SetConst(program.part(outside, 1, 1, 0, 2), 2.0))
+    stream, memory = io.StringIO(), torch.zeros(2, 3)
+    NnetComputer(program.computation, net(), debug=True, debug_file=stream, outside={"W": memory}).run()
+    assert memory.tolist() == [[0, 0, 0], [2, 2, 0]]
+    assert stream.getvalue().splitlines()[-1].endswith("=2.82843")

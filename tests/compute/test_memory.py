@@ -7,6 +7,7 @@ import gc
 import pickle
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -261,3 +262,22 @@ def test_cuda_devices_by_number(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checked_device("cuda:0") == torch.device("cuda", 0)
     with pytest.raises(ExecutionError, match="device 'cuda:2' was asked for, but there are 2"):
         checked_device("cuda:2")
+
+
+def test_streams_have_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What runs on another stream may run at the same time."""
+    monkeypatch.setattr(memory, "_POOLS", {})
+    stream = 7
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=stream))
+    cuda, cpu = torch.device("cuda", 0), torch.device("cpu")
+    first = pool_of(cuda)
+    stream = 8
+    second = pool_of(cuda)
+    assert second is not first
+    assert (first.device, second.device) == (cuda, cuda)
+    stream = 7
+    assert pool_of(cuda) is first
+    assert pool_of(torch.device("cuda", 1)) is not first
+    pool = pool_of(cpu)
+    stream = 8
+    assert pool_of(cpu) is pool

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3.compute import packing
-from nnet3.compute.packing import ALIGNMENT
+from nnet3.compute.packing import ALIGNMENT, lowest_gap, most_alive
 
 KIB = 1024
 
@@ -119,3 +119,34 @@ def test_blocks_of_equal_lives_are_placed_as_one() -> None:
     offsets, total = pack([big, *small])
     assert total == 8 * KIB
     assert sorted(offsets[1:]) == [KIB * i for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "most"),
+    [
+        ([(3, 0, 2), (4, 2, 4)], 7),  # both live at command 2
+        ([(3, 0, 1), (4, 2, 4)], 4),
+        ([(3, 0, 5), (4, 1, 1), (5, 2, 2), (1, 2, 3)], 9),
+        ([(3, 4, 4)], 3),
+        ([(2, 0, 0), (2, 0, 0), (3, 1, 1)], 4),
+    ],
+)
+def test_what_is_alive_at_once(blocks: list[tuple[int, int, int]], most: int) -> None:
+    sizes, first, last = np.array(blocks).T
+    assert most_alive(sizes, first, last) == most
+
+
+@pytest.mark.parametrize(
+    ("taken", "size", "place"),
+    [
+        ([], 3, 0),
+        ([(2, 5)], 2, 0),
+        ([(2, 5)], 3, 5),
+        ([(0, 2), (4, 6)], 2, 2),
+        ([(4, 6), (0, 2)], 3, 6),
+        ([(0, 9), (1, 2), (11, 12)], 2, 9),  # one lies within the other
+    ],
+)
+def test_the_lowest_gap(taken: list[tuple[int, int]], size: int, place: int) -> None:
+    begins, ends = np.array(taken, dtype=np.int64).reshape(-1, 2).T
+    assert lowest_gap(begins, ends, size) == place

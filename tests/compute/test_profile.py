@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from compute.scale_program import FEATURES, forward, scale_program
 from compute.toy_kernels import Scale, net
 from nnet3.computation import commands as cmd
 from nnet3.compute import NnetComputer
-from nnet3.compute.profile import Profiler, ProfileReport, profile
+from nnet3.compute.profile import CommandTime, Profiler, ProfileReport, profile
 from nnet3.errors import ExecutionError
 
 
@@ -110,3 +111,62 @@ def test_nothing_to_measure() -> None:
     assert report.table().splitlines()[-1].startswith("all")
     with pytest.raises(ExecutionError, match="repeats must be at least 1, got 0"):
         profile(NnetComputer(Program().computation, net()), repeats=0)
+
+
+def _time(number: int, kind: str, type: str, seconds: float, num_bytes: int, **others: object) -> CommandTime:
+    values = {"segment": 0, "text": f"c{number}", "kernel": "", "node": "", "begin": 10.0, "last_seconds": 0.5}
+    values |= {"number": number, "kind": kind, "type": type, "num_bytes": num_bytes, "seconds": seconds}
+    return CommandTime(**{**values, **others})  # type: ignore[arg-type]
+
+
+REPORT = ProfileReport(
+    (
+        _time(1, "Propagate", "Affine", 0.002, 4_000_000, kernel="a", node="tdnn1", begin=10.5),
+        _time(2, "Propagate", "Affine", 0.004, 8_100_000, last_seconds=0.25),
+        _time(3, "MatrixAdd", "", 0.001, 500_000, segment=6),
+        _time(4, "Propagate", "Relu", 0.003, 0),
+    ),
+    repeats=3,
+)
+
+
+def test_the_numbers_of_a_table() -> None:
+    assert REPORT.seconds == pytest.approx(0.010)
+    assert REPORT.table().splitlines() == [
+        "kind       type    calls      ms      %  us/call     MB  GB/s",
+        "Propagate  Affine      2   6.000   60.0   3000.0  12.10   2.0",
+        "Propagate  Relu        1   3.000   30.0   3000.0   0.00   0.0",
+        "MatrixAdd              1   1.000   10.0   1000.0   0.50   0.5",
+        "all                    4  10.000  100.0   2500.0  12.60   1.3",
+    ]
+    assert REPORT.table(["type"], limit=1).splitlines()[2:] == [
+        "...         2   4.000   40.0   2000.0   0.50   0.1",
+        "all         4  10.000  100.0   2500.0  12.60   1.3",
+    ]
+
+
+def test_the_contents_of_a_trace() -> None:
+    first, second, third, _ = REPORT.chrome_trace()["traceEvents"]
+    assert first == {
+        "name": "tdnn1", "cat": "Propagate", "ph": "X", "pid": 0, "tid": 0, "ts": 500_000.0, "dur": 500_000.0,
+        "args": {"command": "c1", "kernel": "a", "type": "Affine", "bytes": 4_000_000},
+    }  # fmt: skip
+    assert (second["name"], second["ts"], second["dur"], third["tid"]) == ("Propagate", 0.0, 250_000.0, 6)
+
+
+def test_inputs_that_are_not_given_are_drawn_by_the_seed_and_the_same_in_each_repetition() -> None:
+    seen: list[torch.Tensor] = []
+
+    class Witness(Scale):
+        def run_forward(self, inputs: Any, output: torch.Tensor, indexes: Any) -> Any:
+            seen.append(inputs[0].clone())
+            return super().run_forward(inputs, output, indexes)
+
+    for seed in (0, 0, 1):
+        profile(NnetComputer(scale_program(), net(scale=Witness()), net(scale=Scale())), repeats=2, seed=seed)
+    assert len(seen) == 9
+    assert all(torch.equal(matrix, seen[0]) for matrix in seen[:6])
+    assert not torch.equal(seen[6], seen[0])
+    profile(NnetComputer(scale_program(), net(scale=Witness()), net(scale=Scale())))
+    assert len(seen) == 13
+    assert torch.equal(seen[-1], seen[0])

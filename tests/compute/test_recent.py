@@ -26,3 +26,14 @@ def test_the_one_not_used_for_longest_goes_first() -> None:
     assert get("a") is first
     get("b")
     assert made == ["a", "b", "c", "b"]
+
+
+def test_32_are_kept_in_the_order_of_their_use() -> None:
+    recent = RecentComputers()
+    computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
+    for key in range(32):
+        recent.get(key, lambda: computer)
+    assert recent.get(0, lambda: computer) is computer
+    assert [*recent] == [*range(1, 32), 0]
+    recent.get(32, lambda: computer)
+    assert [*recent] == [*range(2, 32), 0, 32]

@@ -40,7 +40,7 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
             raise ExecutionError(f"outside memory '{name}' must be a tensor, got {type(tensor).__name__}")
         expected = known[name]
         shape = expected.num_rows, expected.num_cols
-        if tuple(tensor.shape) != shape:
+        if tensor.shape != shape:
             raise ExecutionError(
                 f"outside memory '{name}': expected (rows, columns) {shape}, got {tuple(tensor.shape)}"
             )
@@ -75,6 +75,6 @@ def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torc
         warn_of_gradient(matrix, what)
     with torch.inference_mode(False), torch.no_grad():
         tensor = as_tensor(matrix, what, device=device, copy=True)
-    if tuple(tensor.shape) != shape:
+    if tensor.shape != shape:
         raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {tuple(tensor.shape)}")
     return tensor

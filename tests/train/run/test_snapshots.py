@@ -54,3 +54,8 @@ def test_a_folder_only_where_models_are_kept(tmp_path: Path) -> None:
     (tmp_path / "models").touch()
     with pytest.raises(Nnet3Error, match=r"models: models cannot be kept here: File exists"):
         Snapshots(tmp_path / "models", 1, 0.5).prepare()
+
+
+def test_a_model_that_is_gone_meanwhile_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "glob", lambda folder, pattern: iter([folder / "000000005.raw"]))
+    Snapshots(tmp_path, 1, 0.5).remove_others([])

@@ -108,10 +108,13 @@ def test_a_run_in_another_thread_needs_no_signals(task: Task) -> None:
 
 def test_a_finished_run_may_be_resumed(task: Task) -> None:
     task.run()
-    expected = task.final
+    expected, models = task.final, sorted(os.listdir(task.exp / "models"))
     (task.exp / "final.raw").unlink()
+    (task.exp / "models" / "000000099.raw").touch()  # of a run in this folder that was cut short
     task.run(resume=True)
     assert task.final == expected
+    assert sorted(os.listdir(task.exp / "models")) == models
+    assert len(re.findall(r" settings .*training.epochs=3 .*threads=\d", (task.exp / "log.txt").read_text())) == 2
 
 
 def test_a_run_is_not_overwritten(task: Task) -> None:
