@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,10 @@ settings.register_profile(
 )
 settings.load_profile("nnet3")
 torch.set_num_threads(1)
+# What a shell starts in the background does not get interrupts, and nohup keeps hang-ups away; the programs that tests
+# start are to get both.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -160,6 +160,7 @@ def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool)
         process.wait(timeout=30)
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # the sleep
+        process.wait()
     assert process.returncode == status
     suffix = ".partial" if old else ""
     assert Path("err").read_text() == f"nnet3: 2 finished utterances are kept in out.ark{suffix}\n"

@@ -118,6 +118,12 @@ def test_floats_keep_their_bits(data: st.DataObject, binary: bool, double: bool)
         assert bits(np.array(reader.real(), dtype)) == bits(matrix[0, 0])
 
 
+def test_the_largest_number_is_read_beside_an_infinite_one() -> None:
+    """As decimals of float32 are written, it is a little more than the largest float32."""
+    row = np.array([[np.finfo(np.float32).max, np.inf, -np.finfo(np.float32).max, -np.inf]], np.float32)
+    assert bits(written("matrix", row, False).matrix(np.float32)) == bits(row)
+
+
 @given(st.lists(st.integers(-(2**31), 2**31 - 1)), st.booleans())
 def test_integers_round_trip(values: list[int], binary: bool) -> None:
     assert written("int_vector", values, binary).int_vector().tolist() == values

@@ -36,6 +36,15 @@ def parse_real(word: bytes) -> float | None:
     return float(word) if _INFINITE.fullmatch(word) or _NAN.fullmatch(word) else None
 
 
+def fits(value: float, dtype: DTypeLike) -> bool:
+    """Whether a number, rounded to this type, is as finite as it was."""
+    if np.issubdtype(dtype, np.integer):
+        limits = np.iinfo(np.dtype(dtype))
+        return int(limits.min) <= value <= int(limits.max)
+    with np.errstate(over="ignore"):
+        return math.isinf(value) or not np.isinf(np.array(value).astype(dtype))
+
+
 def parse_rows(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) -> np.ndarray:
     """The numbers in data[start:end], rows ended by newline or `;`, empty rows ignored: (rows, columns) of `dtype`."""
     columns, total = _shape(data, start, end, fail)
@@ -159,7 +168,6 @@ def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike) -> bool:
 def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str] | None:
     """The first word that is not an acceptable number, with what is wrong; slow."""
     whole = np.issubdtype(dtype, np.integer)
-    limits = np.iinfo(np.dtype(dtype)) if whole else np.finfo(np.dtype(dtype))
     for match in _WORD.finditer(block):
         word = match.group()
         value = parse_integer(word) if whole else parse_real(word)
@@ -168,7 +176,7 @@ def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str
             return match, f"'{shown}' is not " + ("a 32-bit integer" if whole else "a number")
         if math.isnan(value):
             return match, "a NaN is not allowed in a vector or matrix"
-        if math.isfinite(value) and not float(limits.min) <= value <= float(limits.max):
+        if not fits(value, dtype):
             return match, f"'{shown}' does not fit {np.dtype(dtype)}"
     return None
 

@@ -6,7 +6,6 @@ every failure is a ModelFormatError that says where.
 
 from __future__ import annotations
 
-import math
 import mmap
 import os
 import re
@@ -22,7 +21,7 @@ from nnet3.kaldi_io.arrays import converted
 from nnet3.kaldi_io.compressed import CompressedMatrix, read_compressed
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.index_vector import read_index_vector
-from nnet3.kaldi_io.parse_numbers import Buffer, parse_integer, parse_pairs, parse_real, parse_row, parse_rows
+from nnet3.kaldi_io.parse_numbers import Buffer, fits, parse_integer, parse_pairs, parse_real, parse_row, parse_rows
 from nnet3.kaldi_io.sparse import SparseMatrix, read_sparse
 
 _MOST_TOKEN_BYTES = 512
@@ -33,7 +32,6 @@ _OPEN = re.compile(rb"\s*(\[?)")
 _SPACE = re.compile(rb"\s*")
 _FLOAT_OF_TAG: dict[str, np.dtype] = {"F": np.dtype("<f4"), "D": np.dtype("<f8")}
 _COMPRESSED_TAGS = ("CM", "CM2", "CM3")
-_TOO_LARGE = 2.0**128 - 2.0**103  # the smallest number that float32 rounds to infinity
 _REAL_OF_SIZE = {4: struct.Struct("<f"), 8: struct.Struct("<d")}
 
 
@@ -249,7 +247,7 @@ class Reader:
         """A float32 or float64, whichever stands here; even the latter must be in the range of the former."""
         start = self.position
         value = self._binary_real() if self.binary else self._text_real()
-        if _TOO_LARGE <= abs(value) < math.inf:
+        if not fits(value, np.float32):
             raise self.error_at(start, f"{value:g} does not fit float32")
         return value
 
