@@ -63,6 +63,16 @@ def test_a_pool_hands_out_what_fits() -> None:
     assert pool.free_bytes() == 1100
 
 
+@pytest.mark.parametrize(
+    ("dtype", "count"), [(torch.float64, 12), (torch.float32, 25), (torch.bfloat16, 50), (torch.bool, 100)]
+)
+def test_all_of_an_arena_in_numbers(dtype: torch.dtype, count: int) -> None:
+    """A last number that is not whole is left out."""
+    arena = memory.Arena(100, torch.device("cpu"))
+    lane = arena.lane(dtype)
+    assert (lane.dtype, tuple(lane.shape), lane.data_ptr()) == (dtype, (count,), arena.storage.data_ptr())
+
+
 def test_the_largest_grows() -> None:
     pool, user = ArenaPool(CPU), User()
     for need in (100, 300, 200):

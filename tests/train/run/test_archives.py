@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 import nnet3
 from nnet3.errors import Nnet3Error
+from nnet3.train.examples.source import MinibatchSource, SourceOptions
+from nnet3.train.run import archives
 from nnet3.train.run.archives import ArchivesSection
 from nnet3.train.run.frames import FramesKind
 from nnet3.train.run.plugs import DataSource, Share
@@ -72,6 +75,41 @@ def test_identity_changes_with_the_data(task: Task) -> None:
     assert before == {"training examples": 100, "minibatches": 12, f"size of {path}": path.stat().st_size}
     task.write_examples(task.folder / "train.ark", 99, 1)
     assert _open(task).identity() != before
+
+
+def test_settings_reach_the_readers(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples are counted and held-out ones read in their order, and whole: only training is shuffled and shared."""
+    made: list[tuple[tuple[str, ...], SourceOptions]] = []
+
+    class Source(MinibatchSource[Any, Any]):
+        def __init__(self, tables: Any, kind: Any, prepare: Any, options: SourceOptions, *others: Any):
+            made.append((tuple(tables), options))
+            super().__init__(tables, kind, prepare, options, *others)
+
+    monkeypatch.setattr(archives, "MinibatchSource", Source)
+    train, valid = (f"ark:{task.folder}/{name}.ark" for name in ("train", "valid"))
+    section = ArchivesSection(
+        (train,), (valid,), (), "8", valid_minibatch_size="4", shuffle_buffer=17, on_damage="skip", ahead=3
+    )
+    nnet = nnet3.Nnet.from_config_file(task.folder / "net.config")
+    source = FramesKind().open(section, nnet, Share(1, 2), 11)
+    count = SourceOptions("8", on_damage="skip", ahead=3, seed=11)
+    held_out = dataclasses.replace(count, minibatch_size="4")
+    training = dataclasses.replace(count, shuffle_buffer=17, rank=1, num_ranks=2)
+    assert made == [((train,), count), ((valid,), held_out), ((train,), training)]
+    assert [minibatch.num_sequences for minibatch in source.combination()] == [4] * 5
+    assert made[3:] == [((valid,), held_out)]
+    placed = list(source.training(0, None))
+    assert [each.position for each in placed] == [1, 2, 3, 4, 5, 6]
+    assert [each.done for each in placed] == pytest.approx([k / 6 for k in range(1, 7)])
+    assert all(len(each.keys) == 8 and each.minibatch.key.startswith(each.keys[0]) for each in placed)
+    assert source.identity()["minibatches"] == 6
+
+
+def test_time_waited_is_rounded(task: Task) -> None:
+    source: Any = _open(task)
+    source._idle_share = 0.123456789
+    assert source.counts() == {"idle_share": 0.12346}
 
 
 @pytest.mark.parametrize(

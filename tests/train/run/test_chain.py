@@ -10,9 +10,10 @@ import pytest
 
 import nnet3
 from nnet3.errors import Nnet3Error
-from nnet3.train.chain import ChainObjective
+from nnet3.train.chain import ChainObjective, ChainOptions
 from nnet3.train.run import training_run
 from nnet3.train.run.chain import ChainExamplesKind, ChainExamplesSection, ChainKind, ChainSection
+from nnet3.train.run.parallel import evaluate_all_outputs
 from nnet3.train.run.plugs import Share
 from shared_data import GOLDEN, needs_shared
 from train.run.task import Task
@@ -81,6 +82,56 @@ def test_a_run(task: Task) -> None:
     before, *_, after = (event["objective"] for event in task.events("valid"))
     assert after > before
     assert Path(task.exp / "final.raw").exists()
+
+
+def test_chunks_are_shifted_by_epoch(chain: Task) -> None:
+    nnet = nnet3.Nnet.from_config_file(chain.folder / "chain.config")
+    tables = (f"ark:{chain.folder}/train.cegs",)
+    for shifts, expected in ((3, [-2, -1, 0, -2]), (1, [-2] * 4)):
+        section = ChainExamplesSection(train=tables, minibatch_size="8", frame_shifts=shifts)
+        source = ChainExamplesKind().open(section, nnet, Share(), 0)
+        minibatches = [next(iter(source.training(epoch, None))).minibatch for epoch in range(4)]
+        assert [int(minibatch.inputs[0].indexes[0, 1]) for minibatch in minibatches] == expected
+        assert all(minibatch.num_sequences == 8 for minibatch in minibatches)
+
+
+@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
+def test_what_is_maximised_compared_and_looked_at(chain: Task) -> None:
+    """Networks are compared by LF-MMI alone; statistics are those of both outputs."""
+    nnet = nnet3.Nnet.from_config_file(chain.folder / "chain.config")
+    section = ChainSection(f"{chain.folder}/den.fst", 0.25, 0.2, 0.003, 0.04, True)
+    made = ChainKind().make(section, nnet)
+    train, compare, statistics = made.train, made.compare, made.statistics
+    assert isinstance(train, ChainObjective)
+    assert isinstance(compare, ChainObjective)
+    assert isinstance(statistics, ChainObjective)
+    assert train.options == ChainOptions(l2_regularize=0.003, out_of_range_regularize=0.04, xent_regularize=0.2)
+    assert compare.options == ChainOptions(l2_regularize=0.003, out_of_range_regularize=0.04, xent_regularize=0.0)
+    assert statistics.options.xent_regularize == 1.0
+    assert (train.apply_deriv_weights, compare.apply_deriv_weights) == (True, True)
+    assert train.denominator is compare.denominator is statistics.denominator
+    (batch,) = (
+        ChainExamplesKind()
+        .open(ChainExamplesSection(train=(f"ark:{chain.folder}/valid.cegs",), minibatch_size="20"), nnet, Share(), 0)
+        .training(0, None)
+    )
+    weak = ChainKind().make(ChainSection(f"{chain.folder}/den.fst", 1e-5, 0.0, 0.0), nnet)
+    values = [
+        evaluate_all_outputs(nnet, each, [batch.minibatch]).average for each in (compare, weak.compare, weak.train)
+    ]
+    assert values[0] != values[1] == values[2]  # the leak matters
+    with pytest.raises(Nnet3Error, match="den-fst: expected the file of a denominator graph, got none"):
+        ChainKind().make(ChainSection(), nnet)
+
+
+def test_identity_is_the_contents_of_the_graph(chain: Task, tmp_path: Path) -> None:
+    path = chain.folder / "den.fst"
+    (tmp_path / "copy.fst").write_bytes(path.read_bytes())
+    identity = ChainKind().identity(ChainSection(str(path)))
+    assert identity.keys() == {"denominator.contents"}
+    assert identity == ChainKind().identity(ChainSection(f"{tmp_path}/copy.fst"))
+    (tmp_path / "copy.fst").write_bytes(path.read_bytes()[:-1])
+    assert identity != ChainKind().identity(ChainSection(f"{tmp_path}/copy.fst"))
 
 
 def test_a_run_learns_and_both_outputs_are_trained(chain: Task) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 import random
 import resource
 from pathlib import Path
@@ -12,8 +14,9 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.errors import ModelFormatError
-from nnet3.train.run.packing import load_parts, put_together, same, save_parts, take_apart
+from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.train.run import packing
+from nnet3.train.run.packing import check_can_save, load_parts, put_together, same, save_parts, take_apart
 
 STATE = {
     "delta": [torch.arange(6.0).view(2, 3).T, torch.tensor(math.nan), torch.zeros(0, 4)],
@@ -95,3 +98,39 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
             _save(torch.zeros(10_000), tmp_path / "x")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize(
+    ("message", "number"),
+    [
+        ("I/O error: No space left on device (os error 28)", errno.ENOSPC),
+        ("something odd", errno.EIO),
+        ("os error x)", errno.EIO),
+    ],
+)
+def test_errors_of_the_system_have_their_numbers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, number: int
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise packing.SafetensorError(message)
+
+    monkeypatch.setattr(packing, "save_file", fail)
+    with pytest.raises(OSError, match="x") as error:
+        _save(STATE, tmp_path / "x")
+    assert (error.value.errno, error.value.strerror, error.value.filename) == (
+        number,
+        os.strerror(number),
+        str(tmp_path / "x"),
+    )
+
+
+def test_without_safetensors_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_can_save()
+    monkeypatch.setattr(packing, "_missing", ImportError("no module"))
+    with pytest.raises(Nnet3Error, match="checkpoints need safetensors: pip install safetensors"):
+        check_can_save()
+
+
+def test_a_kind_of_value_of_a_later_version() -> None:
+    with pytest.raises(ValueError, match="unknown kind of value 'set'"):
+        put_together('{"set": []}', {})

@@ -36,8 +36,10 @@ def test_both_languages_give_the_same() -> None:
     assert toml.sections["training"]["epochs"] == yaml.sections["training"]["epochs"] == 3
     assert set(toml.places) == set(yaml.places)
     assert ("training", "key") not in toml.places
-    assert toml.places["training", "learning-rate"][1:3] == (4, 1)
-    assert yaml.places["training", "learning-rate"][1:3] == (4, 3)
+    assert toml.places["training", "learning-rate"][1:4] == (4, 1, 13)
+    assert yaml.places["training", "learning-rate"][1:4] == (4, 3, 13)
+    assert yaml.places["training", "learning-rate"].text == "  learning_rate: 1e-3"
+    assert yaml.places["data", ""][1:4] == (6, 1, 4)
     assert toml.places["data", "train"].text == 'train = ["a", "b"]'
 
 
@@ -81,6 +83,8 @@ def test_an_error_points_at_key_section_or_file() -> None:
         ("[a]\nx-y = 1\nx_y = 2\n", "run.toml:2:1: [a] x-y: this key is given twice, with - and with _"),
         ("[a]\nx = 'y", "run.toml:2:1: this is not TOML"),
         ('[a]\nx = """\ny', "run.toml:3:1: this is not TOML"),
+        (f"x = '{57 * 'y'}'\n", f"[x]: expected a section with keys, got '{57 * 'y'}'"),
+        (f"x = '{58 * 'y'}'\n", "[x]: expected a section with keys, got a str"),
         ("[[a]]\nx = 1\n", "run.toml:1:3: [a]: expected a section with keys, got [{'x': 1}]"),
     ],
 )
