@@ -50,6 +50,8 @@ def test_what_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (train.get_xydata().tolist(), train.get_label(), train.get_marker()) == ([[5, -2], [10, -1]], "training", "")
     assert (valid.get_xydata().tolist(), valid.get_label(), valid.get_marker()) == ([[5, -2.5]], "held out", "o")
     assert train.get_color() != valid.get_color()
+    assert end_of_epoch.get_linewidth() < min(line.get_linewidth() for line in (train, valid, rate.lines[0]))
+    assert len({line.get_linewidth() for line in (train, valid, rate.lines[0])}) == 1
     assert [text.get_text() for text in objective.get_legend().texts] == ["training", "held out"]
     assert (list(end_of_epoch.get_xdata()), end_of_epoch.get_linestyle()) == ([5, 5], ":")
     assert accuracy.lines[0].get_label() == "held out"
