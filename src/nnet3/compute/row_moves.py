@@ -62,8 +62,6 @@ class RowMoves:
 
 def plan_copy_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     """dest row = scale * source row."""
-    if len(pattern.dest_row) == 0:
-        return
     if pattern.blocks is None:
         _indexed_copy(planner, dest, source, pattern, scale)
         return
@@ -74,8 +72,6 @@ def plan_copy_rows(planner: Planner, dest: int, source: int, pattern: RowPattern
 
 def plan_add_rows(planner: Planner, dest: int, source: int, pattern: RowPattern, scale: float) -> None:
     """dest row += scale * source row."""
-    if len(pattern.dest_row) == 0:
-        return
     if pattern.blocks is None:
         _indexed_add(planner, dest, source, pattern, scale)
         return
