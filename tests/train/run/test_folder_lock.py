@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,21 @@ def test_only_one_holds_it(tmp_path: Path) -> None:
         locked(tmp_path),
     ):
         pass
+    (tmp_path / ".lock").write_text(300 * "x")  # a holder of old
     with locked(tmp_path):
-        pass
+        assert (tmp_path / ".lock").read_text() == f"process {os.getpid()} on {socket.gethostname()}\n"
+
+
+def test_a_holder_that_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk, say."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with locked(tmp_path), pytest.raises(Nnet3Error, match="another process is training in this folder"):  # noqa: SIM117
+        with locked(tmp_path):
+            pass
 
 
 def test_file_systems_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
