@@ -81,5 +81,5 @@ def test_a_picture(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     contents = (tmp_path / "curves.png").read_bytes()
     assert contents.startswith(b"\x89PNG")
     width, height = struct.unpack(">II", contents[16:24])
-    assert width > 800
+    assert width == 960
     assert height == (864 if events is EVENTS else 576 if events else 288)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -122,6 +123,15 @@ def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
     for name in ("log.txt", "log.jsonl"):
         assert (tmp_path / name).read_bytes().count(b"\n") == 3
     assert (tmp_path / "log.txt").read_bytes().endswith(b"train step=2\n")
+
+
+def test_others_may_read_it_as_they_may_any_file(tmp_path: Path) -> None:
+    before = os.umask(0o002)
+    try:
+        EventLog(tmp_path).close()
+    finally:
+        os.umask(before)
+    assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("log.txt", "log.jsonl")} == {0o664}
 
 
 def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:

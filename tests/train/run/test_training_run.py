@@ -213,9 +213,12 @@ def test_only_the_first_process_validates(task: Task, monkeypatch: pytest.Monkey
         by.append(threading.get_ident())
         return ObjectiveStats()
 
+    frames: list[int] = []
+    monkeypatch.setattr(Display, "update", lambda display, done, count, *_: frames.append(count))
     monkeypatch.setattr(training_run, "evaluate_all_outputs", evaluate)
     task.change(training__epochs=1, validation__every=3, combination__models=0)
     assert run_in_threads(task) == [0, 0]
     assert len(by) == 3
     assert len(set(by)) == 1
     assert task.events("valid") == []  # there was nothing to look at
+    assert set(frames) == {2 * 8 * 4}  # of both

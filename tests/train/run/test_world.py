@@ -21,6 +21,7 @@ class _Network:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
         self.reduced: list[tuple[str, tuple[int, ...], Any]] = []
+        self.groups: list[Any] = []  # of what is gathered and told
         monkeypatch.setattr(dist, "all_reduce", self.all_reduce)
         monkeypatch.setattr(dist, "gather_object", self.gather_object)
         monkeypatch.setattr(dist, "broadcast_object_list", self.broadcast_object_list)
@@ -30,10 +31,12 @@ class _Network:
         tensor.mul_(100 if op == dist.ReduceOp.MAX else 111)
 
     def gather_object(self, value: Any, values: list[Any] | None, group: Any = None) -> None:
+        self.groups.append(group)
         if values is not None:
             values[:] = [value, 10 * value, 100 * value]
 
     def broadcast_object_list(self, values: list[Any], group: Any = None) -> None:
+        self.groups.append(group)
         values[0] = values[0] or "of the first"
 
 
@@ -79,6 +82,9 @@ def test_numbers_of_gpus_go_over_the_gpus_and_all_others_beside_them(
     assert [(shape, group) for _, shape, group in network.reduced] == [((1,), "beside"), ((3,), None)]
     World(0, 2).largest(1)
     assert network.reduced[-1][2] == "beside"
+    World(0, 2).gather(1)
+    World(0, 2).tell(1)
+    assert network.groups == ["beside", "beside"]
 
 
 def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:

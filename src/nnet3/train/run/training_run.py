@@ -92,7 +92,7 @@ class TrainingRun:
         while True:
             placed = None if self.stop.number else next(minibatches, None)
             has_none, self.stopped_by = self.world.largest(int(placed is None), self.stop.number)
-            if has_none or self.stopped_by or placed is None:
+            if has_none or placed is None:
                 return
             yield placed
 
