@@ -14,6 +14,7 @@ Buffer = bytes | mmap.mmap
 Fail = Callable[[int, str], Exception]  # (offset in the data, message) -> the error to raise
 
 _BLOCK = 1 << 20
+_TOO_LARGE = 2.0**128 - 2.0**103  # the smallest number that float32 rounds to infinity
 _SEPARATORS = re.compile(rb"[\s;]")
 _WORD = re.compile(rb"[^\s;]+")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,10}")
@@ -36,13 +37,9 @@ def parse_real(word: bytes) -> float | None:
     return float(word) if _INFINITE.fullmatch(word) or _NAN.fullmatch(word) else None
 
 
-def fits(value: float, dtype: DTypeLike) -> bool:
-    """Whether a number, rounded to this type, is as finite as it was."""
-    if np.issubdtype(dtype, np.integer):
-        limits = np.iinfo(np.dtype(dtype))
-        return int(limits.min) <= value <= int(limits.max)
-    with np.errstate(over="ignore"):
-        return math.isinf(value) or not np.isinf(np.array(value).astype(dtype))
+def fits_float32(value: float) -> bool:
+    """Whether a number, rounded to float32, is as finite as it was."""
+    return not _TOO_LARGE <= abs(value) < math.inf
 
 
 def parse_rows(data: Buffer, start: int, end: int, dtype: DTypeLike, fail: Fail) -> np.ndarray:
@@ -168,6 +165,7 @@ def _acceptable(values: np.ndarray, block: bytes, dtype: DTypeLike) -> bool:
 def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str] | None:
     """The first word that is not an acceptable number, with what is wrong; slow."""
     whole = np.issubdtype(dtype, np.integer)
+    limits = np.iinfo(np.dtype(dtype)) if whole else None
     for match in _WORD.finditer(block):
         word = match.group()
         value = parse_integer(word) if whole else parse_real(word)
@@ -176,7 +174,8 @@ def _find_bad_word(block: bytes, dtype: DTypeLike) -> tuple[re.Match[bytes], str
             return match, f"'{shown}' is not " + ("a 32-bit integer" if whole else "a number")
         if math.isnan(value):
             return match, "a NaN is not allowed in a vector or matrix"
-        if not fits(value, dtype):
+        is_small = limits.min <= value <= limits.max if limits else np.dtype(dtype) != np.float32 or fits_float32(value)
+        if not is_small:
             return match, f"'{shown}' does not fit {np.dtype(dtype)}"
     return None
 

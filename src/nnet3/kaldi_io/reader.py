@@ -21,7 +21,15 @@ from nnet3.kaldi_io.arrays import converted
 from nnet3.kaldi_io.compressed import CompressedMatrix, read_compressed
 from nnet3.kaldi_io.files import map_file
 from nnet3.kaldi_io.index_vector import read_index_vector
-from nnet3.kaldi_io.parse_numbers import Buffer, fits, parse_integer, parse_pairs, parse_real, parse_row, parse_rows
+from nnet3.kaldi_io.parse_numbers import (
+    Buffer,
+    fits_float32,
+    parse_integer,
+    parse_pairs,
+    parse_real,
+    parse_row,
+    parse_rows,
+)
 from nnet3.kaldi_io.sparse import SparseMatrix, read_sparse
 
 _MOST_TOKEN_BYTES = 512
@@ -247,7 +255,7 @@ class Reader:
         """A float32 or float64, whichever stands here; even the latter must be in the range of the former."""
         start = self.position
         value = self._binary_real() if self.binary else self._text_real()
-        if not fits(value, np.float32):
+        if not fits_float32(value):
             raise self.error_at(start, f"{value:g} does not fit float32")
         return value
 
