@@ -25,11 +25,11 @@ def _columns(images: Tensor) -> Tensor:
     return images.permute(0, 2, 3, 1).reshape(len(images), -1).T
 
 
-def _convolution(operation, kernels: Tensor, images: Tensor) -> Tensor:
+def _convolution(operation, kernels: Tensor, images: Tensor, bias: Tensor | None = None) -> Tensor:
     weight = kernels.reshape(-1, *operation.window, operation.image[2]).permute(0, 3, 1, 2)
     margins = tuple(n // 2 for n in operation.window) if operation.pad else 0
     found = torch.nn.functional.conv2d(_images(operation, images), weight, stride=operation.stride, padding=margins)
-    return _columns(found)
+    return _columns(found if bias is None else found + bias[None, :, :, None])
 
 
 def _pooling(function):

@@ -38,6 +38,7 @@ class Node:
 
     def _inferred_shape(self) -> Shape:
         try:
+            self.operation.check_number_of_operands(len(self.operands))
             return self.operation.infer([operand.shape for operand in self.operands])
         except ShapeError as error:
             shown = ", ".join(f"'{operand.formula}' is {operand.shape}" for operand in self.operands)

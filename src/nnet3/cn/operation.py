@@ -35,7 +35,8 @@ class Operation:
     """Base of all operations. `type` is the name in printouts and in the text form."""
 
     type: ClassVar[str]
-    num_operands: ClassVar[int] = 1
+    num_operands: ClassVar[int] = 1  # -1: any
+    num_optional: ClassVar[int] = 0  # of these, how many may be left out, the last ones first
     #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
     #: Whether the value may be written over an operand's of equal shape, and the gradient of the last operand, which is
@@ -51,6 +52,13 @@ class Operation:
     def infer(self, operands: Sequence[Shape]) -> Shape:
         """The shape of the value; raises ShapeError, whose message says what was expected."""
         raise NotImplementedError
+
+    def check_number_of_operands(self, number: int) -> None:
+        """Raise ShapeError unless a node may have so many operands."""
+        fewest = self.num_operands - self.num_optional
+        if self.num_operands >= 0 and not fewest <= number <= self.num_operands:
+            wanted = f"{fewest} to {self.num_operands}" if self.num_optional else f"{fewest}"
+            raise ShapeError(f"{self.type} has {wanted} operands, got {number}")
 
     def check_gradient(self, operand: int) -> None:
         """Raise GradientError if the gradient with respect to this operand does not exist."""

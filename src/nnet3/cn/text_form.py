@@ -115,8 +115,6 @@ class _Reader:
             self.later.append((self.place, delay, operands))
             return
         found = [self._find(operand) for operand in operands]
-        if operation.num_operands not in (-1, len(found)):
-            raise self._error(f"{type} has {operation.num_operands} operands, got {len(found)}")
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:

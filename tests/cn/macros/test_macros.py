@@ -7,7 +7,9 @@ import pytest
 import torch
 from reference import compare
 
+from call_count import count_calls
 from nnet3 import cn
+from nnet3.compiler.cache import ComputationCache
 from seeds import RANDOM
 
 
@@ -79,6 +81,24 @@ def test_cnn_blocks_follow_each_other() -> None:
     net = cn.Network(cn.l2_norm(second), dtype=torch.float64)
     assert set(net.parameters()) == {"first.K", "first.b", "second.K", "second.b"}
     compare(net, {"x": RANDOM.normal(size=(36, 2))})
+
+
+def test_what_a_cnn_block_costs_does_not_grow_with_the_image() -> None:
+    """The first call takes as many nodes, commands and calls of functions for any number of pixels."""
+
+    def first_call(side: int) -> cn.Network:
+        block, image = cn.macros.cnn_block(cn.input("x", side * side), (side, side, 1), 3, name="block")
+        assert image == (side // 2, side // 2, 3)
+        net = cn.Network(cn.sum_elements(block), cache=ComputationCache())
+        net.gradients({"x": np.ones((side * side, 2))})
+        return net
+
+    small, large = first_call(32), first_call(96)
+    assert [node.type for node in large.nodes] == [node.type for node in small.nodes]
+    batches = [{"x": np.ones((side * side, 2))} for side in (32, 96)]
+    commands = [len(net.program(batch).commands) for net, batch in zip((small, large), batches, strict=True)]
+    assert commands[0] == commands[1]
+    assert count_calls(first_call, 96) < 1.05 * count_calls(first_call, 32)
 
 
 def test_tensor_layer() -> None:

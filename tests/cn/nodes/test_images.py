@@ -52,6 +52,27 @@ def test_convolution(options) -> None:
     check_node(node, [random(4, num_weights), random(ROWS * COLS * CHANNELS, SAMPLES)], formula)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_convolution_with_a_bias(options) -> None:
+    window, stride = pair(options["window"]), pair(options.get("stride", 1))
+    num_weights = window[0] * window[1] * CHANNELS
+    W, b = cn.parameter("W", (4, num_weights)), cn.parameter("b", (4, 1))
+    node = cn.convolution(W, images, b, image=(ROWS, COLS, CHANNELS), **options)
+
+    def formula(kernels, value, bias):
+        weight = kernels.reshape(4, *window, CHANNELS).permute(0, 3, 1, 2)
+        return as_columns(F.conv2d(as_torch(value), weight, bias[:, 0], stride=stride, padding=margins(options)))
+
+    check_node(node, [random(4, num_weights), random(ROWS * COLS * CHANNELS, SAMPLES), random(4, 1)], formula)
+
+
+def test_a_bias_that_does_not_fit() -> None:
+    W = cn.parameter("W", (4, 8))
+    for bias in (cn.parameter("b", (3, 1)), cn.parameter("b", (4, 2)), cn.input("b", 4)):
+        with pytest.raises(ShapeError, match=r"needs a bias of 4 x 1, .*: 'W' is 4 x 8, 'images' is 60 x S, 'b' is"):
+            cn.convolution(W, images, bias, image=(5, 6, 2), window=2)
+
+
 def padded(value, options, fill):
     down, across = margins(options)
     return F.pad(as_torch(value), (across, across, down, down), value=fill)

@@ -10,8 +10,6 @@ from nnet3.cn.nodes.activations import relu
 from nnet3.cn.nodes.convolution import Convolution, convolution
 from nnet3.cn.nodes.leaves import parameter
 from nnet3.cn.nodes.pooling import MaxPooling, max_pooling
-from nnet3.cn.nodes.rows import row_stack
-from nnet3.cn.nodes.sums import plus
 
 Image: TypeAlias = tuple[int, int, int]
 
@@ -34,12 +32,11 @@ def cnn_block(
     """
     rows, cols = (window, window) if isinstance(window, int) else window
     kernels = parameter(f"{name}.K", (channels, rows * cols * image[2]))
-    convolved = convolution(kernels, x, image=image, window=window, pad=pad)
+    bias = parameter(f"{name}.b", (channels, 1))
+    convolved = convolution(kernels, x, bias, image=image, window=window, pad=pad)
     assert isinstance(convolved.operation, Convolution)
     down, across = convolved.operation.windows.output_size
-    bias = parameter(f"{name}.b", (channels, 1))
-    spread = row_stack(*[bias] * (down * across)) if down * across > 1 else bias
-    active = activation(plus(convolved, spread), name=name if pool is None else "")
+    active = activation(convolved, name=name if pool is None else "")
     if pool is None:
         return active, (down, across, channels)
     pooled = max_pooling(active, image=(down, across, channels), window=pool, stride=pool, name=name)

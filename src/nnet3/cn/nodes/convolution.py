@@ -20,27 +20,37 @@ Matrices = Sequence[Tensor]
 
 @dataclass(frozen=True)
 class Convolution(ImageOperation):
-    """W: C_v x (K_r K_c C_x), a row for each output channel, laid out as the image of a window; Y: images."""
+    """W: C_v x (K_r K_c C_x), a row for each output channel, laid out as the image of a window; Y: images.
+
+    A third operand b, C_v x 1, is added to each pixel.
+    """
 
     type: ClassVar[str] = "convolution"
-    num_operands: ClassVar[int] = 2
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
+    num_operands: ClassVar[int] = 3
+    num_optional: ClassVar[int] = 1
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}), frozenset())
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        kernels, images = operands
+        kernels, images, *bias = operands
         self.windows.check(self.type, images.rows)
         num_weights = self.window[0] * self.window[1] * self.image[2]
         if kernels.cols != num_weights:
             raise ShapeError(f"convolution needs kernels of (output channels) x {num_weights}")
+        if bias and bias[0] != Shape(kernels.rows, 1):
+            raise ShapeError(f"convolution needs a bias of {kernels.rows} x 1, a number for each output channel")
         steps_down, steps_across = self.windows.output_size
         return Shape(kernels.rows * steps_down * steps_across, images.cols)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
-        # X = Pack(Y) (1.134), V = W X (1.135): a row of `packed` is one window, a row of the product its channels
-        kernels, images = inputs
+        # X = Pack(Y) (1.134), V = W X + b (1.135): a row of `packed` is one window, a row of the product its channels
+        kernels, images, *bias = inputs
         packed = self._pack(images)
         dest = contiguous_like(output)
-        torch.mm(packed, kernels, out=dest.view(len(packed), kernels.shape[1]))
+        per_window = dest.view(len(packed), kernels.shape[1])
+        if bias:
+            torch.addmm(bias[0], packed, kernels, out=per_window)
+        else:
+            torch.mm(packed, kernels, out=per_window)
         if dest is not output:
             output.copy_(dest)
 
@@ -56,6 +66,10 @@ class Convolution(ImageOperation):
                 dx.addmm_(packed.T, per_window)
             else:
                 torch.mm(packed.T, per_window, out=dx)
+            return
+        if child == 2:
+            # db += dV 1, over windows and samples
+            put(dx, per_window.sum(0, keepdim=True), accumulate)
             return
         # dX = W^T dV (1.137), dY += Unpack(dX) (1.138)
         d_packed = torch.mm(per_window, inputs[0].T)
@@ -73,6 +87,7 @@ class Convolution(ImageOperation):
 def convolution(
     kernels: Node,
     images: Node,
+    bias: Node | None = None,
     *,
     image: tuple[int, int, int] | tuple[int, int],
     window: tuple[int, int] | int,
@@ -80,7 +95,7 @@ def convolution(
     pad: bool = False,
     name: str = "",
 ) -> Node:
-    """Convolve images with `kernels`, C_v x (window rows * window columns * C_x).
+    """Convolve images with `kernels`, C_v x (window rows * window columns * C_x), and add `bias`, C_v x 1.
 
     Images are columns, pixel by pixel along the rows, the C_x channels of a pixel side by side; so are the rows of
     `kernels` and the result, of (steps down) x (steps across) x C_v. `image`: (rows, columns, channels); `window`
@@ -88,4 +103,5 @@ def convolution(
     and an odd window keep its size. Raises ShapeError if rows or kernels do not fit.
     """
     options = as_windows("convolution", image, window, stride, pad)
-    return Node(Convolution(options.image, options.window, options.stride, options.pad), (kernels, images), name)
+    operands = (kernels, images) if bias is None else (kernels, images, bias)
+    return Node(Convolution(options.image, options.window, options.stride, options.pad), operands, name)
