@@ -35,6 +35,11 @@ class Node:
         self.place: Place = users_place()
         self.name = "" if isinstance(name, str) and not name else checked_name(name)
         self.shape = self._inferred_shape()
+        for number in operation.weights:
+            self.operands[number].become_weights()
+
+    def become_weights(self) -> None:
+        """Take the initial values of weights, if this is a parameter that was given none."""
 
     def _inferred_shape(self) -> Shape:
         try:

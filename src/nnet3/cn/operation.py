@@ -37,6 +37,7 @@ class Operation:
     type: ClassVar[str]
     num_operands: ClassVar[int] = 1  # -1: any
     num_optional: ClassVar[int] = 0  # of these, how many may be left out, the last ones first
+    weights: ClassVar[tuple[int, ...]] = ()  # operands that begin with random numbers if they are parameters
     #: For each operand, the values that its gradient needs: numbers of operands, or OWN_VALUE.
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(),)
     #: Whether the value may be written over an operand's of equal shape, and the gradient of the last operand, which is

@@ -64,6 +64,22 @@ def test_dnn() -> None:
     compare(net, {"x": RANDOM.normal(size=(3, 4)), "y": np.eye(2)[:, [0, 1, 1, 0]]})
 
 
+@pytest.mark.parametrize("activation", [cn.relu, cn.tanh, cn.sigmoid])
+@pytest.mark.parametrize("hidden", [[1], [8, 8]])
+def test_a_dnn_on_one_input_learns(activation, hidden) -> None:
+    o = cn.macros.dnn(cn.input("x", 1), hidden, 1, activation=activation)
+    net = cn.Network(cn.square_error(o, cn.input("y", 1)), dtype=torch.float64)
+    gradients = net.gradients({"x": np.array([[-1.0, -0.5, 0.5, 1.0]]), "y": np.array([[1.0, 2.0, 0.5, 3.0]])})
+    assert {name for name, gradient in gradients.items() if gradient.any()} == set(net.parameters())
+
+
+def test_a_cnn_block_of_single_weights_learns() -> None:
+    block, _ = cn.macros.cnn_block(cn.input("x", 4), (2, 2, 1), 3, name="block", window=1, activation=cn.tanh)
+    net = cn.Network(cn.l2_norm(block))
+    assert net.gradients({"x": np.arange(8.0).reshape(4, 2)})["block.K"].any()
+    assert net.parameters()["block.K"].all()
+
+
 def test_dropout_in_layers() -> None:
     o = cn.macros.dnn(cn.input("x", 3), [50], 2, dropout_rate=0.5)
     net = cn.Network(cn.sum_elements(o), {"o": o})

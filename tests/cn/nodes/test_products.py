@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from check_node import check_node, random
@@ -17,6 +18,45 @@ y = cn.input("y", 3)
 def test_times(right) -> None:
     node = cn.parameter("W", (3, 4)) @ right
     check_node(node, [random(3, 4), random(4, 5)], lambda a, b: torch.einsum("ij,jk->ik", a, b))
+
+
+def test_a_column_begins_as_weights_where_it_is_multiplied() -> None:
+    W, b, one = cn.parameter("W", (5, 1)), cn.parameter("b", (5, 1)), cn.parameter("one", (1, 1))
+    z = cn.input("z", 1)
+    cn.plus(W @ (one @ z), b)
+    for weights in (W, one):
+        assert weights.value.all()
+        assert np.abs(weights.value).max() <= (6 / (weights.shape.rows + 1)) ** 0.5
+    assert not b.value.any()
+    assert cn.parameter("W", (5, 1)) @ z
+    again = cn.parameter("W", (5, 1))
+    seeded = cn.parameter("V", (5, 1), seed=3), cn.parameter("U", (5, 1), seed=3)
+    for column in (again, *seeded):
+        assert not column.value.any()
+        cn.times(column, z)
+    np.testing.assert_array_equal(again.value, W.value)
+    np.testing.assert_array_equal(seeded[0].value, seeded[1].value)
+    assert (seeded[0].value != W.value).all()
+
+
+def test_values_that_were_given_stay_where_they_are_multiplied() -> None:
+    z = cn.input("z", 1)
+    zero, cleared, written = cn.parameter("W", (3, 1), 0), cn.parameter("C", (3, 1)), cn.parameter("V", (3, 1))
+    cleared.value = np.zeros(3)
+    written.memory.data.fill_(2.0)
+    matrix = cn.parameter("M", (3, 4))
+    before = matrix.value
+    for weights, value in ((zero, 0), (cleared, 0), (written, 2)):
+        cn.times(weights, z)
+        assert (weights.value == value).all()
+    written.memory.zero_()  # by then the initial values have been given
+    cn.times(written, z)
+    assert not written.value.any()
+    cn.times(matrix, x)
+    np.testing.assert_array_equal(matrix.value, before)
+    with pytest.raises(ShapeError):
+        cn.times(untouched := cn.parameter("U", (3, 1)), x)
+    assert not untouched.value.any()
 
 
 def test_khatri_rao_product() -> None:

@@ -26,6 +26,7 @@ class Convolution(ImageOperation):
     """
 
     type: ClassVar[str] = "convolution"
+    weights: ClassVar[tuple[int, ...]] = (0,)
     num_operands: ClassVar[int] = 3
     num_optional: ClassVar[int] = 1
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}), frozenset())

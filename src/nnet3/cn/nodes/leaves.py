@@ -47,6 +47,26 @@ class ParameterNode(StoredNode):
     def __init__(self, operation: Parameter, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
         self.trainable = operation.trainable
+        self._weights: tuple[int, np.ndarray] | None = None  # of a column that nobody has given a value; see initialize
+
+    def initialize(self, seed: int | None) -> None:
+        """Random values, from `seed` or else from the name; a column is zero until it is used as weights."""
+        rows, cols = self.shape.rows, self.operation.cols or 1
+        random = np.random.default_rng(list(self.name.encode()) if seed is None else seed)
+        limit = np.sqrt(6.0 / (rows + cols))
+        values = random.uniform(-limit, limit, (rows, cols))
+        if cols == 1:
+            self._weights = self.memory._version, values
+        else:
+            self.value = values
+
+    def become_weights(self) -> None:
+        if self._weights is None:
+            return
+        version, values = self._weights
+        if self.memory._version == version and not self.memory.any():  # nobody has written
+            self.value = values
+        self._weights = None
 
 
 def input(name: str, shape: int | tuple[int, int]) -> Node:
@@ -68,15 +88,17 @@ def parameter(
 ) -> ParameterNode:
     """Numbers that are learnt and saved with the model, (rows, columns).
 
-    `value`: an array of that shape, or a number that all elements get. Without it a column (columns = 1, as of a bias)
-    is zero and a matrix is uniformly random in +-sqrt(6 / (rows + columns)), from `seed` or, without one, from a
-    generator seeded with the name, so that a script gives the same network each time.
+    `value`: an array of that shape, or a number that all elements get. Without it the numbers are uniformly random in
+    +-sqrt(6 / (rows + columns)), from `seed` or, without one, from a generator seeded with the name, so that a script
+    gives the same network each time. But a column (columns = 1) is zero, as a bias begins, unless it is the matrix of
+    a product or the kernels of a convolution: it becomes random when such a node is made.
     """
     given = as_shape(shape, f"parameter '{name}'")
     node = ParameterNode(Parameter(given.rows, given.cols or 1, trainable), (), name)
     if value is None:
-        value = initial_value(node, seed)
-    elif isinstance(value, int | float | np.number | np.ndarray | Tensor) and np.ndim(value) == 0:
+        node.initialize(seed)
+        return node
+    if isinstance(value, int | float | np.number | np.ndarray | Tensor) and np.ndim(value) == 0:
         value = np.full((node.shape.rows, node.operation.cols), float(value))
     node.value = value
     return node
@@ -90,12 +112,3 @@ def constant(value: Any, name: str = "") -> ParameterNode:
     node = ParameterNode(Parameter(shape.rows, shape.cols, trainable=False), (), name)
     node.value = matrix
     return node
-
-
-def initial_value(node: StoredNode, seed: int | None) -> np.ndarray:
-    rows, cols = node.shape.rows, node.shape.cols or 1
-    if cols == 1:
-        return np.zeros((rows, 1))
-    random = np.random.default_rng(list(node.name.encode()) if seed is None else seed)
-    limit = np.sqrt(6.0 / (rows + cols))
-    return random.uniform(-limit, limit, (rows, cols))

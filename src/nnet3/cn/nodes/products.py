@@ -20,6 +20,7 @@ Matrices = Sequence[Tensor]
 @dataclass(frozen=True)
 class Times(Operation):
     type: ClassVar[str] = "times"
+    weights: ClassVar[tuple[int, ...]] = (0,)
     num_operands: ClassVar[int] = 2
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
 
