@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from check_node import check_node, random, run_forward
@@ -35,6 +36,55 @@ def test_cross_entropy_of_classes_without_weight() -> None:
     assert float(run_forward(cn.cross_entropy(x, y), [labels, posterior])) == pytest.approx(0.6931471805599453)
 
 
+ABSENT = float("-inf")
+LABELS = torch.tensor([[1.0, 0.0], [0.0, 0.7], [0.0, 0.3], [0.0, 0.0]], dtype=torch.float64)
+SCORES = torch.tensor([[0.3, ABSENT], [0.1, 1.0], [-2.0, 0.5], [ABSENT, ABSENT]], dtype=torch.float64)
+
+
+def of_what_is_there(labels: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    """The criterion of the finite scores of each column alone."""
+    total = torch.zeros((), dtype=torch.float64)
+    for column, found in zip(labels.T, scores.T, strict=True):
+        there = found.isfinite()
+        total = total - (column[there] * torch.log_softmax(found[there], 0)).sum()
+    return total[None, None]
+
+
+def test_classes_without_weight_may_have_a_score_of_minus_infinity() -> None:
+    check_node(cn.cross_entropy_with_softmax(x, y), [LABELS, SCORES], of_what_is_there, differences=False)
+
+    def of_posterior(labels, posterior):
+        there = posterior > 0
+        return -(labels[there] * posterior[there].log()).sum()[None, None]
+
+    check_node(cn.cross_entropy(x, y), [LABELS, torch.softmax(SCORES, 0)], of_posterior, differences=False)
+
+
+def test_columns_without_labels_add_nothing_whatever_their_scores() -> None:
+    for scores in (torch.full((4, 2), ABSENT, dtype=torch.float64), random(4, 2)):
+        node = cn.cross_entropy_with_softmax(x, y)
+        operands = [torch.zeros(4, 2, dtype=torch.float64), scores]
+        check_node(node, operands, lambda a, b: 0 * a.sum()[None, None], gradients=[1], differences=False)
+
+
+def test_a_wanted_class_that_cannot_be_costs_infinitely_much() -> None:
+    labels = LABELS.roll(1, 0)
+    assert float(run_forward(cn.cross_entropy_with_softmax(x, y), [labels, SCORES.roll(-1, 0)])) == float("inf")
+
+
+@pytest.mark.parametrize("criterion", [cn.cross_entropy_with_softmax, cn.cross_entropy])
+def test_a_network_with_scores_of_minus_infinity_learns(criterion) -> None:
+    mask = cn.constant([0.0, 0.0, 0.0, ABSENT])
+    scores = cn.plus(cn.parameter("W", (4, 3)) @ cn.input("f", 3), mask)
+    wanted = scores if criterion is cn.cross_entropy_with_softmax else cn.softmax(scores)
+    net = cn.Network(criterion(cn.input("l", 4), wanted), dtype=torch.float64)
+    value, gradients = net.criterion_and_gradients({"f": random(3, 2).numpy(), "l": LABELS.numpy()})
+    assert 0 < value < float("inf")
+    assert np.isfinite(gradients["W"]).all()
+    assert gradients["W"][:3].all()
+    assert not gradients["W"][3].any()
+
+
 @pytest.mark.parametrize("labels", [distribution(0), random(4, 5, positive=True)], ids=["distribution", "any weights"])
 def test_cross_entropy_with_softmax(labels) -> None:
     node = cn.cross_entropy_with_softmax(x, y)
@@ -50,7 +100,8 @@ def test_cos() -> None:
 
 def test_cos_of_zero_is_zero() -> None:
     zero = torch.zeros(4, 5, dtype=torch.float64)
-    assert run_forward(cn.cos(x, y), [zero, random(4, 5)]).abs().max() == 0
+    for operands in ([zero, random(4, 5)], [random(4, 5), zero], [zero, zero]):
+        check_node(cn.cos(x, y), operands, lambda a, b: (a * b).sum(0)[None] * 0, differences=False)
 
 
 def test_classification_error_counts_columns() -> None:

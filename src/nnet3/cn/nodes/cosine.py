@@ -14,7 +14,6 @@ from nnet3.cn.operation import OWN_VALUE, Operation, equal_shapes, put
 from nnet3.cn.shape import Shape
 
 Matrices = Sequence[Tensor]
-_TINY = 1e-30  # a column of zeros has cosine 0 with every other
 
 
 @dataclass(frozen=True)
@@ -30,8 +29,7 @@ class Cos(Operation):
     def evaluate(self, inputs: Matrices, output: Tensor) -> tuple[Tensor, Tensor]:
         # v_j = x_j . y_j / (|x_j| |y_j|) (1.94); the inverse norms are kept
         x, y = inputs
-        inverse_x = 1 / torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_(min=_TINY)
-        inverse_y = 1 / torch.linalg.vector_norm(y, dim=1, keepdim=True).clamp_(min=_TINY)
+        inverse_x, inverse_y = inverse_norms(x), inverse_norms(y)
         output.copy_((x * y).sum(1, keepdim=True) * inverse_x * inverse_y)
         return inverse_x, inverse_y
 
@@ -44,6 +42,12 @@ class Cos(Operation):
         direction = other * (gradient * inverse_own * inverse_other)
         direction -= own * (gradient * output * inverse_own * inverse_own)
         put(dx, direction, accumulate)
+
+
+def inverse_norms(matrix: Tensor) -> Tensor:
+    """1 / |x| of each row x; 0 for a row of zeros, which has cosine and gradient 0 with every other."""
+    norms = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
+    return torch.where(norms == 0, 0.0, 1 / norms)
 
 
 def cos(x: Node, y: Node, *, name: str = "") -> Node:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation, equal_columns, equal_shapes, put, put_scaled
+from nnet3.cn.operation import Operation, equal_columns, equal_shapes, put_scaled
 from nnet3.cn.shape import Shape
 
 Matrices = Sequence[Tensor]
@@ -63,7 +63,7 @@ class CrossEntropy(Criterion):
     """X: the wanted distribution; Y: the one that is judged; both with columns that sum to 1."""
 
     type: ClassVar[str] = "cross_entropy"
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0, 1}))
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0, 1}),) * 2
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # v = -vec(X) . vec(log Y) (1.108, 1.109); a class that X gives no weight adds 0 whatever Y is
@@ -74,7 +74,7 @@ class CrossEntropy(Criterion):
     ) -> None:
         # dX -= dv log Y (1.110), dY -= dv X / Y (1.111)
         x, y = inputs
-        slope = y.log() if child == 0 else torch.where(x == 0, torch.zeros_like(y), x / y)
+        slope = finite_slope(x, y.log()) if child == 0 else torch.where(x == 0, 0.0, x / y)
         put_scaled(dx, slope, -gradient, accumulate)
 
 
@@ -83,23 +83,31 @@ class CrossEntropyWithSoftmax(Criterion):
     """X: the wanted distribution; Y: the values whose softmax is judged."""
 
     type: ClassVar[str] = "cross_entropy_with_softmax"
-    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset({0}))
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0}),) * 2
     uses_memo: ClassVar[bool] = True
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor:
-        # P = softmax(Y), R = log P, v = -vec(X) . vec(R) (1.116 to 1.118, where the minus is missing)
+        # P = softmax(Y), R = log P, v = -vec(X) . vec(R) (1.116 to 1.118, where the minus is missing); a class that X
+        # gives no weight adds 0 even where its score is -inf
         log_posterior = torch.log_softmax(inputs[1], 1)
-        output.fill_(-(inputs[0] * log_posterior).sum())
+        output.fill_(-torch.where(inputs[0] == 0, 0.0, inputs[0] * log_posterior).sum())
         return log_posterior
 
     def compute_partial_gradient(
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX -= dv R (1.119); dY += dv (P sum_i x_ij - X), which is (1.120) where the columns of X sum to 1
+        x = inputs[0]
         if child == 0:
-            put_scaled(dx, memo, -gradient, accumulate)
+            put_scaled(dx, finite_slope(x, memo), -gradient, accumulate)
         else:
-            put(dx, (memo.exp() * inputs[0].sum(1, keepdim=True) - inputs[0]) * gradient, accumulate)
+            weight = x.sum(1, keepdim=True)  # where it is 0 the scores do not matter, whatever they are
+            put_scaled(dx, torch.where(weight == 0, 0.0, memo.exp() * weight) - x, gradient, accumulate)
+
+
+def finite_slope(x: Tensor, log_y: Tensor) -> Tensor:
+    """The slope log Y of X log Y, but 0 where X log Y is 0 though log Y is -inf: there it has none."""
+    return torch.where((x == 0) & torch.isneginf(log_y), 0.0, log_y)
 
 
 def classification_error(x: Node, y: Node, *, name: str = "") -> Node:
