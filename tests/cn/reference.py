@@ -89,7 +89,7 @@ class Reference:
 
     def __init__(self, nodes, inputs: Mapping[str, object], states: Mapping[str, int] | None = None):
         self.parameters = {
-            node.name: torch.tensor(node.value, dtype=torch.float64, requires_grad=True)
+            node: torch.tensor(node.value, dtype=torch.float64, requires_grad=True)
             for node in nodes
             if isinstance(node, StoredNode)
         }
@@ -148,7 +148,7 @@ class Reference:
 
     def _matrix(self, node: Node) -> Tensor:
         if isinstance(node, StoredNode):
-            return self.parameters[node.name]
+            return self.parameters[node]
         if node.shape.has_samples:
             assert self.lengths is not None
             return torch.cat(
@@ -166,7 +166,7 @@ def columns(value) -> np.ndarray:
 
 def compare(network: cn.Network, inputs: Mapping[str, object], rtol: float = 1e-8) -> None:
     """All values and all gradients of a float64 network against this reference. Dropout must be absent."""
-    states = {node.name: lag for node, lag in network._nodes.states.items()}
+    states = {node.name: lag for node, lag in network.initial_states.items()}
     reference = Reference(network.nodes, inputs, states)
     nodes = [node for node in network.nodes if node.name not in states]
     for node, value in zip(nodes, network.evaluate(nodes, inputs), strict=True):
@@ -178,7 +178,7 @@ def compare(network: cn.Network, inputs: Mapping[str, object], rtol: float = 1e-
     check_computation(network.program(inputs))
     value, ours = network.criterion_and_gradients(inputs, training=False)
     np.testing.assert_allclose(value, float(total.detach()), rtol=rtol)
-    trainable = {name: reference.parameters[name] for name in ours}
+    trainable = {name: reference.parameters[network.find(name)] for name in ours}
     expected = torch.autograd.grad(total, list(trainable.values()), allow_unused=True)
     for (name, tensor), gradient in zip(trainable.items(), expected, strict=True):
         wanted = torch.zeros_like(tensor) if gradient is None else gradient

@@ -7,7 +7,7 @@ import pytest
 
 from nnet3 import cn
 from nnet3.cn.asynchronous import POLICIES
-from nnet3.cn.source import needed_nodes
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.units import find_units
 from nnet3.errors import NetworkError, NumericalError
 from seeds import RANDOM

@@ -12,6 +12,7 @@ from nnet3.cn.order import (
     forward_order,
     forward_order_with_loops,
     gradient_order,
+    gradient_order_with_loops,
     need_gradient_flags,
     parents_of,
 )
@@ -111,3 +112,59 @@ def test_a_deep_network() -> None:
     assert len(forward_order([node])) == 5001
     assert len(gradient_order(node)) == 5000
     assert len(forward_order_with_loops([node])) == 5001
+
+
+def recurrent_network() -> cn.Network:
+    out = recurrence()
+    J = cn.cross_entropy(cn.input("labels", 4), out, name="J")
+    decay = cn.l1_norm(next(node for node in all_nodes([out]) if node.name == "W"), name="decay")
+    return cn.Network({J: 1.0, decay: 0.1})
+
+
+def test_gradient_order_of_a_recurrent_network_with_two_criteria() -> None:
+    net = recurrent_network()
+    order = net.order(gradient=True)
+    assert order == ("J", "out", ("h", "plus1", "times2", "d"), "times1", "decay")
+    assert "loop over 4 nodes, for each frame:\n  {h : tanh} <- plus1" in str(order)
+    assert net.order("decay", gradient=True) == ("decay",)
+
+
+def test_gradient_order_leaves_out_what_needs_no_gradient() -> None:
+    net = recurrent_network()
+    net.freeze("W")
+    assert net.order(gradient=True) == ("J", "out", ("h", "plus1", "times2", "d"))
+    net.freeze("R")
+    assert net.order(gradient=True) == ()
+    x = cn.input("x", 3)
+    own = cn.component("PerElementOffsetComponent dim=3", cn.tanh(x), name="own")
+    assert cn.Network(cn.sum_elements(own, name="J")).order(gradient=True) == ("J", "own")
+
+
+def test_gradient_order_of_a_criterion_below_another() -> None:
+    J = cn.l1_norm(cn.parameter("W", (2, 2)), name="J")
+    assert cn.Network({J: 1.0, cn.tanh(J, name="K"): 1.0}).order(gradient=True) == ("K", "J")
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradient_order_with_loops_comes_after_all_parents(seed) -> None:
+    random.seed(seed)
+    x = cn.input("x", 2)
+    nodes = [x, *(cn.parameter(f"p{i}", (2, 1)) for i in range(3))]
+    waiting = []
+    for _ in range(20):
+        if random.random() < 0.2:
+            waiting.append(cn.delay(None, dim=2))
+            nodes.append(waiting[-1])
+        nodes.append(cn.plus(cn.plus(x, random.choice(nodes)), random.choice(nodes)))
+    for delay in waiting:
+        delay.connect(cn.tanh(nodes[-1]))
+    roots = [cn.sum_elements(nodes[-1]), cn.sum_elements(nodes[-3])]
+    flags = need_gradient_flags(roots)
+    order = gradient_order_with_loops(roots, flags)
+    place = {node: i for i, composite in enumerate(order) for node in composite.nodes}
+    assert set(place) == {node for node in all_nodes(roots) if node.operands and flags[node]}
+    assert all(place[node] <= place[o] for node in place for o in node.operands if o in place)
+    inside = [{node: i for i, node in enumerate(composite.nodes)} for composite in order if composite.is_loop]
+    for places in inside:  # within a frame, delays apart, which look at another one
+        for node in places:
+            assert node.type == "delay" or all(places[node] < places[o] for o in node.operands if o in places)

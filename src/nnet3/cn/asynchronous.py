@@ -13,9 +13,9 @@ from torch import Tensor
 
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Program, Question, Runner
 from nnet3.cn.samples import Layout
-from nnet3.cn.source import needed_nodes
 from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
@@ -172,7 +172,7 @@ class Evaluation:
                     self.error = self.error or error
                     self.changed.notify_all()
                 return
-            names = tuple(node.name for node in task.unit.nodes)
+            names = tuple(self.evaluator.network.names[node] for node in task.unit.nodes)
             times = (start - self.began, time.perf_counter() - self.began)
             self._signal_complete(task, found, Dispatched(worker.number, names, *times))
 
@@ -206,11 +206,10 @@ class Evaluation:
         unit, network, main = task.unit, worker.network, self.evaluator.network
 
         def theirs(nodes: Sequence[Node]) -> tuple[Node, ...]:
-            return tuple(nodes) if network is main else tuple(network.find(node.name) for node in nodes)
+            return tuple(nodes) if network is main else tuple(network.find(main.names[node]) for node in nodes)
 
         given = tuple(node for node in unit.operands if node.operands)
-        states = dict(zip(theirs(list(main.initial_states)), main.initial_states.values(), strict=True))
-        question = Question(theirs(unit.outputs), self.layout, theirs(given), states=states)
+        question = Question(network._nodes, theirs(unit.outputs), self.layout, theirs(given))
         key = (network.dtype, *question.key)
         if key not in worker.runners:
             program = Program(question, optimize=network.optimize, cache=network.cache)

@@ -12,10 +12,9 @@ from torch import Tensor
 from nnet3.cn.evaluation import EvaluatedNetwork
 from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.order import need_gradient_flags
+from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout
-from nnet3.cn.source import needed_nodes
 from nnet3.errors import ArgumentError, GradientError, NetworkError
 
 
@@ -43,17 +42,17 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         value, layout, found = self._backward(inputs, extra, training)
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
-            result[stored.name] = self._gradient(stored).detach().cpu().numpy().T.copy()
+            result[self.names[stored]] = self._gradient(stored).detach().cpu().numpy().T.copy()
         for node, operation in self._component_operations():
             if operation.needs_training:
                 for name, tensor in operation.gradient_kernel().parameters().items():
-                    result[f"{node.name}.{name}"] = tensor.detach().cpu().numpy().copy()
+                    result[f"{self.names[node]}.{name}"] = tensor.detach().cpu().numpy().copy()
         for node in extra:
             if not isinstance(node, StoredNode):
                 rows = found.get(node)
                 if rows is None:
                     rows = torch.zeros_like(self._zero_gradient(node, layout))
-                result[node.name] = self._shown(node, rows, layout)
+                result[self.names[node]] = self._shown(node, rows, layout)
         return value, result
 
     @takes_turns
@@ -83,7 +82,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         roots = tuple(self.criteria)
         flags = need_gradient_flags(roots, dict.fromkeys(extra, True))
         needed = needed_nodes(self._nodes.nodes, roots, ())
-        check_gradients_exist(needed, flags)
+        check_gradients_exist(needed, flags, self.names)
         layout = self._take(roots, inputs)
         final = tuple(
             dict.fromkeys(n for n in self._carried().values() if n in needed and n not in roots and n.operands)
@@ -91,12 +90,12 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         computed = (node for node in extra if node.operands and not isinstance(node, StoredNode))
         probes = tuple(node for node in computed if node in needed)
         question = Question(
+            self._nodes,
             (*roots, *final),
             layout,
             criteria=tuple(root for root in roots if flags[root]),
             flags={node: True for node, flag in flags.items() if flag},
             probes=probes,
-            states=self._nodes.states,
         )
         runner = self._runner(question)
         for stored in self._differentiated(extra):
@@ -124,11 +123,13 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         carried = self._carried()
         last, layout, found = self._last
         if last is not inputs or layout is None or any(node not in found for node in carried.values()):
-            return dict(zip([s.name for s in carried], self.evaluate(list(carried.values()), inputs), strict=True))
-        return {state.name: self._shown(node, found[node], layout) for state, node in carried.items()}
+            return dict(
+                zip([self.names[s] for s in carried], self.evaluate(list(carried.values()), inputs), strict=True)
+            )
+        return {self.names[state]: self._shown(node, found[node], layout) for state, node in carried.items()}
 
 
-def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool]) -> None:
+def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], names: Mapping[Node, str]) -> None:
     """Raise GradientError for a node through which a gradient would have to pass but cannot."""
     for node in nodes:
         for place, operand in enumerate(node.operands):
@@ -137,4 +138,4 @@ def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool]) -> 
                     node.operation.check_gradient(place)
                 except GradientError as error:
                     where = f"\n  {node.place}" if node.place.line else ""
-                    raise GradientError(f"'{node.name}': {error}{where}") from None
+                    raise GradientError(f"'{names[node]}': {error}{where}") from None

@@ -50,22 +50,23 @@ def picture(
 
     Arcs into delays are dashed and say how far they look; a parameter with several users says how many.
     """
+    names = network.names
     marked = {network.find(node) for node in highlight}
     parents = parents_of(network.nodes)
     boxes, arcs = [], []
     for node in network.nodes:
-        lines = [f"{{{node.name} : {node.type}}}"]
+        lines = [f"{{{names[node]} : {node.type}}}"]
         if shapes:
             lines.append(str(node.shape))
         users = len(parents[node])
         if isinstance(node, ParameterNode) and users > 1:
             lines.append(f"shared by {users}")
         kind = "output" if node in marked else _kind(network, node)
-        boxes.append(Box(node.name, tuple(lines), kind, tooltip=node.place.text))
+        boxes.append(Box(names[node], tuple(lines), kind, tooltip=node.place.text))
         for operand in node.operands:
             is_delay = isinstance(node, DelayNode)
             label = f"{-node.operation.lag:+d} frames" if isinstance(node, DelayNode) else ""
-            arcs.append(Arc(operand.name, node.name, label, is_delay))
+            arcs.append(Arc(names[operand], names[node], label, is_delay))
     return Picture(Graph(boxes, arcs, title))
 
 

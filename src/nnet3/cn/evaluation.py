@@ -12,9 +12,9 @@ from torch import Tensor
 from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.statistics import StatisticNode
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout, Sequences, as_matrix
-from nnet3.cn.source import needed_nodes
 from nnet3.computation.matrices import warn_of_gradient
 from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.text import did_you_mean
@@ -44,11 +44,11 @@ class EvaluatedNetwork(NetworkState):
         valid = self._stamps.valid()
         needed = needed_nodes(self._nodes.nodes, roots, valid)
         outputs = [node for node in needed if node.operands and node not in valid and not isinstance(node, StoredNode)]
-        self.computed = tuple(node.name for node in outputs)
+        self.computed = tuple(self.names[node] for node in outputs)
         if outputs:
             kept = frontier(self._nodes.nodes, outputs, roots)
             given = tuple(node for node in needed if node in valid)
-            question = Question(tuple(kept), layout, given, states=self._nodes.states)
+            question = Question(self._nodes, tuple(kept), layout, given)
             runner = self._runner(question)
             self.state.training = False
             self._stamps.keep(runner.forward({node: self._stamps.value(node) for node in needed if self._known(node)}))
@@ -84,7 +84,7 @@ class EvaluatedNetwork(NetworkState):
         """Give the inputs that the roots need to the stamps; returns which samples there are."""
         if not isinstance(inputs, Mapping):
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
-        by_name = {node.name: node for node in self._nodes.inputs}
+        by_name = {self.names[node]: node for node in self._nodes.inputs}
         for name in inputs:
             if name not in by_name:
                 hint = did_you_mean(name, by_name) or f"there is: {', '.join(by_name) or 'none'}"
@@ -92,20 +92,24 @@ class EvaluatedNetwork(NetworkState):
         needed = needed_nodes(self._nodes.nodes, roots, ())
         for node in needed:
             if isinstance(node, StoredNode):
-                warn_of_gradient(node.memory, f"the memory of '{node.name}'")
+                warn_of_gradient(node.memory, f"the memory of '{self.names[node]}'")
         leaves = [node for node in needed if node in by_name.values()]
-        missing = [f"'{node.name}' ({node.shape})" for node in leaves if node.name not in inputs]
+        missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
             raise NetworkError(f"missing inputs: {', '.join(missing)}")
         for statistic in needed:
             if isinstance(statistic, StatisticNode) and not statistic.is_computed:
-                raise NetworkError(f"the statistic '{statistic.name}' is not known yet: call compute_statistics first")
+                raise NetworkError(
+                    f"the statistic '{self.names[statistic]}' is not known yet: call compute_statistics first"
+                )
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
-        layout = Layout.of(inputs[plain[0].name], f"input '{plain[0].name}'") if plain else None
+        layout = Layout.of(inputs[self.names[plain[0]]], f"input '{self.names[plain[0]]}'") if plain else None
         for node in leaves:
-            what = f"input '{node.name}'"
-            self._stamps.give(node, self._rows(node, inputs[node.name], layout, states.get(node), what).to(self.device))
+            what = f"input '{self.names[node]}'"
+            self._stamps.give(
+                node, self._rows(node, inputs[self.names[node]], layout, states.get(node), what).to(self.device)
+            )
         return layout
 
     def _rows(self, node: Node, value: Any, layout: Layout | None, lag: int | None, what: str) -> Tensor:
@@ -131,7 +135,7 @@ class EvaluatedNetwork(NetworkState):
             values = self.evaluate(roots, inputs)
             return sum(weight * float(value) for weight, value in zip(self.criteria.values(), values, strict=True))
         layout = self._take(roots, inputs)
-        runner = self._runner(Question(roots, layout, states=self._nodes.states))
+        runner = self._runner(Question(self._nodes, roots, layout))
         self.state.training = True
         found = runner.forward({node: self._stamps.value(node) for node in self._nodes.inputs if self._known(node)})
         return sum(weight * float(found[node]) for node, weight in self.criteria.items())

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import Input
-from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops
-from nnet3.cn.source import initial_states
+from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
 
@@ -16,8 +15,9 @@ from nnet3.text import did_you_mean
 class NodeGraph:
     """All nodes that some roots need, in forward order, each with a name of its own.
 
-    Nodes without a name get one: their type and a number. Raises NetworkError for a name that two nodes have, a delay
-    that was never connected, and loops that cannot be computed.
+    `names` holds the names that nodes have here. A node without a name of its own gets one, its type and a number,
+    which holds in this graph alone. Raises NetworkError for a name that two nodes have, a delay that was never
+    connected, and loops that cannot be computed.
     """
 
     def __init__(self, roots: Iterable[Node]):
@@ -25,11 +25,11 @@ class NodeGraph:
         check_connected(self.roots)
         self.composites: list[Composite] = forward_order_with_loops(self.roots)
         self.nodes: list[Node] = [node for composite in self.composites for node in composite.nodes]
-        self._name()
-        self.by_name = {node.name: node for node in self.nodes}
+        self.names: dict[Node, str] = _names(self.nodes)
+        self.by_name = {name: node for node, name in self.names.items()}
         self.states = initial_states(self.nodes)
-        check_states(self.nodes, self.states)
-        check_loops(self.composites)
+        check_states(self.nodes, self.states, self.names)
+        check_loops(self.composites, self.names)
 
     @property
     def stored(self) -> list[StoredNode]:
@@ -39,23 +39,10 @@ class NodeGraph:
     def inputs(self) -> list[Node]:
         return [node for node in self.nodes if isinstance(node.operation, Input)]
 
-    def _name(self) -> None:
-        taken: dict[str, Node] = {}
-        for node in self.nodes:
-            if node.name and taken.setdefault(node.name, node) is not node:
-                raise NetworkError(f"two nodes are called '{node.name}':\n  {taken[node.name].place}\n  {node.place}")
-        counts: dict[str, int] = {}
-        for node in self.nodes:
-            while not node.name:
-                counts[node.type] = counts.get(node.type, 0) + 1
-                name = f"{node.type}{counts[node.type]}"
-                if name not in taken:
-                    node.name, taken[name] = name, node
-
     def find(self, node: Node | str) -> Node:
         """A node of this graph, given itself or its name. Raises NetworkError for others, naming a near one."""
         if isinstance(node, Node):
-            if self.by_name.get(node.name) is node:
+            if node in self.names:
                 return node
             raise NetworkError(f"node '{node.formula}' is not part of this network: add it to its outputs")
         check_kind(node, str, "what is looked for in a network", "a node or its name")
@@ -65,13 +52,38 @@ class NodeGraph:
         raise NetworkError(f"there is no node '{node}' in the network" + (f"; {hint}" if hint else ""))
 
 
+def _names(nodes: Sequence[Node]) -> dict[Node, str]:
+    """A name for each node; parameters of a component node are called NODE.PARAMETER, which nothing else may be."""
+    names: dict[Node, str] = {}
+    taken: dict[str, Node] = {}
+    for node in nodes:
+        if node.name:
+            names[node] = checked_name(node.name)
+            for name in _taken_by(node, node.name):
+                if taken.setdefault(name, node) is not node:
+                    raise NetworkError(f"two nodes are called '{name}':\n  {taken[name].place}\n  {node.place}")
+    counts: dict[str, int] = {}
+    for node in nodes:
+        while node not in names:
+            counts[node.type] = counts.get(node.type, 0) + 1
+            wanted = _taken_by(node, f"{node.type}{counts[node.type]}")
+            if not any(name in taken for name in wanted):
+                names[node] = wanted[0]
+                taken.update(dict.fromkeys(wanted, node))
+    return {node: names[node] for node in nodes}
+
+
+def _taken_by(node: Node, name: str) -> list[str]:
+    return [name, *(f"{name}.{parameter}" for parameter in node.operation.parameters())]
+
+
 def check_connected(roots: Iterable[Node]) -> None:
     for node in all_nodes(roots):
         if isinstance(node, DelayNode) and not node.operands:
             raise NetworkError(f"delay '{node.formula}' was never connected: call connect()\n  {node.place}")
 
 
-def check_states(nodes: Iterable[Node], states: Iterable[Node]) -> None:
+def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[Node, str]) -> None:
     """Initial states lie at other times than everything else, so nothing else may use them."""
     states = set(states)
     for node in nodes:
@@ -79,11 +91,11 @@ def check_states(nodes: Iterable[Node], states: Iterable[Node]) -> None:
         for operand in uses:
             if operand in states:
                 raise NetworkError(
-                    f"'{operand.name}' is an initial state, but '{node.name}' uses it too\n  {node.place}"
+                    f"'{names[operand]}' is an initial state, but '{names[node]}' uses it too\n  {node.place}"
                 )
 
 
-def check_loops(composites: Iterable[Composite]) -> None:
+def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> None:
     """Raise NetworkError for a recurrence over parameters alone, and for one that needs its own value."""
     has_input: dict[Node, bool] = {}
     for composite in composites:
@@ -92,13 +104,13 @@ def check_loops(composites: Iterable[Composite]) -> None:
         has_input.update(dict.fromkeys(composite.nodes, given))
         if not composite.is_loop:
             continue
-        names = ", ".join(node.name or node.formula for node in composite.nodes[:6])
+        some = ", ".join(names[node] for node in composite.nodes[:6])
         if not given:
             raise NetworkError(
-                f"the loop of {names} is a recurrence over parameters alone: no input with samples says how long it is"
+                f"the loop of {some} is a recurrence over parameters alone: no input with samples says how long it is"
             )
         if _lag_of_some_loop(composite, 1) and _lag_of_some_loop(composite, -1):
-            raise NetworkError(f"the loop of {names} looks forward and backward in time: a value would need itself")
+            raise NetworkError(f"the loop of {some} looks forward and backward in time: a value would need itself")
 
 
 def _lag_of_some_loop(composite: Composite, sign: int) -> bool:

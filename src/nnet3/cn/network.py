@@ -10,13 +10,16 @@ from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.copying import copy_network
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import Picture, picture
-from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.statistics import StatisticNode
-from nnet3.cn.order import gradient_order, need_gradient_flags
+from nnet3.cn.order import (
+    forward_order_with_loops,
+    gradient_order_with_loops,
+    need_gradient_flags,
+    needed_nodes,
+)
 from nnet3.cn.printing import describe_network, describe_order
 from nnet3.cn.program import Program, Question
-from nnet3.cn.source import needed_nodes
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute.profile import Profiler, ProfileReport
 from nnet3.lowering.graph import ComputationGraph
@@ -62,15 +65,14 @@ class Network(DifferentiatedNetwork):
 
     def order(self, node: Node | str | None = None, *, gradient: bool = False) -> Any:
         """The order of computation of a node (default: of everything), by Algorithms 1.2 and 1.6, as names that print
-        one a line; a loop is a tuple. `gradient`: the order in which gradients are computed (Algorithm 1.4).
+        one a line; a loop is a tuple. `gradient`: the order in which gradients are computed (Algorithm 1.4) of that
+        node, by default of all criteria; what needs no gradient is left out.
         """
-        roots = self._nodes.roots if node is None else [self.find(node)]
         if gradient:
-            if len(roots) != 1:
-                roots = list(self.criteria)
-            return describe_order([[each] for each in gradient_order(roots[0])], self._nodes)
-        graph = NodeGraph(roots)
-        return describe_order([list(composite.nodes) for composite in graph.composites], self._nodes)
+            criteria = list(self.criteria) if node is None else [self.find(node)]
+            return describe_order(gradient_order_with_loops(criteria, need_gradient_flags(criteria)), self.names)
+        roots = self._nodes.roots if node is None else [self.find(node)]
+        return describe_order(forward_order_with_loops(roots), self.names)
 
     def graph(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = ()) -> ComputationGraph:
         """Which (node, index) there are for these inputs and what each uses; of all roots, or of `nodes`."""
@@ -89,7 +91,7 @@ class Network(DifferentiatedNetwork):
         flags = need_gradient_flags(roots) if gradients else {}
         criteria = tuple(self.criteria) if gradients else ()
         roots = [root for root in roots if root.operands and not isinstance(root, StoredNode)]
-        question = Question(tuple(roots), layout, (), criteria, flags, (), self._nodes.states)
+        question = Question(self._nodes, tuple(roots), layout, (), criteria, flags)
         return self._program_of(question)
 
     def profile(

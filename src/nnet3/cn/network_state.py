@@ -96,6 +96,11 @@ class NetworkState:
         return tuple(self._nodes.inputs)
 
     @property
+    def names(self) -> Mapping[Node, str]:
+        """What each node is called in this network: its own name, or else its type and a number."""
+        return self._nodes.names
+
+    @property
     def composites(self) -> Sequence[Composite]:
         """The graph without loops of Algorithm 1.6, in forward order."""
         return self._nodes.composites
@@ -116,7 +121,7 @@ class NetworkState:
 
         Those of a component node are called NODE.PARAMETER and are of the component's own shape.
         """
-        found = {node.name: node.value for node in self._parameter_nodes()}
+        found = {self.names[node]: node.value for node in self._parameter_nodes()}
         found.update({name: tensor.detach().cpu().numpy().copy() for name, tensor in self._component_tensors()})
         return found
 
@@ -141,10 +146,10 @@ class NetworkState:
     def _component_tensors(self, *, trainable: bool = False) -> list[tuple[str, Tensor]]:
         """Parameters of component nodes; with `trainable` those that are not frozen."""
         return [
-            (f"{node.name}.{name}", tensor)
+            (f"{self.names[node]}.{name}", tensor)
             for node, operation in self._component_operations()
             if operation.needs_training or not trainable
-            for name, tensor in operation.parameters.items()
+            for name, tensor in operation.parameters().items()
         ]
 
     def _component_operations(self) -> list[tuple[Node, ComponentOperation]]:
@@ -159,13 +164,13 @@ class NetworkState:
         for parameter in self._parameter_nodes():
             if parameter.trainable:
                 parameter.memory.grad = self._gradient(parameter)
-                found[parameter.name] = parameter.memory
+                found[self.names[parameter]] = parameter.memory
         for node, operation in self._component_operations():
             if operation.needs_training:
                 gradients = operation.gradient_kernel().parameters()
-                for name, tensor in operation.parameters.items():
+                for name, tensor in operation.parameters().items():
                     tensor.grad = gradients[name]
-                    found[f"{node.name}.{name}"] = tensor
+                    found[f"{self.names[node]}.{name}"] = tensor
         return found
 
     def freeze(self, *names: str | Node) -> None:
@@ -181,7 +186,7 @@ class NetworkState:
             node = self.find(name)
             if isinstance(node.operation, ComponentOperation):
                 node.operation.trainable = trainable
-                tensors = list(node.operation.parameters.values())
+                tensors = list(node.operation.parameters().values())
             else:
                 parameter = self._parameter(node)
                 parameter.trainable = trainable
@@ -201,7 +206,7 @@ class NetworkState:
             if node.memory.dtype != self.dtype or node.memory.device != self.device:
                 node.memory = node.memory.detach().to(self.device, self.dtype)
         for _, operation in self._component_operations():
-            if any(t.dtype != self.dtype or t.device != self.device for t in operation.parameters.values()):
+            if any(t.dtype != self.dtype or t.device != self.device for t in operation.parameters().values()):
                 operation.to(self.dtype, self.device)
         self._gradients.clear()
         self._runners.clear()
@@ -214,7 +219,7 @@ class NetworkState:
     def _parameter(self, name: str | Node) -> ParameterNode:
         node = self.find(name)
         if not isinstance(node, ParameterNode):
-            raise NetworkError(f"'{node.name}' is no parameter, but: {node.type}")
+            raise NetworkError(f"'{self.names[node]}' is no parameter, but: {node.type}")
         return node
 
     def _gradient(self, node: StoredNode) -> Tensor:
@@ -271,7 +276,11 @@ def _named(outputs: Outputs) -> dict[str, Node]:
     if isinstance(outputs, Mapping):
         return dict(outputs)
     named: dict[str, Node] = {}
+    given = {node.name for node in nodes}
     for number, node in enumerate(nodes, 1):
-        if named.setdefault(node.name or f"output{number}", node) is not node:
-            raise NetworkError(f"two nodes are called '{node.name}':\n  {named[node.name].place}\n  {node.place}")
+        name = node.name or f"output{number}"
+        while not node.name and name in given:
+            name += "_"
+        if named.setdefault(name, node) is not node:
+            raise NetworkError(f"two nodes are called '{name}':\n  {named[name].place}\n  {node.place}")
     return named

@@ -23,8 +23,8 @@ _SHORT = 60  # longest formula in a message
 class Node:
     """A vertex: an operation and its ordered operands (the chapter's children).
 
-    `shape` is that of the value, in the chapter's orientation. `name` is "" until a network gives one, unless the
-    user did. Nodes are compared by identity.
+    `shape` is that of the value, in the chapter's orientation. `name` is "" unless the user gave one: a network has
+    names of its own for such nodes. Nodes are compared by identity.
     """
 
     __array_ufunc__ = None  # so that `array @ node` comes here, not to NumPy

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from nnet3.cn.node import Node
 
+Names = Mapping[Node, str]
 
-def node_line(node: Node) -> str:
+
+def node_line(node: Node, names: Names) -> str:
     """The line that describes the node whole, parameters apart."""
-    return _line(node, {**node.operation.options(), **_changed(node)})
+    return _line(node, names, {**node.operation.options(), **_changed(node)})
 
 
-def structure_line(node: Node) -> str:
+def structure_line(node: Node, names: Names) -> str:
     """The same with what programs depend on alone."""
-    return _line(node, node.operation.structure())
+    return _line(node, names, node.operation.structure())
 
 
-def _line(node: Node, options: dict[str, object]) -> str:
+def _line(node: Node, names: Names, options: Mapping[str, object]) -> str:
     shown = [f"{name}={value!r}" for name, value in options.items()]
-    return f"{node.name} = {node.type}({', '.join([*(operand.name for operand in node.operands), *shown])})"
+    return f"{names[node]} = {node.type}({', '.join([*(names[operand] for operand in node.operands), *shown])})"
 
 
 def _changed(node: Node) -> dict[str, object]:

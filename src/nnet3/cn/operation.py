@@ -102,6 +102,10 @@ class Operation:
         """What computes the node: the operation itself unless it needs more than its options."""
         return self
 
+    def parameters(self) -> dict[str, Tensor]:
+        """The operation's own parameters, by name; most have none."""
+        return {}
+
     def gradient_kernel(self) -> Kernel:
         """Where the gradients of the operation's own parameters are collected, if it has any."""
         return self

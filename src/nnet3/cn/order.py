@@ -6,11 +6,11 @@ docs/computational_networks.md lists what the printed algorithms get wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
@@ -27,10 +27,6 @@ class Composite:
 
     nodes: tuple[Node, ...]
     is_loop: bool
-
-    @property
-    def name(self) -> str:
-        return self.nodes[0].name
 
 
 def operands_of(node: Node) -> Sequence[Node]:
@@ -152,6 +148,23 @@ def gradient_order(
     return order
 
 
+def gradient_order_with_loops(criteria: Sequence[Node], flags: Mapping[Node, bool]) -> list[Composite]:
+    """Algorithm 1.4 on the graph without loops of Algorithm 1.6: what computes gradients, each after all its parents.
+
+    All criteria are gone back from at once. Loops are walked back within a frame; what needs no gradient by `flags`
+    (Algorithm 1.5) is left out.
+    """
+    composite_of = {node: composite for composite in forward_order_with_loops(criteria) for node in composite.nodes}
+    start = Composite((), False)
+
+    def children(composite: Composite) -> Sequence[Composite]:
+        below = criteria if composite is start else [operand for node in composite.nodes for operand in node.operands]
+        return [other for other in dict.fromkeys(composite_of[node] for node in below) if other is not composite]
+
+    order = gradient_order(start, children)[1:]
+    return [Composite(found.nodes[::-1], found.is_loop) for found in order if flags[found.nodes[0]]]
+
+
 def has_parameters(node: Node) -> bool:
     """Whether something is trained here: a parameter that is not frozen, a component with parameters."""
     if isinstance(node, ParameterNode):
@@ -173,3 +186,30 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
             needed |= own or any(flags.get(operand, False) for operand in node.operands)
         flags.update(dict.fromkeys(composite.nodes, needed))
     return flags
+
+
+def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
+    """Those that the roots still need when the values of `given` are known, in the same order."""
+    seen: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node not in given and not isinstance(node, StoredNode):
+            stack.extend(node.operands)
+    return [node for node in ordered if node in seen]
+
+
+def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
+    """The inputs that are initial states of delays, each with the lag of largest size that it serves."""
+    found: dict[Node, int] = {}
+    for node in nodes:
+        if isinstance(node, DelayNode) and node.initial is not None:
+            lag = node.operation.lag
+            known = found.get(node.initial, 0)
+            if known * lag < 0:
+                raise NetworkError(f"'{node.initial.formula}' is the initial state of delays in both directions")
+            found[node.initial] = max(known, lag, key=abs)
+    return found

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.order import Composite
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network
@@ -22,28 +22,30 @@ class Order(tuple[object, ...]):
         return "\n".join(self.lines)
 
 
-def describe_order(groups: Sequence[Sequence[Node]], graph: NodeGraph) -> Order:
-    """`groups`: nodes one by one, or all of a loop together."""
-    loops = {node for composite in graph.composites if composite.is_loop for node in composite.nodes}
-    order = Order(group[0].name if len(group) == 1 else tuple(node.name for node in group) for group in groups)
+def describe_order(composites: Sequence[Composite], names: Mapping[Node, str]) -> Order:
+    """The order of nodes and loops, by the names that a network has for them."""
+    order = Order(
+        tuple(names[node] for node in composite.nodes) if len(composite.nodes) > 1 else names[composite.nodes[0]]
+        for composite in composites
+    )
     lines = []
-    for group in groups:
-        is_loop = len(group) > 1 or (group[0] in loops and group[0] in group[0].operands)
-        if is_loop:
-            lines.append(f"loop over {len(group)} nodes, for each frame:")
-        lines += [("  " if is_loop else "") + describe_node(node) for node in group]
+    for composite in composites:
+        if composite.is_loop:
+            lines.append(f"loop over {len(composite.nodes)} nodes, for each frame:")
+        lines += [("  " if composite.is_loop else "") + describe_node(node, names) for node in composite.nodes]
     order.lines = lines
     return order
 
 
-def describe_node(node: Node) -> str:
+def describe_node(node: Node, names: Mapping[Node, str]) -> str:
     """`{name : type}`, the names of its operands, and its shape."""
-    operands = f" <- {', '.join(operand.name for operand in node.operands)}" if node.operands else ""
-    return f"{{{node.name} : {node.type}}}{operands}    {node.shape}"
+    operands = f" <- {', '.join(names[operand] for operand in node.operands)}" if node.operands else ""
+    return f"{{{names[node]} : {node.type}}}{operands}    {node.shape}"
 
 
 def describe_network(network: Network) -> str:
     """A line for each node, inputs and parameters first, then criteria and outputs."""
+    names = network.names
     leaves = [node for node in network.nodes if not node.operands]
     leaves.sort(key=lambda node: isinstance(node, ParameterNode))
     others = [node for node in network.nodes if node.operands]
@@ -52,11 +54,11 @@ def describe_network(network: Network) -> str:
         options = ""
         if isinstance(node, ParameterNode) and not node.trainable:
             options = "frozen"
-        operands = ", ".join(operand.name for operand in node.operands)
-        rows.append((node.name, f": {node.type}", operands, str(node.shape), options))
+        operands = ", ".join(names[operand] for operand in node.operands)
+        rows.append((names[node], f": {node.type}", operands, str(node.shape), options))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     for node, weight in network.criteria.items():
-        lines.append(f"criterion {node.name}" + (f" x {weight:g}" if weight != 1 else ""))
-    lines += [f"output {name}: {node.name}" for name, node in network.outputs.items()]
+        lines.append(f"criterion {names[node]}" + (f" x {weight:g}" if weight != 1 else ""))
+    lines += [f"output {name}: {names[node]}" for name, node in network.outputs.items()]
     return "\n".join(lines)

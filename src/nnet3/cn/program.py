@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import RunState
@@ -30,31 +31,28 @@ _NO_ROWS = np.zeros((0, 3), np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a network.
+    """What is asked of a network, whose nodes `graph` holds.
 
     `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
-    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes`: see `CnSource`. `states`:
-    inputs that are initial states, with their lags.
+    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes`: see `CnSource`.
     """
 
+    graph: NodeGraph
     outputs: tuple[Node, ...]
     layout: Layout | None
     given: tuple[Node, ...] = ()
     criteria: tuple[Node, ...] = ()
     flags: Mapping[Node, bool] = field(default_factory=dict)
     probes: tuple[Node, ...] = ()
-    states: Mapping[Node, int] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[object, ...]:
         """Equal for questions that the same program of one network answers."""
-        names = (_names(nodes) for nodes in (self.outputs, self.given, self.criteria, self.probes))
-        flagged = _names(tuple(node for node, flag in self.flags.items() if flag))
-        return (None if self.layout is None else self.layout.sorted, *names, flagged)
-
-
-def _names(nodes: tuple[Node, ...]) -> tuple[str, ...]:
-    return tuple(node.name for node in nodes)
+        names = self.graph.names
+        flagged = (node for node, flag in self.flags.items() if flag)
+        groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
+        named = (tuple(names[node] for node in nodes) for nodes in groups)
+        return (None if self.layout is None else self.layout.sorted, *named)
 
 
 class Program:
@@ -64,11 +62,11 @@ class Program:
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.optimize, self.cache = question, optimize, cache
-        self.source = CnSource(question.outputs, question.flags, question.given, question.probes)
+        self.source = CnSource(question.graph, question.outputs, question.flags, question.given, question.probes)
 
     def layout_of(self, node: Node) -> Layout:
         """Which samples a node with samples has."""
-        layout, lag = self.question.layout, self.question.states.get(node)
+        layout, lag = self.question.layout, self.question.graph.states.get(node)
         assert layout is not None, "a network with samples is given some"
         return layout if lag is None else layout.of_states(lag)
 
@@ -88,19 +86,19 @@ class Program:
 
     @cached_property
     def request(self) -> LoweringRequest:
-        question, number = self.question, self.source.number
+        question, number, names = self.question, self.source.number, self.source.names
         inputs = [
-            RequestedRows(number[node], node.name, self.layout_of(node).indexes, question.flags.get(node, False))
+            RequestedRows(number[node], names[node], self.layout_of(node).indexes, question.flags.get(node, False))
             for node in self.provided
         ]
         inputs += [
-            RequestedRows(self.source.probe[node], node.name + PROBE, self.layout_of(node).indexes, has_deriv=True)
+            RequestedRows(self.source.probe[node], names[node] + PROBE, self.layout_of(node).indexes, has_deriv=True)
             for node in self.sample_probes
         ]
         outputs = [
             RequestedRows(
                 number[node],
-                node.name,
+                names[node],
                 self.layout_of(node).indexes if node.shape.has_samples else _NO_ROWS,
                 node in question.criteria,
             )
@@ -119,7 +117,7 @@ class Program:
         if self.cache is None:
             return self._compile()
         # With shapes, for of given nodes the operands are not among the lines.
-        lines = sorted(f"{structure_line(node)} {node.shape}" for node in self.source.number)
+        lines = sorted(f"{structure_line(node, self.source.names)} {node.shape}" for node in self.source.number)
         key = {"cn": lines, "question": self.question.key, "optimize": self.optimize}
         return self.cache.get_or_compile(key, self._compile)
 
@@ -145,6 +143,7 @@ class Runner:
         device: torch.device,
     ):
         self.program, self.dtype, self.device = program, dtype, device
+        self.names = program.source.names
         self.memory: dict[str, Tensor] = {}  # of values without samples, by the name under which they are bound
         for node, number in program.source.number.items():
             self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient, gradients)
@@ -190,13 +189,13 @@ class Runner:
             if memory and not isinstance(node, StoredNode):
                 self.memory[memory].copy_(values[node])
         for node in self.program.provided:
-            self.computer.accept_input(node.name, values[node])
+            self.computer.accept_input(self.names[node], values[node])
         for node in self.program.sample_probes:
             rows = self.program.layout_of(node).num_samples
             zeros = torch.zeros(rows, node.shape.rows, dtype=self.dtype, device=self.device)
-            self.computer.accept_input(node.name + PROBE, zeros)
+            self.computer.accept_input(self.names[node] + PROBE, zeros)
         self.computer.run()
-        return {node: self.computer.get_output(node.name) for node in self.program.question.outputs}
+        return {node: self.computer.get_output(self.names[node]) for node in self.program.question.outputs}
 
     def backward(self, weights: Mapping[Node, float]) -> dict[Node, Tensor]:
         """Gradients with respect to probed nodes and inputs, (rows, columns); those of parameters are added to where
@@ -205,24 +204,24 @@ class Runner:
         question = self.program.question
         for node in question.criteria:
             weight = torch.full((1, 1), weights[node], dtype=self.dtype, device=self.device)
-            self.computer.accept_input(node.name, weight)
+            self.computer.accept_input(self.names[node], weight)
         own = [*self.program.source.number, *self.program.source.probe]
-        for name in {node.name + GRADIENT for node in own if not isinstance(node, StoredNode)}:
+        for name in {self.names[node] + GRADIENT for node in own if not isinstance(node, StoredNode)}:
             if name in self.memory:
                 self.memory[name].zero_()
         for node in self.program.source.probe:
-            if node.name + PROBE + GRADIENT in self.memory:
-                self.memory[node.name + PROBE + GRADIENT].zero_()
+            if self.names[node] + PROBE + GRADIENT in self.memory:
+                self.memory[self.names[node] + PROBE + GRADIENT].zero_()
         self.computer.run()
         found = {}
         for node in self.program.provided:
             if question.flags.get(node, False):
-                found[node] = self.computer.get_output(node.name)
+                found[node] = self.computer.get_output(self.names[node])
         for node in self.program.source.probe:
-            name = node.name + PROBE
+            name = self.names[node] + PROBE
             in_memory = self.memory.get(name + GRADIENT)
             found[node] = self.computer.get_output(name) if in_memory is None else in_memory.clone()
         for node in self.program.source.number:
-            if not isinstance(node, StoredNode) and not node.operands and node.name + GRADIENT in self.memory:
-                found[node] = self.memory[node.name + GRADIENT].clone()
+            if not isinstance(node, StoredNode) and not node.operands and self.names[node] + GRADIENT in self.memory:
+                found[node] = self.memory[self.names[node] + GRADIENT].clone()
         return found

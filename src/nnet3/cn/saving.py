@@ -33,8 +33,10 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
     """Write graph, parameters and statistics, (rows, columns) each. The file appears whole or not at all."""
     _need_safetensors()
     check_kind(network, Network, "what is saved", "a network")
-    arrays = {node.name: np.ascontiguousarray(node.memory.detach().cpu().numpy().T) for node in network.stored}
-    computed = [node.name for node in network.stored if isinstance(node, StatisticNode) and node.is_computed]
+    arrays = {
+        network.names[node]: np.ascontiguousarray(node.memory.detach().cpu().numpy().T) for node in network.stored
+    }
+    computed = [network.names[node] for node in network.stored if isinstance(node, StatisticNode) and node.is_computed]
     data = safetensors_bytes(arrays, metadata={_GRAPH: to_text(network), _STATISTICS: " ".join(computed)})
     write_atomically(path, data)
 
@@ -53,7 +55,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     except (SafetensorError, OSError) as error:
         raise ModelFormatError(f"cannot be read: {error}", source) from None
     network = from_text(metadata[_GRAPH], source, max_numbers=sum(array.size for array in arrays.values()))
-    wanted = {node.name: node for node in network.stored}
+    wanted = {network.names[node]: node for node in network.stored}
     if set(arrays) != set(wanted):
         different = ", ".join(sorted(set(arrays) ^ set(wanted)))
         raise ModelFormatError(f"the numbers do not belong to the graph: {different}", source)

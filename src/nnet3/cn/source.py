@@ -8,19 +8,20 @@ slices are views, everything else is a kernel.
 from __future__ import annotations
 
 import abc
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.nodes.delay import Delay, DelayNode
+from nnet3.cn.nodes.delay import Delay
 from nnet3.cn.nodes.leaves import Input
 from nnet3.cn.nodes.rows import RowSlice, RowStack
 from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, RunState
-from nnet3.cn.order import forward_order_with_loops
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.shape import Shape
 from nnet3.components import Component, Properties
 from nnet3.computation.kernel import Kernel, KernelInfo
@@ -28,12 +29,15 @@ from nnet3.errors import NetworkError
 from nnet3.index import IndexTable, T
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
 
-GRADIENT = ".gradient"
-PROBE = ".probe"
+# What is made for a node is called as the node is, with an ending that no name of a node can have.
+GRADIENT = ":gradient"
+PROBE = ":probe"
+VALUE = ":value"
+OPERAND = ":operand"
 
 
 class CnSource:
-    """The nodes that `roots` need.
+    """The nodes of a graph that `roots` need, by the names that the graph gives them.
 
     `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
     (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of those is the
@@ -42,6 +46,7 @@ class CnSource:
 
     def __init__(
         self,
+        graph: NodeGraph,
         roots: Sequence[Node],
         flags: Mapping[Node, bool],
         given: Collection[Node] = (),
@@ -53,15 +58,16 @@ class CnSource:
         self._kernels: dict[int, tuple[Operation, KernelInfo]] = {}
         self.number: dict[Node, int] = {}
         self.probe: dict[Node, int] = {}
-        ordered = [node for composite in forward_order_with_loops(roots) for node in composite.nodes]
-        ordered = needed_nodes(ordered, roots, given)
+        self.names = graph.names
+        ordered = needed_nodes(graph.nodes, roots, given)
         for node in ordered:
             self.number[node] = self._reserve()
-        states = initial_states(ordered)
         given_with_samples = [
             node
             for node in ordered
-            if node.shape.has_samples and node not in states and (node in given or isinstance(node.operation, Input))
+            if node.shape.has_samples
+            and node not in graph.states
+            and (node in given or isinstance(node.operation, Input))
         ]
         clock = given_with_samples[0] if given_with_samples else None
         self._clock = None if clock is None else self.number[clock]
@@ -76,19 +82,19 @@ class CnSource:
         return len(self._nodes) - 1
 
     def _add(self, node: Node, is_given: bool, has_probe: bool) -> None:
-        number = self.number[node]
+        number, name = self.number[node], self.names[node]
         if is_given or isinstance(node.operation, Input) or isinstance(node, StoredNode):
-            self._nodes[number] = self._provided(node.name, node.shape, self._flags.get(node, False))
+            self._nodes[number] = self._provided(name, node.shape, self._flags.get(node, False))
             return
         if not has_probe:
-            self._compute(number, node, node.name)
+            self._compute(number, node, name)
             return
         plain, probe = self._reserve(), self._reserve()
-        self._compute(plain, node, node.name + ".value")
-        self._nodes[probe] = self._provided(node.name + PROBE, node.shape, True)
+        self._compute(plain, node, name + VALUE)
+        self._nodes[probe] = self._provided(name + PROBE, node.shape, True)
         self.probe[node] = probe
         wanted = [self._flags.get(node, False), True]
-        self._kernel(number, node.name, Plus(), [plain, probe], [node.shape] * 2, node.shape, wanted)
+        self._kernel(number, name, Plus(), [plain, probe], [node.shape] * 2, node.shape, wanted)
 
     @staticmethod
     def _provided(name: str, shape: Shape, needs_gradient: bool) -> SourceNode:
@@ -102,7 +108,6 @@ class CnSource:
         operands = [self.number[operand] for operand in node.operands]
         shapes = [operand.shape for operand in node.operands]
         if isinstance(operation, Delay):
-            assert isinstance(node, DelayNode)
             self._nodes[number] = SourceNode(
                 name,
                 NodeKind.GATHERED,
@@ -110,7 +115,7 @@ class CnSource:
                 parts=(GatherPart(operation.rows, 1, len(operands), default=operation.default),),
             )
             if self._clock is None:
-                raise NetworkError(f"'{node.formula}' is delayed, but no input says which frames there are")
+                raise NetworkError(f"'{name}' is delayed, but no input says which frames there are")
             self._rules[number] = DelayRule(self._clock, operands, operation.lag)
         elif isinstance(operation, RowSlice) and node.shape.has_samples:
             self._nodes[number] = SourceNode(
@@ -148,7 +153,7 @@ class CnSource:
         """A component that looks at other frames: what it sees is gathered, zeros where there is no frame."""
         component, gathered = operation.component, self._reserve()
         part = GatherPart(component.input_dim, 1, 1)
-        self._nodes[gathered] = SourceNode(f"{name}.operand0", NodeKind.GATHERED, component.input_dim, parts=(part,))
+        self._nodes[gathered] = SourceNode(f"{name}{OPERAND}0", NodeKind.GATHERED, component.input_dim, parts=(part,))
         if self._clock is None:
             raise NetworkError(f"'{name}' looks at other frames, but no input says which frames there are")
         self._rules[gathered] = PaddedRule([self._clock, operand], [0, 0])
@@ -165,7 +170,7 @@ class CnSource:
         # All samples of an operand lie in a gathered node of their own.
         gathered = self._reserve()
         self._nodes[gathered] = SourceNode(
-            f"{name}.operand{place}", NodeKind.GATHERED, shape.rows, parts=(GatherPart(shape.rows, 0, 1),)
+            f"{name}{OPERAND}{place}", NodeKind.GATHERED, shape.rows, parts=(GatherPart(shape.rows, 0, 1),)
         )
         self._rules[gathered] = StackRule([number])
         return Operand(gathered, Use.ALL_SAMPLES)
@@ -290,30 +295,3 @@ class DelayRule(Rule):
         if used.shape[1] > 2:
             used[:, 2] &= ~used[:, 1]
         return exists, used
-
-
-def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
-    """Those that the roots still need when the values of `given` are known, in the same order."""
-    seen: set[Node] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node not in given and not isinstance(node, StoredNode):
-            stack.extend(node.operands)
-    return [node for node in ordered if node in seen]
-
-
-def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
-    """The inputs that are initial states of delays, each with the lag of largest size that it serves."""
-    found: dict[Node, int] = {}
-    for node in nodes:
-        if isinstance(node, DelayNode) and node.initial is not None:
-            lag = node.operation.lag
-            known = found.get(node.initial, 0)
-            if known * lag < 0:
-                raise NetworkError(f"'{node.initial.formula}' is the initial state of delays in both directions")
-            found[node.initial] = max(known, lag, key=abs)
-    return found

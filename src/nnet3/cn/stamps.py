@@ -41,7 +41,7 @@ class Stamps:
             if isinstance(node, StoredNode):
                 state: object = (id(node.memory), node.memory._version)
             elif isinstance(node.operation, ComponentOperation):
-                state = [(id(tensor), tensor._version) for tensor in node.operation.parameters.values()]
+                state = [(id(tensor), tensor._version) for tensor in node.operation.parameters().values()]
             else:
                 continue
             if self._state_of_leaf.get(node) != state:

@@ -39,9 +39,10 @@ _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 def to_text(network: Network) -> str:
     """The graph, its criteria and outputs as text that `from_text` reads."""
     check_kind(network, Network, "what is shown as text", "a network")
-    lines = [HEADER, *(node_line(node) for node in _in_writing_order(network.nodes))]
-    lines += [f"criterion {node.name} * {weight!r}" for node, weight in network.criteria.items()]
-    lines += [f"output {name} = {node.name}" for name, node in network.outputs.items()]
+    names = network.names
+    lines = [HEADER, *(node_line(node, names) for node in _in_writing_order(network.nodes))]
+    lines += [f"criterion {names[node]} * {weight!r}" for node, weight in network.criteria.items()]
+    lines += [f"output {name} = {names[node]}" for name, node in network.outputs.items()]
     return "\n".join(lines) + "\n"
 
 

@@ -106,8 +106,8 @@ def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer) -> None
 def num_samples(network: Network, batch: Batch) -> int:
     """How many samples a minibatch has: columns of its first input with samples that is no initial state."""
     for node in network.inputs:
-        if node.shape.has_samples and node not in network.initial_states and node.name in batch:
-            value = batch[node.name]
+        if node.shape.has_samples and node not in network.initial_states and network.names[node] in batch:
+            value = batch[network.names[node]]
             return sum(value.lengths) if isinstance(value, Sequences) else int(np.shape(value)[1])
     return 1
 
@@ -132,7 +132,7 @@ def truncated(network: Network, batch: Mapping[str, Sequences], frames: int) -> 
         assert node.initial is not None
         lag = network.initial_states[node.initial]
         first = np.full((node.shape.rows, lag), node.operation.default)
-        carried[node.initial.name] = [first] * len(lengths)
+        carried[network.names[node.initial]] = [first] * len(lengths)
     for start in range(0, max(lengths), frames):
         here = [n for n, length in enumerate(lengths) if length > start]
         piece: dict[str, Any] = {

@@ -12,7 +12,7 @@ from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.rows import RowSlice
-from nnet3.cn.source import needed_nodes
+from nnet3.cn.order import needed_nodes
 from nnet3.components import Component
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
@@ -46,7 +46,7 @@ def to_nnet(network: Network) -> Nnet:
 
 class _Writer:
     def __init__(self, network: Network):
-        self.network = network
+        self.network, self.names = network, network.names
         self.component_lines: list[str] = []
         self.node_lines: list[str] = []
         self.values: dict[str, dict[str, Tensor]] = {}
@@ -79,7 +79,7 @@ class _Writer:
 
     def _free(self, name: str) -> str:
         """An output may be called as its node is: nnet3 has one space of names."""
-        taken = {node.name for node in self.network.nodes}
+        taken = set(self.network.names.values())
         return name if name not in taken else f"{name}.output" if name != "output" else name
 
     # ---- what others write to look at a node ----
@@ -96,22 +96,22 @@ class _Writer:
             raise self._error(node, "has an initial state")
         if node.operands[0] not in self.anchored:
             raise self._error(node, "delays a value of delays alone, which in nnet3 goes on beyond the last frame")
-        return f"IfDefined(Offset({node.operands[0].name}, {-node.operation.lag}))"
+        return f"IfDefined(Offset({self.names[node.operands[0]]}, {-node.operation.lag}))"
 
     def _named(self, node: Node, seen: str) -> str:
         """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names."""
         refers = any(user.type in ("delay", "row_slice", "scale") for user in self.users.get(node, ()))
-        if seen == node.name or not seen or not refers:
+        if seen == self.names[node] or not seen or not refers:
             return seen
-        return self._line(node.name, f"NoOpComponent dim={node.shape.rows}", seen)
+        return self._line(self.names[node], f"NoOpComponent dim={node.shape.rows}", seen)
 
     def _error(self, node: Node, what: str) -> NetworkError:
-        return NetworkError(f"'{node.name}' ({node.type}) {what}: nnet3 has no counterpart")
+        return NetworkError(f"'{self.names[node]}' ({node.type}) {what}: nnet3 has no counterpart")
 
     # ---- nodes ----
 
     def _node(self, node: Node) -> str:
-        operation, name = node.operation, node.name
+        operation, name = node.operation, self.names[node]
         if node.type == "input" and node.shape.has_samples:
             self.node_lines.append(f"input-node name={name} dim={node.shape.rows}")
             return name
@@ -155,8 +155,8 @@ class _Writer:
             if isinstance(x, ParameterNode):
                 x, y = y, x
             if isinstance(y, ParameterNode) and y.shape.cols == 1 and y.shape.rows == node.shape.rows:
-                self.values[node.name] = {"offsets": y.memory}
-                return self._line(node.name, f"PerElementOffsetComponent dim={node.shape.rows}", self._seen(x))
+                self.values[self.names[node]] = {"offsets": y.memory}
+                return self._line(self.names[node], f"PerElementOffsetComponent dim={node.shape.rows}", self._seen(x))
             if x.shape != y.shape:
                 raise self._error(node, "repeats an operand")
             return f"Sum({self._seen(x)}, {self._seen(y)})"
@@ -164,9 +164,9 @@ class _Writer:
         W, x = product.operands
         assert isinstance(W, StoredNode)
         assert isinstance(bias, StoredNode)
-        self.values[node.name] = {"linear_params": W.memory.T, "bias_params": bias.memory}
+        self.values[self.names[node]] = {"linear_params": W.memory.T, "bias_params": bias.memory}
         dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
-        return self._line(node.name, f"NaturalGradientAffineComponent {dims}", self._seen(x))
+        return self._line(self.names[node], f"NaturalGradientAffineComponent {dims}", self._seen(x))
 
     def _bias_of(self, node: Node) -> Node | None:
         """The product of W X + b, if the node is that and nobody else uses the product."""
@@ -184,9 +184,9 @@ class _Writer:
         users = self.users.get(node, [])
         if len(users) == 1 and users[0].type == "plus" and self._bias_of(users[0]) is node:
             return ""  # part of an AffineComponent
-        self.values[node.name] = {"params": W.memory.T}
+        self.values[self.names[node]] = {"params": W.memory.T}
         dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
-        return self._line(node.name, f"LinearComponent {dims}", self._seen(x))
+        return self._line(self.names[node], f"LinearComponent {dims}", self._seen(x))
 
 
 def anchored(nodes: Sequence[Node]) -> set[Node]:

@@ -33,7 +33,6 @@ class ComponentOperation(Operation):
     trainable: bool = True
     _gradient: Component | None = field(default=None, repr=False)
 
-    @property
     def parameters(self) -> dict[str, Tensor]:
         """The component's own tensors, by name."""
         return self.component.parameters()
