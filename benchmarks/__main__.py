@@ -9,6 +9,7 @@ BENCHMARKS = (
     "compile",
     "tdnnf",
     "natural_gradient",
+    "startup",
     "model_files",
     "cn_lstm",
     "cn_asynchronous",

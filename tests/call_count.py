@@ -33,3 +33,12 @@ def count_calls(function: Callable[..., Any], *args: Any, warm_up: bool = True) 
         if was_enabled:
             gc.enable()
     return calls
+
+
+def assert_calls_in_proportion(work: Callable[[int], Callable[[], Any]], small: int, large: int) -> None:
+    """The calls that work takes grow at most in proportion to its size, or a fifth more.
+
+    `work(size)` prepares, and returns what is to be counted.
+    """
+    few, many = count_calls(work(small)), count_calls(work(large))
+    assert many * small <= 1.2 * few * large, f"{few} calls for size {small}, {many} for size {large}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
+import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from cli.run_command import Cli, Outcome
 from nnet3 import Nnet
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from patience import PATIENCE
 
 KEYS = ("utt1", "utt2", "utt3")
 
@@ -150,14 +152,19 @@ def test_resume_only_what_belongs_together(features: Cli) -> None:
 def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
     if old:
         Path("out.ark").write_bytes(b"old")
-    source = "ark:head -c -9 feats.ark; sleep 100 |"  # the last entry does not end
+    # The third entry does not end, and a pipe does not hold what there is of it: once written, it is being read.
+    whole = Path("feats.ark").read_bytes()
+    third = b"utt3 \0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 3) + bytes(1 << 20)
+    Path("cut.ark").write_bytes(whole[: whole.index(b"utt3 ")] + third)
+    os.mkfifo("written")
+    source = "ark:cat cut.ark; echo > written; sleep 10000 |"
     command = [sys.executable, "-m", "nnet3", "compute", "net.raw", source, "ark,scp:out.ark,out.scp"]
     with open("err", "w") as err:
         process = subprocess.Popen(command, stderr=err, start_new_session=True)
     try:
-        _wait_until_idle(process.pid)
+        _wait_for("written")
         process.send_signal(number)
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE)
     finally:
         os.killpg(process.pid, signal.SIGKILL)  # the sleep
         process.wait()
@@ -169,21 +176,10 @@ def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool)
     assert not old or Path("out.ark").read_bytes() == b"old"
 
 
-def _wait_until_idle(process: int) -> None:
-    """Until the archive is open for writing and the process has computed what it was given: it waits for more."""
-    deadline = time.monotonic() + 60
-    before = ""
-    while True:
-        assert time.monotonic() < deadline
-        state, now = _state_and_processor_time(process)
-        is_open = any(name.startswith(".out.ark") for name in os.listdir())
-        if is_open and state == "S" and now == before:
-            return
-        before = now
-        time.sleep(0.3)
-
-
-def _state_and_processor_time(process: int) -> tuple[str, str]:
-    """As Linux tells them: S, it sleeps; time in user mode and in the system."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return fields[0], " ".join(fields[11:13])
+def _wait_for(fifo: str) -> None:
+    """Until somebody has written to it."""
+    end = os.open(fifo, os.O_RDWR)  # for reading alone it would wait here, however long
+    try:
+        assert select.select([end], [], [], PATIENCE)[0]
+    finally:
+        os.close(end)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import MISSING, dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 import nnet3
 from compute.scale_program import FEATURES, forward, scale_program
 from compute.toy_kernels import Scale, net
+from nnet3.compiler import cache as cache_module
 from nnet3.compiler.cache import ComputationCache, default_cache, key_digest
 from nnet3.compiler.cached_computation import _KNOWN, StoredComputation, num_bytes
 from nnet3.compiler.compile import CompileOptions
@@ -24,6 +25,7 @@ from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute import NnetComputer, plan_of
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
+from patience import PATIENCE
 
 
 class Maker:
@@ -95,12 +97,26 @@ def test_a_plan_is_made_once_for_each_dtype() -> None:
     assert sorted(computation.attachments) == ["plan float32", "plan float64"]
 
 
-def test_equal_requests_of_several_threads_are_made_once() -> None:
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Semaphore:
+    """Released by each thread that waits for what another one makes."""
+    waits = threading.Semaphore(0)
+
+    class Watched(Future):
+        def result(self, timeout: float | None = None) -> Any:
+            waits.release()
+            return super().result(timeout)
+
+    monkeypatch.setattr(cache_module, "Future", Watched)
+    return waits
+
+
+def test_equal_requests_of_several_threads_are_made_once(waiting: threading.Semaphore) -> None:
     cache, results = ComputationCache(), list[Any]()
 
     class Slow(Maker):
         def __call__(self) -> NnetComputation:
-            time.sleep(0.05)
+            assert all(waiting.acquire(timeout=PATIENCE) for _ in range(4))
             return super().__call__()
 
     make = Slow()
@@ -126,16 +142,16 @@ def test_an_error_is_not_kept() -> None:
     run(cache.get_or_compile(0, Maker()))
 
 
-def test_others_try_again_after_an_interrupt() -> None:
+def test_others_try_again_after_an_interrupt(waiting: threading.Semaphore) -> None:
     cache, entered, results = ComputationCache(), threading.Event(), list[Any]()
 
     def interrupted() -> NnetComputation:
         entered.set()
-        time.sleep(0.05)
+        assert waiting.acquire(timeout=PATIENCE)
         raise KeyboardInterrupt
 
     def other() -> None:
-        entered.wait(10)
+        assert entered.wait(PATIENCE)
         results.append(cache.get_or_compile(0, Maker()))
 
     thread = threading.Thread(target=other)

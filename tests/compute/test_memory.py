@@ -22,6 +22,7 @@ from nnet3.computation.computation import NnetComputation
 from nnet3.compute import NnetComputer, memory, release_memory
 from nnet3.compute.memory import ArenaPool, Lease, checked_device, pool_of
 from nnet3.errors import ExecutionError
+from patience import PATIENCE
 
 CPU = torch.device("cpu")
 
@@ -214,14 +215,14 @@ def test_two_threads_in_one_computer(call: str) -> None:
     class Slow(Scale):
         def run_forward(self, *args: Any) -> Any:
             entered.set()
-            assert leave.wait(10)
+            assert leave.wait(PATIENCE)
             return super().run_forward(*args)
 
     computer = NnetComputer(scale_program(), net(scale=Slow(2.0)), net(scale=Scale()))
     computer.accept_input("input", FEATURES)
     thread = threading.Thread(target=computer.run)
     thread.start()
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE)
     arguments = {"accept_input": ("input", FEATURES), "get_output": ("output",)}
     with pytest.raises(ExecutionError, match="two threads use one NnetComputer at the same time: make one for each"):
         getattr(computer, call)(*arguments.get(call, ()))

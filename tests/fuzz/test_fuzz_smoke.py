@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import PATIENCE
 from shared_data import SHARED, needs_shared
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -19,7 +20,7 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 def _fuzz(*options: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
     command = [sys.executable, str(TOOLS / "fuzz_model_files.py"), "--shared", str(SHARED), *options]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @needs_shared

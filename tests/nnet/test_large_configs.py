@@ -1,13 +1,14 @@
-"""Configs of a size that nobody writes by hand: read, or refused in words, in time that does not explode."""
+"""Configs of a size that nobody writes by hand: read, or refused in words, with calls in proportion to their size."""
 
 from __future__ import annotations
 
 import pickle
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from call_count import assert_calls_in_proportion
 from nnet3.errors import ConfigError
 from nnet3.nnet import Nnet, load_nnet
 from nnet3.nnet.normalize import parse_descriptor
@@ -25,28 +26,26 @@ def _chain(length: int, first: str, backwards: bool = False) -> str:
     return HEAD + "".join(reversed(lines) if backwards else lines) + f"output-node name=output input=c{length - 1}\n"
 
 
-def _seconds(text: str) -> float:
-    start = time.process_time()
-    Nnet.from_config(text)
-    return time.process_time() - start
-
-
 @pytest.mark.parametrize(
-    "text",
+    "text_of",
     [
-        HEAD + "".join(f"output-node name=n{k} input=input\n" for k in range(2000)),
-        HEAD + "".join(f"dim-range-node name=n{k} input-node=input dim-offset=0 dim=1\n" for k in range(2000))
+        lambda n: HEAD + "".join(f"output-node name=n{k} input=input\n" for k in range(n)),
+        lambda n: HEAD + "".join(f"dim-range-node name=n{k} input-node=input dim-offset=0 dim=1\n" for k in range(n))
         + "output-node name=output input=input",
-        _chain(2000, "input"),
-        _chain(1000, "Sum(input, IfDefined(Offset(c999, -1)))"),
-        _chain(1000, "Sum(input, IfDefined(Offset(c999, 1)))", backwards=True),
-        HEAD + f"output-node name=output input={_repeated('Append', 8000)}",
-        HEAD + f"output-node name=output input=Append({', '.join([_repeated('Sum', 150)] * 25)})",
+        lambda n: _chain(n, "input"),
+        lambda n: _chain(n, f"Sum(input, IfDefined(Offset(c{n - 1}, -1)))"),
+        lambda n: _chain(n, f"Sum(input, IfDefined(Offset(c{n - 1}, 1)))", backwards=True),
+        lambda n: HEAD + f"output-node name=output input={_repeated('Append', n)}",
+        lambda n: HEAD + f"output-node name=output input=Append({', '.join([_repeated('Sum', 150)] * (n // 80))})",
     ],
     ids=["outputs", "dim ranges", "chain", "ring", "backward ring", "append", "sums"],
 )  # fmt: skip
-def test_time_is_in_proportion_to_size(text: str) -> None:
-    assert _seconds(text) < 3.0
+def test_calls_are_in_proportion_to_size(text_of: Callable[[int], str]) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text = text_of(size)
+        return lambda: Nnet.from_config(text)
+
+    assert_calls_in_proportion(work, 400, 2000)
 
 
 @pytest.mark.parametrize(

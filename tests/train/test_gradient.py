@@ -16,6 +16,7 @@ from nnet3.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
 from nnet3.train.minibatch import Target, grid
 from nnet3.train.objectives import ObjectiveByNode
+from patience import PATIENCE
 from train.networks import everything
 
 CONFIG = """
@@ -50,7 +51,7 @@ class Together:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.barrier = threading.Barrier(size, timeout=60)
+        self.barrier = threading.Barrier(size, timeout=PATIENCE)
         self.given: list[list[Tensor]] = [[] for _ in range(size)]
 
     def member(self, rank: int) -> Member:

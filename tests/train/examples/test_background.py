@@ -2,14 +2,47 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from nnet3.errors import ArgumentError
+from nnet3.train.examples import background as module
 from nnet3.train.examples.background import Background
+from patience import PATIENCE
+
+
+class Watched:
+    """Queues that tell when an item is asked for, and when one had no place; and a clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.asked, self.full = threading.Semaphore(0), threading.Semaphore(0)
+        self.now = 100.0
+        watched = self
+
+        class Queue(queue.Queue):
+            def get(self, *arguments: Any) -> Any:
+                watched.asked.release()
+                return super().get(*arguments)
+
+            def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+                try:
+                    super().put(item, block, timeout)
+                except queue.Full:
+                    watched.full.release()
+                    raise
+
+        monkeypatch.setattr(module, "queue", SimpleNamespace(Queue=Queue, Full=queue.Full))
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    return Watched(monkeypatch)
 
 
 def _numbers(count: int, made: list[int], error: Exception | None = None) -> Iterator[int]:
@@ -34,22 +67,30 @@ def test_items_come_in_order(ahead: int) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "ahead"), [((3,), 3), ((), 4)])
-def test_so_many_ahead_and_no_more(arguments: tuple[int, ...], ahead: int) -> None:
+def test_so_many_ahead_and_no_more(watched: Watched, arguments: tuple[int, ...], ahead: int) -> None:
     made: list[int] = []
     with Background(_numbers(50, made), *arguments) as items:
+        assert watched.full.acquire(timeout=PATIENCE)
+        assert len(made) == ahead + 1  # those in the queue, one in the hand
         assert next(items) == 0
-        deadline = time.monotonic() + 10
-        while len(made) < ahead + 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        time.sleep(0.2)
-        assert len(made) == ahead + 2  # one taken, those in the queue, one in the hand
+        while len(made) < ahead + 2:
+            assert watched.full.acquire(timeout=PATIENCE)
+        assert watched.full.acquire(timeout=PATIENCE)
+        assert len(made) == ahead + 2
     assert made[-1] == -1
     assert list(items) == []
 
 
 def test_errors_come_behind_the_items_before_them() -> None:
-    with Background(_numbers(3, [], ValueError("broken")), 10) as items:
-        time.sleep(0.05)
+    closed = threading.Event()
+
+    def numbers() -> Iterator[int]:
+        yield from range(3)
+        closed.set()
+        raise ValueError("broken")
+
+    with Background(numbers(), 10) as items:
+        assert closed.wait(PATIENCE)
         assert [next(items) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(ValueError, match="broken"):
             next(items)
@@ -71,26 +112,28 @@ def test_a_program_that_ends_does_not_wait_for_the_thread() -> None:
         assert thread.daemon
 
 
-def test_waiting_is_measured() -> None:
+def test_waiting_is_measured(watched: Watched) -> None:
+    """Items take 30 s and then 10 s after they are asked for; what is done with each takes 30 s."""
+
     def slow() -> Iterator[int]:
         for number in range(5):
-            time.sleep(0.1 if number else 0.3)
+            assert watched.asked.acquire(timeout=PATIENCE)
+            watched.now += 10.0 if number else 30.0
             yield number
 
     with Background(slow()) as items:
         assert items.seconds == items.idle_share == 0.0  # nothing is asked for
-        list(items)
-    assert 0.25 < items.first_seconds < 1.0
-    assert 0.6 < items.waited_seconds <= items.seconds
-    assert 0.8 < items.idle_share <= 1.0
-
-    def busy() -> Iterator[int]:
-        yield from range(5)
-
-    with Background(busy()) as items:
         for _ in items:
-            time.sleep(0.05)
-        assert items.idle_share < 0.3
+            watched.now += 30.0
+    assert (items.first_seconds, items.waited_seconds, items.seconds) == (30.0, 70.0, 220.0)
+    assert items.idle_share == 40 / 190
+
+
+def test_who_is_busy_waits_for_nothing(watched: Watched) -> None:
+    with Background(iter(range(5))) as items:
+        for _ in items:
+            watched.now += 1.0
+    assert (items.waited_seconds, items.idle_share, items.seconds) == (0.0, 0.0, 5.0)
 
 
 def test_wrong_numbers() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -56,7 +56,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path, monkeypatch: pytest.Monkey
     log = EventLog(tmp_path)
     log.write("train", step=1)
     log.close()
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
+    stamp = datetime.fromtimestamp(now).strftime("%Y-%m-%d %H:%M:%S")
     assert (tmp_path / "log.txt").read_text() == f"{stamp} train step=1\n"
     assert json.loads((tmp_path / "log.jsonl").read_text())["time"] == 1_700_000_000.123
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nnet3.train.run import train_model
 from nnet3.train.run.world import World
+from patience import PATIENCE
 from train.run.task import Task
 
 T = TypeVar("T")
@@ -38,7 +39,7 @@ class Exchange:
             own = self._given.setdefault(number, {})
             own[rank] = given
             self._changed.notify_all()
-            self._changed.wait_for(lambda: len(own) == self._size or self._gone, timeout=60)
+            self._changed.wait_for(lambda: len(own) == self._size or self._gone, timeout=PATIENCE)
             if len(own) < self._size:
                 raise GoneError
             return [own[each] for each in range(self._size)]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from patience import PATIENCE
 from train.run.task import Task
 
 SOURCE = Path(__file__).resolve().parents[3] / "src"
@@ -34,6 +35,6 @@ def torchrun(task: Task, tmp_path: Path, *, dies: bool = False) -> str:
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
     command = [sys.executable, *launch, "-m", "nnet3", "train-model", "--resume", str(task.settings)]
-    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=200)
+    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stderr
