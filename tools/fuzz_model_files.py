@@ -10,6 +10,7 @@ same: `--seed S --only N` runs it alone.
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import random
 import resource
@@ -31,12 +32,21 @@ from model_mutations import mutate
 
 from nnet3.errors import ModelFormatError
 
-MOST_SECONDS_TO_LOAD = 1.0
-MOST_SECONDS_TO_USE = 10.0
-HANGING_SECONDS = 60
 SPARE_MEMORY_TO_LOAD = 64 << 20
 SPARE_MEMORY_TO_USE = 512 << 20
 MOST_SAVED_PER_PLACE = 3
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds: of the processor to load a file and to use it, and until it is said to hang (0: never)."""
+
+    load: float = 1.0
+    use: float = 10.0
+    hanging: float = 60.0
+
+
+NO_LIMITS = Limits(math.inf, math.inf, 0.0)
 
 
 @dataclass
@@ -90,15 +100,15 @@ def limit_memory(growth: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
 
 
-def run_mutant(number: int, kind: FuzzKind, contents: bytes, counts: Counts) -> Finding | None:
+def run_mutant(number: int, kind: FuzzKind, contents: bytes, counts: Counts, limits: Limits) -> Finding | None:
     start = time.process_time()
-    stage, most_seconds = "load", MOST_SECONDS_TO_LOAD
+    stage, most_seconds = "load", limits.load
     try:
         limit_memory(SPARE_MEMORY_TO_LOAD + 3 * len(contents))
-        signal.setitimer(signal.ITIMER_REAL, HANGING_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, limits.hanging)
         loaded = kind.load(contents)
         check_time(start, most_seconds)
-        stage, most_seconds, start = "use", MOST_SECONDS_TO_USE, time.process_time()
+        stage, most_seconds, start = "use", limits.use, time.process_time()
         limit_memory(SPARE_MEMORY_TO_USE + 6 * len(contents))
         kind.use(loaded)
         check_time(start, most_seconds)
@@ -128,7 +138,9 @@ def _finding(number: int, stage: str, error: BaseException, contents: bytes) -> 
     return Finding(number, where, "".join(traceback.format_exception(error)), contents)
 
 
-def work(shared: str, seed: int, numbers: range, deadline: float, current: Any, results: Connection) -> None:
+def work(
+    shared: str, seed: int, numbers: range, deadline: float, limits: Limits, current: Any, results: Connection
+) -> None:
     """Run the mutants `numbers` until the deadline; send findings as they come, then the counts."""
     warnings.simplefilter("error")
     signal.signal(signal.SIGALRM, _alarm)
@@ -138,7 +150,7 @@ def work(shared: str, seed: int, numbers: range, deadline: float, current: Any, 
             break
         current.value = number
         kind, contents = corpus.mutant(seed, number)
-        finding = run_mutant(number, kind, contents, counts)
+        finding = run_mutant(number, kind, contents, counts, limits)
         if finding:
             counts.findings[finding.where] += 1
             if counts.findings[finding.where] <= MOST_SAVED_PER_PLACE:
@@ -147,14 +159,14 @@ def work(shared: str, seed: int, numbers: range, deadline: float, current: Any, 
 
 
 def _alarm(signal_number: int, frame: object) -> None:
-    raise TooSlow(f"it takes more than {HANGING_SECONDS} seconds")
+    raise TooSlow("it hangs")
 
 
 @dataclass
 class Worker:
     """A process, restarted behind the mutant that killed it."""
 
-    arguments: tuple[str, int, range, float]
+    arguments: tuple[str, int, range, float, Limits]
     number: int
     counts: Counts = field(default_factory=Counts)
 
@@ -165,8 +177,9 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.numbers, self.current, self.done = numbers, context.Value("q", numbers.start), False
         self.results, sending = context.Pipe(duplex=False)
-        shared, seed, _, deadline = self.arguments
-        self.process = context.Process(target=work, args=(shared, seed, numbers, deadline, self.current, sending))
+        shared, seed, _, deadline, limits = self.arguments
+        arguments = (shared, seed, numbers, deadline, limits, self.current, sending)
+        self.process = context.Process(target=work, args=arguments)
         self.process.start()
         sending.close()
 
@@ -203,9 +216,9 @@ def save(finding: Finding, seed: int, folder: Path) -> None:
     click.echo(f"mutant {finding.number}: {finding.where}")
 
 
-def fuzz(shared: str, seed: int, mutants: int, seconds: float, workers: int, out: Path) -> Counts:
+def fuzz(shared: str, seed: int, mutants: int, seconds: float, workers: int, out: Path, limits: Limits) -> Counts:
     deadline = time.time() + seconds
-    crew = [Worker((shared, seed, range(k, mutants, workers), deadline), k) for k in range(workers)]
+    crew = [Worker((shared, seed, range(k, mutants, workers), deadline, limits), k) for k in range(workers)]
     while True:
         for worker in crew:
             for finding in worker.collect():
@@ -229,14 +242,17 @@ def fuzz(shared: str, seed: int, mutants: int, seconds: float, workers: int, out
 @click.option("--workers", default=1, show_default=True, help="Processes.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--out", default="fuzz-out", show_default=True, type=click.Path(path_type=Path), help="For findings.")
+@click.option("--no-limits", is_flag=True, help="A file may take as long as it likes: tests are no race.")
 @click.option("--only", type=int, help="Run this mutant alone, without limits, and show what happens.")
-def main(shared: str, mutants: int, seconds: float, workers: int, seed: int, out: Path, only: int | None) -> None:
+def main(
+    shared: str, mutants: int, seconds: float, workers: int, seed: int, out: Path, no_limits: bool, only: int | None
+) -> None:
     if only is not None:
         kind, contents = Corpus(Path(shared)).mutant(seed, only)
         kind.use(kind.load(contents))
         return
     start = time.time()
-    counts = fuzz(shared, seed, mutants, seconds, workers, out)
+    counts = fuzz(shared, seed, mutants, seconds, workers, out, NO_LIMITS if no_limits else Limits())
     took = time.time() - start
     click.echo(
         f"{counts.mutants} damaged files in {took:.0f} s ({counts.mutants / took:.0f}/s): {counts.loaded} loaded, "

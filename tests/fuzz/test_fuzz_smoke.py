@@ -19,7 +19,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 def _fuzz(*options: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, str(TOOLS / "fuzz_model_files.py"), "--shared", str(SHARED), *options]
+    command = [sys.executable, str(TOOLS / "fuzz_model_files.py"), "--shared", str(SHARED), "--no-limits", *options]
+    command += ["--seconds", "inf"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 

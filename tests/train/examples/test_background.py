@@ -45,6 +45,11 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
     return Watched(monkeypatch)
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SECONDS_TO_END", PATIENCE)
+
+
 def _numbers(count: int, made: list[int], error: Exception | None = None) -> Iterator[int]:
     try:
         for number in range(count):
