@@ -55,15 +55,12 @@ class Interpreter:
             self.place += 1
             if isinstance(command, cmd.SegmentMarker):
                 return
-            if isinstance(command, cmd.Goto):
-                self.place = commands.index(cmd.Label(command.label))
-                continue
             getattr(self, "do_" + type(command).__name__)(command)
             self.peak_elements = max(self.peak_elements, sum(m.size for m in self.matrices.values()))
 
-    def run(self, max_segments: int = 6) -> list[tuple[str, Array]]:
+    def run(self) -> list[tuple[str, Array]]:
         """All segments; the outputs in the order in which they came."""
-        for _ in range(max_segments):
+        while self.place < len(self.computation.commands):
             self.run_segment()
         return self.outputs
 
@@ -91,16 +88,12 @@ class Interpreter:
     def do_DeallocMatrix(self, c: cmd.DeallocMatrix) -> None:
         del self.matrices[self.number(c.matrix)]
 
-    def do_SwapMatrix(self, c: cmd.SwapMatrix) -> None:
-        a, b = self.number(c.first), self.number(c.second)
-        self.matrices[a], self.matrices[b] = self.matrices[b], self.matrices[a]
-
     def do_SetConst(self, c: cmd.SetConst) -> None:
         self.view(c.dest)[:] = c.value
 
     def do_CompressMatrix(self, c: cmd.CompressMatrix) -> None:
         matrix = self.matrices.pop(self.number(c.matrix))
-        self.compressed[self.number(c.matrix)] = (matrix > 0) * 1.0 if c.method == "sign" else matrix
+        self.compressed[self.number(c.matrix)] = (matrix > 0) * 1.0
 
     def do_DecompressMatrix(self, c: cmd.DecompressMatrix) -> None:
         self.matrices[self.number(c.matrix)] = self.compressed.pop(self.number(c.matrix))
@@ -158,11 +151,6 @@ class Interpreter:
             if submatrix != -1:
                 dest[i] += c.scale * self.view(submatrix)[row]
 
-    def do_CopyToRowsMulti(self, c: cmd.CopyToRowsMulti) -> None:
-        for values, (submatrix, row) in zip(self.view(c.source), self.computation.multi_tables[c.table], strict=True):
-            if submatrix != -1:
-                self.view(submatrix)[row] = c.scale * values
-
     def do_AddToRowsMulti(self, c: cmd.AddToRowsMulti) -> None:
         for values, (submatrix, row) in zip(self.view(c.source), self.computation.multi_tables[c.table], strict=True):
             if submatrix != -1:
@@ -174,16 +162,10 @@ class Interpreter:
             for row in range(first, end):
                 dest[i] += c.scale * source[row]
 
-    # ---- the outside world and control ----
+    # ---- the outside world ----
 
     def do_AcceptInput(self, c: cmd.AcceptInput) -> None:
         self.view(c.dest)[:] = self.given[c.name]
 
     def do_ProvideOutput(self, c: cmd.ProvideOutput) -> None:
         self.outputs.append((c.name, self.view(c.source).copy()))
-
-    def do_NoOp(self, c: cmd.NoOp) -> None:
-        pass
-
-    def do_Label(self, c: cmd.Label) -> None:
-        pass

@@ -14,15 +14,11 @@ from nnet3.computation.commands import (
     AllocMatrix,
     Backprop,
     Command,
-    CopyRows,
     DeallocMatrix,
-    Goto,
-    Label,
     MatrixAdd,
     Propagate,
     ProvideOutput,
     SegmentMarker,
-    SwapMatrix,
 )
 from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation
 from nnet3.computation.declarations import COMMAND_CLASSES
@@ -131,35 +127,6 @@ def recurrence(steps: int, rows: int = 2) -> NnetComputation:
         *backward,
         ProvideOutput(x_d, "input"),
         *(DeallocMatrix(m) for m in owned),
-    ]
-    return c
-
-
-def loop() -> NnetComputation:
-    """state = sigmoid(state + input), one round a call, for ever."""
-    c = NnetComputation(kernels=list(KERNELS))
-    state, new_state, total, x, out = (node_matrix(c, name, 1) for name in ("state", "state", "sum", "input", "output"))
-    c.inputs, c.outputs = [IoInfo("input", x, 0)], [IoInfo("output", out, 0)]
-    first_row = index_table(c, [0])
-    c.commands = [
-        AllocMatrix(state, zeroed=True),
-        AllocMatrix(total, zeroed=True),
-        Label("start"),
-        AllocMatrix(x, zeroed=True),
-        AllocMatrix(new_state, zeroed=True),
-        AllocMatrix(out, zeroed=True),
-        AcceptInput(x, "input"),
-        CopyRows(total, state, first_row),
-        MatrixAdd(total, x),
-        Propagate(SIGMOID, "sigmoid", (total,), new_state),
-        MatrixAdd(out, new_state),
-        ProvideOutput(out, "output"),
-        SegmentMarker(),
-        SwapMatrix(state, new_state),
-        DeallocMatrix(x),
-        DeallocMatrix(new_state),
-        DeallocMatrix(out),
-        Goto("start"),
     ]
     return c
 

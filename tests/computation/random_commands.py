@@ -129,8 +129,7 @@ class CommandWriter:
         used, table = sorted({b for b, _ in chosen if b != -1}), multi_table(self.c, chosen)
         scale = self._scale()
         if scatter:
-            kind = self.random.choice([cmd.AddToRowsMulti, cmd.CopyToRowsMulti])
-            self._emit(kind(matrix, table, scale), [matrix], [], used)
+            self._emit(cmd.AddToRowsMulti(matrix, table, scale), [matrix], [], used)
         elif self.random.random() < 0.5:
             self._emit(cmd.AddRowsMulti(matrix, table, scale), used, [], [matrix])
         else:
@@ -143,28 +142,13 @@ class CommandWriter:
         self._emit(cmd.AddRowRanges(dest, source, table, self._scale()), [source], [], [dest])
 
     def _other(self) -> None:
-        kind = self.random.choice(["set", "swap", "compress", "noop"])
-        matrix = self.random.choice(self._inside())
-        if kind == "set":
+        outside = {bound.submatrix for bound in self.c.outside}
+        matrix = self.random.choice([matrix for matrix in self.matrices if matrix not in outside])
+        if self.random.random() < 0.5:
             block = self._block(fill=True)
             self._emit(cmd.SetConst(block, self._scale()), [], [block], [])
-        elif kind == "noop":
-            self.c.commands.append(cmd.NoOp())
-        elif kind == "compress" and self._is_defined(matrix):
-            self.c.commands += [cmd.CompressMatrix(matrix, "bfloat16"), cmd.DecompressMatrix(matrix)]
-        elif kind == "swap":
-            self.swap()
-
-    def _inside(self) -> list[int]:
-        outside = {bound.submatrix for bound in self.c.outside}
-        return [matrix for matrix in self.matrices if matrix not in outside]
-
-    def swap(self) -> None:
-        matrix = self.random.choice(self._inside())
-        size = self.c.matrices[self.c.submatrices[matrix].matrix]
-        alike = [m for m in self._inside() if m != matrix and self.c.matrices[self.c.submatrices[m].matrix] == size]
-        if alike and all(map(self._is_defined, (matrix, other := self.random.choice(alike)))):
-            self.c.commands.append(cmd.SwapMatrix(matrix, other))
+        elif self._is_defined(matrix):
+            self.c.commands += [cmd.CompressMatrix(matrix), cmd.DecompressMatrix(matrix)]
 
     def _chain(self) -> None:
         """Temporaries in a row: copied, through kernels that can run in place, and added to something."""

@@ -1,7 +1,7 @@
 """Random valid computations: any command on any blocks, as long as nothing undefined is read and nothing overlaps.
 
-Some have a forward and a backward segment, some one that is a loop. Matrices live from beginning to end, or for a round
-of the loop; some lie outside; some are temporaries that are used again and again.
+They have a forward and a backward segment. Matrices live from beginning to end; some lie outside; some are temporaries
+that are used again and again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation
 
 
 def programs() -> st.SearchStrategy[NnetComputation]:
-    """Straight ones and loops."""
     # A seed, because recording every random choice for shrinking takes ten times as long as all else.
     return st.integers(0, 2**32 - 1).map(lambda seed: ProgramWriter(Random(seed)).program())
 
@@ -36,13 +35,6 @@ class ProgramWriter(CommandWriter):
             self._allocate()
         for _ in range(3):
             self._allocate_temporary()
-        if self.random.random() < 0.35:
-            self._loop()
-        else:
-            self._two_segments()
-        return self.c
-
-    def _two_segments(self) -> None:
         c = self.c
         x, out, x_deriv, out_deriv = (self._allocate() for _ in range(4))
         c.inputs, c.outputs = [IoInfo("input", x, x_deriv)], [IoInfo("output", out, out_deriv)]
@@ -55,28 +47,7 @@ class ProgramWriter(CommandWriter):
         self._provide(x_deriv, "input")
         kept = {m for m in (out, x_deriv) if self.random.random() < 0.5}
         c.commands += [cmd.DeallocMatrix(m) for m in self._allocated if m not in kept]
-
-    def _loop(self) -> None:
-        """One segment for ever: what is defined in the first round is so in all."""
-        c = self.c
-        x, out = self._allocate(), self._allocate()
-        c.inputs, c.outputs = [IoInfo("input", x, 0)], [IoInfo("output", out, 0)]
-        if self.random.random() < 0.5:
-            self.compute(self.random.randint(1, 3), backward=False)
-            c.commands.append(cmd.SegmentMarker())
-        c.commands.append(cmd.Label("start"))
-        before = len(self._allocated)
-        for _ in range(self.random.randint(0, 3)):
-            self._allocate()
-            self._allocate_temporary()
-        self._accept(x, "input")
-        self.compute(self.random.randint(3, 14), backward=True)
-        self._provide(out, "output")
-        c.commands.append(cmd.SegmentMarker())
-        if self.random.random() < 0.5:
-            self.swap()
-        c.commands += [cmd.DeallocMatrix(m) for m in self._allocated[before:]]
-        c.commands.append(cmd.Goto("start"))
+        return c
 
     # ---- memory and the outside world ----
 

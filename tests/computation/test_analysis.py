@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 
 from call_count import count_calls
-from computation.programs import loop, recurrence, training_step
+from computation.programs import recurrence, training_step
 from computation.random_programs import programs
-from nnet3.computation.analysis import Analysis, analyse, forget_analysis, segment_of_command
+from nnet3.computation.analysis import Analysis, analyse, forget_analysis
 from nnet3.computation.commands import (
     AccessKind,
     AllocMatrix,
-    CopyRows,
     DeallocMatrix,
-    Label,
     MatrixAdd,
     MatrixCopy,
     SetConst,
-    SwapMatrix,
 )
 from nnet3.computation.computation import NnetComputation
 
@@ -99,34 +95,14 @@ def test_next_read_and_write() -> None:
     assert analysis.next_read(queries[:0], queries[:0]).tolist() == []
 
 
-def test_a_loop_is_read_twice() -> None:
-    """state, new_state, sum, input, output are matrices and variables 1 to 5, which are numbered from 0."""
-    c = loop()
-    analysis = Analysis(c)
-    label, goto = analysis.loop
-    assert (c.commands[label], c.commands[goto]) == (Label("start"), c.commands[-1])
-    assert analysis.num_places == len(c.commands) + goto - label + 1
-    places = np.array([label, len(c.commands), analysis.num_places - 1])
-    assert analysis.place_to_command(places).tolist() == [label, label, goto]
-    swap = c.commands.index(SwapMatrix(1, 2))
-    next_round = analysis.next_read(np.array([1]), np.array([swap + 1]))
-    assert isinstance(c.commands[analysis.place_to_command(next_round)[0]], CopyRows)
-    assert analysis.accesses_of_variable(3) == [(6, WRITE), (8, READ)], "each command once"
-
-
 def test_the_write_that_an_access_finds() -> None:
-    c = loop()
+    c = _three_blocks()[0]
     analysis = Analysis(c)
     found = analysis.source_of_event
-    writer = np.where(found >= 0, analysis.event_command[found], -1)
-    swap, copy = (
-        c.commands.index(SwapMatrix(1, 2)),
-        next(i for i, x in enumerate(c.commands) if isinstance(x, CopyRows)),
-    )
-    of_state = writer[(analysis.event_variable == 0) & (analysis.event_command == copy)]
-    assert of_state.tolist() == [-1, swap], "zeros in the first round, then what the round before has left"
-    of_output = writer[(analysis.event_variable == 4) & (analysis.event_kind == UPDATE)]
-    assert of_output.tolist() == [-1, -1], "allocated anew in each round"
+    writer = np.where(found >= 0, analysis.event_command[found], -1).tolist()
+    events = list(zip(analysis.event_variable.tolist(), analysis.event_command.tolist(), writer, strict=True))
+    assert [event for event in events if event[0] < 2] == [(0, 1, -1), (0, 3, 1), (1, 1, -1), (1, 2, 1), (1, 3, 2)]
+    assert [event for event in events if event[0] >= 2] == [(2, 2, -1), (2, 3, 2), (3, 2, -1), (3, 3, -1), (4, 3, -1)]
 
 
 def test_an_analysis_is_kept_as_long_as_it_holds() -> None:
@@ -140,14 +116,6 @@ def test_an_analysis_is_kept_as_long_as_it_holds() -> None:
     assert analyse(c) is not again
     forget_analysis(c)
     assert "_analysis" not in vars(c)
-
-
-def test_segments() -> None:
-    c = training_step()
-    segment = segment_of_command(c)
-    assert segment[:17].tolist() == [0] * 17
-    assert segment[17:].tolist() == [1] * 16
-    assert segment_of_command(NnetComputation()).tolist() == []
 
 
 def test_empty_computation() -> None:
@@ -199,9 +167,8 @@ def test_events_agree_with_a_look_at_every_element(computation: NnetComputation)
             assert analysis.accesses_of_variable(v) == _accesses_of_element(computation, matrix, row, col)
 
 
-@pytest.mark.parametrize("make", [training_step, loop])
-def test_analysis_does_not_change_the_computation(make: type) -> None:
-    computation = make()
+def test_analysis_does_not_change_the_computation() -> None:
+    computation = training_step()
     before = str(computation)
     analysis = Analysis(computation)
     assert len(analysis.event_kind) > 0

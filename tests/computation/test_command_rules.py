@@ -85,7 +85,7 @@ OPERANDS = {
     "unknown": (put(ADD_OUT, cmd.MatrixCopy(Y, 99)), "its source is sub-matrix 99, expected 1 to 10"),
     "empty": (put(ADD_OUT, cmd.MatrixCopy(0, Y)), "its dest is sub-matrix 0, expected 1 to 10"),
     "part of a matrix": (
-        then(with_blocks(UPPER), put(MARKER, cmd.CompressMatrix(11, "sign"))),
+        then(with_blocks(UPPER), put(MARKER, cmd.CompressMatrix(11))),
         "must be a whole matrix, got m5(0:1, :)",
     ),
     "alloc a part": (
@@ -94,9 +94,6 @@ OPERANDS = {
     ),
     "dealloc a part": (then(with_blocks(UPPER), with_fields(LAST, matrix=11)), "must be a whole matrix"),
     "decompress a part": (then(with_blocks(UPPER), put(MARKER, cmd.DecompressMatrix(11))), "must be a whole matrix"),
-    "compression method": (put(MARKER, cmd.CompressMatrix(Y, "zip")), "unknown compression method 'zip'"),
-    "swap with itself": (put(MARKER, cmd.SwapMatrix(Y, Y)), "must be two different matrices"),
-    "swap sizes": (put(MARKER, cmd.SwapMatrix(Y, INPUT)), "its first is 4 x 3, its second 6 x 3"),
     "set": (put(ADD_OUT, cmd.SetConst(-3, 1.0)), "its dest is sub-matrix -3"),
     "copy rows of sizes": (
         put(ADD_OUT, cmd.MatrixCopy(Y, INPUT)),
@@ -172,7 +169,7 @@ OPERANDS = {
     "scatter twice by other names": (
         then(
             with_blocks(UPPER, MIDDLE),
-            with_table("multi_tables", [(11, 1), (-1, -1), (12, 1), (12, 0)], cmd.CopyToRowsMulti(HIDDEN, 9)),
+            with_table("multi_tables", [(11, 1), (-1, -1), (12, 1), (12, 0)], cmd.AddToRowsMulti(HIDDEN, 9)),
         ),
         "entries 0 and 3 of its row table name the same row",
     ),
@@ -265,7 +262,7 @@ KERNELS = {
     ),
     "memo not made": (
         then(with_kernel(0, uses_memo=True), with_fields(AFFINE_BACKPROP, memo=1)),
-        "no Propagate before it makes memo 1",
+        "no command before it makes memo 1",
     ),
     "memo of another": (
         then(

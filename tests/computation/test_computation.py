@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from computation.programs import training_step
-from nnet3.computation.commands import NoOp
+from nnet3.computation.commands import SegmentMarker
 from nnet3.computation.computation import MatrixInfo, NnetComputation, SubMatrix
 
 
@@ -43,7 +43,7 @@ def test_a_copy_can_be_changed() -> None:
     before = str(original)
     copy = original.copy()
     assert str(copy) == before
-    copy.commands[0] = NoOp()
+    copy.commands[0] = SegmentMarker()
     matrix = copy.new_matrix(2, 2, MatrixInfo("new", False, copy.matrix_info[1].indexes[:2]))
     copy.new_submatrix(matrix, 1)
     copy.index_tables.clear()

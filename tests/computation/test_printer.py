@@ -50,9 +50,8 @@ COMMANDS = [
     (cmd.AllocMatrix(1, zeroed=True), "m1 = zeros(10, 40)"),
     (cmd.AllocMatrix(1, zeroed=False), "m1 = undefined(10, 40)"),
     (cmd.DeallocMatrix(2), "m2 = []"),
-    (cmd.SwapMatrix(1, 2), "m1.swap(m2)"),
     (cmd.SetConst(6, 0.5), "m1(2:6, :).set(0.5)"),
-    (cmd.CompressMatrix(3, "sign"), "m3.compress(sign)"),
+    (cmd.CompressMatrix(3), "m3.compress()"),
     (cmd.DecompressMatrix(3), "m3.decompress()"),
     (cmd.Propagate(AFFINE, "affine", (1,), 2), "affine.Propagate(m1, &m2)"),
     (cmd.Propagate(AFFINE, "affine", (), 2, 1), "affine.Propagate((), &m2) [precomputed 1]"),
@@ -85,15 +84,11 @@ COMMANDS = [
     (cmd.AddRows(2, 6, 0, 0.25), f"m2.AddRows(0.25, m1(2:6, :){ROW_LIST})"),
     (cmd.CopyRowsMulti(2, 0), f"m2.CopyRowsMulti(1, {MULTI_LIST})"),
     (cmd.AddRowsMulti(2, 0), f"m2.AddRowsMulti(1, {MULTI_LIST})"),
-    (cmd.CopyToRowsMulti(2, 0, 2.0), f"m2.CopyToRowsMulti(2, {MULTI_LIST})"),
-    (cmd.AddToRowsMulti(2, 0), f"m2.AddToRowsMulti(1, {MULTI_LIST})"),
+    (cmd.AddToRowsMulti(2, 0, 2.0), f"m2.AddToRowsMulti(2, {MULTI_LIST})"),
     (cmd.AddRowRanges(2, 1, 0), "m2.AddRowRanges(1, m1, [0:2, -, 3, 4:8, -, 9, -, -, ... 10 rows])"),
     (cmd.AcceptInput(1, "input"), "m1 = user input [for node: 'input']"),
     (cmd.ProvideOutput(1, "out"), "output m1 to user [for node: 'out']"),
-    (cmd.NoOp(), "[no-op]"),
     (cmd.SegmentMarker(), "[end of segment]"),
-    (cmd.Label("start"), "[label start]"),
-    (cmd.Goto("start"), "goto start"),
 ]
 
 

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 
 from computation.programs import command_types, run
 from computation.random_programs import ProgramWriter, programs
-from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.passes.pipeline import PIPELINE
@@ -26,9 +25,6 @@ def test_random_programs_are_varied() -> None:
     computations = [ProgramWriter(Random(seed)).program() for seed in range(150)]
     kinds = Counter(type(command) for computation in computations for command in computation.commands)
     assert not command_types() - set(kinds)
-    loops = [c for c in computations if isinstance(c.commands[-1], cmd.Goto)]
-    assert 30 < len(loops) < 80
-    for one in (p for p in PIPELINE if p.name != "compress_signs"):  # which leaves small matrices and loops alone
+    for one in (p for p in PIPELINE if p.name != "compress_signs"):  # which leaves small matrices alone
         changed = [c for c in computations if one.function(c) is not c]
         assert len(changed) > 8, one.name
-        assert sum(isinstance(c.commands[-1], cmd.Goto) for c in changed) > 3, f"{one.name} in loops"

@@ -29,8 +29,6 @@ class NaiveInterpreter:
             match command:
                 case cmd.SegmentMarker():
                     break
-                case cmd.Goto():
-                    self.position = self.computation.commands.index(cmd.Label(command.label))
                 case cmd.AcceptInput():
                     self.view(command.dest)[:] = inputs[command.name]
                 case cmd.ProvideOutput():
@@ -51,15 +49,10 @@ class NaiveInterpreter:
                 self.matrices[block.matrix] = np.full((block.num_rows, block.num_cols), 0.0 if zeroed else np.nan)
             case cmd.DeallocMatrix(sub):
                 del self.matrices[self.computation.submatrices[sub].matrix]
-            case cmd.SwapMatrix(first, second):
-                a, b = (self.computation.submatrices[s].matrix for s in (first, second))
-                self.matrices[a], self.matrices[b] = self.matrices[b], self.matrices[a]
             case cmd.SetConst(dest, value):
                 self.view(dest)[:] = value
-            case cmd.CompressMatrix(sub, "sign"):
+            case cmd.CompressMatrix(sub):
                 self.view(sub)[:] = self.view(sub) > 0
-            case cmd.CompressMatrix(sub, _):
-                self.view(sub)[:] = torch.from_numpy(self.view(sub).copy()).to(torch.bfloat16).double().numpy()
             case cmd.MatrixCopy(dest, source, scale):
                 self.view(dest)[:] = scale * self.view(source)
             case cmd.MatrixAdd(dest, source, scale):
@@ -68,7 +61,7 @@ class NaiveInterpreter:
                 inputs = [torch.from_numpy(self.view(s)) for s in command.inputs]
                 kernel = self.kernels[self.computation.kernels[command.kernel].name]
                 kernel.run_forward(inputs, torch.from_numpy(self.view(command.output)), None)
-            case cmd.DecompressMatrix() | cmd.NoOp() | cmd.Label():
+            case cmd.DecompressMatrix():
                 pass
             case _:
                 self.move_rows(command)
@@ -88,10 +81,6 @@ class NaiveInterpreter:
             case cmd.AddRowsMulti(dest, table, scale):
                 for to, (sub, row) in zip(self.view(dest), tables.multi_tables[table], strict=True):
                     to += scale * self.view(sub)[row] if sub >= 0 else 0
-            case cmd.CopyToRowsMulti(source, table, scale):
-                for value, (sub, row) in zip(self.view(source), tables.multi_tables[table], strict=True):
-                    if sub >= 0:
-                        self.view(sub)[row] = scale * value
             case cmd.AddToRowsMulti(source, table, scale):
                 for value, (sub, row) in zip(self.view(source), tables.multi_tables[table], strict=True):
                     if sub >= 0:

@@ -73,7 +73,7 @@ class RandomProgram:
     def build(self) -> NnetComputation:
         for number in range(self.draw(st.integers(1, 3))):
             self.live.append(self.program.input(f"in{number}", *self.size()))
-        steps = [self.grow, self.write_part, self.move_rows, self.kernel, self.free, self.swap, self.compress]
+        steps = [self.grow, self.write_part, self.move_rows, self.kernel, self.free, self.compress]
         for _ in range(self.draw(st.integers(1, 15))):
             self.draw(st.sampled_from(steps))()
         for number, matrix in enumerate(self.live):
@@ -144,8 +144,7 @@ class RandomProgram:
             rows = self.draw(st.permutations(range(dest_rows)))[:source_rows]
             pairs = [(dest, row) if self.draw(st.booleans()) else (-1, -1) for row in rows]
             table = self.program.multi_table(pairs + [(-1, -1)] * (source_rows - len(pairs)))
-            command = self.draw(st.sampled_from([cmd.CopyToRowsMulti, cmd.AddToRowsMulti]))
-            self.program.add(command(source, table, self.scale()))
+            self.program.add(cmd.AddToRowsMulti(source, table, self.scale()))
         else:
             self.gather(kind, dest, source)
 
@@ -181,23 +180,12 @@ class RandomProgram:
             self.live.remove(matrix)
             self.program.add(cmd.DeallocMatrix(matrix))
 
-    def swap(self) -> None:
-        """With another matrix of its size."""
-        if not self.live:
-            return
-        first = self.draw(st.sampled_from(self.live))
-        block = self.computation.submatrices[first]
-        second = self.program.matrix(block.num_rows, block.num_cols)
-        self.program.add(cmd.SetConst(second, 0.125), cmd.SwapMatrix(first, second))
-        self.live.append(second)
-
     def compress(self) -> None:
         """Make another matrix while this one is compressed: it may get its place."""
         if self.live:
             matrix = self.draw(st.sampled_from(self.live))
             self.live.remove(matrix)
-            method = "sign" if matrix % 2 else "bfloat16"
-            self.program.add(cmd.CompressMatrix(matrix, method))
+            self.program.add(cmd.CompressMatrix(matrix))
             self.grow()
             self.program.add(cmd.DecompressMatrix(matrix))
             self.live.append(matrix)

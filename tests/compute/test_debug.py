@@ -102,7 +102,7 @@ def test_many_norms_are_cut() -> None:
     program = Program()
     steps = [program.matrix(1, 2, zeroed=True) for _ in range(6)]
     source = program.matrix(6, 2, zeroed=True)
-    program.add(cmd.CopyToRowsMulti(source, program.multi_table([(step, 0) for step in steps])))
+    program.add(cmd.AddToRowsMulti(source, program.multi_table([(step, 0) for step in steps])))
     stream = io.StringIO()
     NnetComputer(program.computation, net(), debug=True, debug_file=stream).run()
     last = stream.getvalue().splitlines()[-1]
@@ -135,7 +135,7 @@ def test_so_many_are_shown_whole() -> None:
     program = Program()
     steps = [program.matrix(1, 2, zeroed=True) for _ in range(4)]
     source = program.matrix(4, 2, zeroed=True)
-    program.add(cmd.CopyToRowsMulti(source, program.multi_table([(step, 0) for step in steps])))
+    program.add(cmd.AddToRowsMulti(source, program.multi_table([(step, 0) for step in steps])))
     stream = io.StringIO()
     NnetComputer(program.computation, net(), debug=True, debug_file=stream).run()
     assert stream.getvalue().splitlines()[-1].endswith("|m1|=0  |m2|=0  |m3|=0  |m4|=0")

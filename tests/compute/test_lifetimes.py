@@ -10,11 +10,8 @@ from nnet3.computation.commands import (
     CompressMatrix,
     DeallocMatrix,
     DecompressMatrix,
-    Goto,
-    Label,
-    NoOp,
     SegmentMarker,
-    SwapMatrix,
+    SetConst,
 )
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute.lifetimes import Span, matrix_spans
@@ -28,6 +25,9 @@ def program(num_matrices: int, *commands: Command) -> NnetComputation:
     return computation
 
 
+FILL = SetConst(1, 0.0)
+
+
 def alloc(matrix: int) -> AllocMatrix:
     return AllocMatrix(matrix, zeroed=True)
 
@@ -35,12 +35,16 @@ def alloc(matrix: int) -> AllocMatrix:
 @pytest.mark.parametrize(
     ("commands", "spans"),
     [
-        pytest.param([alloc(1), NoOp(), DeallocMatrix(1)], {1: [(0, 2)]}, id="from alloc to dealloc"),
-        pytest.param([NoOp(), alloc(1), SegmentMarker(), NoOp()], {1: [(1, 3)]}, id="to the end, across segments"),
-        pytest.param([NoOp(), DeallocMatrix(1)], {}, id="never allocated"),
-        pytest.param([alloc(1), DeallocMatrix(1), NoOp(), alloc(1)], {1: [(0, 1), (3, 3)]}, id="allocated twice"),
+        pytest.param([alloc(1), FILL, DeallocMatrix(1)], {1: [(0, 2)]}, id="from alloc to dealloc"),
         pytest.param(
-            [alloc(1), CompressMatrix(1, "sign"), NoOp(), DecompressMatrix(1), DeallocMatrix(1)],
+            [FILL, alloc(1), SegmentMarker(), FILL],
+            {1: [(1, 3)]},
+            id="to the end, across segments",
+        ),
+        pytest.param([FILL, DeallocMatrix(1)], {}, id="never allocated"),
+        pytest.param([alloc(1), DeallocMatrix(1), FILL, alloc(1)], {1: [(0, 1), (3, 3)]}, id="allocated twice"),
+        pytest.param(
+            [alloc(1), CompressMatrix(1), FILL, DecompressMatrix(1), DeallocMatrix(1)],
             {1: [(0, 1), (3, 4)], -1: [(1, 3)]},
             id="compressed in between",
         ),
@@ -50,11 +54,6 @@ def test_spans_of_one_matrix(commands: list[Command], spans: dict[int, list[Span
     assert matrix_spans(program(1, *commands)) == spans
 
 
-def test_a_swap_changes_no_lifetime() -> None:
-    computation = program(2, alloc(1), alloc(2), SwapMatrix(1, 2), DeallocMatrix(1), DeallocMatrix(2))
-    assert matrix_spans(computation) == {1: [(0, 3)], 2: [(1, 4)]}
-
-
-def test_state_of_a_loop_lives_to_its_end() -> None:
-    loop = [Label("again"), alloc(2), SwapMatrix(1, 2), DeallocMatrix(2), SegmentMarker(), Goto("again"), NoOp()]
-    assert matrix_spans(program(2, alloc(1), *loop)) == {1: [(0, 6)], 2: [(2, 4)]}
+def test_matrices_have_spans_of_their_own() -> None:
+    computation = program(2, alloc(1), alloc(2), CompressMatrix(2), DeallocMatrix(1), DecompressMatrix(2))
+    assert matrix_spans(computation) == {1: [(0, 3)], 2: [(1, 2), (4, 4)], -2: [(2, 4)]}

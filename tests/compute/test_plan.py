@@ -16,7 +16,7 @@ from compute.toy_kernels import Product, Scale, net
 from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation
 from nnet3.computation.kernel import KernelInfo
-from nnet3.compute import NnetComputer, Plan, plan, planner
+from nnet3.compute import NnetComputer, Plan, plan, plan_of, planner
 from nnet3.compute.kernels import Kernels
 from nnet3.compute.link import link
 from nnet3.compute.memory import Arena
@@ -78,6 +78,15 @@ def test_plans_of_another_version() -> None:
         Plan.from_data({**header, "version": 99}, arrays)
 
 
+def test_a_kept_plan_of_another_version_is_made_anew() -> None:
+    computation = scale_program(memo=0)
+    header, arrays = plan(computation).to_data()
+    computation.attachments = {"plan float32": ({**header, "version": 0}, {})}
+    check_equal(plan_of(computation, "float32"), plan(computation))
+    assert computation.attachments["plan float32"][0] == header
+    assert list(computation.attachments["plan float32"][1]) == list(arrays)
+
+
 def test_calls_of_another_version() -> None:
     made = plan(scale_program())
     header, arrays = made.to_data()
@@ -114,10 +123,11 @@ def test_memory_depends_on_the_dtype(dtype: str, num_bytes: int) -> None:
 
 
 def test_scratch_lies_between_what_is_alive() -> None:
-    """A swap needs room for one matrix; a gap between two that are alive is large enough."""
+    """Sums need room for one matrix; a gap between two that are alive is large enough."""
     program = Program()
     a, gap, b = (program.matrix(16, 4, zeroed=True) for _ in range(3))
-    program.add(cmd.DeallocMatrix(gap), cmd.SwapMatrix(a, b))
+    program.add(cmd.DeallocMatrix(gap))
+    program.add(cmd.AddRowRanges(a, b, program.range_table([(row, row + 1) for row in range(16)])))
     assert plan(program.computation).num_bytes == 3 * 16 * 4 * 4
 
 

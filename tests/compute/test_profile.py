@@ -16,7 +16,6 @@ import torch
 from compute.programs import Program
 from compute.scale_program import FEATURES, forward, scale_program
 from compute.toy_kernels import Scale, net
-from nnet3.computation import commands as cmd
 from nnet3.compute import NnetComputer
 from nnet3.compute.profile import CommandTime, Profiler, ProfileReport, profile
 from nnet3.errors import ExecutionError
@@ -99,15 +98,6 @@ def test_a_profiler_with_data_of_ones_own() -> None:
     with computer.observed(profiler):
         np.testing.assert_array_equal(forward(computer), 2 * FEATURES)
     assert [t.number for t in profiler.report().times] == [1, 3, 4]
-
-
-def test_a_loop_is_run_chunk_by_chunk() -> None:
-    program = Program()
-    value = program.matrix(2, 3)
-    program.add(cmd.AcceptInput(value, "first"), cmd.Label("again"), cmd.SegmentMarker())
-    program.add(cmd.AcceptInput(value, "next"), cmd.Goto("again"))
-    report = profile(NnetComputer(program.computation, net()), {"first": torch.ones(2, 3)})
-    assert [(t.segment, t.number) for t in report.times] == [(0, 1), (4, 4)]
 
 
 def test_nothing_to_measure() -> None:

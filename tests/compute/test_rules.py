@@ -48,17 +48,17 @@ def test_random_programs(computation: NnetComputation, seed: int) -> None:
     check_against_interpreter(computation, seed)
 
 
-def test_every_command_has_a_rule() -> None:
-    classes = {c for c in vars(cmd).values() if isinstance(c, type) and issubclass(c, cmd.Command)}
-    assert set(RULES) == classes - {cmd.Command}
+def test_every_command_but_control_has_a_rule() -> None:
+    classes = {c for c in vars(cmd).values() if isinstance(c, type) and issubclass(c, cmd.Command)} - {cmd.Command}
+    assert set(RULES) == {c for c in classes if c.role is not cmd.Role.CONTROL}
 
 
 def test_unknown_command_is_an_error() -> None:
-    class Dance:
-        """Not a command."""
+    class Dance(cmd.Command):
+        """Nobody knows how."""
 
     program = Program()
-    program.computation.commands.append(Dance())  # type: ignore[arg-type]
+    program.add(Dance())
     with pytest.raises(ExecutionError, match=r"command c0 is a Dance, which has no rule .* AcceptInput, AddRowRan"):
         NnetComputer(program.computation, net())
 
@@ -95,7 +95,7 @@ def row_program(command: type[cmd.Command], pattern: np.ndarray, *, narrow: bool
     For scatters the pattern names rows of the dest, and each only once.
     """
     program, width, col = Program(), 5 if narrow else 3, 1 if narrow else 0
-    scatters = command in (cmd.CopyToRowsMulti, cmd.AddToRowsMulti)
+    scatters = command is cmd.AddToRowsMulti
     if scatters:
         first_use = np.unique(pattern, return_index=True)[1]
         pattern = np.where(np.isin(np.arange(len(pattern)), first_use), pattern, -1)
@@ -115,7 +115,7 @@ def row_program(command: type[cmd.Command], pattern: np.ndarray, *, narrow: bool
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS.keys())
 @pytest.mark.parametrize(
     "command",
-    [cmd.CopyRows, cmd.AddRows, cmd.CopyRowsMulti, cmd.AddRowsMulti, cmd.CopyToRowsMulti, cmd.AddToRowsMulti],
+    [cmd.CopyRows, cmd.AddRows, cmd.CopyRowsMulti, cmd.AddRowsMulti, cmd.AddToRowsMulti],
 )
 def test_row_commands(command: type[cmd.Command], pattern: np.ndarray, narrow: bool) -> None:
     for scale in (1.0, -0.5):
@@ -142,7 +142,7 @@ def test_gather_from_and_scatter_to_step_matrices(per_step: int, scale: float) -
     table = program.multi_table(pairs)
     program.add(cmd.CopyRowsMulti(gathered, table, scale), cmd.AddRowsMulti(gathered, table, scale))
     backwards = program.multi_table(pairs[::-1])
-    program.add(cmd.AddToRowsMulti(gathered, backwards, scale), cmd.CopyToRowsMulti(gathered, table, scale))
+    program.add(cmd.AddToRowsMulti(gathered, backwards, scale), cmd.AddToRowsMulti(gathered, table, scale))
     for number, matrix in enumerate([gathered, *steps]):
         program.output(f"out{number}", matrix)
     check_against_interpreter(program.computation)
@@ -153,7 +153,7 @@ def test_scatter_of_consecutive_row_numbers_to_different_matrices() -> None:
     targets = [program.input(f"target{t}", rows, 2) for t, rows in enumerate([40, 50, 30])]
     source = program.input("source", 7, 2)
     pairs = list(zip(np.repeat(targets, [2, 3, 2]).tolist(), range(7), strict=True))
-    program.add(cmd.CopyToRowsMulti(source, program.multi_table(pairs)))
+    program.add(cmd.AddToRowsMulti(source, program.multi_table(pairs)))
     for number, matrix in enumerate(targets):
         program.output(f"out{number}", matrix)
     check_against_interpreter(program.computation)
@@ -183,15 +183,14 @@ def test_add_row_ranges(ranges: list[tuple[int, int]]) -> None:
 # ---- memory ----
 
 
-@pytest.mark.parametrize(("method", "expected"), [("sign", [0, 0, 1, 1]), ("bfloat16", [-1.5, 0, 0.3339844, 2])])
-def test_compress_and_decompress(method: str, expected: list[float]) -> None:
+def test_compress_and_decompress() -> None:
     program = Program()
     matrix = program.input("x", 1, 4)
-    program.add(cmd.CompressMatrix(matrix, method))
+    program.add(cmd.CompressMatrix(matrix))
     program.matrix(1, 4, zeroed=True)
     program.add(cmd.DecompressMatrix(matrix)).output("y", matrix)
     y = run(program.computation, {"x": np.array([[-1.5, 0, 0.334, 2]])})["y"]
-    np.testing.assert_allclose(y, [expected], rtol=1e-6)
+    np.testing.assert_array_equal(y, [[0, 0, 1, 1]])
 
 
 def test_compressed_matrix_lends_its_memory() -> None:
@@ -200,29 +199,13 @@ def test_compressed_matrix_lends_its_memory() -> None:
     def arena_bytes(compress: bool) -> int:
         program = Program()
         matrix = program.input("x", 100, 100)
-        program.add(*[cmd.CompressMatrix(matrix, "sign")] * compress)
+        program.add(*[cmd.CompressMatrix(matrix)] * compress)
         other = program.matrix(100, 100, zeroed=True)
         program.add(cmd.DeallocMatrix(other), *[cmd.DecompressMatrix(matrix)] * compress).output("y", matrix)
         return plan(program.computation).num_bytes
 
     assert arena_bytes(compress=False) == 2 * 40_000
     assert arena_bytes(compress=True) <= 40_000 + 10_000 + 64
-
-
-@pytest.mark.parametrize(
-    ("methods", "message"),
-    [
-        (["zip"], "command c1 compresses m1 as 'zip'; methods are: bfloat16, sign"),
-        (["sign", "bfloat16"], "m1 is compressed as 'sign' and as 'bfloat16'"),
-    ],
-)
-def test_bad_compression(methods: list[str], message: str) -> None:
-    program = Program()
-    matrix = program.matrix(1, 4, zeroed=True)
-    for method in methods:
-        program.add(cmd.CompressMatrix(matrix, method), cmd.DecompressMatrix(matrix))
-    with pytest.raises(ExecutionError, match=message):
-        NnetComputer(program.computation, net())
 
 
 def test_use_after_dealloc_is_an_error() -> None:

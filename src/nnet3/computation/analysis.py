@@ -1,11 +1,7 @@
-"""Who touches what, and when: the order of accesses to each variable, and the lifetime of each matrix.
+"""Def-use analysis: the order of accesses to each variable, and the live range of each matrix.
 
 Everything is arrays over all accesses of the computation, so that a recurrent net with ten thousand commands
 on matrices that are cut into a thousand blocks is analysed with a fixed number of array operations.
-
-A loop (from a label to the goto at the end) is read twice, so that what one round leaves is seen by the next: accesses
-have a *place*. The place of a command is its number, and that of command c in the second reading of a loop is
-num_commands + c - (number of the label). Without a loop places and commands are the same.
 """
 
 from __future__ import annotations
@@ -20,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.computation.commands_control import Goto, Label, NoOp, SegmentMarker
+from nnet3.computation.commands_memory import AllocMatrix
 from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
 from nnet3.computation.variables import Integers, Variables, matrix_sizes, submatrix_table
 from nnet3.index import distinct
@@ -36,13 +32,17 @@ class Accesses:
     """What each command reads, writes and updates, and where matrices are allocated and deallocated.
 
     `command`, `submatrix`, `kind`: (accesses,), ordered by command, without allocations.
-    `allocations`, `deallocations`: lists of (command, matrix). `numbers_of_class`: the commands of each class.
+    `lives`: for each Life where matrices begin (also `allocations`), end (`deallocations`), are compressed and brought
+    back, lists of (command, matrix). `numbers_of_class`: the commands of each class.
+    `memo_makers`: the command that makes each memo; `memo_uses`: (command, memo), by class.
     """
 
     def __init__(self, computation: NnetComputation) -> None:
         self._computation = computation
-        self.allocations: list[tuple[int, int]] = []
-        self.deallocations: list[tuple[int, int]] = []
+        self.lives: dict[Life, list[tuple[int, int]]] = {life: [] for life in Life}
+        self.allocations, self.deallocations = self.lives[Life.BEGINS], self.lives[Life.ENDS]
+        self.memo_makers: dict[int, int] = {}
+        self.memo_uses: list[tuple[int, int]] = []
         self._parts: list[tuple[Integers, Integers, int]] = []
         self.numbers_of_class: dict[type[Command], list[int]] = defaultdict(list)
         for number, command in enumerate(computation.commands):
@@ -59,20 +59,24 @@ class Accesses:
 
     def _add_class(self, command_class: type[Command], numbers: list[int]) -> None:
         form, all_commands = command_class.form, self._computation.commands
-        if not form.operand_fields and not form.table_fields:
-            return
         commands = [all_commands[number] for number in numbers]
-        at = np.array(numbers, dtype=np.int64)
+        self.memo_makers.update((memo, number) for number, memo in _memos(form.makes_memo, numbers, commands))
+        self.memo_uses += _memos(form.uses_memo, numbers, commands)
+        blocks, at = self._computation.submatrices, np.array(numbers, dtype=np.int64)
+        for name, life in form.lives:
+            matrices = [blocks[getattr(command, name)].matrix for command in commands]
+            self.lives[life] += zip(numbers, matrices, strict=True)
         for name, declared, several in (*form.operand_fields, *form.table_fields):
+            assert isinstance(declared, Operand | Table)
+            if declared.access is None:
+                continue
             values = list(map(attrgetter(name), commands))
-            if isinstance(declared, Operand) and declared.access is None:
-                self._add_lives(declared.life, numbers, values)
-            elif isinstance(declared, Table) and declared.access is not None:
+            if isinstance(declared, Table):
                 submatrices = {table: submatrices_of(self._computation, table) for table in set(values)}
                 self._add(at, [submatrices[table] for table in values], declared.access)
-            elif isinstance(declared, Operand) and several and declared.access is not None:
+            elif several:
                 self._add(at, values, declared.access)
-            elif isinstance(declared, Operand) and declared.access is not None:
+            else:
                 self._parts.append((at, np.array(values, dtype=np.int64), declared.access))
 
     def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], kind: int) -> None:
@@ -81,19 +85,11 @@ class Accesses:
         flat = np.fromiter(chain.from_iterable(values), np.int64, sum(counts))
         self._parts.append((np.repeat(at, counts), flat, kind))
 
-    def _add_lives(self, life: Life | None, numbers: list[int], values: list[int]) -> None:
-        blocks = self._computation.submatrices
-        pairs = [(number, blocks[s].matrix) for number, s in zip(numbers, values, strict=True)]
-        (self.allocations if life is Life.BEGINS else self.deallocations).extend(pairs)
 
-
-def find_loop(computation: NnetComputation) -> tuple[int, int] | None:
-    """The label and the goto of the loop of a computation, if it has one."""
-    number = len(computation.commands) - 1
-    while number >= 0 and isinstance(computation.commands[number], NoOp):
-        number -= 1
-    last = computation.commands[number] if number >= 0 else None
-    return (computation.commands.index(Label(last.label)), number) if isinstance(last, Goto) else None
+def _memos(field: str, numbers: list[int], commands: list[Command]) -> list[tuple[int, int]]:
+    """Command and memo, for all that have one in this field; none without a field."""
+    memos = map(attrgetter(field), commands) if field else ()
+    return [(number, memo) for number, memo in zip(numbers, memos, strict=False) if memo >= 0]
 
 
 class Analysis:
@@ -106,18 +102,10 @@ class Analysis:
     def __init__(self, computation: NnetComputation) -> None:
         self.computation = computation
         self.num_commands = len(computation.commands)
-        self.loop = find_loop(computation)
-        self.num_places = self.num_commands + (self.loop[1] - self.loop[0] + 1 if self.loop else 0)
         self.accesses = Accesses(computation)
         self.alloc_command = self._by_matrix(self.accesses.allocations)
         self.dealloc_command = self._by_matrix(self.accesses.deallocations)
         self._event_keys: dict[int, tuple[Integers, Integers]] = {}
-
-    def place_to_command(self, places: Integers) -> Integers:
-        """The commands that stand at these places."""
-        if self.loop is None:
-            return places
-        return np.where(places < self.num_commands, places, places - self.num_commands + self.loop[0])
 
     def _by_matrix(self, pairs: list[tuple[int, int]]) -> Integers:
         result = np.full(len(self.computation.matrices), -1)
@@ -125,17 +113,16 @@ class Analysis:
             result[matrix] = command
         return result
 
-    @cached_property
-    def placed_accesses(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-        """Place, sub-matrix and kind of each access, by place: those of a loop are there twice."""
-        place, submatrix, kind = self.accesses.command, self.accesses.submatrix, self.accesses.kind
-        if self.loop is None:
-            return place, submatrix, kind
-        again = np.flatnonzero(place >= self.loop[0])
-        place = np.append(place, place[again] + self.num_commands - self.loop[0])
-        return place, np.append(submatrix, submatrix[again]), np.append(kind, kind[again])
-
     # ---- matrices ----
+
+    @cached_property
+    def begins_as_zeros(self) -> npt.NDArray[np.bool_]:
+        """Whether each matrix is allocated as zeros, (matrices,)."""
+        zeros = np.zeros(len(self.computation.matrices), dtype=bool)
+        for number, matrix in self.accesses.allocations:
+            command = self.computation.commands[number]
+            zeros[matrix] = isinstance(command, AllocMatrix) and command.zeroed
+        return zeros
 
     @cached_property
     def table(self) -> Integers:
@@ -169,11 +156,11 @@ class Analysis:
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-        """Variable, place and kind of each event, sorted by variable and then by place."""
-        place, submatrix, kind = self.placed_accesses
+        """Variable, command and kind of each event, sorted by variable and then by command."""
+        submatrix, kind = self.accesses.submatrix, self.accesses.kind
         variable = self.variables.of_submatrices(submatrix)
         counts = self.variables.counts(submatrix)
-        key = variable * self._key_base + np.repeat(place, counts)
+        key = variable * self._key_base + np.repeat(self.accesses.command, counts)
         order = np.argsort(key, kind="stable")
         key, kind = key[order], np.repeat(kind, counts)[order]
         is_new = np.ones(len(key), dtype=bool)
@@ -181,8 +168,8 @@ class Analysis:
         starts = np.flatnonzero(is_new)
         if len(starts):
             kind = np.bitwise_or.reduceat(kind, starts)
-        variable, place = np.divmod(key[starts], self._key_base)
-        return variable, place, kind
+        variable, command = np.divmod(key[starts], self._key_base)
+        return variable, command, kind
 
     @property
     def event_variable(self) -> Integers:
@@ -190,14 +177,9 @@ class Analysis:
         return self._events[0]
 
     @property
-    def event_place(self) -> Integers:
-        """The place of each event, ascending within a variable."""
-        return self._events[1]
-
-    @cached_property
     def event_command(self) -> Integers:
-        """The command of each event."""
-        return self.place_to_command(self.event_place)
+        """The command of each event, ascending within a variable."""
+        return self._events[1]
 
     @property
     def event_kind(self) -> npt.NDArray[np.uint8]:
@@ -207,8 +189,8 @@ class Analysis:
     def accesses_of_variable(self, variable: int) -> list[tuple[int, AccessKind]]:
         """The commands that access this variable, in order, and what they do to it."""
         start, end = np.searchsorted(self.event_variable, [variable, variable + 1])
-        places, kinds = self.event_place[start:end].tolist(), self.event_kind[start:end].tolist()
-        return [(p, AccessKind(kind)) for p, kind in zip(places, kinds, strict=True) if p < self.num_commands]
+        commands, kinds = self.event_command[start:end].tolist(), self.event_kind[start:end].tolist()
+        return list(zip(commands, map(AccessKind, kinds), strict=True))
 
     def variables_of(self, submatrix: int) -> Integers:
         """The variables of one sub-matrix."""
@@ -223,28 +205,18 @@ class Analysis:
 
     @cached_property
     def source_of_event(self) -> Integers:
-        """For each event that of the latest write before it, whose value it finds; -1 if it finds none, (events,).
-
-        In the second reading of a loop that may be a write of the round before. A matrix that is allocated in between
-        holds nothing of it.
-        """
-        variable, place = self.event_variable, self.event_place
+        """The event of the latest write before each event, whose value it finds; -1 if it finds none, (events,)."""
+        variable = self.event_variable
         latest = np.where((self.event_kind & WRITE) != 0, np.arange(len(variable)), -1)
         latest = np.append(-1, np.maximum.accumulate(latest)[:-1]) if len(latest) else latest
-        found = (latest >= 0) & (variable[latest] == variable)
-        if self.loop is not None:
-            label = self.loop[0]
-            allocated = self.alloc_command[self.variables.matrix_of(variable)]
-            allocated = np.where(allocated > label, allocated + self.num_commands - label, -1)
-            found &= ~((place[latest] < allocated) & (allocated < place))
-        return np.where(found, latest, -1)
+        return np.where((latest >= 0) & (variable[latest] == variable), latest, -1)
 
     # ---- questions about the future of a sub-matrix ----
 
     def next_read(self, submatrices: Integers, at: Integers) -> Integers:
-        """For each sub-matrix the place of the first command, from place `at` on, that reads any part of it.
+        """Returns the first command, from command `at` on, that reads any part of each sub-matrix, (queries,).
 
-        Shapes (queries,); num_places where no command does. An update reads and writes.
+        num_commands where no command does. An update reads and writes.
         """
         return self._next(submatrices, at, READ)
 
@@ -255,46 +227,32 @@ class Analysis:
     def _next(self, submatrices: Integers, at: Integers, kind: int) -> Integers:
         if len(submatrices) == 0:
             return np.zeros(0, dtype=np.int64)
-        keys, place_of_key = self._keys_of_kind(kind)
+        keys, command_of_key = self._keys_of_kind(kind)
         counts = self.variables.counts(submatrices)
         assert (counts > 0).all(), "an empty sub-matrix has no accesses"
         variable = self.variables.of_submatrices(submatrices)
-        place = np.searchsorted(keys, variable * self._key_base + np.repeat(at, counts))
+        position = np.searchsorted(keys, variable * self._key_base + np.repeat(at, counts))
         last_key = (variable + 1) * self._key_base
-        found = np.where(keys[place] < last_key, place_of_key[place], self.num_places)
+        found = np.where(keys[position] < last_key, command_of_key[position], self.num_commands)
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
 
-    def places_of(self, commands: Integers) -> list[Integers]:
-        """The places of these commands in each reading: one without a loop, else two.
-
-        A command that stands before the loop has its one place in both.
-        """
-        if self.loop is None:
-            return [commands]
-        return [commands, np.where(commands >= self.loop[0], commands + self.second_round, commands)]
-
-    @property
-    def second_round(self) -> int:
-        """How much later than a command its place in the second reading of a loop is."""
-        return self.num_commands - self.loop[0] if self.loop else 0
-
     def events_at(self, submatrices: Integers, at: Integers) -> Integers:
-        """The events of all variables of these sub-matrices at these places, sub-matrix by sub-matrix."""
-        keys = self.event_variable * self._key_base + self.event_place
+        """The events of all variables of these sub-matrices at these commands, sub-matrix by sub-matrix."""
+        keys = self.event_variable * self._key_base + self.event_command
         wanted = self.variables.of_submatrices(submatrices) * self._key_base
         return np.searchsorted(keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
 
     @property
     def _key_base(self) -> int:
-        return self.num_places + 1
+        return self.num_commands + 1
 
     def _keys_of_kind(self, kind: int) -> tuple[Integers, Integers]:
-        """Sorted keys (variable, place) of the events of a kind, and their places; both with an end mark."""
+        """Sorted keys (variable, command) of the events of a kind, and their commands; both with an end mark."""
         if kind not in self._event_keys:
             chosen = (self.event_kind & kind) != 0
-            keys = self.event_variable[chosen] * self._key_base + self.event_place[chosen]
-            end = np.iinfo(np.int64).max
-            self._event_keys[kind] = np.append(keys, end), np.append(self.event_place[chosen], self.num_places)
+            commands = self.event_command[chosen]
+            keys, end = self.event_variable[chosen] * self._key_base + commands, np.iinfo(np.int64).max
+            self._event_keys[kind] = np.append(keys, end), np.append(commands, self.num_commands)
         return self._event_keys[kind]
 
 
@@ -314,9 +272,3 @@ def analyse(computation: NnetComputation) -> Analysis:
 def forget_analysis(computation: NnetComputation) -> None:
     """Give back the memory of what `analyse` has kept."""
     computation.__dict__.pop("_analysis", None)
-
-
-def segment_of_command(computation: NnetComputation) -> Integers:
-    """The number of the segment in which each command stands, (commands,); a marker ends its segment."""
-    is_marker = np.array([isinstance(c, SegmentMarker) for c in computation.commands], dtype=np.int64)
-    return np.cumsum(is_marker) - is_marker

@@ -3,7 +3,7 @@
 The rules: what commands refer to exists (`references`), and its sizes agree (the rule beside each command); a matrix
 is allocated once, used only while it is allocated, and deallocated unless it was handed to the user, while one outside
 is never allocated and is changed only if it is writable; nothing undefined is read; sources and destinations do not
-overlap; memos, compression and labels come in pairs; input comes first and output last in a segment.
+overlap; memos and compression come in pairs; input comes first and output last in a segment.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 from nnet3.computation import commands as cmd
 from nnet3.computation.analysis import READ, WRITE, Analysis
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.declarations import Life, Role
 from nnet3.computation.printer import format_submatrix, numbered_command
 from nnet3.computation.references import reference_problems, table_problems
 from nnet3.computation.variables import concatenate_ranges, submatrix_table
@@ -36,7 +37,6 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
     for number, command in enumerate(computation.commands):
         for problem in chain(reference_problems(computation, command, outside), command.problems(computation)):
             _fail(computation, number, problem)
-    _check_control(computation)
     _check_memos(computation)
     _check_segments(computation)
     analysis = Analysis(computation)
@@ -53,56 +53,29 @@ def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
     raise ComputationCheckError(f"{numbered_command(computation, number)}\n  {problem}")
 
 
-# ---- control ----
-
-
-def _check_control(computation: NnetComputation) -> None:
-    labels: dict[str, int] = {}
-    goto = None
-    for number, command in enumerate(computation.commands):
-        if goto is not None and not isinstance(command, cmd.NoOp):
-            _fail(computation, number, f"it can never run, because it stands after the goto of c{goto}")
-        if isinstance(command, cmd.Label):
-            if command.name in labels:
-                _fail(computation, number, f"the same label stands at c{labels[command.name]}")
-            labels[command.name] = number
-        if isinstance(command, cmd.Goto):
-            goto = number
-            if command.label not in labels:
-                _fail(computation, number, f"there is no label '{command.label}' before it")
-            if not any(isinstance(c, cmd.SegmentMarker) for c in computation.commands[labels[command.label] : number]):
-                _fail(computation, number, "the loop would never end: no segment ends between label and goto")
+# ---- memos ----
 
 
 def _check_memos(computation: NnetComputation) -> None:
-    made_by: dict[int, tuple[int, cmd.Propagate]] = {}
+    """Each memo is made once, and used afterwards by the kernel that has made it."""
+    made_by: dict[int, int] = {}
     for number, command in enumerate(computation.commands):
-        if isinstance(command, cmd.Propagate) and command.memo >= 0:
-            if command.memo in made_by:
-                _fail(computation, number, f"memo {command.memo} is made by c{made_by[command.memo][0]} already")
-            made_by[command.memo] = number, command
-        if isinstance(command, cmd.Backprop) and command.memo >= 0:
-            if command.memo not in made_by:
-                _fail(computation, number, f"no Propagate before it makes memo {command.memo}")
-            maker_number, maker = made_by[command.memo]
-            if maker.kernel != command.kernel:
-                name = computation.kernels[maker.kernel].name
-                _fail(computation, number, f"memo {command.memo} is that of kernel '{name}' at c{maker_number}")
+        form = command.form
+        made, used = (getattr(command, name) if name else -1 for name in (form.makes_memo, form.uses_memo))
+        if made >= 0:
+            if made in made_by:
+                _fail(computation, number, f"memo {made} is made by c{made_by[made]} already")
+            made_by[made] = number
+        if used >= 0:
+            if used not in made_by:
+                _fail(computation, number, f"no command before it makes memo {used}")
+            kernel, own = (getattr(c, "kernel", -1) for c in (computation.commands[made_by[used]], command))
+            if kernel != own:
+                name = computation.kernels[kernel].name
+                _fail(computation, number, f"memo {used} is that of kernel '{name}' at c{made_by[used]}")
 
 
 # ---- segments, input and output ----
-
-_MEMORY_AND_CONTROL = (
-    cmd.AllocMatrix,
-    cmd.DeallocMatrix,
-    cmd.SwapMatrix,
-    cmd.CompressMatrix,
-    cmd.DecompressMatrix,
-    cmd.NoOp,
-    cmd.SegmentMarker,
-    cmd.Label,
-    cmd.Goto,
-)
 
 
 def _check_segments(computation: NnetComputation) -> None:
@@ -114,7 +87,7 @@ def _check_segments(computation: NnetComputation) -> None:
         if isinstance(command, cmd.SegmentMarker):
             computing = providing = -1
             accepted, provided = set(), set()
-        if isinstance(command, _MEMORY_AND_CONTROL):
+        if command.role in (Role.MEMORY, Role.CONTROL):
             continue
         if isinstance(command, cmd.ProvideOutput):
             providing = number
@@ -189,22 +162,14 @@ def _check_lifetimes(analysis: Analysis) -> None:
 
 
 def _check_end_of_life(analysis: Analysis) -> None:
-    """What is left at the end was handed to the user, or is what the loop begins with."""
+    """What is left at the end was handed to the user."""
     computation = analysis.computation
     alloc, dealloc = analysis.alloc_command, analysis.dealloc_command
-    goto = next((c for c in computation.commands if isinstance(c, cmd.Goto)), None)
-    if goto is None:
-        outputs = [c.source for c in computation.commands if isinstance(c, cmd.ProvideOutput)]
-        provided = {computation.submatrices[source].matrix for source in outputs}
-        for m in np.flatnonzero((alloc != -1) & (dealloc == -1)):
-            if m not in provided:
-                _fail(computation, alloc[m], f"m{m} is never deallocated, and it is not an output")
-        return
-    label = computation.commands.index(cmd.Label(goto.label))
-    for m in np.flatnonzero((alloc > label) & (dealloc == -1))[:1]:
-        _fail(computation, alloc[m], f"m{m} is allocated in every round of the loop and never deallocated")
-    for m in np.flatnonzero((alloc < label) & (dealloc > label))[:1]:
-        _fail(computation, dealloc[m], f"m{m} is deallocated in every round of the loop but allocated before it")
+    outputs = [c.source for c in computation.commands if isinstance(c, cmd.ProvideOutput)]
+    provided = {computation.submatrices[source].matrix for source in outputs}
+    for m in np.flatnonzero((alloc != -1) & (dealloc == -1)):
+        if m not in provided:
+            _fail(computation, alloc[m], f"m{m} is never deallocated, and it is not an output")
 
 
 # ---- contents ----
@@ -214,11 +179,8 @@ def _check_defined(analysis: Analysis) -> None:
     """The first that happens to a variable is that it is written, unless its matrix begins as zeros or is outside."""
     computation = analysis.computation
     first = analysis.first_event
-    zeroed = np.zeros(len(computation.matrices), dtype=bool)
+    zeroed = analysis.begins_as_zeros.copy()
     zeroed[list(computation.outside_by_matrix())] = True
-    for number, matrix in analysis.accesses.allocations:
-        command = computation.commands[number]
-        zeroed[matrix] = isinstance(command, cmd.AllocMatrix) and command.zeroed
     matrix_of_event = analysis.variables.matrix_of(analysis.event_variable[first])
     undefined = np.flatnonzero(~zeroed[matrix_of_event] & (analysis.event_kind[first] != WRITE))
     if len(undefined):
@@ -261,24 +223,22 @@ def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source:
 def _check_compression(analysis: Analysis) -> None:
     """Between Compress and Decompress nothing touches the matrix."""
     computation = analysis.computation
-    kinds = (cmd.CompressMatrix, cmd.DecompressMatrix)
-    squeezed = [c for c in computation.commands if isinstance(c, kinds)]
-    for matrix in {computation.submatrices[c.matrix].matrix for c in squeezed}:
+    lives = analysis.accesses.lives
+    compressing, restoring = set(lives[Life.COMPRESSES]), set(lives[Life.DECOMPRESSES])
+    for matrix in {matrix for _, matrix in compressing | restoring}:
         compressed = False
-        for number in distinct(analysis.accesses.command[analysis.matrix_of_access == matrix]):
-            command = computation.commands[number]
-            if isinstance(command, cmd.DecompressMatrix) != compressed:
+        for number in distinct(analysis.accesses.command[analysis.matrix_of_access == matrix]).tolist():
+            if ((number, matrix) in restoring) != compressed:
                 state = "compressed" if compressed else "not compressed"
                 _fail(computation, number, f"m{matrix} is {state} there")
-            compressed = isinstance(command, cmd.CompressMatrix)
+            compressed = (number, matrix) in compressing
 
 
 def _check_rewrite(analysis: Analysis) -> None:
-    """No variable changes after it has been read (swaps and compression leave the contents in order)."""
+    """No variable changes after it has been read, except by compression."""
     computation = analysis.computation
-    moves = (cmd.SwapMatrix, cmd.CompressMatrix, cmd.DecompressMatrix)
-    is_move = np.array([isinstance(c, moves) for c in computation.commands])
-    kept = ~is_move[analysis.event_command] & (analysis.event_place < analysis.num_commands)  # one round of a loop
+    is_memory = np.array([command.role is Role.MEMORY for command in computation.commands])
+    kept = ~is_memory[analysis.event_command]
     variable, kind = analysis.event_variable[kept], analysis.event_kind[kept]
     command = analysis.event_command[kept]
     # Events are ordered by variable and command: a change right after a pure read is the first of its kind.

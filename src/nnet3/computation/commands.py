@@ -4,16 +4,14 @@ Sub-matrices are numbers; 0 is the empty one and is accessed by nobody. To add a
 line, a rule in `nnet3.compute`, and their tests; see docs/writing_a_command.md. Classes stand in files by family.
 """
 
-from nnet3.computation.commands_control import AcceptInput, Goto, Label, NoOp, ProvideOutput, SegmentMarker
+from nnet3.computation.commands_control import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.computation.commands_kernels import Backprop, Propagate
 from nnet3.computation.commands_memory import (
-    COMPRESSION_METHODS,
     AllocMatrix,
     CompressMatrix,
     DeallocMatrix,
     DecompressMatrix,
     SetConst,
-    SwapMatrix,
 )
 from nnet3.computation.commands_rows import (
     AddRowRanges,
@@ -22,14 +20,12 @@ from nnet3.computation.commands_rows import (
     AddToRowsMulti,
     CopyRows,
     CopyRowsMulti,
-    CopyToRowsMulti,
     MatrixAdd,
     MatrixCopy,
 )
-from nnet3.computation.declarations import Access, AccessKind, Command, substitute, with_operands, with_values
+from nnet3.computation.declarations import Access, AccessKind, Command, Role, substitute, with_operands, with_values
 
 __all__ = [
-    "COMPRESSION_METHODS",
     "AcceptInput",
     "Access",
     "AccessKind",
@@ -43,19 +39,15 @@ __all__ = [
     "CompressMatrix",
     "CopyRows",
     "CopyRowsMulti",
-    "CopyToRowsMulti",
     "DeallocMatrix",
     "DecompressMatrix",
-    "Goto",
-    "Label",
     "MatrixAdd",
     "MatrixCopy",
-    "NoOp",
     "Propagate",
     "ProvideOutput",
+    "Role",
     "SegmentMarker",
     "SetConst",
-    "SwapMatrix",
     "substitute",
     "with_operands",
     "with_values",

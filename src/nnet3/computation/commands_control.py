@@ -1,11 +1,11 @@
-"""Commands that speak to the user, and commands about the order of commands."""
+"""Commands that exchange matrices with the user, and the one that ends a segment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nnet3.computation.declarations import Command, Reads, Text, Writes
+from nnet3.computation.declarations import Command, Reads, Role, Text, Writes
 from nnet3.computation.formatting import format_submatrix
 from nnet3.computation.shape_rules import Problems, same_columns
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class AcceptInput(Command):
     """dest = what the user gave under this name (a value, or an output's derivative)."""
 
-    always_acts: ClassVar[bool] = True
+    role: ClassVar[Role] = Role.IO
     dest: Writes
     name: Text
 
@@ -37,7 +37,7 @@ class AcceptInput(Command):
 class ProvideOutput(Command):
     """Hand a value, or an input's derivative, to the user under this name."""
 
-    always_acts: ClassVar[bool] = True
+    role: ClassVar[Role] = Role.IO
     source: Reads
     name: Text
 
@@ -53,46 +53,14 @@ class ProvideOutput(Command):
         return f"output {format_submatrix(computation, self.source)} to user [for node: '{self.name}']"
 
 
-class _WithoutOperands(Command):
+@dataclass(frozen=True)
+class SegmentMarker(Command):
+    """A run stops here and goes on with the next call, for instance with the backward part."""
+
+    role: ClassVar[Role] = Role.CONTROL
+
     def problems(self, computation: NnetComputation) -> Problems:
         return iter(())
 
-
-@dataclass(frozen=True)
-class NoOp(_WithoutOperands):
-    """Nothing; passes may leave it where a command was."""
-
-    def text(self, computation: NnetComputation) -> str:
-        return "[no-op]"
-
-
-@dataclass(frozen=True)
-class SegmentMarker(_WithoutOperands):
-    """A run stops here and goes on with the next call, for instance with the backward part."""
-
-    always_acts: ClassVar[bool] = True
-
     def text(self, computation: NnetComputation) -> str:
         return "[end of segment]"
-
-
-@dataclass(frozen=True)
-class Label(_WithoutOperands):
-    """A place that a Goto names."""
-
-    always_acts: ClassVar[bool] = True
-    name: Text
-
-    def text(self, computation: NnetComputation) -> str:
-        return f"[label {self.name}]"
-
-
-@dataclass(frozen=True)
-class Goto(_WithoutOperands):
-    """Continue at the label."""
-
-    always_acts: ClassVar[bool] = True
-    label: Text
-
-    def text(self, computation: NnetComputation) -> str:
-        return f"goto {self.label}"

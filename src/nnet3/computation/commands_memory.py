@@ -1,25 +1,33 @@
-"""Commands that begin, end, exchange and fill matrices."""
+"""Commands that begin, end, compress and fill matrices."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nnet3.computation.declarations import Allocates, Command, Deallocates, Flag, Moves, Real, Text, Writes
+from nnet3.computation.declarations import (
+    Allocates,
+    Command,
+    Compresses,
+    Deallocates,
+    Decompresses,
+    Flag,
+    Real,
+    Role,
+    Writes,
+)
 from nnet3.computation.formatting import format_submatrix
-from nnet3.computation.shape_rules import Problems, same_shape
+from nnet3.computation.shape_rules import Problems
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
-
-COMPRESSION_METHODS = ("bfloat16", "sign")
 
 
 @dataclass(frozen=True)
 class AllocMatrix(Command):
     """Begin the life of a whole matrix, zeroed or with undefined contents. This is no access."""
 
-    always_acts: ClassVar[bool] = True
+    role: ClassVar[Role] = Role.MEMORY
     matrix: Allocates
     zeroed: Flag
 
@@ -39,7 +47,7 @@ class AllocMatrix(Command):
 class DeallocMatrix(Command):
     """End the life of a whole matrix. This is no access."""
 
-    always_acts: ClassVar[bool] = True
+    role: ClassVar[Role] = Role.MEMORY
     matrix: Deallocates
 
     def problems(self, computation: NnetComputation) -> Problems:
@@ -47,25 +55,6 @@ class DeallocMatrix(Command):
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.matrix)} = []"
-
-
-@dataclass(frozen=True)
-class SwapMatrix(Command):
-    """Exchange two whole matrices of equal size without copying."""
-
-    first: Moves
-    second: Moves
-
-    def problems(self, computation: NnetComputation) -> Problems:
-        one, other = (computation.submatrices[number].matrix for number in (self.first, self.second))
-        if one == other:
-            yield "its operands must be two different matrices"
-        if computation.matrices[one].dtype != computation.matrices[other].dtype:
-            yield "its operands must have the same dtype"
-        yield from same_shape(computation, first=self.first, second=self.second)
-
-    def text(self, computation: NnetComputation) -> str:
-        return f"{format_submatrix(computation, self.first)}.swap({format_submatrix(computation, self.second)})"
 
 
 @dataclass(frozen=True)
@@ -84,24 +73,24 @@ class SetConst(Command):
 
 @dataclass(frozen=True)
 class CompressMatrix(Command):
-    """Keep a whole matrix in a smaller form; only DecompressMatrix may touch it next."""
+    """Keep one byte an element of a whole matrix: whether it is positive. Only DecompressMatrix may touch it next."""
 
-    matrix: Moves
-    method: Text  # "bfloat16", or "sign" (positive or not)
+    role: ClassVar[Role] = Role.MEMORY
+    matrix: Compresses
 
     def problems(self, computation: NnetComputation) -> Problems:
-        if self.method not in COMPRESSION_METHODS:
-            yield f"unknown compression method '{self.method}', expected one of {', '.join(COMPRESSION_METHODS)}"
+        return iter(())
 
     def text(self, computation: NnetComputation) -> str:
-        return f"{format_submatrix(computation, self.matrix)}.compress({self.method})"
+        return f"{format_submatrix(computation, self.matrix)}.compress()"
 
 
 @dataclass(frozen=True)
 class DecompressMatrix(Command):
-    """Bring a compressed matrix back."""
+    """Bring a compressed matrix back: 1 where it was positive, 0 elsewhere."""
 
-    matrix: Moves
+    role: ClassVar[Role] = Role.MEMORY
+    matrix: Decompresses
 
     def problems(self, computation: NnetComputation) -> Problems:
         return iter(())

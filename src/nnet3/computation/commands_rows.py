@@ -126,8 +126,8 @@ class AddRowsMulti(_Gather):
 
 
 @dataclass(frozen=True)
-class _Scatter(Command):
-    """To rows of several sub-matrices by a multi table, which names no row twice."""
+class AddToRowsMulti(Command):
+    """(row of some sub-matrix, by table) += scale * source[i]; the table names no row twice."""
 
     source: Reads
     table: UpdatesRowsOf
@@ -139,17 +139,7 @@ class _Scatter(Command):
 
     def text(self, computation: NnetComputation) -> str:
         source, rows = format_submatrix(computation, self.source), multi_list(computation, self.table)
-        return f"{source}.{type(self).__name__}({self.scale:g}, {rows})"
-
-
-@dataclass(frozen=True)
-class CopyToRowsMulti(_Scatter):
-    """(row of some sub-matrix, by table) = scale * source[i]; rows that are not named stay."""
-
-
-@dataclass(frozen=True)
-class AddToRowsMulti(_Scatter):
-    """(row of some sub-matrix, by table) += scale * source[i]."""
+        return f"{source}.AddToRowsMulti({self.scale:g}, {rows})"
 
 
 @dataclass(frozen=True)

@@ -37,11 +37,21 @@ class Access(NamedTuple):
 
 
 class Life(enum.Enum):
-    """What a command does to the life of a matrix."""
+    """What a command does to the live range of a matrix."""
 
     BEGINS = "begins"
     ENDS = "ends"
-    MOVES = "moves"  # its contents leave their place as a whole: swap, compress
+    COMPRESSES = "compresses"  # its contents leave for a smaller form elsewhere
+    DECOMPRESSES = "decompresses"
+
+
+class Role(enum.Enum):
+    """What a class of commands is for. What computes may be dropped if nobody reads its results."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"  # where matrices begin, end and are compressed
+    IO = "io"  # exchanges matrices with the user
+    CONTROL = "control"  # says where a run stops; nothing is called for it
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,8 @@ MaybeWrites = Annotated[int, Operand(AccessKind.WRITE, optional=True)]
 MaybeUpdates = Annotated[int, Operand(AccessKind.UPDATE, optional=True)]
 Allocates = Annotated[int, Operand(None, life=Life.BEGINS)]
 Deallocates = Annotated[int, Operand(None, life=Life.ENDS)]
-Moves = Annotated[int, Operand(AccessKind.UPDATE, life=Life.MOVES)]
+Compresses = Annotated[int, Operand(AccessKind.UPDATE, life=Life.COMPRESSES)]
+Decompresses = Annotated[int, Operand(AccessKind.UPDATE, life=Life.DECOMPRESSES)]
 
 IndexList = Annotated[int, Table("index_tables", 0)]
 RangeList = Annotated[int, Table("range_tables", 2)]
@@ -124,11 +135,18 @@ class Form:
         self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, Operand))
         self.table_fields = tuple(f for f in self.fields if isinstance(f.declared, Table))
         self.reference_fields = tuple(f for f in self.fields if isinstance(f.declared, Reference))
+        #: The fields that change the live range of a matrix, and how.
+        self.lives = tuple((f.name, life) for f in self.operand_fields if (life := getattr(f.declared, "life", None)))
+        #: The field that numbers the memo which a command makes, or uses; empty if it has none.
+        self.makes_memo, self.uses_memo = map(self._memo_field, (AccessKind.WRITE, AccessKind.READ))
         self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
         self.operand_names = tuple(f.name for f in self.operand_fields)
         self.fixed_operands = not any(f.several for f in self.operand_fields)
         #: The sub-matrix numbers of a command, in the order of its fields; tuples are joined.
         self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
+
+    def _memo_field(self, access: AccessKind) -> str:
+        return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
 
     def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
         if self.fixed_operands and len(self.operand_names) > 1:
@@ -171,8 +189,7 @@ class Command:
     """Base of all commands."""
 
     form: ClassVar[Form]
-    #: Whether it does something beyond its accesses, whatever its fields say, so that it must be kept.
-    always_acts: ClassVar[bool] = False
+    role: ClassVar[Role] = Role.COMPUTE
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -195,7 +212,7 @@ class Command:
     @property
     def side_effects(self) -> bool:
         """Whether it does something beyond its accesses and memos, so that it must be kept."""
-        return self.always_acts or any(getattr(self, flag) for flag in self.form.effect_flags)
+        return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
 
     def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
         """What the command reads, writes and updates in place."""

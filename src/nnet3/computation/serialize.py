@@ -22,7 +22,7 @@ from nnet3.computation.kernel import InputPromises, KernelInfo
 from nnet3.computation.references import limits, table_problems
 from nnet3.errors import ModelFormatError
 
-VERSION = 1
+VERSION = 2
 
 Arrays = dict[str, np.ndarray]
 

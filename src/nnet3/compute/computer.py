@@ -52,8 +52,7 @@ class NnetComputer:
         input_derivative = computer.get_output("input")
 
     After the last run the next `accept_input` begins again with the first, for the next minibatch; `reset` begins
-    again at any time. Parameters that are changed in place are used by the next run. Streaming computations loop:
-    each run takes one more chunk.
+    again at any time. Parameters that are changed in place are used by the next run.
 
     Computers share memory: from its first run to its last (or to `reset`, or until it is forgotten) a computer has an
     arena to itself, in which the values wait that the backward part needs; then the next one that runs may have it.
@@ -114,7 +113,7 @@ class NnetComputer:
             self._observer = Tracer(self.computation, self.debug_file or sys.stderr)
         self._lease: Lease | None = None
         self._state, self._lock = RunState(), threading.Lock()
-        self._segment_start = 0
+        self._next_segment = 0
         self._prepare(self._given_dtype or torch.float32)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -188,11 +187,13 @@ class NnetComputer:
     def _reset(self) -> None:
         self._release()
         self._state.clear()
-        self._segment_start = 0
+        self._next_segment = 0
 
     @property
     def _segment(self) -> SegmentPlan | None:
-        return self.plan.segment_at(self._segment_start)
+        """The segment that the next run goes through; None after the last."""
+        segments = self.plan.segments
+        return segments[self._next_segment] if self._next_segment < len(segments) else None
 
     def wanted(self) -> list[Port]:
         """What the next run takes from `accept_input`."""
@@ -240,7 +241,7 @@ class NnetComputer:
                     check_one_dtype(self._nnets[0], self.dtype)
                 raise
             self._state.accepted.clear()
-            self._segment_start = segment.next_start
+            self._next_segment += 1
             if self._segment is None:
                 self._release()
             if self.check_finite:
@@ -262,7 +263,7 @@ class NnetComputer:
         if self._observer is not None:
             self._observer.run(linked, segment)
             return
-        for call in linked.calls_of_segment[segment.start]:
+        for call in linked.calls_of_segment[self._next_segment]:
             call()
 
     @contextmanager

@@ -28,11 +28,10 @@ class Tracer:
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Raises NumericalError at the first command that wrote a NaN or an infinity."""
         self.linked = linked
-        for first, end in segment.commands:
-            for number in range(first, end):
-                for call in self.linked.calls_of_command(number):
-                    call()
-                self._look_at(number)
+        for number in range(segment.start, segment.end):
+            for call in self.linked.calls_of_command(number):
+                call()
+            self._look_at(number)
 
     def _look_at(self, number: int) -> None:
         text = numbered_command(self.computation, number)

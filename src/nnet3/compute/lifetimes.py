@@ -1,51 +1,30 @@
-"""When which matrix needs its memory: spans of command numbers, interrupted where it is compressed."""
+"""Live ranges: when each matrix needs its memory, which it lends to others while it is compressed."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from nnet3.computation.commands import AllocMatrix, CompressMatrix, DeallocMatrix, DecompressMatrix, Goto
 from nnet3.computation.computation import NnetComputation
+from nnet3.computation.declarations import Life
 
 Span = tuple[int, int]  # first and last command, both included
-_MATTER = {AllocMatrix, DeallocMatrix, CompressMatrix, DecompressMatrix, Goto}
+
+#: Which of the two forms of a matrix, 1 or compressed -1, ends and which begins; 0 is none.
+_ENDS_AND_BEGINS = {Life.BEGINS: (0, 1), Life.ENDS: (1, 0), Life.COMPRESSES: (1, -1), Life.DECOMPRESSES: (-1, 1)}
 
 
 def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
-    """Where each matrix is in memory, as increasing spans; key -m is the compressed form of matrix m.
-
-    A loop needs no care: the checker demands that what is allocated in it is deallocated in it, so that what lives
-    at the goto was alive before the label.
-    """
+    """Where each matrix is in memory, as increasing spans; key -m is the compressed form of matrix m."""
     begun: dict[int, int] = {}
     spans: dict[int, list[Span]] = defaultdict(list)
-
-    def end(key: int, number: int) -> None:
-        if key in begun:
-            spans[key].append((begun.pop(key), number))
-
-    last = len(computation.commands) - 1
-    for number in [n for n, command in enumerate(computation.commands) if type(command) in _MATTER]:
-        command = computation.commands[number]
-        if isinstance(command, AllocMatrix):
-            begun[_matrix(computation, command.matrix)] = number
-        elif isinstance(command, DeallocMatrix):
-            end(_matrix(computation, command.matrix), number)
-        elif isinstance(command, CompressMatrix):
-            matrix = _matrix(computation, command.matrix)
-            end(matrix, number)
-            begun[-matrix] = number
-        elif isinstance(command, DecompressMatrix):
-            matrix = _matrix(computation, command.matrix)
-            end(-matrix, number)
-            begun[matrix] = number
-        elif isinstance(command, Goto):
-            last = number
-            break
-    for key in list(begun):
-        end(key, last)
+    for number, command in enumerate(computation.commands):
+        for name, life in command.form.lives:
+            matrix = computation.submatrices[getattr(command, name)].matrix
+            ends, begins = (form * matrix for form in _ENDS_AND_BEGINS[life])
+            if ends in begun:
+                spans[ends].append((begun.pop(ends), number))
+            if begins:
+                begun[begins] = number
+    for key, first in begun.items():
+        spans[key].append((first, len(computation.commands) - 1))
     return dict(spans)
-
-
-def _matrix(computation: NnetComputation, submatrix: int) -> int:
-    return computation.submatrices[submatrix].matrix

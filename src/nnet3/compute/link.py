@@ -16,7 +16,7 @@ from nnet3.compute.calls import CALLS, BoundCall
 from nnet3.compute.kernels import Kernels
 from nnet3.compute.lanes import LANES
 from nnet3.compute.memory import Arena
-from nnet3.compute.plan import Plan, SegmentPlan
+from nnet3.compute.plan import Plan
 from nnet3.errors import ExecutionError
 
 
@@ -53,7 +53,7 @@ class LinkedComputation:
     outside: Mapping[str, Tensor]
     views: list[Tensor]
     calls: list[BoundCall | None]
-    calls_of_segment: dict[int, list[BoundCall]]
+    calls_of_segment: list[list[BoundCall]]
 
     def view(self, computation: NnetComputation, submatrix: int, command: int) -> Tensor:
         """A sub-matrix of the computation as it lies at a command, (rows, columns)."""
@@ -168,7 +168,10 @@ def link(
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
         calls = [kinds[kind](linker, args[start:end], number) for kind, start, end, number in places]
     first_call = plan.first_call.tolist()
-    of_segment = {segment.start: _of_segment(segment, calls, first_call) for segment in plan.segments}
+    of_segment = [
+        [call for call in calls[first_call[segment.start] : first_call[segment.end]] if call is not None]
+        for segment in plan.segments
+    ]
     return LinkedComputation(plan, kernels, arena.storage, linker.outside, linker.views, calls, of_segment)
 
 
@@ -197,12 +200,3 @@ def _kind(name: str) -> Any:
     if name not in CALLS:
         raise ExecutionError(f"the plan has a call of kind '{name}', which this version does not know: plan it again")
     return CALLS[name]
-
-
-def _of_segment(segment: SegmentPlan, calls: Sequence[BoundCall | None], first_call: Sequence[int]) -> list[BoundCall]:
-    return [
-        call
-        for first, end in segment.commands
-        for call in calls[first_call[first] : first_call[end]]
-        if call is not None
-    ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,10 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """What one run does. `commands`: ranges [first, end) of commands in the order in which they run."""
+    """One run: commands [start, end), and the matrices that they accept and provide."""
 
     start: int
-    next_start: int
-    commands: tuple[tuple[int, int], ...]
+    end: int
     accepts: tuple[Port, ...]
     provides: tuple[Port, ...]
 
@@ -102,10 +101,6 @@ class Plan:
     def num_calls(self) -> int:
         return len(self.call_kind)
 
-    def segment_at(self, start: int) -> SegmentPlan | None:
-        """The segment that begins at command `start`; None if the program ends without doing anything more."""
-        return next((segment for segment in self.segments if segment.start == start), None)
-
     def byte_offset(self, matrix: int, command: int) -> int:
         """Where a matrix lies in the arena at a command. Raises ExecutionError if it is not in memory there."""
         for offset in self.places[self._is_at(matrix, command), 3].tolist():
@@ -131,8 +126,7 @@ class Plan:
         header["segments"] = [
             [
                 segment.start,
-                segment.next_start,
-                segment.commands,
+                segment.end,
                 [list(vars(port).values()) for port in segment.accepts],
                 [list(vars(port).values()) for port in segment.provides],
             ]
@@ -174,13 +168,5 @@ _ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "firs
 _PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
 
 
-def _segment_from_data(
-    start: int, next_start: int, commands: Sequence[Sequence[int]], accepts: Sequence[Any], provides: Sequence[Any]
-) -> SegmentPlan:
-    return SegmentPlan(
-        start,
-        next_start,
-        tuple([(first, end) for first, end in commands]),
-        tuple([Port(*port) for port in accepts]),
-        tuple([Port(*port) for port in provides]),
-    )
+def _segment_from_data(start: int, end: int, accepts: Sequence[Any], provides: Sequence[Any]) -> SegmentPlan:
+    return SegmentPlan(start, end, tuple([Port(*port) for port in accepts]), tuple([Port(*port) for port in provides]))

@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from nnet3.computation import commands as cmd
 from nnet3.computation.computation import NnetComputation, SubMatrix
 from nnet3.computation.objects import many_objects
 from nnet3.compute.lanes import LANES, lane_of
 from nnet3.compute.lifetimes import Span, matrix_spans
 from nnet3.compute.packing import ALIGNMENT, lowest_gap, pack
-from nnet3.compute.plan import OutsidePlan, Plan, PlannedKernel
+from nnet3.compute.plan import PLAN_VERSION, OutsidePlan, Plan, PlannedKernel
 from nnet3.compute.row_blocks import RowBlocks
 from nnet3.compute.row_moves import RowPattern, row_pattern
 from nnet3.compute.rules import plan_command
-from nnet3.compute.segments import find_segments, segments_with_work
+from nnet3.compute.segments import find_segments
 from nnet3.errors import ExecutionError
 
-#: The lane in which a matrix is kept while it is compressed, by method.
-COMPRESSED = {"bfloat16": "bfloat16", "sign": "bool"}
+_COMPRESSED = "bool"  # the lane of a matrix while it is compressed
 _ALWAYS: Span = (-1, 1 << 60)
 
 
@@ -57,7 +55,6 @@ class Planner:
         self.last_memo_use = _last_memo_uses(computation)
         self.lanes: list[str] = [dtype]
         self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
-        self._compression = _compression_methods(computation)
         self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
         self._spans = matrix_spans(computation)
         keys = [(key, span) for key, spans in self._spans.items() for span in spans]
@@ -165,7 +162,7 @@ class Planner:
     def compressed(self, submatrix: int) -> int:
         """The memory for the compressed form of a whole matrix."""
         block = self.computation.submatrices[submatrix]
-        lane = self._lane(COMPRESSED[self._compression[block.matrix]])
+        lane = self._lane(_COMPRESSED)
         start = self._span_now(-block.matrix)[1] // LANES[self.lanes[lane]].itemsize
         return self.rows_view((lane, 0), start, block.num_rows, block.num_cols, block.num_cols)
 
@@ -213,7 +210,7 @@ class Planner:
 
     def _num_bytes(self, key: int) -> int:
         matrix = self.computation.matrices[abs(key)]
-        name = self.lanes[self.lane_of_matrix[key]] if key > 0 else COMPRESSED[self._compression[-key]]
+        name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
         return matrix.num_rows * matrix.num_cols * LANES[name].itemsize
 
     def _span_now(self, key: int) -> tuple[Span, int]:
@@ -229,8 +226,7 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
     """Lay out the memory of all matrices and decide by which calls each command runs.
 
     Matrices that name no dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
-    for one that uses a matrix that is not in memory, for a goto to nowhere, a loop that never stops at a segment
-    marker, and for unknown dtypes and compression methods.
+    for one that uses a matrix that is not in memory, and for unknown dtypes.
     """
     with many_objects():
         return _plan(Planner(computation, lane_of(dtype)))
@@ -238,7 +234,6 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
 
 def _plan(planner: Planner) -> Plan:
     computation = planner.computation
-    segments = find_segments(computation, [planner.lanes[lane] for lane in planner.lane_of_matrix])
     first_call = np.zeros(len(computation.commands) + 1, dtype=np.int64)
     counts = []
     for number, command in enumerate(computation.commands):
@@ -247,6 +242,7 @@ def _plan(planner: Planner) -> Plan:
         counts.append(len(planner.calls))
     first_call[1:] = counts
     kinds, args, numbers = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
+    dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
     return Plan(
@@ -267,17 +263,20 @@ def _plan(planner: Planner) -> Plan:
         kernels=tuple(planner.kernels),
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
-        segments=segments_with_work(segments, first_call),
+        segments=find_segments(computation, dtypes, first_call),
         places=planner.places,
     )
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
-    """The plan that is kept with a computation, or a new one, which is kept if the computation keeps anything."""
+    """The plan that is kept with a computation, or a new one, which is kept if the computation keeps anything.
+
+    A kept plan of another version is made anew.
+    """
     kept, name = computation.attachments, f"plan {lane_of(dtype)}"
     if kept is None:
         return plan(computation, dtype)
-    if name not in kept:
+    if name not in kept or kept[name][0].get("version") != PLAN_VERSION:
         kept[name] = plan(computation, dtype).to_data()
     return Plan.from_data(*kept[name])
 
@@ -290,22 +289,6 @@ def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) 
 
 
 def _last_memo_uses(computation: NnetComputation) -> dict[int, int]:
-    """The last command that uses each memo; nothing where gotos make the order of uses another one."""
-    if any(isinstance(command, cmd.Goto) for command in computation.commands):
-        return {}
-    return {command.memo: n for n, command in enumerate(computation.commands) if isinstance(command, cmd.Backprop)}
-
-
-def _compression_methods(computation: NnetComputation) -> dict[int, str]:
-    """The method by which each matrix is compressed, if it is."""
-    methods: dict[int, str] = {}
-    for number, command in enumerate(computation.commands):
-        if not isinstance(command, cmd.CompressMatrix):
-            continue
-        matrix = computation.submatrices[command.matrix].matrix
-        if command.method not in COMPRESSED:
-            known = ", ".join(COMPRESSED)
-            raise ExecutionError(f"command c{number} compresses m{matrix} as '{command.method}'; methods are: {known}")
-        if methods.setdefault(matrix, command.method) != command.method:
-            raise ExecutionError(f"m{matrix} is compressed as '{methods[matrix]}' and as '{command.method}'")
-    return methods
+    """The last command that uses each memo."""
+    users = [(number, command) for number, command in enumerate(computation.commands) if command.form.uses_memo]
+    return {getattr(command, command.form.uses_memo): number for number, command in users}

@@ -185,7 +185,7 @@ class Profiler:
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Run one segment command by command."""
-        numbers = [number for first, end in segment.commands for number in range(first, end)]
+        numbers = range(segment.start, segment.end)
         steps = [(number, calls) for number in numbers if (calls := linked.calls_of_command(number))]
         wait = torch.cuda.synchronize if linked.storage.is_cuda else _nothing
         marks = []

@@ -95,7 +95,7 @@ def plan_zero_rows(planner: Planner, dest: int, rows: np.ndarray) -> None:
 
 
 def plan_copy_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
-    """dest row = scale * source row."""
+    """dest row = scale * source row; all moves have one dest."""
     for alike in _by_space(planner, moves):
         blocks, sides = _blocks_of_addresses(planner, alike)
         if blocks is None:
@@ -103,8 +103,8 @@ def plan_copy_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
                 plan_copy_rows(planner, dest, source, pattern, scale)
             continue
         dests, sources = (planner.block_views(*side, blocks, column) for column, side in enumerate(sides))
-        one_dest = _can_join(blocks) and (alike.dest == alike.dest[0]).all() and _goes_up_by_one(alike.dest_row)
-        target = _slice(planner, int(alike.dest[0]), alike.dest_row) if one_dest else None
+        is_slice = _can_join(blocks) and _goes_up_by_one(alike.dest_row)
+        target = _slice(planner, int(alike.dest[0]), alike.dest_row) if is_slice else None
         _copy_views(planner, dests, sources, target, scale)
 
 

@@ -43,7 +43,9 @@ def rule(command: type[cmd.Command]) -> Callable[[Rule], Rule]:
 
 
 def plan_command(command: cmd.Command, planner: Planner) -> None:
-    """Plan the calls of a command. Raises ExecutionError for a command class without a rule."""
+    """Plan the calls of a command; control needs none. Raises ExecutionError for a command class without a rule."""
+    if command.role is cmd.Role.CONTROL:
+        return
     found = RULES.get(type(command))
     if found is None:
         known = ", ".join(sorted(known.__name__ for known in RULES))
@@ -62,23 +64,9 @@ def _alloc_matrix(command: cmd.AllocMatrix, planner: Planner) -> None:
     planner.call("zero" if command.zeroed else "undefined", planner.view(command.matrix))
 
 
-def _nothing(command: cmd.Command, planner: Planner) -> None:
-    """The memory plan and the division into segments have dealt with it."""
-
-
-for _command in (cmd.DeallocMatrix, cmd.NoOp, cmd.SegmentMarker, cmd.Label, cmd.Goto):
-    RULES[_command] = _nothing
-
-
-@rule(cmd.SwapMatrix)
-def _swap_matrix(command: cmd.SwapMatrix, planner: Planner) -> None:
-    # Views are bound once, so contents have to move.
-    first, second = planner.view(command.first), planner.view(command.second)
-    block = planner.block(command.first)
-    scratch = planner.scratch(block.num_rows, block.num_cols, planner.lane(command.first))
-    planner.call("copy", scratch, first)
-    planner.call("copy", first, second)
-    planner.call("copy", second, scratch)
+@rule(cmd.DeallocMatrix)
+def _dealloc_matrix(command: cmd.DeallocMatrix, planner: Planner) -> None:
+    """Nothing is called: the memory plan has dealt with it."""
 
 
 @rule(cmd.SetConst)
@@ -88,8 +76,7 @@ def _set_const(command: cmd.SetConst, planner: Planner) -> None:
 
 @rule(cmd.CompressMatrix)
 def _compress_matrix(command: cmd.CompressMatrix, planner: Planner) -> None:
-    kind = "positive" if command.method == "sign" else "copy"
-    planner.call(kind, planner.compressed(command.matrix), planner.view(command.matrix))
+    planner.call("positive", planner.compressed(command.matrix), planner.view(command.matrix))
 
 
 @rule(cmd.DecompressMatrix)
@@ -172,11 +159,6 @@ def _gather(command: cmd.CopyRowsMulti | cmd.AddRowsMulti, planner: Planner) -> 
     return RowMoves(np.full(len(valid), command.dest), valid, sub, row)
 
 
-def _scatter(command: cmd.CopyToRowsMulti | cmd.AddToRowsMulti, planner: Planner) -> RowMoves:
-    valid, sub, row = _table(command, planner)
-    return RowMoves(sub, row, np.full(len(valid), command.source), valid)
-
-
 @rule(cmd.CopyRowsMulti)
 def _copy_rows_multi(command: cmd.CopyRowsMulti, planner: Planner) -> None:
     moves = _gather(command, planner)
@@ -190,14 +172,10 @@ def _add_rows_multi(command: cmd.AddRowsMulti, planner: Planner) -> None:
     plan_add_multi(planner, _gather(command, planner), command.scale)
 
 
-@rule(cmd.CopyToRowsMulti)
-def _copy_to_rows_multi(command: cmd.CopyToRowsMulti, planner: Planner) -> None:
-    plan_copy_multi(planner, _scatter(command, planner), command.scale)
-
-
 @rule(cmd.AddToRowsMulti)
 def _add_to_rows_multi(command: cmd.AddToRowsMulti, planner: Planner) -> None:
-    plan_add_multi(planner, _scatter(command, planner), command.scale)
+    valid, sub, row = _table(command, planner)
+    plan_add_multi(planner, RowMoves(sub, row, np.full(len(valid), command.source), valid), command.scale)
 
 
 @rule(cmd.AddRowRanges)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from computation.programs import lines, loop, node_matrix, run, training_step
+from computation.programs import lines, node_matrix, run, training_step
 from computation.toy_kernels import AFFINE, CENTRE, KERNELS, PRODUCT, SIGMOID
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
@@ -120,20 +120,3 @@ def test_what_lies_outside_is_always_read() -> None:
     check_computation(after)
     assert "affine.Backprop(m1, [], m1, += m6) [node a]" in lines(after)
     assert "m2 = m6" not in lines(after)
-
-
-def test_the_next_round_reads() -> None:
-    c = loop()
-    assert dead_code(c) is c, "each round reads the state that the one before has left"
-
-
-def test_a_counter_that_nobody_reads() -> None:
-    """It needs itself, round after round, and nobody else needs it."""
-    c = loop()
-    counter = c.new_matrix(1, 3)
-    place = c.commands.index(cmd.Propagate(SIGMOID, "sigmoid", (3,), 2))
-    c.commands.insert(place, cmd.MatrixAdd(counter, 3))
-    c.commands.insert(0, cmd.AllocMatrix(counter, zeroed=True))
-    check_computation(c)
-    after = dead_code(c)
-    assert lines(after) == lines(loop())

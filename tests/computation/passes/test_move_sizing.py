@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from computation.programs import lines, loop, recurrence, run, training_step
+from computation.programs import lines, recurrence, run, training_step
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.passes.move_sizing import move_sizing
@@ -78,20 +78,3 @@ def test_output_that_stays_still_stays() -> None:
     after = move_sizing(c)
     check_computation(after)
     assert lines(after) == TRAINING_STEP[:-1]
-
-
-def test_no_allocation_moves_into_a_loop() -> None:
-    before = loop()
-    after = move_sizing(before)
-    check_computation(after)
-    assert lines(after)[:4] == ["m1 = zeros(1, 3)", "m3 = zeros(1, 3)", "[label start]", "m4 = zeros(1, 3)"]
-    assert lines(after)[-4:] == ["m1.swap(m2)", "m2 = []", "m5 = []", "goto start"]
-    run(after).check_equals(run(before))
-
-
-def test_labels_to_which_nobody_jumps_change_nothing() -> None:
-    before = loop()
-    before.commands[:0] = [cmd.Label("first"), cmd.Label("second")]
-    after = move_sizing(before)
-    check_computation(after)
-    assert lines(after) == ["[label first]", "[label second]", *lines(move_sizing(loop()))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from computation.programs import lines, loop, run, training_step
+from computation.programs import lines, run, training_step
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
 from nnet3.computation.computation import NnetComputation
@@ -49,10 +49,3 @@ def test_a_matrix_that_nobody_uses() -> None:
     unused = c.new_matrix(5, 5)
     c.commands = [cmd.AllocMatrix(unused, zeroed=True), *c.commands, cmd.DeallocMatrix(unused)]
     assert unused not in _zeroed(remove_unneeded_zeroing(c))
-
-
-def test_state_of_a_loop_keeps_its_zeros() -> None:
-    c = loop()
-    after = remove_unneeded_zeroing(c)
-    assert _zeroed(after) == [1, 5], "the first state, and the output, which is added to"
-    run(after).check_equals(run(c))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from computation.programs import index_table, lines, loop, multi_table, node_matrix, range_table, run
+from computation.programs import index_table, lines, multi_table, node_matrix, range_table, run
 from computation.toy_kernels import KERNELS
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
@@ -106,9 +106,4 @@ def test_a_small_part_of_a_large_matrix_is_copied() -> None:
     computation.commands[5:5] = [cmd.MatrixCopy(small, row), cmd.MatrixAdd(out_row, small)]
     computation.commands.append(cmd.DeallocMatrix(small))
     check_computation(computation)
-    assert share_copies(computation) is computation
-
-
-def test_loops_are_left_alone() -> None:
-    computation = loop()
     assert share_copies(computation) is computation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from computation.programs import lines, loop, node_matrix, run, training_step
+from computation.programs import lines, node_matrix, run, training_step
 from computation.toy_kernels import AFFINE, KERNELS, PRODUCT, SIGMOID
 from nnet3.computation import commands as cmd
 from nnet3.computation.checker import check_computation
@@ -172,11 +172,3 @@ def test_backward_of_a_training_step() -> None:
     assert "sigmoid.Propagate(m4, &m4)" in lines(after), "the derivative of a sigmoid needs its output only"
     assert "sigmoid.Backprop([], m4, m9, &m9) [update]" in lines(after)
     run(after).check_equals(run(before))
-
-
-def test_state_that_the_next_round_reads_is_not_overwritten() -> None:
-    c = loop()
-    c.commands.remove(cmd.SwapMatrix(1, 2))  # nothing moves as a whole
-    c.commands.insert(c.commands.index(cmd.ProvideOutput(5, "output")), _sigmoid(1, 2))
-    check_computation(c)
-    assert work_in_place(c) is c

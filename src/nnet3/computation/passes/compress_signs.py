@@ -16,7 +16,6 @@ from nnet3.computation.commands import (
     Command,
     CompressMatrix,
     DecompressMatrix,
-    Goto,
     SegmentMarker,
 )
 from nnet3.computation.computation import NnetComputation, SubMatrix
@@ -28,13 +27,13 @@ _FEWEST_ELEMENTS = 4096  # below that two more commands cost more than the memor
 def compress_signs(computation: NnetComputation) -> NnetComputation:
     """Matrices that are read after the marker only for their signs are compressed before it and brought back after.
 
-    A computation with a loop or with several markers stays as it is.
+    A computation with several markers stays as it is.
     """
     commands = computation.commands
     if not any(info.backprop_needs_sign_only for info in computation.kernels):
         return computation
     markers = [number for number, command in enumerate(commands) if isinstance(command, SegmentMarker)]
-    if len(markers) != 1 or any(isinstance(command, Goto) for command in commands):
+    if len(markers) != 1:
         return computation
     analysis = analyse(computation)
     before: dict[int, list[Command]] = defaultdict(list)
@@ -43,7 +42,7 @@ def compress_signs(computation: NnetComputation) -> NnetComputation:
         size = computation.matrices[matrix]
         whole = computation.find_or_add(_whole(computation, matrix))
         if size.num_rows * size.num_cols >= _FEWEST_ELEMENTS:
-            after[last].append(CompressMatrix(whole, "sign"))
+            after[last].append(CompressMatrix(whole))
             before[first].append(DecompressMatrix(whole))
     if not before:
         return computation

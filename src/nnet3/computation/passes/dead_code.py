@@ -8,7 +8,7 @@ import numpy as np
 
 from nnet3.computation.analysis import READ, WRITE, Analysis, analyse
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.declarations import AccessKind, Command, Operand, Reference, with_values
+from nnet3.computation.declarations import AccessKind, Command, Operand, Role, with_values
 from nnet3.computation.variables import Integers
 from nnet3.index import distinct
 
@@ -47,21 +47,12 @@ class _Needs:
 
     def __init__(self, analysis: Analysis) -> None:
         self.analysis, self.commands = analysis, analysis.computation.commands
-        self.makers = {memo: number for number, memo in self._memos(AccessKind.WRITE)}
+        accesses = analysis.accesses
+        self.makers, self.memo_uses = accesses.memo_makers, accesses.memo_uses
         self.results = self._optional_results()
-        self.event_is_read = np.zeros(len(analysis.event_place) + 1, dtype=bool)  # the last one: of memos
+        self.event_is_read = np.zeros(len(analysis.event_command) + 1, dtype=bool)  # the last one: of memos
         self.is_needed = self._find()
         self._leave_matrices()
-
-    def _memos(self, access: AccessKind) -> list[tuple[int, int]]:
-        """Command and memo, for all that make (WRITE) or use (READ) one."""
-        found = []
-        for command_class, numbers in self.analysis.accesses.numbers_of_class.items():
-            name = _memo_field(command_class, access)
-            if name:
-                memos = [(number, getattr(self.commands[number], name)) for number in numbers]
-                found += [(number, memo) for number, memo in memos if memo >= 0]
-        return found
 
     def _acting(self) -> np.ndarray:
         """Commands that must stay whoever reads them, (commands,): those without any access are of no concern here."""
@@ -71,26 +62,28 @@ class _Needs:
         outside = np.isin(analysis.matrix_of_access, list(analysis.computation.outside_by_matrix()))
         acting[analysis.accesses.command[outside & ((analysis.accesses.kind & WRITE) != 0)]] = True
         for command_class, numbers in analysis.accesses.numbers_of_class.items():
-            if command_class.always_acts:
+            if command_class.role is not Role.COMPUTE:
                 acting[numbers] = True
             elif command_class.form.effect_flags:
                 acting[[number for number in numbers if self.commands[number].side_effects]] = True
         return acting
 
     def _edges(self) -> np.ndarray:
-        """(edges, 4), the last reader first: place of the reader, its event if that adds to a result that nobody may
-        need (else -1), place of the writer, its event."""
+        """Def-use edges, (edges, 4), the last reader first: reader, its event, writer, its event.
+
+        The reader's event counts only where it adds to a result that nobody may need, else it is -1; so is the writer's
+        where it is of no such result.
+        """
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
         written = analysis.source_of_event[reads]
         is_result, is_optional = np.zeros((2, len(self.event_is_read)), dtype=bool)
-        for mask, results in ((is_result, self.results), (is_optional, [r for r in self.results if r.is_added_to])):
-            for events in self._events_of(results):
-                mask[events] = True
+        is_result[self._events_of(self.results)] = True
+        is_optional[self._events_of([result for result in self.results if result.is_added_to])] = True
         own, event = np.where(is_optional[reads], reads, -1), np.where(is_result[written], written, -1)
-        reader, writer = analysis.event_place[reads], analysis.event_place[written]
+        reader, writer = analysis.event_command[reads], analysis.event_command[written]
         counts = (own >= 0) | (event >= 0)  # of the others only the commands matter, not each variable between them
-        pairs = np.divmod(distinct((reader * analysis.num_places + writer)[~counts]), max(analysis.num_places, 1))
+        pairs = np.divmod(distinct((reader * analysis.num_commands + writer)[~counts]), max(analysis.num_commands, 1))
         none = np.full(len(pairs[0]), -1)
         edges = np.concatenate(
             [
@@ -98,31 +91,18 @@ class _Needs:
                 np.stack([pairs[0], none, pairs[1], none], axis=1),
             ]
         )
-        users = [(n, self.makers[memo]) for n, memo in self._memos(AccessKind.READ) if memo in self.makers]
+        users = [(user, self.makers[memo]) for user, memo in self.memo_uses if memo in self.makers]
         memos = np.array([(user, -1, maker, -1) for user, maker in users], dtype=np.int64).reshape(-1, 4)
-        if analysis.loop is not None:
-            again = memos[memos[:, 0] >= analysis.loop[0]]
-            again[:, [0, 2]] += np.where(again[:, [0, 2]] >= analysis.loop[0], analysis.second_round, 0)
-            memos = np.concatenate([memos, again])
         edges = np.concatenate([edges, memos])
         return edges[np.argsort(-edges[:, 0], kind="stable")]
 
     def _find(self) -> np.ndarray:
-        analysis = self.analysis
-        command_of_place = analysis.place_to_command(np.arange(analysis.num_places))
-        edges = self._edges().tolist()
-        needed = self._acting()
-        while True:
-            at_place, event_is_read = needed[command_of_place].tolist(), [False] * len(self.event_is_read)
-            for reader, own, writer, event in edges:
-                if event_is_read[own] if own >= 0 else at_place[reader]:
-                    at_place[writer] = event_is_read[event] = True
-            found = np.zeros(analysis.num_commands, dtype=bool)
-            found[command_of_place[np.array(at_place, dtype=bool)]] = True
-            self.event_is_read = np.array(event_is_read)
-            if analysis.loop is None or (found == needed).all():
-                return found
-            needed = found  # in a loop: needed in one round is needed in all
+        needed, event_is_read = self._acting().tolist(), [False] * len(self.event_is_read)
+        for reader, own, writer, event in self._edges().tolist():
+            if event_is_read[own] if own >= 0 else needed[reader]:
+                needed[writer] = event_is_read[event] = True
+        self.event_is_read = np.array(event_is_read)
+        return np.array(needed, dtype=bool)
 
     def _leave_matrices(self) -> None:
         """Allocations and deallocations are needed where something needed uses the matrix."""
@@ -145,10 +125,10 @@ class _Needs:
             numbers = list(values.get(field, getattr(self.commands[number], field)))  # type: ignore[call-overload]
             numbers[position] = 0
             values[field] = tuple(numbers)
-        used = {memo for number, memo in self._memos(AccessKind.READ) if self.is_needed[number]}
+        used = {memo for number, memo in self.memo_uses if self.is_needed[number]}
         for memo, number in self.makers.items():
             if self.is_needed[number] and memo not in used:
-                changes.setdefault(number, {})[_memo_field(type(self.commands[number]), AccessKind.WRITE)] = -1
+                changes.setdefault(number, {})[self.commands[number].form.makes_memo] = -1
         return {number: with_values(self.commands[number], **values) for number, values in changes.items()}
 
     # ---- results that a command need not give ----
@@ -165,11 +145,10 @@ class _Needs:
                             found.append(_Result(number, name, position, submatrix, is_added_to))
         return found
 
-    def _events_of(self, results: list[_Result]) -> list[Integers]:
-        """The events of results, result by result, in each reading of a loop."""
+    def _events_of(self, results: list[_Result]) -> Integers:
+        """The events of results, result by result."""
         submatrices = np.array([result.submatrix for result in results], dtype=np.int64)
-        numbers = np.array([result.command for result in results], dtype=np.int64)
-        return [self.analysis.events_at(submatrices, places) for places in self.analysis.places_of(numbers)]
+        return self.analysis.events_at(submatrices, np.array([result.command for result in results], dtype=np.int64))
 
     def _unread_results(self) -> list[_Result]:
         """Results of needed commands that nobody needed reads."""
@@ -177,17 +156,8 @@ class _Needs:
             return []
         counts = self.analysis.variables.counts(np.array([result.submatrix for result in self.results]))
         starts = np.cumsum(counts) - counts
-        is_read = [np.logical_or.reduceat(self.event_is_read[e], starts) for e in self._events_of(self.results)]
-        unread = np.flatnonzero(~np.logical_or.reduce(is_read)).tolist()
-        return [self.results[i] for i in unread if self.is_needed[self.results[i].command]]
-
-
-def _memo_field(command_class: type[Command], access: AccessKind) -> str:
-    """The field that numbers the memo which a command makes, or uses; empty if it has none."""
-    for name, declared, _ in command_class.form.reference_fields:
-        if isinstance(declared, Reference) and declared.access is access:
-            return name
-    return ""
+        is_read = np.logical_or.reduceat(self.event_is_read[self._events_of(self.results)], starts)
+        return [self.results[i] for i in np.flatnonzero(~is_read).tolist() if self.is_needed[self.results[i].command]]
 
 
 def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nnet3.computation.analysis import READ, UPDATE, WRITE, Analysis
-from nnet3.computation.commands import AllocMatrix, ProvideOutput
+from nnet3.computation.commands import ProvideOutput
 from nnet3.computation.passes.places import Candidates, Pair, Place
 from nnet3.computation.variables import Integers, Variables, matrix_sizes
 from nnet3.index import distinct
@@ -16,25 +16,25 @@ _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
 
 
 class MergeConflicts:
-    """The accesses to all groups as rows, (rows,): variable of the shared place, place in time, kind and matrix."""
+    """The accesses to all groups as rows, (rows,): variable of the shared place, command, kind and matrix."""
 
     def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, Place]) -> None:
         self.analysis, self.candidates, self.groups = analysis, candidates, groups
         self.pairs = {pair: commands for pair, commands in candidates.commands.items() if self._agrees(pair)}
-        place, submatrix, kind = analysis.placed_accesses
+        accesses = analysis.accesses
+        command, submatrix, kind = accesses.command, accesses.submatrix, accesses.kind
         matrix = analysis.table[submatrix, 0]
         in_group = np.zeros(len(analysis.computation.matrices), dtype=bool)
         in_group[[m for m, where in groups.items()]] = True
         chosen = np.flatnonzero(in_group[matrix])
-        place, submatrix, kind, matrix = place[chosen], submatrix[chosen], kind[chosen], matrix[chosen]
+        command, submatrix, kind, matrix = command[chosen], submatrix[chosen], kind[chosen], matrix[chosen]
         self.variables = self._shared_variables(distinct(submatrix))
         if candidates.are_copies:
             copies = [number for commands in self.pairs.values() for number in commands]
-            is_copy = np.isin(analysis.place_to_command(place), copies) & (kind == WRITE)
-            kind = np.where(is_copy, COPY, kind)
+            kind = np.where(np.isin(command, copies) & (kind == WRITE), COPY, kind)
         counts = self.variables.counts(submatrix)
         self.variable = self.variables.of_submatrices(submatrix)
-        self.place, self.kind, self.matrix = (np.repeat(part, counts) for part in (place, kind, matrix))
+        self.command, self.kind, self.matrix = (np.repeat(part, counts) for part in (command, kind, matrix))
         self._add_outputs()
         self._sort()
         self._add_zeros()
@@ -57,9 +57,9 @@ class MergeConflicts:
         table[:, 3:5] += moved[:, 2:3]
         return Variables(table, matrix_sizes(self.analysis.computation), used)
 
-    def _add_rows(self, variable: Integers, place: int, kind: int, matrix: Integers) -> None:
+    def _add_rows(self, variable: Integers, command: int, kind: int, matrix: Integers) -> None:
         self.variable = np.append(self.variable, variable)
-        self.place = np.append(self.place, np.full(len(variable), place))
+        self.command = np.append(self.command, np.full(len(variable), command))
         self.kind = np.append(self.kind, np.full(len(variable), kind))
         self.matrix = np.append(self.matrix, matrix)
 
@@ -71,15 +71,11 @@ class MergeConflicts:
             matrix = computation.submatrices[source[0]].matrix
             if matrix in self.groups:
                 variable = self.variables.of_submatrices(np.array(source))
-                self._add_rows(variable, self.analysis.num_places, READ, np.full(len(variable), matrix))
+                self._add_rows(variable, self.analysis.num_commands, READ, np.full(len(variable), matrix))
 
     def _add_zeros(self) -> None:
         """Zeros that somebody sees are written before all else."""
-        computation = self.analysis.computation
-        zeroed = np.zeros(len(computation.matrices), dtype=bool)
-        for number, matrix in self.analysis.accesses.allocations:
-            command = computation.commands[number]
-            zeroed[matrix] = isinstance(command, AllocMatrix) and command.zeroed
+        zeroed = self.analysis.begins_as_zeros
         order = np.lexsort((np.arange(len(self.variable)), self.matrix, self.variable))
         key = self.variable[order] * len(zeroed) + self.matrix[order]
         first = order[np.append(True, key[1:] != key[:-1])] if len(order) else order
@@ -89,17 +85,17 @@ class MergeConflicts:
             self._sort()
 
     def _sort(self) -> None:
-        """By variable, place, and turn within a command."""
-        order = np.lexsort((_TURN[self.kind], self.place, self.variable))
-        self.variable, self.place, self.kind, self.matrix = (
-            part[order] for part in (self.variable, self.place, self.kind, self.matrix)
+        """By variable, command, and turn within a command."""
+        order = np.lexsort((_TURN[self.kind], self.command, self.variable))
+        self.variable, self.command, self.kind, self.matrix = (
+            part[order] for part in (self.variable, self.command, self.kind, self.matrix)
         )
 
     def found(self) -> set[tuple[int, int]]:
         """Pairs of matrices: one that somebody reads, and one that has been written over it."""
         if len(self.variable) == 0:
             return set()
-        return self._overwritten() | self._at_once() | self._in_rounds()
+        return self._overwritten() | self._at_once()
 
     def _overwritten(self) -> set[tuple[int, int]]:
         rows = np.arange(len(self.variable))
@@ -114,7 +110,7 @@ class MergeConflicts:
 
     def _latest_copy(self) -> Integers:
         """For each row the latest before it that copies to the same variable of the same matrix, or -1."""
-        order = np.lexsort((self.place, self.matrix, self.variable))
+        order = np.lexsort((self.command, self.matrix, self.variable))
         copy = _latest(np.where(self.kind[order] == COPY, np.arange(len(order)), -1))
         same = (copy >= 0) & (self.variable[order[copy]] == self.variable[order])
         same &= self.matrix[order[copy]] == self.matrix[order]
@@ -124,13 +120,12 @@ class MergeConflicts:
 
     def _at_once(self) -> set[tuple[int, int]]:
         """What one command reads and changes, unless it may do so in place."""
-        ends = np.append((self.variable[1:] != self.variable[:-1]) | (self.place[1:] != self.place[:-1]), True)
+        ends = np.append((self.variable[1:] != self.variable[:-1]) | (self.command[1:] != self.command[:-1]), True)
         end = np.flatnonzero(ends)
         last = np.repeat(end, np.diff(np.append(-1, end)))  # the last row of the same command and variable
         both = (self.matrix != self.matrix[last]) & ((self.kind[last] & WRITE) != 0)
         count = len(self.analysis.computation.matrices)
-        command = self.analysis.place_to_command(self.place)
-        code = (command * count + self.matrix) * count + self.matrix[last]
+        code = (self.command * count + self.matrix) * count + self.matrix[last]
         allowed = [
             (number * count + pair.source) * count + pair.dest
             for pair, commands in self.pairs.items()
@@ -139,21 +134,6 @@ class MergeConflicts:
         ]
         both &= ~(np.isin(code, allowed) & (self.kind == READ))
         return set(zip(self.matrix[both].tolist(), self.matrix[last[both]].tolist(), strict=True))
-
-    def _in_rounds(self) -> set[tuple[int, int]]:
-        """In a loop: what lives through it, and what begins in each round, are kept apart; so are zeros of a round."""
-        loop = self.analysis.loop
-        if loop is None:
-            return set()
-        commands, allocated = self.analysis.computation.commands, self.analysis.alloc_command
-        found = set()
-        for matrix, place in self.groups.items():
-            in_round = allocated[matrix] > loop[0]
-            command = commands[allocated[matrix]]
-            zeroed = isinstance(command, AllocMatrix) and command.zeroed
-            if in_round != (allocated[place.matrix] > loop[0]) or (in_round and zeroed and matrix != place.matrix):
-                found.add((matrix, place.matrix))
-        return found
 
 
 def _latest(numbers: Integers) -> Integers:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from nnet3.computation.analysis import analyse, find_loop
+from nnet3.computation.analysis import Analysis, analyse
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.declarations import Command, Life, Operand
+from nnet3.computation.declarations import Life
 from nnet3.computation.passes.merge_conflicts import MergeConflicts
 from nnet3.computation.passes.places import Candidates, Pair, Place
 from nnet3.computation.passes.relocate import relocate
@@ -22,10 +22,8 @@ from nnet3.computation.passes.relocate import relocate
 
 def merge_matrices(computation: NnetComputation, candidates: Candidates) -> NnetComputation:
     """The computation in which those pairs of the candidates that can be are one matrix."""
-    pairs = _possible(computation, candidates.commands)
-    if not pairs:
-        return computation
     analysis = analyse(computation)
+    pairs = _possible(analysis, candidates.commands)
     places: dict[int, Place] = {}
     while pairs:
         groups = _groups(pairs, computation)
@@ -39,10 +37,10 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 # ---- candidates ----
 
 
-def _possible(computation: NnetComputation, pairs: Iterable[Pair]) -> list[Pair]:
+def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
     """Pairs of two matrices of which neither must stay where it is; of each two matrices one pair."""
-    given = _given(computation)
-    fixed = _fixed(computation) | (given if find_loop(computation) else set())
+    computation = analysis.computation
+    given, fixed = _given(computation), _fixed(analysis)
     chosen: dict[tuple[int, int], Pair] = {}
     for pair in pairs:
         source, dest = pair.source, pair.dest
@@ -56,20 +54,10 @@ def _possible(computation: NnetComputation, pairs: Iterable[Pair]) -> list[Pair]
     return list(chosen.values())
 
 
-def _fixed(computation: NnetComputation) -> set[int]:
-    """Matrices that have a place or a life of their own."""
-    fixed = {0, *computation.outside_by_matrix()}
-    blocks = computation.submatrices
-    movers = {c for c in {type(command) for command in computation.commands} if _moving_fields(c)}
-    for command in computation.commands:
-        if type(command) in movers:
-            fixed |= {blocks[getattr(command, name)].matrix for name in _moving_fields(type(command))}
-    return fixed
-
-
-def _moving_fields(command_class: type[Command]) -> list[str]:
-    fields = command_class.form.operand_fields
-    return [f.name for f in fields if isinstance(f.declared, Operand) and f.declared.life is Life.MOVES]
+def _fixed(analysis: Analysis) -> set[int]:
+    """Matrices that lie outside, and those that are compressed for a while."""
+    compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
+    return {0, *analysis.computation.outside_by_matrix(), *compressed}
 
 
 def _given(computation: NnetComputation) -> set[int]:

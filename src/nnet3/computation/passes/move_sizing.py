@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.computation.analysis import Analysis, analyse
-from nnet3.computation.commands import Label, ProvideOutput
+from nnet3.computation.analysis import analyse
+from nnet3.computation.commands import ProvideOutput
 from nnet3.computation.computation import NnetComputation
-from nnet3.computation.variables import Integers
 
 _BEFORE, _AT, _AFTER = 0, 1, 2  # a command's turn within the place it moves to
 
@@ -15,8 +14,8 @@ _BEFORE, _AT, _AFTER = 0, 1, 2  # a command's turn within the place it moves to
 def move_sizing(computation: NnetComputation) -> NnetComputation:
     """Move each allocation to just before the first access, each deallocation to just after the last one.
 
-    A matrix that is given to the user is not deallocated earlier than it was, and no allocation goes into a loop.
-    A matrix that nobody uses is not allocated at all.
+    A matrix that is given to the user is not deallocated earlier than it was. A matrix that nobody uses is not
+    allocated at all.
     """
     analysis = analyse(computation)
     place = np.arange(analysis.num_commands)
@@ -24,9 +23,8 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     kept = np.ones(analysis.num_commands, dtype=bool)
     unused = analysis.last_access == -1
     provided = _provided(computation)
-    alloc_place = _allocation_places(analysis)
     for number, matrix in analysis.accesses.allocations:
-        place[number], turn[number] = alloc_place[matrix], _BEFORE
+        place[number], turn[number] = analysis.first_access[matrix], _BEFORE
         kept[number] = not unused[matrix]
     for number, matrix in analysis.accesses.deallocations:
         kept[number] = not unused[matrix]
@@ -39,15 +37,6 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     result = computation.copy()
     result.commands = [computation.commands[number] for number in order]
     return result
-
-
-def _allocation_places(analysis: Analysis) -> Integers:
-    """Before which command each matrix is to be allocated: the first access, or a label that comes earlier."""
-    commands = analysis.computation.commands
-    labels = [number for number, command in enumerate(commands) if isinstance(command, Label)]
-    labels_and_end = np.array([*labels, analysis.num_commands])
-    next_label = labels_and_end[np.searchsorted(labels_and_end[:-1], analysis.alloc_command)]
-    return np.minimum(analysis.first_access, next_label)
 
 
 def _provided(computation: NnetComputation) -> np.ndarray:

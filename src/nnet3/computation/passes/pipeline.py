@@ -12,7 +12,6 @@ from nnet3.computation.objects import many_objects
 from nnet3.computation.passes.compress_signs import compress_signs
 from nnet3.computation.passes.dead_code import dead_code
 from nnet3.computation.passes.move_sizing import move_sizing
-from nnet3.computation.passes.remove_noops import remove_noops
 from nnet3.computation.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.computation.passes.share_copies import share_copies
 from nnet3.computation.passes.work_in_place import work_in_place
@@ -35,7 +34,6 @@ PIPELINE = (
     Pass("compress_signs", compress_signs),  # when it is settled what lies where
     Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
     Pass("move_sizing", move_sizing),
-    Pass("remove_noops", remove_noops),
 )
 
 

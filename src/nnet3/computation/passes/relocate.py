@@ -45,9 +45,7 @@ def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, P
         (whole,) = allocation.form.operands(allocation)
         begins = sorted(analysis.alloc_command[matrices].tolist())
         ends = sorted(analysis.dealloc_command[matrices].tolist())
-        allocations = [result.commands[number] for number in begins]
-        zeroed = any(isinstance(command, AllocMatrix) and command.zeroed for command in allocations)
-        result.commands[begins[0]] = AllocMatrix(whole, zeroed)
+        result.commands[begins[0]] = AllocMatrix(whole, bool(analysis.begins_as_zeros[matrices].any()))
         dropped |= set(begins[1:])
         if ends[0] == -1:  # one of them is never deallocated
             dropped |= set(ends) - {-1}
