@@ -121,6 +121,7 @@ def test_scale_and_add_change_only_the_clipped_proportion() -> None:
     component.add_(1.0, component.copy())
     assert (component.count, float(component.num_clipped)) == (12, 12)
     assert (component.num_self_repaired, component.num_backpropped) == (2, 1)
+    assert component.counter_names == {"num_self_repaired", "num_backpropped"}
     check_round_trip(component)
     component.zero_stats()
     assert (component.count, float(component.num_clipped)) == (0, 0)

@@ -52,3 +52,15 @@ def test_what_is_no_component_is_another_thing() -> None:
     before = nnet.fingerprint()
     nnet.components["tdnn"] = "no component"  # type: ignore[assignment]
     assert _changed(before, nnet) == {"component tdnn"}
+
+
+def test_statistics_do_not_count_whatever_type_they_have() -> None:
+    nnet = Nnet.from_config(CONFIG.replace("type=BatchNormComponent", "type=ClipGradientComponent"))
+    before = nnet.fingerprint()
+    for name, component in nnet.components.items():
+        for key in component.statistic_names:
+            assert name == "norm"
+            setattr(component, key, 7)
+    assert _changed(before, nnet) == set()
+    nnet.components["norm"].norm_based_clipping = True  # type: ignore[attr-defined]
+    assert _changed(before, nnet) == {"component norm"}

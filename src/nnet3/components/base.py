@@ -56,9 +56,9 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     A subclass sets `type_name` and `properties`, names its tensors in `parameter_names` (trained),
     `constant_names` (fixed) and `statistic_names` (float64 tensors or Python floats that add up over
-    minibatches), and implements `forward` and `backward`. Its configuration, its form in files and its info line come
-    from `fields`; what is irregular in them is written by overriding `initial_values`, `from_config`, `read`,
-    `write_body` or `info`.
+    minibatches: all that a run changes besides parameters), and implements `forward` and `backward`. Its
+    configuration, its form in files and its info line come from `fields`; what is irregular in them is written by
+    overriding `initial_values`, `from_config`, `read`, `write_body` or `info`.
     """
 
     properties: Properties = Properties.NONE

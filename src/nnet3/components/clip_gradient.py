@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, show
 from nnet3.components.fields import read_integer
-from nnet3.components.kinds import BOOLEAN, COUNT, NUMBER, RATE, SIZE, Tally, Values
+from nnet3.components.kinds import BOOLEAN, NUMBER, RATE, SIZE, Tally, Values
 from nnet3.components.registry import register
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ class ClipGradientComponent(Component):
         | Properties.BACKPROP_IN_PLACE
         | Properties.BACKPROP_NEEDS_INPUT
     )
-    statistic_names = ("count", "num_clipped")
+    statistic_names = ("count", "num_clipped", "num_self_repaired", "num_backpropped")
+    counter_names = frozenset({"num_self_repaired", "num_backpropped"})
 
     fields = (
         Field("dim", SIZE),
@@ -66,8 +67,8 @@ class ClipGradientComponent(Component):
         Field("self_repair_scale", RATE, default=1.0, optional="self_repair_clipped_proportion_threshold"),
         Field("num_clipped", _Rounded(is_tensor=True), None, "<NumElementsClipped>"),
         Field("count", _Rounded(is_tensor=False), None, "<NumElementsProcessed>"),
-        Field("num_self_repaired", COUNT, None, optional=True),
-        Field("num_backpropped", COUNT, None, optional="num_self_repaired"),
+        Field("num_self_repaired", _Rounded(is_tensor=False), None, optional=True),
+        Field("num_backpropped", _Rounded(is_tensor=False), None, optional="num_self_repaired"),
     )
     heading = ("dim",)
     shown = ("norm_based_clipping", "clipping_threshold", "clipped_proportion", _self_repair_info)
@@ -82,18 +83,14 @@ class ClipGradientComponent(Component):
         self.self_repair_scale = 0.0
         self.count = 0.0
         self.num_clipped = torch.zeros((), dtype=torch.float64)
-        self.num_self_repaired = 0
-        self.num_backpropped = 0
+        self.num_self_repaired = 0.0
+        self.num_backpropped = 0.0
 
     # ---- configuration and files ----
 
     @property
     def clipped_proportion(self) -> float:
         return float(self.num_clipped) / self.count if self.count > 0 else 0.0
-
-    def zero_stats(self) -> None:
-        super().zero_stats()
-        self.num_self_repaired = self.num_backpropped = 0
 
     # ---- arithmetic ----
 

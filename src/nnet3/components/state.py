@@ -18,6 +18,8 @@ class ComponentState:
     parameter_names: ClassVar[tuple[str, ...]] = ()
     constant_names: ClassVar[tuple[str, ...]] = ()
     statistic_names: ClassVar[tuple[str, ...]] = ()
+    #: Statistics that scaling and adding leave as they are: only `zero_stats` begins them anew.
+    counter_names: ClassVar[frozenset[str]] = frozenset()
 
     def parameters(self) -> dict[str, Tensor]:
         """The trained tensors by name (the tensors themselves, not copies)."""
@@ -35,7 +37,7 @@ class ComponentState:
 
     def scale_stats_(self, scale: float) -> None:
         """Multiply the statistics alone."""
-        for name in self.statistic_names:
+        for name in self._sum_names:
             value = getattr(self, name)
             if isinstance(value, Tensor):
                 value.zero_() if scale == 0 else value.mul_(scale)
@@ -51,7 +53,7 @@ class ComponentState:
 
     def add_stats_(self, alpha: float, other: ComponentState) -> None:
         """Add alpha times the statistics alone."""
-        for name in self.statistic_names:
+        for name in self._sum_names:
             self._add_statistic(name, alpha, getattr(other, name))
 
     def _add_statistic(self, name: str, alpha: float, value: Tensor | float) -> None:
@@ -65,7 +67,14 @@ class ComponentState:
             mine.add_(value, alpha=alpha)
 
     def zero_stats(self) -> None:
+        """Begin all statistics anew."""
         self.scale_stats_(0.0)
+        for name in self.counter_names:
+            setattr(self, name, 0.0)
+
+    @property
+    def _sum_names(self) -> list[str]:
+        return [name for name in self.statistic_names if name not in self.counter_names]
 
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""

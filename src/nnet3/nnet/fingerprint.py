@@ -33,10 +33,11 @@ def _settings(component: Component) -> tuple[object, ...]:
     """Type, promises, sizes of parameters, and all plain settings by name."""
     if not isinstance(component, Component):
         return (f"not a component, but {component!r}",)
+    changing = _NOT_PROGRAM.union(component.statistic_names)
     plain = [
         (key, value)
         for key, value in vars(component).items()
-        if isinstance(value, _PLAIN) and not key.startswith("_") and key not in _NOT_PROGRAM
+        if isinstance(value, _PLAIN) and not key.startswith("_") and key not in changing
     ]
     sizes = [(key, tuple(getattr(tensor, "shape", ()))) for key, tensor in component.parameters().items()]
     flags = int(component.properties), component.identity_indexes, component.needs_indexes
