@@ -117,6 +117,32 @@ def test_variance_below_the_floor() -> None:
     assert y.tolist() == [[3.0, 0.5]]
 
 
+def deviations(x: Tensor) -> Tensor:
+    """What pooling gives for each sequence of frames x (sequences, frames, dim), after extraction."""
+    sequences, frames, dim = x.shape
+    rows = table(range(frames), ns=range(sequences))
+    extraction = components.create(EXTRACTION, f"input-dim={dim}")
+    sums, count = x.new_empty(len(rows), 2 * dim + 1), max(frames - 1, 1)
+    extraction.forward(x.transpose(0, 1).flatten(0, 1), sums, index_case(extraction, rows, rows).plan)
+    pooling = components.create(
+        POOLING,
+        f"input-dim={2 * dim + 1} left-context={count} right-context=0 output-stddevs=true variance-floor=2e-10",
+    )
+    y = x.new_empty(sequences, 2 * dim)
+    pooling.forward(sums, y, index_case(pooling, rows, table([frames - 1], ns=range(sequences))).plan)
+    return y
+
+
+@pytest.mark.parametrize("frames", [1, 2, 4])
+def test_frames_without_variance_give_the_floor(frames: int) -> None:
+    """The mean's square is rounded as the squares were, so that they cancel; a fused product leaves their rounding."""
+    x = torch.randn(8, 1, 40, dtype=torch.float64).float().expand(8, frames, 40)
+    y = deviations(x)
+    assert torch.equal(y[:, 40:], torch.full((8, 40), 2e-10).sqrt())
+    wanted = deviations(x.double())
+    assert float((y.double() - wanted).norm() / wanted.norm()) < 1e-7
+
+
 def test_written_files_are_read_back(tmp_path: Path) -> None:
     for type_name, config, text in (
         (EXTRACTION, "input-dim=3 input-period=2 output-period=4 include-variance=false",

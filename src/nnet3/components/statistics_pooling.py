@@ -107,7 +107,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         torch.div(sums[:, 1:], count, out=y[:, first:])
         if self.output_stddevs:
             mean, square = y[:, first:].chunk(2, dim=1)
-            square.addcmul_(mean, mean, value=-1.0).clamp_(min=self.variance_floor).sqrt_()
+            square.sub_(mean.square()).clamp_(min=self.variance_floor).sqrt_()
         return count
 
     def backward(
