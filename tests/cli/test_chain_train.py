@@ -62,6 +62,7 @@ def test_combine_as_kaldi_does(cli: Cli, path: Path) -> None:
 def _compare(own: Nnet, kaldi: Nnet) -> None:
     compared = 0
     for name, component in own.components.items():
+        assert component.test_mode == kaldi.components[name].test_mode, name
         for key, tensor in component.parameters().items():
             wanted = kaldi.components[name].parameters()[key]
             assert float((tensor - wanted).norm()) <= 1e-6 * float(wanted.norm()), f"{name} {key}"

@@ -13,6 +13,7 @@ from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, TorchLoss
 from nnet3.train.combine import combine, recompute_statistics
+from nnet3.train.evaluation import with_modes
 from nnet3.train.minibatch import grid
 from nnet3.train.objectives import ObjectiveByNode
 from train.networks import differing, everything, many, random_minibatch
@@ -59,11 +60,22 @@ def test_of_equals_the_first_wins() -> None:
     assert "last 1 models" in lines[-1]
 
 
-def test_few_evaluations() -> None:
-    _, lines = combined(*(1.0 for _ in range(7)), max_objective_evaluations=3)
-    assert [line.split()[2] for line in lines[1:-1]] == ["3", "6", "7"]
-    _, lines = combined(*(1.0 for _ in range(7)), max_objective_evaluations=1)
-    assert [line.split()[2] for line in lines[1:-1]] == ["7"]
+@pytest.mark.parametrize(
+    ("num_models", "limit", "counts"),
+    [
+        (10, 3, ["5", "9", "10"]),
+        (10, 4, ["4", "7", "10"]),
+        (7, 3, ["4", "7"]),
+        (7, 1, ["7"]),
+        (7, 6, ["3", "5", "7"]),
+        (3, 3, ["2", "3"]),
+        (2, 1, ["2"]),
+    ],
+)
+def test_few_evaluations(num_models: int, limit: int, counts: list[str]) -> None:
+    """The first, then every g-th one, and the last, with g = ceil(models / limit): the numbers are Kaldi's."""
+    _, lines = combined(*(1.0 for _ in range(num_models)), max_objective_evaluations=limit)
+    assert [line.split()[2] for line in lines[1:-1]] == counts
 
 
 def test_an_average_that_is_not_finite_is_never_the_best() -> None:
@@ -100,23 +112,109 @@ def test_statistics_are_for_the_outputs_of_their_own_objective() -> None:
     assert asked[5:] == ["no statistics"]
 
 
-def test_modes_of_the_average() -> None:
-    nnet, data = many(), [random_minibatch(1)]
-    recompute_statistics(nnet, data)
-    result = combine([lambda: nnet], data, batchnorm_test_mode=True, dropout_test_mode=False, say=lambda line: None)
-    assert (result.components["norm"].test_mode, result.components["drop"].test_mode) == (True, False)
-    assert result.components["norm"].count == 20.0  # type: ignore[attr-defined]
+RANDOM = """
+input-node name=input dim=4
+component name=drop type=DropoutComponent dim=4 dropout-proportion=0.5
+component-node name=drop component=drop input=input
+component name=general type=GeneralDropoutComponent dim=4 dropout-proportion=0.5
+component-node name=general component=general input=input
+component name=mask type=SpecAugmentTimeMaskComponent dim=4 zeroed-proportion=0.5 time-mask-max-frames=2
+component-node name=mask component=mask input=input
+component name=affine type=AffineComponent input-dim=12 output-dim=4
+component-node name=affine component=affine input=Append(drop, general, mask)
+component name=norm type=BatchNormComponent dim=4
+component-node name=norm component=norm input=affine
+component name=parts type=CompositeComponent num-components=2 component1='type=BatchNormComponent dim=4' \
+ component2='type=AffineComponent input-dim=4 output-dim=3'
+component-node name=parts component=parts input=norm
+output-node name=output input=parts objective=quadratic
+""".replace("\\\n", "")
+
+
+def modes(nnet: Nnet) -> dict[str, bool]:
+    return {
+        name + prefix: leaf.test_mode
+        for name, component in nnet.components.items()
+        for prefix, leaf in component.leaves()
+    }
+
+
+@pytest.mark.parametrize("batchnorm", [False, True])
+@pytest.mark.parametrize("dropout", [False, True])
+def test_test_modes_are_for_the_evaluations_alone(batchnorm: bool, dropout: bool) -> None:
+    """What is combined can be trained on: it has the modes that the last model has."""
+    nnet, data = Nnet.from_config(RANDOM), [random_minibatch(1)]
+    for _, leaf in (leaf for component in nnet.components.values() for leaf in component.leaves()):
+        if leaf.has_running_statistics:
+            x = torch.randn(5, 4)
+            leaf.store_stats(x, *leaf.propagate(x))
+    options: dict[str, bool] = {"batchnorm_test_mode": batchnorm, "dropout_test_mode": dropout}
+    for tested in ((), ("drop",), ("general", "norm"), ("mask",)):
+        for name, component in nnet.components.items():
+            component.set_test_mode(name in tested)
+        seen: list[dict[str, bool]] = []
+
+        def look(nnet: Nnet, seen: list[dict[str, bool]] = seen) -> ObjectiveByNode:
+            seen.append(modes(nnet))
+            return ObjectiveByNode(nnet)
+
+        result = combine([lambda: nnet, lambda: nnet], data, look, say=lambda line: None, **options)
+        first, second, recomputed = seen
+        assert first == second
+        for name, mode in first.items():
+            option = batchnorm if name in ("norm", "partscomponent1.") else dropout
+            assert mode == (modes(nnet)[name] or (option and name not in ("affine", "partscomponent2.")))
+        assert recomputed == modes(nnet) == modes(result)
+
+
+def spread(nnet: Nnet) -> float:
+    """The variance that batch-norm has stored of the first column."""
+    norm: Any = nnet.components["norm"]
+    return float(norm.stats_var[0])
+
+
+def test_dropout_stays_as_it_is_while_statistics_are_computed_again() -> None:
+    config = "input-node name=input dim=4\ncomponent name=drop type=DropoutComponent dim=4 dropout-proportion=0.5\n"
+    config += "component-node name=drop component=drop input=input\ncomponent name=norm type=BatchNormComponent dim=4\n"
+    config += "component-node name=norm component=norm input=drop\noutput-node name=output input=norm\n"
+    rows = grid(50, [0])
+    ones = torch.ones(50, 4)
+    data = [Minibatch([NetworkInput("input", rows, ones)], [MatrixTarget("output", rows, ones)]) for _ in range(2)]
+    nnet = Nnet.from_config(config)
+    found = [combine([lambda: nnet], data, say=lambda line: None) for _ in range(2)]
+    assert spread(found[0]) == pytest.approx(0.25, abs=0.1)  # of zeros and ones
+    assert spread(found[0]) == spread(found[1])
+    assert found[0].components["norm"].count == 100.0  # type: ignore[attr-defined]
+    nnet.components["drop"].set_test_mode(True)
+    assert spread(combine([lambda: nnet], data, say=lambda line: None)) == 0.0
+
+
+def test_neighbours_do_not_drop_the_same() -> None:
+    """Components that a file has given all begin with the same random numbers."""
+    nnet = with_modes(Nnet.from_config(RANDOM), batchnorm_test_mode=True, dropout_test_mode=False)
+    draws = [nnet.components[name].rng.uniform() for name in ("drop", "general", "mask")]
+    assert len(set(draws)) == 3
+    again = with_modes(nnet, batchnorm_test_mode=True, dropout_test_mode=False)
+    assert draws == [again.components[name].rng.uniform() for name in ("drop", "general", "mask")]
 
 
 def test_statistics_of_batchnorm_are_those_of_the_examples() -> None:
     nnet, data = many(), [random_minibatch(1), random_minibatch(2)]
     result = combine([lambda: nnet], data, say=lambda line: None)
-    norm: Any = result.components["norm"]
-    assert norm.count == 40.0
+    assert result.components["norm"].count == 40.0  # type: ignore[attr-defined]
     again = result.copy()
     recompute_statistics(again, data)
     assert differing(everything(result), everything(again)) == []
-    assert (norm.test_mode, result.components["drop"].test_mode) == (False, True)
+
+
+def test_batchnorm_in_test_mode_keeps_its_statistics() -> None:
+    nnet, data = many(), [random_minibatch(1)]
+    recompute_statistics(nnet, [random_minibatch(2)])
+    nnet.set_test_mode(True)
+    result = combine([lambda: nnet], data, say=lambda line: None)
+    for name in ("stats_sum", "stats_sumsq", "count"):
+        assert torch.equal(everything(result)[f"norm.{name}"], everything(nnet)[f"norm.{name}"])
+    assert spread(nnet) > 0
 
 
 def test_a_model_of_another_form_is_numbered() -> None:

@@ -29,9 +29,10 @@ def combine(
     """The best of the averages of the first n models, for n = 1, 2, ... (give the last model first).
 
     `models` are functions that load them, since only two are held at a time besides the best; `objective` makes the
-    objective of a network; auxiliary terms count. An average that is not finite is never the best. Statistics of
-    batch-norm are computed anew on the minibatches, for the outputs that `statistics_objective` looks at (by default
-    the same). Raises TrainingError without models or minibatches, or if no average has a finite objective.
+    objective of a network; auxiliary terms count. An average that is not finite is never the best. The test modes are
+    for the evaluations alone: the result has the modes of the first model. Statistics of batch-norm are computed anew
+    on the minibatches, for the outputs that `statistics_objective` looks at (by default the same). Raises TrainingError
+    without models or minibatches, or if no average has a finite objective.
     """
     if not models or not minibatches:
         raise TrainingError(f"{len(models)} models and {len(minibatches)} examples: combining needs some of both")
@@ -46,7 +47,7 @@ def combine(
                 mean.add_(1 / count, load())
             except Nnet3Error as error:
                 raise TrainingError(f"model {count} of {len(models)}: {error}") from error
-        if count > 1 and count % interval != 0 and count != len(models):
+        if (count - 1) % interval != 0 and count != len(models):
             continue
         tested = with_modes(mean, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
         value = _objective(tested, minibatches, objective)
@@ -55,7 +56,7 @@ def combine(
         else:
             say(f"Combining last {count} models, objective function is {value:g}")
         if value > best_value:
-            best, best_count, best_value = tested.copy(), count, value
+            best, best_count, best_value = mean.copy(), count, value
     if best is None:
         raise TrainingError("no average of the models has a finite objective: is one of them damaged?")
     if any(component.has_running_statistics for component in best.components.values()):
@@ -67,16 +68,15 @@ def combine(
 def recompute_statistics(
     nnet: Nnet, minibatches: Sequence[Minibatch], objective: Callable[[Nnet], Objective] | None = None
 ) -> None:
-    """Statistics of these minibatches alone, with batch-norm in training mode; the network's modes stay."""
-    modes = {name: component.test_mode for name, component in nnet.components.items()}
-    for component in nnet.components.values():
-        component.set_test_mode(not component.has_running_statistics)
+    """Make the statistics those of these minibatches, in the modes of training that the network has.
+
+    Dropout drops what is a function of the network alone. Batch-norm in test mode keeps its statistics.
+    """
     nnet.zero_stats()
+    nnet.seed_random(0)
     evaluator = Evaluator(nnet, objective(nnet) if objective else None, accuracy=False, store_stats=True)
     for minibatch in minibatches:
         evaluator.add(minibatch)
-    for name, component in nnet.components.items():
-        component.set_test_mode(modes[name])
 
 
 def _objective(nnet: Nnet, minibatches: Sequence[Minibatch], objective: Callable[[Nnet], Objective] | None) -> float:

@@ -114,9 +114,14 @@ def evaluate(
 
 
 def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool) -> Nnet:
-    """A network with the same parameter tensors in these modes; what stays False is as it was."""
+    """A network with the same parameter tensors in these modes; where they are False, in those that it has.
+
+    It draws random numbers of its own, the same whenever it is made.
+    """
     twin = nnet.in_test_mode()
+    twin.seed_random(0)
     for name, component in twin.components.items():
-        wanted = batchnorm_test_mode if component.has_running_statistics else dropout_test_mode
-        component.set_test_mode(wanted or nnet.components[name].test_mode)
+        for (_, leaf), (_, original) in zip(component.leaves(), nnet.components[name].leaves(), strict=True):
+            wanted = batchnorm_test_mode if leaf.has_running_statistics else dropout_test_mode
+            leaf.set_test_mode(wanted or original.test_mode)
     return twin

@@ -43,7 +43,9 @@ TRANSITIONS = TransitionModel(
 class _Run:
     """What `finish_run` looks at of a run, whose last network is `NNET` and whose kept ones are multiples of it."""
 
-    def __init__(self, folder: Path, factors: dict[int, float], *, rank: int = 0, priors: Any = None):
+    def __init__(
+        self, folder: Path, factors: dict[int, float], *, rank: int = 0, priors: Any = None, test_mode: bool = False
+    ):
         self.world, self.nnet = World(rank, rank + 1), NNET
         self.model = NNET if priors is None else nnet3.AcousticModel(TRANSITIONS, NNET, priors)
         self.checkpoints = SimpleNamespace(folder=folder / "checkpoints")
@@ -52,6 +54,7 @@ class _Run:
         for step, factor in factors.items():
             network = NNET.copy()
             network.scale_(factor)
+            network.set_test_mode(test_mode)
             self.snapshots.save(network, step)
         self.progress = Progress(step=9, snapshots=[*factors])
         self.events: list[dict[str, Any]] = []
@@ -76,12 +79,14 @@ def _finish(run: _Run) -> None:
     finish_run(run)  # type: ignore[arg-type]
 
 
-def test_the_best_average_of_the_newest_is_written_as_it_is_trained(tmp_path: Path) -> None:
-    run = _Run(tmp_path, {3: 5.0, 7: 0.5, 9: 1.5})
+@pytest.mark.parametrize("test_mode", [False, True])
+def test_the_best_average_of_the_newest_is_written_as_it_is_trained(tmp_path: Path, test_mode: bool) -> None:
+    """What was kept in test mode while the rest was trained stays in it."""
+    run = _Run(tmp_path, {3: 5.0, 7: 0.5, 9: 1.5}, test_mode=test_mode)
     _finish(run)
     final = nnet3.load_nnet(tmp_path / "final.raw")
     torch.testing.assert_close(final.flat_parameters()[0], NNET.flat_parameters()[0])
-    assert not final.components["dropout"].test_mode
+    assert final.components["dropout"].test_mode == test_mode
     *combine, last = run.events
     assert [(event["event"], event["step"]) for event in combine] == [("combine", 9)] * 4
     assert "last 2 models" in combine[-1]["message"]

@@ -39,7 +39,7 @@ def _final_network(run: TrainingRun) -> Nnet:
     if not minibatches:
         return run.nnet
     models = [partial(_load, path, device_of(run.nnet)) for path in run.snapshots.newest_first(run.progress.snapshots)]
-    final = combine(
+    return combine(
         models,
         minibatches,
         lambda _: run.objectives.compare,
@@ -47,8 +47,6 @@ def _final_network(run: TrainingRun) -> Nnet:
         max_objective_evaluations=run.settings.combination.max_objective_evaluations,
         say=lambda line: run.reports.event("combine", step=run.progress.step, message=line),
     )
-    final.set_test_mode(False)
-    return final
 
 
 def _load(path: Path, device: torch.device) -> Nnet:
