@@ -82,7 +82,7 @@ MISTAKES = [
     (["copy", "--learning-rates=1:2", "net.raw", "out"], "2 learning rates for 1 updatable components: affine"),
     (["average", "net.raw", "ivector.raw", "out"], "has not: they cannot be averaged"),
     (["average", "net.raw", "net.raw", "ivector.raw", "out"], "net.raw has component 'softmax', but ivector.raw has"),
-    (["average", "--weights=0", "net.raw", "out"], "must have a positive finite sum"),
+    (["average", "--weights=0", "net.raw", "out"], "are divided by their sum, which must be finite and not 0, got 0"),
     (["compute", "net.raw", "feats.ark", "ark:out"], "'feats.ark' is not an rspecifier such as ark:"),
     (["compute", "net.raw", "ark:feats.ark", "out"], "'out' is not a wspecifier such as ark:"),
     (["compute", "net.raw", "ark:nofile", "ark:out"], "cannot read nofile"),

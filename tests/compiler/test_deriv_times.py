@@ -214,6 +214,28 @@ def test_statistics_are_stored_of_steps_that_have_derivatives() -> None:
     assert [command.node for command in commands] == ["h"] * 30
 
 
+TRUNCATED = """
+input-node name=input dim=2
+component name=affine type=AffineComponent input-dim=4 output-dim=2
+component-node name=affine component=affine input=Append(input, IfDefined(Offset(truncated, -1)))
+component name=truncated type=BackpropTruncationComponent dim=2 zeroing-interval=10
+component-node name=truncated component=truncated input=affine
+output-node name=output input={output}
+"""
+
+
+@pytest.mark.parametrize("options", [PLAIN, OPTIMIZED], ids=["plain", "optimized"])
+def test_truncation_counts_rows_that_have_derivatives(options: nnet3.CompileOptions) -> None:
+    """Of steps that lie wholly outside nothing is counted, boundaries neither (those of n = 1 are at t = 1, 11, 21)."""
+    inputs = [nnet3.IoSpecification("input", grid(2, range(-14, 42)))]
+    outputs = [nnet3.IoSpecification("output", grid(2, range(-12, 42)), has_deriv=True)]
+    request = nnet3.ComputationRequest(inputs, outputs, need_model_derivative=True, store_component_stats=True)
+    case = Case(RandomNetwork(7, TRUNCATED.format(output="truncated"), request))
+    found = case.run(limited(options, 0, 29))
+    assert float(found["statistic truncated.count"]) == 60
+    assert float(found["statistic truncated.count_zeroing_boundaries"]) == 6
+
+
 def test_mistakes() -> None:
     with pytest.raises(ArgumentError, match="min_deriv_time is 5, after max_deriv_time, 4"):
         nnet3.CompileOptions(min_deriv_time=5, max_deriv_time=4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 
 import pytest
 import torch
@@ -59,7 +60,9 @@ def test_weights(caplog: pytest.LogCaptureFixture) -> None:
         result = average(models, [0.75, 0.25])
         assert caplog.messages == []
         assert torch.allclose(_linear(average(models, [3, 1])), _linear(result))
-    assert caplog.messages == ["the weights of the networks sum to 4: they are divided by that"]
+        assert caplog.messages == ["the weights of the networks sum to 4: they are divided by that"]
+        assert torch.allclose(_linear(average(models, [-3, -1])), _linear(result))
+    assert caplog.messages[1:] == ["the weights of the networks sum to -4: they are divided by that"]
     assert torch.allclose(_linear(result), 0.75 * _linear(models[0]) + 0.25 * _linear(models[1]))
 
 
@@ -74,8 +77,11 @@ def test_one_network_is_its_own_average() -> None:
     ("weights", "message"),
     [
         ([1.0], "expected one weight for each of 2 networks, got 1 weights"),
-        ([1.0, -1.0], "positive finite sum, got 0"),
-        ([1.0, float("nan")], "positive finite sum, got nan"),
+        ([1.0, -1.0], "divided by their sum, which must be finite and not 0, got 0"),
+        ([0.1 + 0.2, -0.3], "must be finite and not 0, got 5.55112e-17"),
+        ([1.0, math.nan], "must be finite and not 0, got nan"),
+        ([math.inf, -math.inf], "must be finite and not 0, got nan"),
+        ([1e308, 1e308], "must be finite and not 0, got inf"),
     ],
 )
 def test_weights_that_cannot_be_used(weights: list[float], message: str) -> None:

@@ -2,7 +2,8 @@
 
 Each takes the first component and the second, whose input holds the first one's output once or several times side by
 side. It returns a new component, the second itself if the first does nothing, or None if the pair does not fit.
-Products are made in float64.
+Products are made in float64. Rates and limits of training are those of the component that a new one is a copy of; what
+is a copy of none has the default ones, as in Kaldi, but for the learning rate of a linear component that got a bias.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def merge_affine(first: Component, second: Component) -> Component | None:
     blocks = _blocks(second.linear_params, first.output_dim)
     linear = (blocks @ first.linear_params.double()).flatten(1)
     bias = second.bias_params + (blocks @ first.bias_params.double()).sum(1)
-    merged = AffineComponent(linear.to(second.linear_params), bias.to(second.linear_params))
-    merged.copy_header(second)
-    return merged
+    return AffineComponent(linear.to(second.linear_params), bias.to(second.linear_params))
 
 
 def merge_scale(first: Component, second: Component) -> Component | None:
@@ -99,5 +98,5 @@ def _blocks(linear: Tensor, dim: int) -> Tensor:
 
 def _with_bias(linear: LinearComponent) -> AffineComponent:
     affine = AffineComponent(linear.params, linear.params.new_zeros(linear.output_dim))
-    affine.copy_header(linear)
+    affine.set_actual_learning_rate(linear.learning_rate)
     return affine

@@ -10,6 +10,7 @@ from nnet3.errors import NetworkError
 from nnet3.nnet.network import Nnet
 
 _LOG = logging.getLogger("nnet3")
+_ROUNDING = 1e-7  # of a sum of float32 numbers, in parts of their size
 
 
 def average(
@@ -38,9 +39,9 @@ def average(
 def _normalized(weights: Sequence[float], count: int) -> list[float]:
     if len(weights) != count:
         raise NetworkError(f"expected one weight for each of {count} networks, got {len(weights)} weights")
-    total = math.fsum(weights)
-    if not math.isfinite(total) or total <= 0:
-        raise NetworkError(f"the weights must have a positive finite sum, got {total:g}")
+    total = sum(weights)
+    if not math.isfinite(total) or abs(total) <= _ROUNDING * sum(map(abs, weights)):
+        raise NetworkError(f"the weights are divided by their sum, which must be finite and not 0, got {total:g}")
     if abs(total - 1.0) > 1e-5:
         _LOG.warning("the weights of the networks sum to %g: they are divided by that", total)
     return [weight / total for weight in weights]
