@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ModelFormatError, NetworkError
 from seeds import RANDOM
 
 
@@ -100,12 +100,19 @@ HEADER = "# computational network 1\n"
         (HEADER + "x = inptu(rows=3)", r"line 2: there is no node type 'inptu'; did you mean 'input'\?"),
         (HEADER + "x = input(rows=3)\nx = input(rows=3)", "line 3: two nodes are called 'x'"),
         (HEADER + "x = input(rows=three)", "expected a number"),
-        (HEADER + "x = input(rows=-3)", "cannot be"),
-        (HEADER + "x = input(rows='3')", "no option rows='3'"),
-        (HEADER + "x = input(lines=3)", "no option lines=3"),
+        (HEADER + "x = input(rows=-3)", "all at least 1; got -3"),
+        (HEADER + "x = input(rows='3')", "input: rows must be an integer, got '3'"),
+        (HEADER + "x = input(lines=3)", "input: there is no option lines; options are: rows, cols"),
+        (HEADER + "x = input()", "input: rows is missing"),
+        (HEADER + "x = input(rows=3, rows=3)", "input: rows is given twice"),
+        (HEADER + "x = mine(rows=3)", r"there is no node type 'mine'; .* are registered before \(cn\.register\)"),
+        (HEADER + "x = input(rows=3)\noutput 3 + 4 = x", "expected a number, a text"),
+        (HEADER + "x = input(rows=3)\noutput (3, 4) = x", r"another name for each output, got \(3, 4\)"),
+        (HEADER + "x = input(rows=3)\noutput a = x\noutput 'a' = x", "another name for each output, got 'a'"),
+        (HEADER + "x = input(rows=3)\nb = parameter(rows=3)", "expected rows and columns"),
         (HEADER + "x = input(rows=3)\ny = tanh(z)", "line 3: there is no node 'z' above"),
         (HEADER + "x = input(rows=3)\ny = plus(x)", "plus has 2 operands, got 1"),
-        (HEADER + "W = parameter(rows=100000, cols=100000)", "cannot be"),
+        (HEADER + "W = parameter(rows=100000, cols=100000)", "100000 x 100000 numbers are more than there can be"),
         (HEADER + "x = input(rows=3)\ny = times(x, x)", "line 3: times needs a first operand without samples"),
         (HEADER + "d = delay(d, rows=3, lag=1)\noutput d = d", "recurrence over parameters alone"),
         (HEADER + "import os", "expected NAME = TYPE"),
@@ -115,3 +122,31 @@ HEADER = "# computational network 1\n"
 def test_texts_that_are_no_networks(text, says) -> None:
     with pytest.raises(ModelFormatError, match=says):
         cn.from_text(text, "net.txt")
+
+
+def test_statistics_take_memory_too() -> None:
+    text = HEADER + "x = input(rows=6)\nm = mean(x)\ns = inv_std_dev(x)\noutput a = m\noutput b = s"
+    cn.from_text(text, max_numbers=12)
+    with pytest.raises(ModelFormatError, match="line 4: 6 x 1 numbers are more than there can be"):
+        cn.from_text(text, max_numbers=11)
+
+
+NAMES = ["my scores", "a = b", "it's", "\"quoted\" and 'quoted'", "two\nlines", " ", "softmax(x, 1)", "1", "ü\u2028\\"]
+
+
+def test_outputs_of_any_names(tmp_path) -> None:
+    h = cn.tanh(cn.input("x", 3))
+    net = cn.Network(outputs={**dict.fromkeys(NAMES, h), "plain": h})
+    text = cn.to_text(net)
+    assert "output 'my scores' = tanh1\n" in text
+    assert "output plain = tanh1\n" in text
+    cn.save(net, tmp_path / "net.cn")
+    for again in (cn.from_text(text), cn.load(tmp_path / "net.cn"), net.copy()):
+        assert list(again.outputs) == list(net.outputs)
+        assert again.evaluate("my scores", {"x": np.ones((3, 1))})[0, 0] == pytest.approx(np.tanh(1))
+
+
+@pytest.mark.parametrize("name", [1, "", None, b"a", ("a",)])
+def test_names_of_outputs_are_texts(name) -> None:
+    with pytest.raises(NetworkError, match="expected texts as the names of outputs"):
+        cn.Network(outputs={name: cn.input("x", 3)})

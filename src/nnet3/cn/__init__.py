@@ -23,6 +23,8 @@ from nnet3.cn.nodes.scaling import diag_times, scale
 from nnet3.cn.nodes.softmax import log_softmax, softmax
 from nnet3.cn.nodes.statistics import inv_std_dev, mean, per_dim_mean_var_norm
 from nnet3.cn.nodes.sums import element_times, minus, plus
+from nnet3.cn.operation import Operation
+from nnet3.cn.registry import register
 from nnet3.cn.samples import Sequences, sequences
 from nnet3.cn.saving import load, save
 from nnet3.cn.shape import Shape
@@ -33,6 +35,7 @@ __all__ = [
     "AsynchronousEvaluator",
     "Network",
     "Node",
+    "Operation",
     "Sequences",
     "Shape",
     "as_node",
@@ -69,6 +72,7 @@ __all__ = [
     "parameter",
     "per_dim_mean_var_norm",
     "plus",
+    "register",
     "relu",
     "row_slice",
     "row_stack",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import math
+import numbers
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -260,6 +262,10 @@ def _weights(criterion: Criteria) -> dict[Node, float]:
             raise NetworkError(f"expected a node as criterion, got {node!r}")
         if not node.shape.is_scalar:
             raise ShapeError(f"a criterion is 1 x 1, but '{node.formula}' is {node.shape}: sum it with sum_elements")
+        weight = weights[node]
+        check_kind(weight, numbers.Real, f"the weight of the criterion '{node.formula}'", "a number")
+        if not math.isfinite(weight):
+            raise ArgumentError(f"the weight of the criterion '{node.formula}' must be finite, got {weight}")
     return {node: float(weight) for node, weight in weights.items()}
 
 
@@ -274,6 +280,9 @@ def _named(outputs: Outputs) -> dict[str, Node]:
         if not isinstance(node, Node):
             raise NetworkError(f"expected nodes as outputs, got {node!r}")
     if isinstance(outputs, Mapping):
+        for name in outputs:
+            if not isinstance(name, str) or not name:
+                raise NetworkError(f"expected texts as the names of outputs, got {name!r}")
         return dict(outputs)
     named: dict[str, Node] = {}
     given = {node.name for node in nodes}

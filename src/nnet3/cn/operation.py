@@ -8,16 +8,17 @@ the chapter is a row here; one without samples, R x C, lies as C rows of R colum
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.options import checked_option, is_kind, kinds_of_fields
 from nnet3.cn.shape import Shape
 from nnet3.computation.kernel import InputPromises, Kernel, KernelInfo
-from nnet3.errors import GradientError, ShapeError
+from nnet3.errors import ArgumentError, GradientError, ShapeError
 
 OWN_VALUE = -1
 """Stands for the node's own value in `gradient_needs`."""
@@ -47,6 +48,15 @@ class Operation:
     has_gradient: ClassVar[bool] = True
     gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name, kind in kinds_of_fields(type(self)).items():
+            if is_kind(kind):
+                object.__setattr__(self, name, checked_option(getattr(self, name), kind, f"{self.type}: {name}"))
+        self.check()
+
+    def check(self) -> None:
+        """Raise NetworkError for options of the right kinds whose values cannot be."""
 
     # ---- when the graph is built ----
 
@@ -114,7 +124,7 @@ class Operation:
 
     def options(self) -> dict[str, Any]:
         """The options by name, as literals; None is left out."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        values = {name: getattr(self, name) for name in kinds_of_fields(type(self))}
         return {name: value for name, value in values.items() if value is not None}
 
     def structure(self) -> dict[str, Any]:
@@ -122,13 +132,17 @@ class Operation:
         return self.options()
 
     @classmethod
-    def option_types(cls) -> dict[str, str]:
-        """The options that there are, and their types as annotations have them."""
-        return {each.name: str(each.type) for each in fields(cls)}  # type: ignore[arg-type]
+    def option_kinds(cls) -> dict[str, str]:
+        """The options that there are, and the kinds of their values as annotations have them."""
+        return kinds_of_fields(cls)
 
     @classmethod
     def from_options(cls, **options: Any) -> Operation:
-        """The operation that `options` describes."""
+        """The operation that `options` describes. Raises ArgumentError, NetworkError for what describes none."""
+        own: tuple[Field[Any], ...] = fields(cls) if is_dataclass(cls) else ()
+        for each in own:
+            if each.name not in options and each.default is MISSING:
+                raise ArgumentError(f"{cls.type}: {each.name} is missing")
         return cls(**options)
 
     # ---- the two functions of the chapter ----

@@ -118,7 +118,8 @@ class Program:
             return self._compile()
         # With shapes, for of given nodes the operands are not among the lines.
         lines = sorted(f"{structure_line(node, self.source.names)} {node.shape}" for node in self.source.number)
-        key = {"cn": lines, "question": self.question.key, "optimize": self.optimize}
+        promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
+        key = {"cn": lines, "promises": promises, "question": self.question.key, "optimize": self.optimize}
         return self.cache.get_or_compile(key, self._compile)
 
     def _compile(self) -> NnetComputation:

@@ -1,10 +1,12 @@
-"""All operations by type, and how a node of each is made."""
+"""All operations by type, those of users too, and how a node of each is made."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import TypeVar
 
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.activations import Copy, Exp, Log, Negate, Relu, Sigmoid, Tanh
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
@@ -22,25 +24,73 @@ from nnet3.cn.nodes.softmax import LogSoftmax, Softmax
 from nnet3.cn.nodes.statistics import InvStdDev, Mean, PerDimMeanVarNorm, StatisticNode
 from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus
 from nnet3.cn.operation import Operation
+from nnet3.cn.options import is_kind
+from nnet3.errors import NetworkError, check_kind
 
-OPERATIONS: dict[str, type[Operation]] = {
-    operation.type: operation
-    for operation in (
-        *(Input, Parameter),
-        *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm),
-        *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
-        *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax),
-        *(Mean, InvStdDev, PerDimMeanVarNorm),
-        *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
-    )
-}
-
+_TYPE = re.compile(r"[A-Za-z_]\w*\Z")
 _NODE_CLASSES: dict[str, type[Node]] = {
     "parameter": ParameterNode,
     "mean": StatisticNode,
     "inv_std_dev": StatisticNode,
     "delay": DelayNode,
 }
+Made = TypeVar("Made", bound=type[Operation])
+
+
+def register(operation: Made) -> Made:
+    """Let networks with this operation be saved and loaded; also a decorator.
+
+    The class is a dataclass whose fields are options: int, float, bool, str, tuples of int, or one of these or None.
+    Raises NetworkError for another class, and for a `type` that is no name or that another class has; the same class
+    made anew takes the place of the old one.
+    """
+    check_kind(operation, type, "what is registered", "a class derived from cn.Operation")
+    name, made = operation.__name__, getattr(operation, "type", "")
+    if not issubclass(operation, Operation) or "__dataclass_fields__" not in vars(operation):
+        raise NetworkError(f"{name}: expected a class derived from cn.Operation with @dataclass(frozen=True)")
+    if not isinstance(made, str) or not _TYPE.match(made):
+        raise NetworkError(f"{name}: expected a name of letters, digits and '_' as its type, got {made!r}")
+    if not is_same_class(OPERATIONS.get(made, operation), operation):
+        raise NetworkError(f"{name}: its type '{made}' is that of {OPERATIONS[made].__name__}: give it another")
+    for field, kind in operation.option_kinds().items():
+        if not is_kind(kind):
+            raise NetworkError(
+                f"{name}: field {field} is {kind}, and cannot be written: options are int, float, bool, "
+                "str, tuples of int, or one of these or None"
+            )
+    OPERATIONS[made] = operation
+    return operation
+
+
+def check_is_registered(operation: Operation) -> None:
+    """Raise NetworkError for an operation that could not be read again."""
+    registered = OPERATIONS.get(operation.type)
+    if registered is None or not is_same_class(registered, type(operation)):
+        raise NetworkError(
+            f"'{operation.type}' cannot be read again: decorate its class {type(operation).__name__} with cn.register"
+        )
+
+
+def is_same_class(one: type, other: type) -> bool:
+    """Tell whether the classes are one, or one class made twice as in a notebook."""
+    return (one.__module__, one.__qualname__) == (other.__module__, other.__qualname__)
+
+
+OPERATIONS: dict[str, type[Operation]] = {}
+for _operation in (
+    *(Input, Parameter),
+    *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm),
+    *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
+    *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax),
+    *(Mean, InvStdDev, PerDimMeanVarNorm),
+    *(Convolution, MaxPooling, AveragePooling, Delay, RowSlice, RowStack, ComponentOperation),
+):
+    register(_operation)
+
+
+def is_stored(operation: Operation) -> bool:
+    """Tell whether nodes of this operation keep their value, and the memory for it."""
+    return issubclass(_NODE_CLASSES.get(operation.type, Node), StoredNode)
 
 
 def make_node(operation: Operation, operands: Sequence[Node], name: str) -> Node:

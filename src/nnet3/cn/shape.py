@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass
 
 from nnet3.errors import ShapeError
@@ -35,9 +36,9 @@ def as_shape(shape: object, what: str) -> Shape:
     Raises ShapeError for anything else; `what` begins the message.
     """
     sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
-    fits = len(sizes) in (1, 2) and all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+    fits = len(sizes) in (1, 2) and all(isinstance(n, numbers.Integral) and not isinstance(n, bool) for n in sizes)
     if not fits or min(sizes) < 1:
         raise ShapeError(f"{what}: expected a number of rows, or (rows, columns), all at least 1; got {shape!r}")
     if math.prod(sizes) > _MOST_ELEMENTS:
         raise ShapeError(f"{what}: {' x '.join(map(str, sizes))} elements are too many")
-    return Shape(*sizes)
+    return Shape(*map(int, sizes))

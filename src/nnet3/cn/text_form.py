@@ -7,6 +7,7 @@
     d = delay(h, rows=128, lag=1, default=0.0)
     criterion J * 1.0
     output posterior = softmax1
+    output 'scores of words' = plus1
 
 A line for each node: its name, its type, its operands in order, its options. Operands stand above, except that a delay
 may name what comes later. Numbers of parameters are not part of it (see `nnet3.cn.saving`).
@@ -23,26 +24,33 @@ from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import node_line
 from nnet3.cn.nodes.delay import Delay, DelayNode
-from nnet3.cn.nodes.leaves import Leaf
 from nnet3.cn.operation import Operation
-from nnet3.cn.registry import OPERATIONS, make_node
-from nnet3.errors import ModelFormatError, NetworkError, check_kind
+from nnet3.cn.options import checked_option
+from nnet3.cn.registry import OPERATIONS, check_is_registered, is_stored, make_node
+from nnet3.errors import ModelFormatError, NetworkError, Nnet3Error, check_kind
 from nnet3.text import did_you_mean
 
 HEADER = "# computational network 1"
 _NODE = re.compile(r"([A-Za-z_][\w.\-]*) = (\w+)\((.*)\)\Z")
 _CRITERION = re.compile(r"criterion ([\w.\-]+) \* (\S+)\Z")
-_OUTPUT = re.compile(r"output ([\w.\-]+) = ([\w.\-]+)\Z")
+_OUTPUT = re.compile(r"output (\S.*) = ([\w.\-]+)\Z")
+_PLAIN = re.compile(r"[\w.\-]+\Z")
 _OPTION = re.compile(r"(\w+)=(.*)\Z", re.DOTALL)
 
 
 def to_text(network: Network) -> str:
-    """The graph, its criteria and outputs as text that `from_text` reads."""
+    """The graph, its criteria and outputs as text that `from_text` reads.
+
+    Raises NetworkError for operations that are not registered.
+    """
     check_kind(network, Network, "what is shown as text", "a network")
+    for node in network.nodes:
+        check_is_registered(node.operation)
     names = network.names
     lines = [HEADER, *(node_line(node, names) for node in _in_writing_order(network.nodes))]
     lines += [f"criterion {names[node]} * {weight!r}" for node, weight in network.criteria.items()]
-    lines += [f"output {name} = {names[node]}" for name, node in network.outputs.items()]
+    for name, node in network.outputs.items():
+        lines.append(f"output {name if _PLAIN.match(name) else repr(name)} = {names[node]}")
     return "\n".join(lines) + "\n"
 
 
@@ -91,7 +99,10 @@ class _Reader:
                 raise self._error(f"expected a number as the weight of a criterion, got {match[2]}")
             self.criteria[self._find(match[1])] = weight
         elif match := _OUTPUT.match(line):
-            self.outputs[match[1]] = self._find(match[2])
+            name = match[1] if _PLAIN.match(match[1]) else self._literal(match[1])
+            if not isinstance(name, str) or name in self.outputs:
+                raise self._error(f"expected another name for each output, got {match[1][:80]}")
+            self.outputs[name] = self._find(match[2])
         elif match := _NODE.match(line):
             self._node(match[1], match[2], _split(match[3]))
         else:
@@ -102,30 +113,40 @@ class _Reader:
             raise self._error(f"two nodes are called '{name}'")
         if type not in OPERATIONS:
             hint = did_you_mean(type, OPERATIONS)
-            raise self._error(f"there is no node type '{type}'" + (f"; {hint}" if hint else ""))
-        options = {m[1]: self._literal(m[2]) for m in map(_OPTION.match, arguments) if m}
+            own = "operations of your own are registered before (cn.register)"
+            raise self._error(f"there is no node type '{type}'; {hint + '; ' if hint else ''}{own}")
+        options: dict[str, Any] = {}
+        for match in filter(None, map(_OPTION.match, arguments)):
+            if match[1] in options:
+                raise self._error(f"{type}: {match[1]} is given twice")
+            options[match[1]] = self._literal(match[2])
         operands = [argument for argument in arguments if not _OPTION.match(argument)]
         operation = self._operation(type, options)
-        if isinstance(operation, Leaf):
-            self.room -= operation.rows * (operation.cols or 0)
-            if operation.rows < 1 or (operation.cols or 1) < 1 or self.room < 0:
-                raise self._error(f"a value of {operation.rows} x {operation.cols} cannot be")
         if isinstance(operation, Delay):
             delay = DelayNode(operation, (), name)
             self.nodes[name] = delay
             self.later.append((self.place, delay, operands))
             return
         found = [self._find(operand) for operand in operands]
+        if is_stored(operation):
+            shape = self._guarded(lambda: operation.infer([operand.shape for operand in found]))
+            self.room -= shape.rows * (shape.cols or 1)
+            if self.room < 0:
+                raise self._error(f"{shape.rows} x {shape.cols} numbers are more than there can be")
         self.nodes[name] = self._guarded(lambda: make_node(operation, found, name))
 
     def _operation(self, type: str, options: Mapping[str, Any]) -> Operation:
-        """Options are checked against the fields of the operation: their names and the kinds of their values."""
+        """The operation, if it has these options and their values are of the right kinds."""
         made = OPERATIONS[type]
-        known = made.option_types()
-        for name, value in options.items():
-            if name not in known or not _fits(value, known[name]):
-                raise self._error(f"{type}: no option {name}={value!r}; options are {known}")
-        return self._guarded(lambda: made.from_options(**options))
+        kinds = made.option_kinds()
+        for name in options:
+            if name not in kinds:
+                raise self._error(f"{type}: there is no option {name}; options are: {', '.join(kinds) or 'none'}")
+        return self._guarded(
+            lambda: made.from_options(
+                **{name: checked_option(value, kinds[name], f"{type}: {name}") for name, value in options.items()}
+            )
+        )
 
     def _find(self, name: str) -> Node:
         if name not in self.nodes:
@@ -142,7 +163,7 @@ class _Reader:
     def _guarded(self, make: Any) -> Any:
         try:
             return make()
-        except (NetworkError, ModelFormatError, TypeError) as error:
+        except Nnet3Error as error:
             raise self._error(str(error).split("\n")[0]) from None
 
     def _error(self, message: str) -> ModelFormatError:
@@ -156,27 +177,14 @@ def _connect(delay: DelayNode, operands: list[Node]) -> None:
     delay.connect(operands[0])
 
 
-def _fits(value: Any, kind: str) -> bool:
-    """Whether a literal may be the value of a field of this kind; None, integers for floats, and tuples are allowed."""
-    if value is None:
-        return "None" in kind
-    if kind.startswith("tuple"):
-        return isinstance(value, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
-    if isinstance(value, bool):
-        return kind == "bool"
-    if isinstance(value, int):
-        return kind.startswith(("int", "float")) and abs(value) < 2**31
-    if isinstance(value, float):
-        return kind == "float"
-    return isinstance(value, str) and kind == "str"
-
-
 def _split(text: str) -> list[str]:
     """Arguments at commas outside parentheses and quotes."""
-    parts, depth, quote, start = [], 0, "", 0
+    parts, depth, quote, start, escaped = [], 0, "", 0, False
     for place, letter in enumerate(text):
-        if quote:
-            quote = "" if letter == quote else quote
+        if escaped:
+            escaped = False
+        elif quote:
+            quote, escaped = "" if letter == quote else quote, letter == "\\"
         elif letter in "'\"":
             quote = letter
         elif letter in "([":

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from check_node import check_node, random
 
 from nnet3 import cn
-from nnet3.errors import ShapeError
+from nnet3.errors import Nnet3Error, ShapeError
 
 ROWS, COLS, CHANNELS, SAMPLES = 5, 6, 2, 3
 images = cn.input("images", ROWS * COLS * CHANNELS)
@@ -112,11 +112,14 @@ def test_of_equal_elements_the_first_has_the_gradient() -> None:
         ({"image": (5, 5, 2), "window": 2}, "needs 50 rows"),
         ({"image": (5, 6, 2), "window": (7, 2)}, "do not fit"),
         ({"image": (5, 6, 2), "window": 0}, "expected image"),
-        ({"image": 60, "window": 1}, "expected image"),
+        ({"image": 60, "window": 1}, "max_pooling: image must be 3 integers, got 60"),
+        ({"image": (5, 6, 2), "window": 3.0}, r"max_pooling: window must be 2 integers, got \(3\.0, 3\.0\)"),
+        ({"image": (5, 6, 2), "window": (3, 3), "stride": (0, 1)}, "expected image"),
+        ({"image": (5, 6, 2), "window": (3, 3), "pad": 1}, "max_pooling: pad must be True or False, got 1"),
     ],
 )
 def test_images_that_do_not_fit(options, says) -> None:
-    with pytest.raises(ShapeError, match=says):
+    with pytest.raises(Nnet3Error, match=says):
         cn.max_pooling(images, **options)
 
 

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import relu
-from nnet3.cn.nodes.convolution import Convolution, convolution
+from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.leaves import parameter
 from nnet3.cn.nodes.pooling import MaxPooling, max_pooling
+from nnet3.cn.nodes.windows import window_options
 
 Image: TypeAlias = tuple[int, int, int]
 
@@ -30,12 +31,11 @@ def cnn_block(
     Parameters `name.K` (channels x window) and `name.b` (channels x 1, the same for each pixel). `pool`: window and
     stride of max pooling, None for none.
     """
-    rows, cols = (window, window) if isinstance(window, int) else window
-    kernels = parameter(f"{name}.K", (channels, rows * cols * image[2]))
+    operation = Convolution(*window_options(image, window, 1, pad))
     bias = parameter(f"{name}.b", (channels, 1))
-    convolved = convolution(kernels, x, bias, image=image, window=window, pad=pad)
-    assert isinstance(convolved.operation, Convolution)
-    down, across = convolved.operation.windows.output_size
+    kernels = parameter(f"{name}.K", (channels, operation.num_weights))
+    down, across = operation.windows.output_size
+    convolved = Node(operation, (kernels, x, bias))
     active = activation(convolved, name=name if pool is None else "")
     if pool is None:
         return active, (down, across, channels)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation, RunState
+from nnet3.cn.options import checked_option
 from nnet3.cn.shape import Shape
 from nnet3.compiler.nnet_source import kernel_info
 from nnet3.components import Component, Properties, create, read_from
@@ -40,6 +41,11 @@ class ComponentOperation(Operation):
     @property
     def needs_training(self) -> bool:
         return self.trainable and bool(self.component.properties & Properties.UPDATABLE)
+
+    def check(self) -> None:
+        if self.component.input_dim < 1:
+            name = self.component.type_name
+            raise NetworkError(f"component {name} has no input: a parameter can stand for it")
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         if not operands[0].has_samples:
@@ -80,15 +86,15 @@ class ComponentOperation(Operation):
 
     @classmethod
     def from_options(cls, **options: Any) -> ComponentOperation:
-        """What `options` describes. Raises ModelFormatError."""
-        text, trainable = options.get("text", ""), options.get("trainable", True)
+        """What `options` describes. Raises ArgumentError, ModelFormatError."""
+        text, trainable = checked_option(options.get("text"), "str", "component: text"), options.get("trainable", True)
         reader = Reader(text.encode(), "component", binary=False)
         component = read_from(reader)
         reader.finish()
         return cls(component, trainable)
 
     @classmethod
-    def option_types(cls) -> dict[str, str]:
+    def option_kinds(cls) -> dict[str, str]:
         return {"text": "str", "trainable": "bool"}
 
 
@@ -102,6 +108,4 @@ def component(made: Component | str, x: Node, *, name: str = "") -> Node:
         type_name, _, config = made.partition(" ")
         made = create(type_name, config)
     check_kind(made, Component, "what is made a node", "a component, or a str such as 'TanhComponent dim=20'")
-    if made.input_dim < 1:
-        raise NetworkError(f"component {made.type_name} has no input: a parameter can stand for it")
     return Node(ComponentOperation(made), (x,), name)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import ImageOperation, as_windows, contiguous_like
+from nnet3.cn.nodes.windows import ImageOperation, contiguous_like, window_options
 from nnet3.cn.operation import put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
@@ -31,12 +31,16 @@ class Convolution(ImageOperation):
     num_optional: ClassVar[int] = 1
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}), frozenset())
 
+    @property
+    def num_weights(self) -> int:
+        """Numbers of a kernel: those of a window, of all input channels."""
+        return self.window[0] * self.window[1] * self.image[2]
+
     def infer(self, operands: Sequence[Shape]) -> Shape:
         kernels, images, *bias = operands
         self.windows.check(self.type, images.rows)
-        num_weights = self.window[0] * self.window[1] * self.image[2]
-        if kernels.cols != num_weights:
-            raise ShapeError(f"convolution needs kernels of (output channels) x {num_weights}")
+        if kernels.cols != self.num_weights:
+            raise ShapeError(f"convolution needs kernels of (output channels) x {self.num_weights}")
         if bias and bias[0] != Shape(kernels.rows, 1):
             raise ShapeError(f"convolution needs a bias of {kernels.rows} x 1, a number for each output channel")
         steps_down, steps_across = self.windows.output_size
@@ -103,6 +107,5 @@ def convolution(
     and `stride`: (rows, columns) or one number for both; `pad`: zeros half a window around the image, so that stride 1
     and an odd window keep its size. Raises ShapeError if rows or kernels do not fit.
     """
-    options = as_windows("convolution", image, window, stride, pad)
     operands = (kernels, images) if bias is None else (kernels, images, bias)
-    return Node(Convolution(options.image, options.window, options.stride, options.pad), operands, name)
+    return Node(Convolution(*window_options(image, window, stride, pad)), operands, name)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape
-from nnet3.errors import NetworkError, ShapeError, check_kind
+from nnet3.errors import NetworkError, ShapeError
+
+_LONGEST = 2**30  # lag: times are numbers of 32 bits
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,12 @@ class Delay(Operation):
     rows: int
     lag: int = 1
     default: float = 0.0
+
+    def check(self) -> None:
+        if self.lag == 0 or abs(self.lag) > _LONGEST:
+            raise NetworkError(f"delay: expected a lag other than 0, of at most {_LONGEST} frames, got {self.lag}")
+        if self.rows < 1:
+            raise NetworkError(f"delay: expected at least one row, got {self.rows}")
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         for operand in operands:
@@ -88,16 +96,13 @@ def delay(
     columns stand in for frames before the first (or after the last): the last |lag| frames of what went before, given
     as sequences of |lag| frames. Raises NetworkError for lag 0.
     """
-    if not isinstance(lag, int) or isinstance(lag, bool) or lag == 0:
-        raise NetworkError(f"delay: expected a lag that is an integer other than 0, got {lag!r}")
     if x is not None and not isinstance(x, Node):
         raise NetworkError(f"delay: expected a node, got {x!r}")
-    check_kind(dim, (int, type(None)), "dim of a delay", "a number of rows")
-    check_kind(default, (int, float), "default of a delay", "a number")
-    rows = x.shape.rows if x is not None else dim
-    if rows is None or rows < 1:
+    if x is None and dim is None:
         raise NetworkError("delay: without an operand, give dim, the number of rows that it will have")
-    if initial is not None and initial.type != "input":
+    if x is not None and dim not in (None, x.shape.rows):
+        raise NetworkError(f"delay: dim={dim!r}, but the operand has {x.shape.rows} rows: leave dim out")
+    if initial is not None and not (isinstance(initial, Node) and initial.type == "input"):
         raise NetworkError(f"delay: the initial state must be an input, got {initial!r}")
-    operation = Delay(rows, lag, float(default))
-    return DelayNode(operation, () if x is None else (x,), name, initial)
+    rows: Any = dim if x is None else x.shape.rows
+    return DelayNode(Delay(rows, lag, default), () if x is None else (x,), name, initial)

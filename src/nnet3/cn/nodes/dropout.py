@@ -26,6 +26,10 @@ class Dropout(Elementwise):
     uses_memo: ClassVar[bool] = True
     rate: float
 
+    def check(self) -> None:
+        if not 0 <= self.rate < 1:
+            raise NetworkError(f"dropout: expected a rate of at least 0 and less than 1, got {self.rate!r}")
+
     def kernel(self, state: RunState) -> Kernel:
         return DropoutKernel(self.rate, state)
 
@@ -62,6 +66,4 @@ class DropoutKernel(Dropout):
 
 def dropout(rate: float, y: Node, *, name: str = "") -> Node:
     """In training: a part `rate` of the elements becomes 0, the others are multiplied by 1 / (1 - rate); else Y."""
-    if not isinstance(rate, int | float) or not 0 <= rate < 1:
-        raise NetworkError(f"dropout: expected a rate of at least 0 and less than 1, got {rate!r}")
-    return Node(Dropout(float(rate)), (y,), name)
+    return Node(Dropout(rate), (y,), name)

@@ -13,6 +13,7 @@ from nnet3.cn.arrays import as_array
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape, as_shape
+from nnet3.errors import ShapeError
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class Leaf(Operation):
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = ()
     rows: int
     cols: int | None = None
+
+    def check(self) -> None:
+        as_shape(self.rows if self.cols is None else (self.rows, self.cols), self.type)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         return Shape(self.rows, self.cols)
@@ -37,6 +41,11 @@ class Input(Leaf):
 class Parameter(Leaf):
     type: ClassVar[str] = "parameter"
     trainable: bool = True
+
+    def check(self) -> None:
+        super().check()
+        if self.cols is None:
+            raise ShapeError("parameter: expected rows and columns: it belongs to no sample")
 
 
 class ParameterNode(StoredNode):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.windows import ImageOperation, as_windows
+from nnet3.cn.nodes.windows import ImageOperation, window_options
 from nnet3.cn.operation import put
 from nnet3.cn.shape import Shape
 
@@ -85,8 +85,7 @@ def max_pooling(
     name: str = "",
 ) -> Node:
     """The largest element of each window, for each channel. Images and options as in `convolution`."""
-    options = as_windows("max_pooling", image, window, stride, pad)
-    return Node(MaxPooling(options.image, options.window, options.stride, options.pad), (images,), name)
+    return Node(MaxPooling(*window_options(image, window, stride, pad)), (images,), name)
 
 
 def average_pooling(
@@ -99,5 +98,4 @@ def average_pooling(
     name: str = "",
 ) -> Node:
     """The mean of each window, for each channel; zeros of the margin count. Images and options as in `convolution`."""
-    options = as_windows("average_pooling", image, window, stride, pad)
-    return Node(AveragePooling(options.image, options.window, options.stride, options.pad), (images,), name)
+    return Node(AveragePooling(*window_options(image, window, stride, pad)), (images,), name)

@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.operation import Operation, put
 from nnet3.cn.shape import Shape
-from nnet3.errors import ShapeError, check_kind
+from nnet3.errors import ShapeError
 
 Matrices = Sequence[Tensor]
 
@@ -24,8 +24,12 @@ class RowSlice(Operation):
     first: int
     rows: int
 
+    def check(self) -> None:
+        if self.first < 0 or self.rows < 1:
+            raise ShapeError(f"row_slice: expected at least one row, from 0 on, got {self.rows} from {self.first}")
+
     def infer(self, operands: Sequence[Shape]) -> Shape:
-        if self.first < 0 or self.rows < 1 or self.first + self.rows > operands[0].rows:
+        if self.first + self.rows > operands[0].rows:
             raise ShapeError(f"row_slice of {self.rows} rows from {self.first} needs more rows than there are")
         return Shape(self.rows, operands[0].cols)
 
@@ -80,8 +84,6 @@ class RowStack(Operation):
 
 def row_slice(x: Node, first: int, rows: int, *, name: str = "") -> Node:
     """Rows first, ..., first + rows - 1 of X."""
-    check_kind(first, int, "the first row of row_slice", "an integer")
-    check_kind(rows, int, "the number of rows of row_slice", "an integer")
     return Node(RowSlice(first, rows), (x,), name)
 
 

@@ -47,6 +47,10 @@ class InvStdDev(Statistic):
     type: ClassVar[str] = "inv_std_dev"
     floor: float = 1e-10
 
+    def check(self) -> None:
+        if self.floor <= 0:
+            raise NetworkError(f"inv_std_dev: expected a floor greater than 0, got {self.floor}")
+
     def finish(self, mean: Tensor, mean_of_squares: Tensor) -> Tensor:
         # v = 1 / (omega - v * v)^(1/2) (1.128, 1.129)
         return 1 / (mean_of_squares - mean * mean).clamp_(min=0).sqrt_().clamp_(min=self.floor)
@@ -115,7 +119,7 @@ def mean(x: Node, *, name: str = "") -> StatisticNode:
 
 def inv_std_dev(x: Node, *, floor: float = 1e-10, name: str = "") -> StatisticNode:
     """The inverse standard deviation of each row over the whole data set: D x 1; deviations at least `floor`."""
-    return StatisticNode(InvStdDev(float(floor)), (x,), name)
+    return StatisticNode(InvStdDev(floor), (x,), name)
 
 
 def per_dim_mean_var_norm(x: Node, mean: Node, inverse: Node, *, name: str = "") -> Node:

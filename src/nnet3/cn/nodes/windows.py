@@ -88,24 +88,24 @@ class ImageOperation(Operation):
     stride: tuple[int, int] = (1, 1)
     pad: bool = False
 
+    def check(self) -> None:
+        if min(*self.image, *self.window, *self.stride) < 1:
+            raise ShapeError(
+                f"{self.type}: expected image=(rows, columns, channels), window=(rows, columns) and stride=(rows, "
+                f"columns), all at least 1; got {self.image}, {self.window}, {self.stride}"
+            )
+
     @property
     def windows(self) -> Windows:
         return Windows(self.image, self.window, self.stride, self.pad)
 
 
-def as_windows(type: str, image: Any, window: Any, stride: Any, pad: bool) -> Windows:
-    """The options of a user, checked: an image of (rows, columns) has one channel, a single number is for both."""
-    sizes = tuple(image) if isinstance(image, (tuple, list)) else ()
-    sizes = (*sizes, 1) if len(sizes) == 2 else sizes
-    window = (window, window) if isinstance(window, int) else tuple(window)
-    stride = (stride, stride) if isinstance(stride, int) else tuple(stride)
-    all_sizes = (*sizes, *window, *stride)
-    if (len(sizes), len(window), len(stride)) != (3, 2, 2) or not all(isinstance(n, int) and n > 0 for n in all_sizes):
-        raise ShapeError(
-            f"{type}: expected image=(rows, columns, channels), window=(rows, columns) and stride=(rows, columns), "
-            f"all at least 1; got {image!r}, {window!r}, {stride!r}"
-        )
-    return Windows((sizes[0], sizes[1], sizes[2]), (window[0], window[1]), (stride[0], stride[1]), bool(pad))
+def window_options(image: Any, window: Any, stride: Any, pad: Any) -> tuple[Any, Any, Any, Any]:
+    """The options of `ImageOperation`: an image of (rows, columns) has one channel, a single number is for both."""
+    if isinstance(image, tuple | list) and len(image) == 2:
+        image = (*image, 1)
+    window, stride = (each if isinstance(each, tuple | list) else (each, each) for each in (window, stride))
+    return image, window, stride, pad
 
 
 def contiguous_like(matrix: Tensor) -> Tensor:
