@@ -120,11 +120,12 @@ def test_openfst_reads_and_writes_the_same(seed: int, tmp_path: Path) -> None:
     assert same(load_fst(str(tmp_path / "theirs")), fst)
 
 
-def test_symbol_tables_are_passed_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("of_input", "of_output"), [(True, True), (True, False), (False, True)])
+def test_symbol_tables_are_passed_over(tmp_path: Path, of_input: bool, of_output: bool) -> None:
     kaldifst = pytest.importorskip("kaldifst")
     symbols = kaldifst.SymbolTable.from_str("<eps> 0\na 1\nbee 2\n")
     peer = kaldifst.compile(
-        "0 1 a bee 0.5\n1\n", isymbols=symbols, osymbols=symbols, keep_isymbols=True, keep_osymbols=True
+        "0 1 a bee 0.5\n1\n", isymbols=symbols, osymbols=symbols, keep_isymbols=of_input, keep_osymbols=of_output
     )
     assert peer.write(str(tmp_path / "with_symbols"))
     assert b"bee" in (tmp_path / "with_symbols").read_bytes()

@@ -109,7 +109,11 @@ def test_compact_binary() -> None:
 
 
 def test_empty() -> None:
-    assert read_lattice(Reader(b"\n\n", binary=False)).fst.num_states == 0
+    lattice = read_lattice(Reader(b"\n\n", binary=False))
+    assert lattice.fst.num_states == 0
+    assert [len(lattice.acoustic_cost), len(lattice.final_acoustic_cost)] == [0, 0]
+    for strings in (lattice.transition_ids, lattice.final_transition_ids):
+        assert (strings.offsets.tolist(), strings.values.tolist()) == ([0], [])
 
 
 @pytest.mark.parametrize(
@@ -118,6 +122,7 @@ def test_empty() -> None:
         ("\n0 1 7 x\n\n", "must be a whole number, got .x."),
         ("\n0 1 7 1,2,3_x\n\n", "transition-ids of a lattice must be integers"),
         ("\n0 1 7 1,2,3,4\n\n", "such as 3.5,20.25,7_7_8, got '1,2,3,4'"),
+        (f"\n0 1 7 1,2,3,{'4' * 50}\n\n", f"got '1,2,3,{'4' * 34}'"),
         ("\n0 1 7 1,nan,3\n\n", "an acoustic cost of a lattice is not a finite number"),
         ("\n0 1 7 1,2,0\n\n", "a transition-id of a lattice is below 1"),
         ("\n0 1 7 1,2,3\n1 0,0\n1 0,0\n\n", "is said twice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import (
+    Reader,
     TableReader,
     finished_matrices,
     matrix_writer,
@@ -26,7 +28,7 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def _keys(table: TableReader[np.ndarray]) -> list[str]:
+def _keys(table: TableReader[Any]) -> list[str]:
     """The keys that come, with `!` for an error."""
     keys = []
     while True:
@@ -58,6 +60,34 @@ def test_text_goes_on_behind_what_cannot_be_read(text: str, keys: str, name: str
     assert "".join(_keys(open_vector_table(f"ark:{name}"))) == keys
     permissive = "".join(_keys(open_vector_table(f"ark,p:{name}")))
     assert permissive == keys.replace("!", "")
+
+
+@pytest.mark.parametrize("name", ["x.ark", "cat x.ark |"])
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("a <X> 1\nb <X> x\nc <X> 3\n", "a!c"),
+        ("a <X> 1\nb <X> x  <X> 3\nc <X> 3\n", "a!!c"),  # a beginning without a key
+        ("a <X> 1\nb <X> x\n", "a!"),
+        ("a <X> 1\nb <X>", "a!"),
+        ("a <X> 1\nb <Y> 5\nc <X> 3\n", "a!c"),
+        ("a <X> 1\n!\n\nc\t<X> 3\n", "a!c"),
+        ("a <X> 1\nb <X> " + "x " * 100_000 + "\nc <X> 3\n", "a!c"),
+        ("a <X> 1\nb <X> x\n" + "k" * 4000 + " <X> 3\n", "a!" + "k" * 4000),
+    ],
+)
+def test_what_objects_begin_with_shows_where_the_next_one_is(text: str, keys: str, name: str) -> None:
+    def read(reader: Reader) -> int:
+        reader.expect("<X>")
+        return reader.int32()
+
+    Path("x.ark").write_text(text)
+    table = TableReader(f"ark:{name}", read, "<X>")
+    assert "".join(_keys(table)) == keys
+    assert table.num_skipped == 0
+    table = TableReader(f"ark:{name}", read, "<X>", permissive=True)
+    assert "".join(_keys(table)) == keys.replace("!", "")
+    assert table.num_skipped == keys.count("!")
 
 
 def test_binary_ends_at_damage() -> None:

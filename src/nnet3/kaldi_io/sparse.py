@@ -70,7 +70,7 @@ def _read_binary(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarra
     reader.need(rows * _ROW.itemsize, f"a sparse matrix of {rows} rows")
     start = reader.position
     if rows == 0:
-        return 0, np.zeros(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
+        return 0, np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.float32)
     cols = _read_row_header(reader)[0]
     value_size = 4
     counts = _counts_at_a_glance(reader, rows)

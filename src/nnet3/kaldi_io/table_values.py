@@ -125,10 +125,11 @@ def _posterior_text(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         raise reader.error_at(start, "expected a posterior such as [ 3 0.5 7 0.5 ] [ 4 1 ]")
     flat = b" ".join(word for frame in words for word in frame[1:])
     numbers = parse_row(flat, 0, len(flat), np.float64, lambda _, text: reader.error_at(start, text))
-    if not (np.floor(numbers[0::2]) == numbers[0::2]).all() or (np.abs(numbers[0::2]) >= 2**31).any():
+    ids = np.clip(np.rint(numbers[0::2]), -(2**31), 2**31 - 1).astype(np.int32)
+    if (ids != numbers[0::2]).any():
         raise reader.error_at(start, "the first one of each pair must be an integer")
     counts = np.array([len(frame) // 2 for frame in words], np.int64)
-    return counts, numbers[0::2].astype(np.int32), converted(numbers[1::2], np.float32)
+    return counts, ids, converted(numbers[1::2], np.float32)
 
 
 def write_posterior(writer: Writer, posterior: Posterior) -> None:
