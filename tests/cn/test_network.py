@@ -9,7 +9,7 @@ from reference import columns, compare
 
 from nnet3 import cn
 from nnet3.compiler.cache import ComputationCache
-from nnet3.errors import GradientError, NetworkError, ShapeError
+from nnet3.errors import ArgumentError, GradientError, NetworkError, ShapeError
 from seeds import RANDOM
 
 
@@ -284,7 +284,10 @@ def test_a_profile_says_where_the_time_goes() -> None:
     report = net.profile(inputs)
     assert {"Propagate", "Backprop"} <= {row.keys[0] for row in report.rows(("kind",))}
     assert "times1" in {row.keys[0] for row in report.rows(("node",))}
-    assert "Sigmoid" in str(report)
+    lines = str(report).splitlines()
+    assert lines[0].split() == ["kind", "type", "calls", "ms", "%", "us/call", "MB", "GB/s"]
+    assert ["Propagate", "Sigmoid", "1"] in [line.split()[:3] for line in lines]
+    assert lines[-1].startswith("all ")
 
 
 def test_networks_that_are_alike_share_compiled_programs(tmp_path) -> None:
@@ -350,3 +353,81 @@ def test_programs_of_given_values_know_their_shapes() -> None:
         net.evaluate("h", X)
         assert net.evaluate("total", X) == pytest.approx(2 * rows * np.tanh(1))  # h is given
         assert net.computed == ("total",)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda net, batch: net.evaluate("h", batch),
+        lambda net, batch: net.evaluate(["h"], batch),
+        lambda net, batch: net.gradients(batch),
+        lambda net, batch: net.criterion(batch, training=True),
+        lambda net, batch: cn.AsynchronousEvaluator(net).evaluate("h", batch),
+    ],
+)
+def test_a_matrix_that_meets_a_delay_is_warned_of_once(ask) -> None:
+    net, batch = recurrence(), {"x": np.ones((3, 4)), "y": np.ones((2, 4))}
+    with pytest.warns(UserWarning, match=r"'x' is a matrix, .* but 'd' \(delay\) .* cn\.sequences\(\[x\]\)") as caught:
+        ask(net, batch)
+    assert [warning.filename for warning in caught] == [__file__]  # where the user asks
+    ask(net, batch)
+    net.gradients({name: value[:, :2] for name, value in batch.items()})
+
+
+def test_samples_that_are_warned_of() -> None:
+    x = cn.input("x", 3)
+    tdnn = cn.component("TdnnComponent input-dim=3 output-dim=2 time-offsets=-1,0", x, name="tdnn")
+    norm = cn.component("NormalizeComponent dim=3", x)
+    net = network(outputs={"tdnn": tdnn, "norm": norm})
+    X = np.ones((3, 4))
+    net.evaluate("norm", {"x": X})
+    net.evaluate("tdnn", {"x": X[:, :1]})
+    net.evaluate("tdnn", {"x": cn.sequences([X])})
+    with pytest.warns(UserWarning, match=r"'tdnn' \(component\) looks at other frames"):
+        net.evaluate("tdnn", {"x": X})
+    streams = recurrence(initial=cn.input("state", 4))  # a frame of each stream, and its state
+    streams.gradients({"x": X, "y": np.ones((2, 4)), "state": np.ones((4, 4))})
+
+
+@pytest.mark.parametrize("given", [np.float32, torch.tensor, np.ndarray.tolist, np.asfortranarray])
+def test_initial_states_as_matrices_of_any_kind(given) -> None:
+    net = recurrence(initial=cn.input("state", 4))
+    state = RANDOM.normal(size=(4, 3)).round(1)
+    inputs = {"x": batch(3), "y": batch(2)}
+    expected = net.gradients({**inputs, "state": cn.sequences([state[:, n : n + 1] for n in range(3)])})
+    for name, gradient in net.gradients({**inputs, "state": given(state)}).items():
+        np.testing.assert_allclose(gradient, expected[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lag", "state", "says"),
+    [
+        (1, np.ones((4, 2)), "input 'state': expected a column for each of 3 sequences, got 2"),
+        (1, torch.ones(4, 0), "expected a column for each of 3 sequences, got 0"),
+        (1, np.ones((3, 3)), "expected 4 rows, got 3"),
+        (1, np.ones(3), "expected a matrix of numbers"),
+        (1, cn.sequences([np.ones((4, 2))] * 3), "expected 3 sequences of 1, 1, 1 frames .* got .* of 2, 2, 2"),
+        (2, np.ones((4, 3)), r"expected sequences \(cn\.sequences\(\[...\]\)\)"),
+    ],
+)
+def test_initial_states_that_do_not_fit(lag, state, says) -> None:
+    net = recurrence(lag, initial=cn.input("state", 4))
+    with pytest.raises(ShapeError, match=says):
+        net.gradients({"x": batch(3), "y": batch(2), "state": state})
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.int32, torch.complex64, torch.bool])
+def test_types_of_numbers_that_arrays_have_not(dtype) -> None:
+    net, inputs = one_hidden_layer()
+    expected = net.evaluate("posterior", inputs)
+    for call in (net.to, lambda dtype: cn.Network(net.find("J"), dtype=dtype)):
+        with pytest.raises(ArgumentError, match=f"torch.float16, float32 or float64, .* got {dtype}"):
+            call(dtype)
+    np.testing.assert_array_equal(net.evaluate("posterior", inputs), expected)  # nothing was changed
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf"), -float("inf"), "1", None, 1j, np.ones(2)])
+def test_weights_of_criteria_are_finite_numbers(weight) -> None:
+    net, _ = one_hidden_layer()
+    with pytest.raises(ArgumentError, match="the weight of the criterion 'J' must be"):
+        cn.Network({net.find("J"): weight})

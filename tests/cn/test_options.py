@@ -91,8 +91,9 @@ def wrong_kinds() -> list[tuple[str, dict[str, object]]]:
 
 
 def test_all_options_of_all_operations_are_tried() -> None:
+    ours = {type: made for type, made in OPERATIONS.items() if made.__module__.startswith("nnet3.")}
     assert {type: set(options) for type, (_, options) in NODES.items()} == {
-        type: set(made.option_kinds()) for type, made in OPERATIONS.items() if made.option_kinds()
+        type: set(made.option_kinds()) for type, made in ours.items() if made.option_kinds()
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import Phase, assume, find, given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,9 @@ from nnet3 import cn
 from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.registry import OPERATIONS
 from nnet3.errors import NetworkError
+
+# Delays of samples that are no sequences have their defaults.
+pytestmark = pytest.mark.filterwarnings("ignore:.*whose columns are samples that have nothing to do with each other")
 
 
 def network_of(made) -> tuple[cn.Network, dict[str, object]]:

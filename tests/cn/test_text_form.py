@@ -65,10 +65,14 @@ def test_files(tmp_path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_float64_stays_float64(tmp_path) -> None:
-    net = everything().to(torch.float64)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_the_type_of_numbers_stays(tmp_path, dtype) -> None:
+    net = everything().to(dtype)
     cn.save(net, tmp_path / "net.cn")
-    assert cn.load(tmp_path / "net.cn").dtype == torch.float64
+    again = cn.load(tmp_path / "net.cn")
+    assert again.dtype == dtype
+    for name, value in net.parameters().items():
+        np.testing.assert_array_equal(again.parameters()[name], value)
 
 
 @pytest.mark.parametrize("damage", [b"", b"nothing", b"\xff" * 100])

@@ -73,6 +73,7 @@ def test_rows_are_put_together() -> None:
 
 def test_the_table() -> None:
     report, _ = training_profile()
+    assert str(report) == report.table(["kind", "type"])
     lines = report.table(["kind"], limit=2).splitlines()
     assert lines[0].split() == ["kind", "calls", "ms", "%", "us/call", "MB", "GB/s"]
     assert len(lines) == 5

@@ -12,7 +12,8 @@ from torch import Tensor
 from nnet3.cn.network_state import NetworkState, takes_turns
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.statistics import StatisticNode
-from nnet3.cn.order import needed_nodes
+from nnet3.cn.order import needed_nodes, needs_other_frames
+from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout, Sequences, as_matrix
 from nnet3.computation.matrices import warn_of_gradient
@@ -105,12 +106,26 @@ class EvaluatedNetwork(NetworkState):
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
         layout = Layout.of(inputs[self.names[plain[0]]], f"input '{self.names[plain[0]]}'") if plain else None
+        if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
+            self._warn_of_lone_samples(needed, self.names[plain[0]])
         for node in leaves:
             what = f"input '{self.names[node]}'"
             self._stamps.give(
                 node, self._rows(node, inputs[self.names[node]], layout, states.get(node), what).to(self.device)
             )
         return layout
+
+    def _warn_of_lone_samples(self, needed: Iterable[Node], given: str) -> None:
+        """Warn, once, if a node looks at other frames: of samples that are no sequences there are none."""
+        for node in needed:
+            if needs_other_frames(node):
+                self._has_warned = True
+                warn_user(
+                    f"'{given}' is a matrix, whose columns are samples that have nothing to do with each other, but "
+                    f"'{self.names[node]}' ({node.type}) looks at other frames: it sees none. A sequence is given as "
+                    f"cn.sequences([{given}])"
+                )
+                return
 
     def _rows(self, node: Node, value: Any, layout: Layout | None, lag: int | None, what: str) -> Tensor:
         if not node.shape.has_samples:
@@ -123,8 +138,11 @@ class EvaluatedNetwork(NetworkState):
         if lag is None:
             return layout.rows_of(value, node.shape.rows, what, self.dtype)
         states = layout.of_states(lag)
-        if abs(lag) == 1 and isinstance(value, np.ndarray):  # a column for each sequence
-            value = Sequences(np.split(value, value.shape[1], axis=1))
+        if abs(lag) == 1 and not isinstance(value, Sequences):
+            columns, wanted = as_matrix(value, what), len(states.lengths)
+            if columns.shape[1] != wanted:
+                raise ShapeError(f"{what}: expected a column for each of {wanted} sequences, got {columns.shape[1]}")
+            value = Sequences(np.split(columns, wanted, axis=1))
         return states.rows_of(value, node.shape.rows, what, self.dtype)
 
     @takes_turns

@@ -34,6 +34,7 @@ Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
 Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 _MOST_RUNNERS = 128
+_DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 _CACHE = ComputationCache()  # of networks that are given none
 
 
@@ -77,6 +78,7 @@ class NetworkState:
         self._runners: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[StoredNode, Tensor] = {}
+        self._has_warned = False  # of samples that are no sequences
         self._last: tuple[Any, Layout | None, dict[Node, Tensor]] = (None, None, {})
         self.dtype = dtype
         self.to(dtype)
@@ -200,8 +202,11 @@ class NetworkState:
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert parameters and statistics, shared with other networks of the same nodes; returns the network."""
         check_kind(dtype, (torch.dtype, type(None)), "the dtype of a network", "one such as torch.float64")
-        if dtype is not None and not dtype.is_floating_point:
-            raise ArgumentError(f"the dtype of a network must hold floats, got {dtype}")
+        if dtype is not None and dtype not in _DTYPES:
+            raise ArgumentError(
+                "the dtype of a network must be torch.float16, float32 or float64, which NumPy has too: values come as "
+                f"arrays; got {dtype}"
+            )
         self.device = self.device if device is None else checked_device(device)
         self.dtype = self.dtype if dtype is None else dtype
         for node in self._nodes.stored:

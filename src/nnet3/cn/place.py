@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import linecache
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 _HERE = str(Path(__file__).parent)
 
@@ -26,11 +28,22 @@ class Place:
 
 def users_place() -> Place:
     """The innermost calling line that lies outside this package: the user's own, even when a macro made the node."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back  # type: ignore[assignment]
+    frame, _ = _users_frame()
     if frame is None:
         return Place()
     file, line = frame.f_code.co_filename, frame.f_lineno
     # Read now: what is typed at a prompt may be gone later.
     return Place(file, line, linecache.getline(file, line).strip())
+
+
+def warn_user(message: str) -> None:
+    """Warn of something on the innermost calling line that lies outside this package."""
+    warnings.warn(message, UserWarning, stacklevel=_users_frame()[1])
+
+
+def _users_frame() -> tuple[FrameType | None, int]:
+    """The innermost frame outside this package, and how far above the caller it is, as `stacklevel` counts."""
+    frame, level = sys._getframe(1), 0
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame, level = frame.f_back, level + 1  # type: ignore[assignment]
+    return frame, level + 1

@@ -59,8 +59,8 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     if set(arrays) != set(wanted):
         different = ", ".join(sorted(set(arrays) ^ set(wanted)))
         raise ModelFormatError(f"the numbers do not belong to the graph: {different}", source)
-    dtypes = {array.dtype for array in arrays.values()}
-    network.to(torch.float64 if dtypes == {np.dtype(np.float64)} else torch.float32, device)
+    dtypes = {str(array.dtype) for array in arrays.values()}
+    network.to({"float16": torch.float16, "float64": torch.float64}.get("".join(dtypes), torch.float32), device)
     computed = set(metadata.get(_STATISTICS, "").split())
     for name, node in wanted.items():
         array = arrays[name]

@@ -11,7 +11,9 @@ import torch
 
 from nnet3.cn.network import Network
 from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.samples import Sequences, sequences
+from nnet3.cn.order import needs_other_frames
+from nnet3.cn.place import warn_user
+from nnet3.cn.samples import Sequences, as_matrix, sequences
 from nnet3.errors import TrainingError, check_kind
 
 Batch = Mapping[str, Any]
@@ -112,33 +114,34 @@ def num_samples(network: Network, batch: Batch) -> int:
     return 1
 
 
-def truncated(network: Network, batch: Mapping[str, Sequences], frames: int) -> Iterator[dict[str, Any]]:
+def truncated(network: Network, batch: Batch, frames: int) -> Iterator[dict[str, Any]]:
     """The sequences of a batch in pieces of `frames` frames, states carried from each piece to the next.
 
-    Delays of the network that have an initial state begin with their `default` and then go on with the frames that
-    the last gradient or evaluation of the piece before has left (`network.final_states`). Sequences that have ended
-    drop out of later pieces. Raises TrainingError for delays that look into the future.
+    Delays of the network that have an initial state begin with that of the batch, or else with their `default`, and
+    then go on with the frames that the last gradient or evaluation of the piece before has left
+    (`network.final_states`). Values that belong to no sample are given to each piece. Sequences that have ended drop
+    out of later pieces. Warns of nodes that look at other frames without a state: they see none beyond the edges of a
+    piece. Raises TrainingError for states of delays that look into the future.
     """
     check_kind(network, Network, "what is cut into pieces for", "a network")
     check_kind(frames, int, "the number of frames of a piece", "an integer")
-    if frames < 1 or not batch or not all(isinstance(value, Sequences) for value in batch.values()):
-        raise TrainingError("truncated takes at least one frame a piece, and inputs that are all cn.sequences")
-    delays = [node for node in network.nodes if isinstance(node, DelayNode) and node.initial is not None]
-    if any(node.operation.lag < 0 for node in delays):
+    check_kind(batch, Mapping, "what is cut into pieces", "a mapping from names of inputs to their values")
+    states = {network.names[node]: lag for node, lag in network.initial_states.items()}
+    if any(lag < 0 for lag in states.values()):
         raise TrainingError("a delay that looks into the future cannot have its state carried forward")
-    lengths = next(iter(batch.values())).lengths
-    carried: dict[str, list[np.ndarray]] = {}
-    for node in delays:
-        assert node.initial is not None
-        lag = network.initial_states[node.initial]
-        first = np.full((node.shape.rows, lag), node.operation.default)
-        carried[network.names[node.initial]] = [first] * len(lengths)
+    with_samples = {network.names[node] for node in network.inputs if node.shape.has_samples}
+    cut = {name: value for name, value in batch.items() if name in with_samples and name not in states}
+    if frames < 1 or not cut or not all(isinstance(value, Sequences) for value in cut.values()):
+        raise TrainingError("truncated takes at least one frame a piece, and inputs that are all cn.sequences")
+    lengths = next(iter(cut.values())).lengths
+    carried = {name: _first_states(network, name, batch.get(name), len(lengths)) for name in states}
+    if max(lengths) > frames:
+        _warn_of_cut_contexts(network, frames)
     for start in range(0, max(lengths), frames):
         here = [n for n, length in enumerate(lengths) if length > start]
-        piece: dict[str, Any] = {
-            name: sequences([value[n][:, start : start + frames] for n in here]) for name, value in batch.items()
-        }
-        piece.update({name: sequences([states[n] for n in here]) for name, states in carried.items()})
+        piece = {name: value for name, value in batch.items() if name not in with_samples}
+        piece.update({n: sequences([value[i][:, start : start + frames] for i in here]) for n, value in cut.items()})
+        piece.update({name: sequences([values[n] for n in here]) for name, values in carried.items()})
         yield piece
         if start + frames >= max(lengths):
             return
@@ -146,3 +149,24 @@ def truncated(network: Network, batch: Mapping[str, Sequences], frames: int) -> 
         for name, values in final.items():
             for n, value in zip(here, values, strict=True):
                 carried[name][n] = np.concatenate([carried[name][n], value], 1)[:, -carried[name][n].shape[1] :]
+
+
+def _first_states(network: Network, name: str, given: Any, num_sequences: int) -> list[np.ndarray]:
+    """The state of each sequence before its first frame, (rows, lag)."""
+    node = network.find(name)
+    if given is None:
+        delay = next(n for n in network.nodes if isinstance(n, DelayNode) and n.initial is node)
+        return [np.full((node.shape.rows, network.initial_states[node]), delay.operation.default)] * num_sequences
+    states = list(given if isinstance(given, Sequences) else as_matrix(given, f"input '{name}'").T[:, :, np.newaxis])
+    if len(states) != num_sequences:
+        raise TrainingError(f"input '{name}': expected states of {num_sequences} sequences, got {len(states)}")
+    return states
+
+
+def _warn_of_cut_contexts(network: Network, frames: int) -> None:
+    cut = ", ".join(f"'{network.names[node]}'" for node in network.nodes if needs_other_frames(node))
+    if cut:
+        warn_user(
+            f"pieces of {frames} frames cut what {cut} see of other frames: delays into the past go on where they have "
+            "an initial state, as in cn.macros.lstm(..., carry=True); what looks into the future cannot"
+        )

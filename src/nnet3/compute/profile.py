@@ -58,10 +58,13 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """What `profile` has measured. `repeats` runs were averaged."""
+    """What `profile` has measured. `repeats` runs were averaged. Prints as the table by kind and type."""
 
     times: tuple[CommandTime, ...]
     repeats: int
+
+    def __str__(self) -> str:
+        return self.table()
 
     @property
     def seconds(self) -> float:
