@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -10,27 +10,52 @@ from torch import Tensor
 
 from nnet3.errors import GradientError
 
+Gradients = tuple["Tensor | None", ...]
 
-def only_once(gradients: Sequence[Tensor | None], what: str) -> tuple[Tensor | None, ...]:
-    """The same gradients. If a graph of them is made (create_graph=True), a backward through it is a GradientError.
+
+def only_once(
+    compute: Callable[[Sequence[Tensor | None]], Gradients], what: str, tensors: Sequence[Tensor | None]
+) -> Gradients:
+    """`compute(tensors)`, as one operation. Where a graph of it is made (create_graph=True), a backward through it is a
+    GradientError.
 
     To be called at the end of the `backward` of a `torch.autograd.Function`, whose results would be constants without
-    it: a gradient penalty would be left out without a word. `what` the gradients are of.
+    it: a gradient penalty would be left out without a word. `tensors` are all that gradients depend on, `what` they are
+    the gradients of.
     """
-    if not torch.is_grad_enabled():
-        return tuple(gradients)
-    given = [value for value in gradients if value is not None]
-    guarded = iter(_Once.apply(what, torch.zeros((), requires_grad=True), *given))
-    return tuple(None if value is None else next(guarded) for value in gradients)
+    gradients: Gradients = _Once.apply(compute, what, *tensors)
+    return gradients
 
 
-class _Once(torch.autograd.Function):
-    """The identity, whose derivative nobody can have."""
+class BackwardOnly:
+    """To inherit beside `torch.autograd.Function`: other transformations are errors that say what to do."""
 
     @staticmethod
-    def forward(ctx: Any, what: str, anchor: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-        ctx.what = what
-        return tuple(value.view_as(value) for value in values)
+    def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
+        raise GradientError(
+            "torch.vmap cannot run what nnet3 computes (a TorchModule, chain_loss, or their gradients): these take "
+            "whole batches themselves. Call them without vmap, once for each thing that vmap would go over"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        raise GradientError(
+            "nnet3 has no forward-mode derivatives (torch.func.jvp, jacfwd) of what it computes: take backward ones "
+            "(torch.func.vjp, torch.autograd)"
+        )
+
+
+class _Once(BackwardOnly, torch.autograd.Function):
+    """A computation whose derivative nobody can have."""
+
+    @staticmethod
+    def forward(compute: Any, what: str, *tensors: Tensor | None) -> Gradients:
+        gradients: Gradients = compute(tensors)
+        return gradients
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Gradients) -> None:
+        ctx.what = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *derivs: Tensor) -> tuple[Tensor, ...]:

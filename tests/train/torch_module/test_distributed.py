@@ -42,6 +42,44 @@ def _train(rank: int, folder: str) -> None:
         dist.destroy_process_group()
 
 
+def _train_synchronized(rank: int, folder: str) -> None:
+    """As `_train`, with batch-norm in training, and rows of each rank that differ in number."""
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=2)
+    try:
+        module = nnet3.TorchModule(network(TDNN)).synchronize_batch_norm()
+        parallel = torch.nn.parallel.DistributedDataParallel(module)
+        optimizer = torch.optim.SGD(parallel.parameters(), lr=0.001)
+        for step in range(STEPS):
+            optimizer.zero_grad()
+            first, end = ((0, 1), (1, 4))[rank]
+            (2 * parallel(features(4, 6, seed=step)[first:end]).square().sum()).backward()  # gradients are averaged
+            optimizer.step()
+        module.nnet.save(Path(folder) / f"rank{rank}.raw")
+    finally:
+        dist.destroy_process_group()
+
+
+def test_ranks_that_normalise_together_are_one_rank(tmp_path):
+    multiprocessing.spawn(_train_synchronized, (str(tmp_path),), nprocs=2)
+    first, second = (nnet3.load(tmp_path / f"rank{rank}.raw") for rank in (0, 1))
+    module = nnet3.TorchModule(network(TDNN))
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.001)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        module(features(4, 6, seed=step)).square().sum().backward()
+        optimizer.step()
+    for name, component in module.nnet.components.items():
+        for key, expected in component.parameters().items():
+            mine, theirs = (nnet.components[name].parameters()[key] for nnet in (first, second))
+            assert torch.equal(mine, theirs)
+            torch.testing.assert_close(mine, expected, atol=1e-4, rtol=1e-4)
+    # Rank 0 has 10 rows at each step, rank 1 has 30, and begins the step with the statistics of rank 0.
+    counts = [nnet.components["tdnn1.norm"].count for nnet in (first, second)]
+    before = 0.8 * (0.8 * 10 + 10)
+    assert counts == pytest.approx([0.8 * (before + 10), 0.8 * (before + 30)])
+
+
 def _alone() -> nnet3.Nnet:
     module = nnet3.TorchModule(network(TDNN, seed=0))
     module.tdnn1.norm.eval()

@@ -199,7 +199,7 @@ def test_golden_networks_have_the_computers_gradients(case):
 
     (program,) = module._programs._programs.values()
     gradient = nnet.gradient_copy()
-    computation = nnet3.compile(nnet, replace(program.request(), store_component_stats=False))
+    computation = nnet3.compile(nnet, replace(program.request(program.idle[0].view), store_component_stats=False))
     computer = nnet3.NnetComputer(computation, nnet, gradient)
     computer.accept_input("input", program.layout.gather(inputs["input"].detach()))
     if "ivector" in inputs:

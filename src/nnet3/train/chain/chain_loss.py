@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,11 @@ from nnet3.errors import ArgumentError, TrainingError, check_kind
 from nnet3.train.chain.denominator import Denominator
 from nnet3.train.chain.objective_value import ChainOptions, chain_value
 from nnet3.train.chain.supervision import Supervision
-from nnet3.train.first_derivatives import only_once
+from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
+from nnet3.train.uncompiled import uncompiled
 
 
+@uncompiled("chain_loss is no graph of tensor operations")
 def chain_loss(
     output: Tensor,
     supervision: Supervision,
@@ -51,7 +55,9 @@ def chain_loss(
     rows = _rows(output)
     xent_rows = None if xent_output is None else _rows(xent_output)
     weights = None if deriv_weights is None else _checked_weights(torch.as_tensor(deriv_weights), len(rows))
-    loss: Tensor = _ChainLoss.apply(rows, xent_rows, supervision, denominator, options, weights, pull)
+    with_deriv = rows.requires_grad and torch.is_grad_enabled()
+    call = _Call(supervision, denominator, options, weights, pull, with_deriv)
+    loss: Tensor = _ChainLoss.apply(call, rows, xent_rows)
     is_mean = reduction == "mean" and supervision.weight != 0.0
     return loss / (supervision.weight * supervision.num_frames) if is_mean else loss
 
@@ -92,46 +98,61 @@ def _rows(output: Tensor) -> Tensor:
     return output if output.dim() == 2 else output.transpose(0, 1).reshape(-1, output.shape[2])
 
 
-class _ChainLoss(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        output: Tensor,
-        xent_output: Tensor | None,
-        supervision: Supervision,
-        denominator: Denominator,
-        options: ChainOptions,
-        deriv_weights: Tensor | None,
-        pull_into_range: bool,
-    ) -> Tensor:
-        with_deriv = ctx.needs_input_grad[0]
+@dataclass
+class _Call:
+    """What a loss is of, and the derivatives that come out beside it."""
+
+    supervision: Supervision
+    denominator: Denominator
+    options: ChainOptions
+    deriv_weights: Tensor | None
+    pull_into_range: bool
+    with_deriv: bool
+    derivs: tuple[Tensor | None, Tensor | None] = None, None
+
+    def loss(self, output: Tensor, xent_output: Tensor | None) -> Tensor:
         value = chain_value(
             output,
-            supervision,
-            denominator,
-            options,
-            with_deriv=with_deriv,
+            self.supervision,
+            self.denominator,
+            self.options,
+            with_deriv=self.with_deriv,
             with_posteriors=xent_output is not None,
-            pull_into_range=with_deriv and pull_into_range,
+            pull_into_range=self.with_deriv and self.pull_into_range,
         )
         total = value.objective + value.l2_term
         if xent_output is not None:
             assert value.posteriors is not None, "they were asked for"
-            total += options.xent_regularize * float((xent_output * value.posteriors).sum(dtype=torch.float64))
-        derivs = [value.deriv, value.posteriors]
-        if deriv_weights is not None:
-            derivs = [None if deriv is None else deriv * deriv_weights.to(deriv).unsqueeze(1) for deriv in derivs]
-        ctx.derivs, ctx.xent_regularize, ctx.type = derivs, options.xent_regularize, output.dtype
-        ctx.xent_type = None if xent_output is None else xent_output.dtype
+            total += self.options.xent_regularize * float((xent_output * value.posteriors).sum(dtype=torch.float64))
+        self.derivs = self._weighted(value.deriv), self._weighted(value.posteriors)
         return torch.as_tensor(-total, dtype=torch.promote_types(output.dtype, torch.float32), device=output.device)
 
+    def _weighted(self, deriv: Tensor | None) -> Tensor | None:
+        if deriv is None or self.deriv_weights is None:
+            return deriv
+        return deriv * self.deriv_weights.to(deriv).unsqueeze(1)
+
+
+class _ChainLoss(BackwardOnly, torch.autograd.Function):
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
-        deriv, posteriors = ctx.derivs
-        by_output = by_xent = None
-        with torch.no_grad():
-            if deriv is not None and ctx.needs_input_grad[0]:
-                by_output = (deriv * -upstream).to(ctx.type)
-            if posteriors is not None and ctx.needs_input_grad[1]:
-                by_xent = (posteriors * (-ctx.xent_regularize * upstream)).to(ctx.xent_type)
-        return *only_once((by_output, by_xent), "chain_loss"), None, None, None, None, None
+    def forward(call: _Call, output: Tensor, xent_output: Tensor | None) -> Tensor:
+        return call.loss(output, xent_output)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.call, *outputs = inputs
+        ctx.save_for_backward(*outputs)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Gradients:
+        call, needed = ctx.call, ctx.needs_input_grad[1:]
+
+        def compute(given: Sequence[Any]) -> Gradients:
+            upstream, *outputs = given
+            factors = -upstream, -call.options.xent_regularize * upstream
+            return tuple(
+                (deriv * factor).to(output.dtype) if deriv is not None and is_needed else None
+                for deriv, factor, output, is_needed in zip(call.derivs, factors, outputs, needed, strict=True)
+            )
+
+        return None, *only_once(compute, "chain_loss", (upstream, *ctx.saved_tensors))

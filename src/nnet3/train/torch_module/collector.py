@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from nnet3.components import Component, Properties
-from nnet3.train.torch_module.views import ComponentView, NetworkView
+from nnet3.train.torch_module.guests import GuestGradients
+from nnet3.train.torch_module.survey import Kind
+from nnet3.train.torch_module.views import ComponentView, NetworkView, as_gradient
 
 
 class ForwardStatistics:
@@ -34,70 +36,74 @@ class ForwardStatistics:
 class GradientCollector:
     """What a computer updates: `components` by name, None for those that learn nothing.
 
-    `wanted` are the parameters whose gradients are collected, by the id of the tensor; the others of a component that
-    has some are computed in vain.
+    Gradients are collected of `wanted` parameters; the others of a component that has some are computed in vain.
+    `slots` says by the id of a component's tensor which of the wanted ones it is. Guests have slots of their own.
     """
 
     _learned: list[bool]  # of each wanted one: see `expect`
 
-    def __init__(self, view: NetworkView, wanted: Sequence[Tensor]) -> None:
-        self._shapes = [tensor.shape for tensor in wanted]
-        self._sizes = [tensor.numel() for tensor in wanted]
-        self._like = wanted[0] if wanted else torch.empty(0)
-        self._slots: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
+    def __init__(
+        self, view: NetworkView, wanted: Sequence[Kind], slots: Mapping[int, int], guests: Container[str]
+    ) -> None:
+        self._wanted = wanted
+        self._places: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
         self._statistics: list[ForwardStatistics] = []
-        self._numbers = {id(tensor): number for number, tensor in enumerate(wanted)}
-        self._view = view
-        self.components = {name: self._target(c, self._numbers) for name, c in view.components.items()}
+        self._slots, self._view, self._of_guests = slots, view, GuestGradients()
+        self.components: dict[str, Any] = {
+            name: self._of_guests if name in guests else self._target(c) for name, c in view.components.items()
+        }
         self._gradients: list[Tensor] = []
 
     def expect(self, names: Container[str]) -> None:
         """Only the components of these names are updated: parameters of others get no gradients."""
-        updated = [c.original for name, c in self._view.components.items() if name in names]
-        learned = {id(tensor) for component in updated for tensor in component.parameters().values()}
-        self._learned = [identity in learned for identity in self._numbers]
+        learned = {
+            self._slots.get(id(tensor))
+            for name, component in self._view.components.items()
+            if name in names and self.components[name] is not self._of_guests
+            for tensor in component.original.parameters().values()
+        }
+        self._learned = [slot in learned for slot in range(len(self._wanted))]
 
-    def _target(self, component: ComponentView, numbers: Mapping[int, int]) -> Any:
+    def _target(self, component: ComponentView) -> Any:
         original, properties = component.original, component.view.properties
         tensors = original.parameters()
-        if properties & Properties.UPDATABLE and any(id(tensor) in numbers for tensor in tensors.values()):
-            return self._gradient_of(component, numbers)
+        if properties & Properties.UPDATABLE and any(id(tensor) in self._slots for tensor in tensors.values()):
+            return self._gradient_of(component)
         if properties & Properties.STORES_STATS:
             self._statistics.append(ForwardStatistics(original))
             return self._statistics[-1]
         return None
 
-    def _gradient_of(self, component: ComponentView, numbers: Mapping[int, int]) -> Component:
-        target = component.view.shared_copy()
-        target.set_as_gradient()
-        for name in target.statistic_names:
-            value = getattr(target, name)
-            setattr(target, name, torch.zeros_like(value) if isinstance(value, Tensor) else 0.0)
+    def _gradient_of(self, component: ComponentView) -> Component:
+        target = as_gradient(component.view)
         if component.parts:
-            target.__dict__["parts"] = [self._target(part, numbers) for part in component.parts]
+            target.__dict__["parts"] = [self._target(part) for part in component.parts]
             return target
         for name, tensor in component.original.parameters().items():
-            self._slots.append((target, name, numbers.get(id(tensor), -1)))
+            self._places.append((target, name, self._slots.get(id(tensor), -1)))
         return target
 
     def begin(self) -> None:
         """New zeros for all gradients."""
-        flat = torch.zeros(sum(self._sizes), dtype=self._like.dtype, device=self._like.device)
-        pieces = flat.split(self._sizes) if self._sizes else ()
-        self._gradients = [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
-        for component, name, number in self._slots:
-            if number >= 0:
-                setattr(component, name, self._gradients[number])
+        self._gradients = _zeros(self._wanted)
+        self._of_guests.sums = self._gradients
+        self._of_guests.reached.clear()
+        for component, name, slot in self._places:
+            if slot >= 0:
+                setattr(component, name, self._gradients[slot])
             else:
                 setattr(component, name, torch.zeros_like(getattr(component, name)))
 
     def take(self) -> list[Tensor | None]:
         """The gradients, which are forgotten here; None for parameters that the outputs do not depend on."""
-        pairs = zip(self._gradients, self._learned, strict=True)
-        gradients = [gradient if learned else None for gradient, learned in pairs]
-        self._gradients = []
-        for component, name, number in self._slots:
-            if number >= 0:
+        reached = self._of_guests.reached
+        gradients = [
+            gradient if self._learned[slot] or slot in reached else None
+            for slot, gradient in enumerate(self._gradients)
+        ]
+        self._gradients, self._of_guests.sums = [], ()
+        for component, name, slot in self._places:
+            if slot >= 0:
                 setattr(component, name, None)
         return gradients
 
@@ -105,3 +111,16 @@ class GradientCollector:
         """Whether forward runs change running statistics from now on."""
         for statistics in self._statistics:
             statistics.is_on = wanted
+
+
+def _zeros(kinds: Sequence[Kind]) -> list[Tensor]:
+    """One buffer for those of a dtype and device, in views."""
+    flat: dict[tuple[torch.dtype, torch.device], list[int]] = {}
+    for number, kind in enumerate(kinds):
+        flat.setdefault((kind.dtype, kind.device), []).append(number)
+    found: dict[int, Tensor] = {}
+    for (dtype, device), numbers in flat.items():
+        sizes = [kinds[number].shape.numel() for number in numbers]
+        pieces = torch.zeros(sum(sizes), dtype=dtype, device=device).split(sizes)
+        found |= {number: piece.view(kinds[number].shape) for number, piece in zip(numbers, pieces, strict=True)}
+    return [found[number] for number in range(len(kinds))]

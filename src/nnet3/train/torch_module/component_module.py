@@ -3,73 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, cast
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from nnet3.components import Component, Properties
 from nnet3.errors import NetworkError
+from nnet3.train.torch_module.memory import check_conversion, moved, with_own_storage
+from nnet3.train.torch_module.run_component import call_component
+from nnet3.train.uncompiled import uncompiled
 
 _COUNT = "count"
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class ComponentModule(nn.Module):
     """Parameters share the memory of the component's tensors; `align` makes it so again when either has got other.
 
     Buffers are the component's own tensors: constants, and running statistics (float64 whatever the module's dtype).
-    `training` says whether the component is in training mode, if it has one.
+    `training` says whether the component is in training mode, if it has one. Called, it computes what the component
+    does with rows (..., input_dim), by the parameters that it has at this moment, whoever gave them.
     """
 
+    component: Component | None
+    #: What running statistics are multiplied by after each forward in training.
+    statistics_scale: float = 1.0
     _count_seen: int  # the version of the buffer of the count, and the count, when both last agreed
     _count: float
 
     def __init__(self, name: str) -> None:
-        super().__init__()
+        nn.Module.__init__(self)
         self.component_name = name
-        self.component: Component | None = None
+        self.component = None
+        self._is_part = False  # of a composite
+        self.has_moved = False  # some parameter, since somebody last asked
+        self.part_names: list[str] = []  # if it is a composite: which modules below are its parts
         self._memory: dict[str, int] = {}  # where the parameters were when component and module last agreed
+        self._known: dict[str, nn.Parameter] = {}  # the parameters that share the component's memory
+        self._own: dict[str, Tensor] = {}  # the buffers that are the component's
+        self._values: dict[str, Tensor] = {}  # of running statistics that processes share, when they were looked at
 
-    def attach(self, component: Component, parameters: dict[int, nn.Parameter]) -> None:
+    def attach(self, component: Component, parameters: dict[int, nn.Parameter], *, is_part: bool = False) -> None:
         """Become the module of a component; `parameters` has those of tensors that occurred before, by their id.
 
-        Whether parameters require grad stays as it is.
+        In a copy parameters of other names, and whether parameters require grad, stay as they are; what a
+        parametrization has taken away stays away.
         """
+        if self.component is None:
+            self._is_part = is_part
+            self._make_tensors(component, parameters)
+        else:
+            self._take_over(component, parameters)
         self.component = component
-        wants = {name: bool(getattr(found, "requires_grad", found)) for name, found in self._parameters.items()}
-        self._parameters.clear()
-        self._buffers.clear()
-        if not has_parts(component):
-            self._attach_tensors(component, parameters, wants)
-
-    def _attach_tensors(
-        self, component: Component, parameters: dict[int, nn.Parameter], wants: dict[str, bool]
-    ) -> None:
-        trained = component.parameters()
-        for name in component.parameter_names:
-            tensor = getattr(component, name)
-            if name not in trained:
-                self.register_buffer(name, tensor)
-            elif tensor.numel():
-                if id(tensor) not in parameters:
-                    parameters[id(tensor)] = nn.Parameter(tensor, wants.get(name, True))
-                self.register_parameter(name, parameters[id(tensor)])
-                self._memory[name] = tensor.data_ptr()
-        for name in component.constant_names:
-            self.register_buffer(name, getattr(component, name), persistent=not name.startswith("_"))
         if component.has_running_statistics:
-            for name in component.statistic_names:
-                value = getattr(component, name)
-                self.register_buffer(
-                    name, value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
-                )
             self._note_count()
+
+    def _make_tensors(self, component: Component, parameters: dict[int, nn.Parameter]) -> None:
+        for name, tensor in _trained(component).items():
+            self._know(name, parameters.setdefault(id(tensor), nn.Parameter(tensor)), tensor)
+        for name, tensor in _untrained(component).items():
+            self.register_buffer(name, tensor, persistent=not name.startswith("_"))
+            self._own[name] = tensor
+
+    def _take_over(self, component: Component, parameters: dict[int, nn.Parameter]) -> None:
+        for name, tensor in _trained(component).items():
+            mine: Any = self._parameters.get(name)
+            if mine is not None:
+                parameter = nn.Parameter(tensor, bool(getattr(mine, "requires_grad", mine)))
+                self._know(name, parameters.setdefault(id(tensor), parameter), tensor)
+        for name, tensor in _untrained(component).items():
+            if name in self._own and self._buffers.get(name) is self._own[name]:
+                self._buffers[name] = self._own[name] = tensor
+
+    def _know(self, name: str, parameter: nn.Parameter, tensor: Tensor) -> None:
+        self._parameters[name] = self._known[name] = parameter
+        self._memory[name] = tensor.data_ptr()
 
     @property
     def has_running_statistics(self) -> bool:
-        component = self.component
-        assert component is not None
-        return component.has_running_statistics
+        return self.component is not None and self.component.has_running_statistics
 
     @property
     def has_modes(self) -> bool:
@@ -78,76 +93,250 @@ class ComponentModule(nn.Module):
         assert component is not None
         return component.has_running_statistics or bool(component.properties & Properties.RANDOM)
 
+    @property
+    def must_be_called(self) -> bool:
+        """Whether it computes something else than its component does alone: hooks, a parametrization, a parameter or a
+        buffer that somebody gave it for a while, a forward of its own, or parts of which one is like that."""
+        return (
+            type(self).forward is not ComponentModule.forward
+            or "forward" in self.__dict__
+            or "parametrizations" in self._modules
+            or any(self.__dict__[hooks] for hooks in _HOOKS)
+            or any(self._parameters.get(name) is not parameter for name, parameter in self._known.items())
+            or any(self._buffers.get(name) is not tensor for name, tensor in self._own.items())
+            or not all(map(is_just, self.parts(), getattr(self.component, "parts", ())))
+        )
+
+    def parts(self) -> list[nn.Module]:
+        """What lies in the places of the parts of a composite."""
+        for name in self.part_names:
+            if self._modules.get(name) is None:
+                raise NetworkError(f"part '{name}' of component '{self.component_name}' was taken away")
+        return [cast("nn.Module", self._modules[name]) for name in self.part_names]
+
     def tensors(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
         """Each parameter, and the tensor of the component that it is."""
-        for name in self._memory:
-            parameter = self._parameters[name]
-            assert parameter is not None
+        for name, parameter in self._known.items():
             yield parameter, getattr(self.component, name)
+
+    def tie(self, parameter: nn.Parameter, tensor: Tensor) -> None:
+        """Let the component have this very tensor where the module has this parameter."""
+        for name, known in self._known.items():
+            if known is parameter:
+                setattr(self.component, name, tensor)
+
+    # ---- computing ----
+
+    @uncompiled("a component's arithmetic is compiled already")
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs (..., output_dim) for (..., input_dim); not of components that need to know when their rows are."""
+        parts = self.parts()
+        if not parts:
+            return call_component(self, x, is_part=self._is_part)
+        component: Any = self.component
+        flat = x.reshape(-1, x.shape[-1])
+        size = component.max_rows_process if component.max_rows_process > 0 else max(len(flat), 1)
+        pieces = []
+        for piece in flat.split(size):
+            for part in parts:
+                piece = part(piece)
+            pieces.append(piece)
+        return torch.cat(pieces).unflatten(0, x.shape[:-1])
+
+    def effective_parameters(self) -> dict[str, Tensor]:
+        """The tensors that the component computes with now, by name: its own parameters, or what stands for them.
+
+        Raises NetworkError for one that is missing or does not fit.
+        """
+        found = {}
+        for name in self._memory:
+            tensor = getattr(self, name, None)
+            if not isinstance(tensor, Tensor):
+                raise NetworkError(
+                    f"parameter '{name}' of component '{self.component_name}' was replaced by something that is no "
+                    "tensor: a TorchModule's parameters are its network's; change them in place"
+                )
+            self._check_replacement(name, tensor, getattr(self.component, name))
+            found[name] = tensor
+        return found
+
+    def effective_buffers(self) -> dict[str, Any]:
+        """Constants and running statistics that the component computes with now."""
+        buffers = {name: getattr(self, name) for name in self._own}
+        return {name: float(value) if name == _COUNT else value for name, value in buffers.items()}
+
+    def _check_replacement(self, name: str, given: Tensor, tensor: Tensor) -> None:
+        self._check_shape(name, given, tensor)
+        if (given.dtype, given.device) != (tensor.dtype, tensor.device):
+            raise NetworkError(
+                f"{self._replaced(name)} in {given.dtype} on {given.device}, but the component computes in "
+                f"{tensor.dtype} on {tensor.device}: convert one of them with .to(...)"
+            )
+
+    def _check_shape(self, name: str, given: Tensor, tensor: Tensor) -> None:
+        if given.shape != tensor.shape:
+            raise NetworkError(
+                f"{self._replaced(name)} of shape {tuple(given.shape)}, but the component has {tuple(tensor.shape)}"
+            )
+
+    def _replaced(self, name: str) -> str:
+        return f"parameter '{name}' of component '{self.component_name}' was replaced by one"
+
+    def fixed_buffers(self) -> list[Tensor]:
+        """The component's own buffers, but for running statistics that each forward changes."""
+        changing = self.component.statistic_names if self.component is not None and self.stores_statistics else ()
+        return [tensor for name, tensor in self._own.items() if name not in changing]
+
+    # ---- running statistics ----
+
+    @property
+    def stores_statistics(self) -> bool:
+        return self.training and self.has_running_statistics
+
+    @contextmanager
+    def statistics(self) -> Iterator[Component]:
+        """Give the component to which statistics of a forward are added: that of the buffers that are here now."""
+        component = self.component
+        assert component is not None
+        self.align()
+        if all(self._buffers.get(name) is tensor for name, tensor in self._own.items()):
+            yield component
+            self.align()
+            return
+        given = component.shared_copy()
+        given.__dict__.update(self.effective_buffers())
+        yield given
+        count = self._buffers[_COUNT]
+        assert count is not None
+        count.fill_(cast("Any", given).count)
+
+    def finish_statistics(self) -> None:
+        """Let running statistics fade after a forward in training."""
+        if self.statistics_scale != 1.0:
+            with self.statistics() as component:
+                component.scale_stats_(self.statistics_scale)
+        self.align()
 
     # ---- keeping module and component in step ----
 
     def align(self) -> None:
-        """Let module and component have the same memory again, wherever either has moved to.
+        """Let module and component have the same memory again, wherever either has moved to; note it if one had.
 
-        Raises NetworkError for a parameter that was replaced by something else.
+        What was given for a while or is made of other parameters is left alone. Raises NetworkError for a parameter
+        that does not fit.
         """
         component = self.component
         assert component is not None
-        for name, place in self._memory.items():
-            parameter, tensor = self._parameters.get(name), getattr(component, name)
-            if parameter is None or not isinstance(parameter, nn.Parameter):
-                raise NetworkError(
-                    f"parameter '{name}' of component '{self.component_name}' was replaced by something that is no "
-                    "parameter: a TorchModule's parameters are its network's; change them in place"
-                )
+        for name in [name for name in self._known if name not in self._parameters]:
+            # A parametrization has taken it, and goes on using its memory.
+            del self._known[name]
+            setattr(component, name, getattr(component, name).clone())
+            self.has_moved = True
+        for name, parameter in self._known.items():
+            place, tensor = self._memory[name], getattr(component, name)
             here, there = parameter.data_ptr(), tensor.data_ptr()
             if here == place == there and parameter.dtype == tensor.dtype:
                 continue
             if here != place:
-                self._check_replacement(name, parameter, tensor)
+                self._check_shape(name, parameter, tensor)
                 tensor.data = parameter.data
             else:
                 parameter.data = tensor.data
-            self._memory[name] = tensor.data_ptr()
+            self._memory[name], self.has_moved = tensor.data_ptr(), True
         if component.has_running_statistics:
             self._align_count(component)
 
-    def _check_replacement(self, name: str, parameter: nn.Parameter, tensor: Tensor) -> None:
-        if parameter.shape != tensor.shape:
-            raise NetworkError(
-                f"parameter '{name}' of component '{self.component_name}' was replaced by one of shape "
-                f"{tuple(parameter.shape)}, but the component has {tuple(tensor.shape)}"
-            )
+    def write_back(self) -> None:
+        """Give the component the values of parameters and buffers that are not its own memory.
+
+        Raises NetworkError for parameters that a hook makes when the module is called.
+        """
+        component = self.component
+        assert component is not None
+        with torch.no_grad():
+            for name, tensor in self.effective_parameters().items():
+                if tensor is self._known.get(name):
+                    continue
+                if name not in getattr(self, "parametrizations", {}):
+                    raise NetworkError(
+                        f"parameter '{name}' of component '{self.component_name}' is made anew by a hook whenever the "
+                        "module is called: take that back first (torch.nn.utils.remove_weight_norm), or use "
+                        "torch.nn.utils.parametrizations"
+                    )
+                getattr(component, name).copy_(tensor)
+            for name, own in self._own.items():
+                buffer = self._buffers.get(name)
+                if buffer is not None and buffer is not own:
+                    own.copy_(buffer)
+                    self._buffers[name] = own
+        if component.has_running_statistics:
+            self._align_count(component)
 
     def _align_count(self, component: Any) -> None:
         """The count is a number in the component and a buffer here; who has changed it is right."""
-        count = self._buffers[_COUNT]
-        assert count is not None
-        if count._version != self._count_seen:
+        count = self._own[_COUNT]
+        is_broadcast = self._is_broadcast(component)
+        if count._version != self._count_seen or (is_broadcast and count.item() != self._count):
             component.count = count.item()
         elif component.count != self._count:
             count.fill_(component.count)
         self._note_count()
 
+    def _is_broadcast(self, component: Component) -> bool:
+        """Whether other processes may have written into the buffers (DistributedDataParallel does, and PyTorch does not
+        count that as a change of the tensors: it is counted here)."""
+        if not (dist.is_available() and dist.is_initialized()):
+            return False
+        for name in self._own.keys() & {*component.statistic_names} - {_COUNT}:
+            tensor, seen = self._own[name], self._values.get(name)
+            if seen is None or not torch.equal(tensor, seen):
+                torch.autograd.graph.increment_version(tensor)
+                self._values[name] = tensor.clone()
+        return True
+
     def _note_count(self) -> None:
-        count, component = self._buffers[_COUNT], self.component
-        assert count is not None
-        assert component is not None
-        self._count_seen, self._count = count._version, float(getattr(component, _COUNT))
+        self._count_seen, self._count = self._own[_COUNT]._version, float(getattr(self.component, _COUNT))
 
     # ---- what PyTorch calls ----
 
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """A parameter in the place of one of the component's becomes the component's own."""
+        tensor = getattr(self.component, name) if name in self.__dict__.get("_memory", ()) else None
+        if tensor is not None:
+            if not isinstance(param, nn.Parameter):
+                raise NetworkError(
+                    f"parameter '{name}' of component '{self.component_name}' cannot be taken away: the component "
+                    "computes with it"
+                )
+            self._check_shape(name, param, tensor)
+        super().register_parameter(name, param)
+        if tensor is not None and param is not None:
+            self._adopt(name, param)
+
+    def _adopt(self, name: str, parameter: nn.Parameter) -> None:
+        setattr(self.component, name, parameter.detach())
+        self._known[name], self._memory[name] = parameter, 0
+
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ComponentModule:
+        check_conversion(fn)
+        if self.component is not None:
+            self.align()
         buffers = self._buffers.copy()
         self._buffers.clear()
         super()._apply(fn, recurse)
         self._buffers.update(buffers)
         component = self.component
         for name, buffer in buffers.items():
-            assert buffer is not None
-            assert component is not None
-            buffer.data = _moved(fn, buffer.data) if name in component.statistic_names else fn(buffer.data)
+            if buffer is not None:
+                is_statistic = component is not None and name in component.statistic_names
+                buffer.data = moved(fn, buffer.data) if is_statistic else fn(buffer.data)
+        for name in self._memory.keys() - self._known.keys():  # what a parametrization stands for
+            tensor = getattr(component, name)
+            tensor.data = fn(tensor.data)
+        for name, known in self._known.items():
+            parameter = self._parameters[name]
+            if parameter is not known and parameter is not None:  # torch.__future__.set_overwrite_module_params_...
+                self._adopt(name, parameter)
         if component is not None:
             self.align()
         return self
@@ -155,32 +344,68 @@ class ComponentModule(nn.Module):
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         self.align()
         super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in self._known:
+            if not keep_vars and prefix + name in destination:
+                destination[prefix + name] = with_own_storage(destination[prefix + name])
 
     def _load_from_state_dict(self, *arguments: Any) -> None:
         before = dict(self._buffers)
         super()._load_from_state_dict(*arguments)
         for name, buffer in before.items():
             loaded = self._buffers[name]
-            assert buffer is not None
-            assert loaded is not None
-            if loaded is not buffer:  # with assign=True
+            if loaded is not buffer and buffer is not None and loaded is not None:  # with assign=True
                 buffer.data = loaded.data.to(buffer.dtype)
                 self._buffers[name] = buffer
                 self._count_seen = -1
         self.align()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without tensors, which the network has; `attach` brings them back."""
-        wants = {name: parameter.requires_grad for name, parameter in self._parameters.items() if parameter is not None}
-        return {**self.__dict__, "component": None, "_parameters": wants, "_buffers": {}, "_memory": {}}
+        """Without what the component has; `attach` brings it back."""
+        known, own = self._known, self._own
+        wants = {name: p.requires_grad for name, p in known.items() if p is self._parameters.get(name)}
+        return {
+            **self.__dict__,
+            "_parameters": {**self._parameters, **wants},
+            "_buffers": {name: None if b is own.get(name) else b for name, b in self._buffers.items()},
+            "_known": {},
+            "_values": {},
+            "_own": dict.fromkeys(own),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if self.component is not None:
+            self.attach(self.component, {})
 
     def extra_repr(self) -> str:
         return repr(self.component)
 
 
-def _moved(fn: Callable[[Tensor], Tensor], statistics: Tensor) -> Tensor:
-    """What `fn` does to numbers that are no floats: it moves them, but leaves their type."""
-    return fn(statistics.view(torch.int64)).view(torch.float64)
+def is_just(module: nn.Module, component: Component) -> bool:
+    """Whether a module does what a component does, and nothing else."""
+    return isinstance(module, ComponentModule) and module.component is component and not module.must_be_called
+
+
+def _trained(component: Component) -> dict[str, Tensor]:
+    """Parameters that have elements and are no parts' own."""
+    if has_parts(component):
+        return {}
+    return {name: tensor for name, tensor in component.parameters().items() if tensor.numel()}
+
+
+def _untrained(component: Component) -> dict[str, Tensor]:
+    """Parameters that are not trained, constants, and running statistics."""
+    if has_parts(component):
+        return {}
+    trained = component.parameters()
+    names = [name for name in component.parameter_names if name not in trained] + list(component.constant_names)
+    if component.has_running_statistics:
+        names += component.statistic_names
+    values = {name: getattr(component, name) for name in names}
+    return {
+        name: value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
+        for name, value in values.items()
+    }
 
 
 def has_parts(component: Component) -> bool:

@@ -9,28 +9,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.errors import GradientError
-from nnet3.train.first_derivatives import only_once
+from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
 from nnet3.train.torch_module.layout import Layout
 from nnet3.train.torch_module.programs import Program, Worker
+from nnet3.train.torch_module.survey import Survey
+from nnet3.train.torch_module.witness import Witness
 
 
 class Flight:
     """A forward run whose backward run may come: it has a computer to itself until then, or until it is forgotten."""
 
-    def __init__(self, program: Program, layout: Layout, num_parameters: int, memory: Sequence[Tensor]) -> None:
-        """`memory`: what the network changes when it changes parameters itself; they must not before backward."""
-        self.program, self.layout, self.num_parameters = program, layout, num_parameters
-        self._memory, self._versions = memory, [buffer._version for buffer in memory]
+    def __init__(self, program: Program, layout: Layout, found: Survey, witness: Witness) -> None:
+        """`witness`: of what the network must not change before backward."""
+        self.program, self.layout = program, layout
+        self._witness, self._is_random = witness, found.is_random
+        self._counting = found.with_running_statistics()
         self._worker: Worker | None = None
         self._random: Tensor | None = None
 
-    def forward(self, features: Tensor, ivectors: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(self, features: Tensor, ivectors: Tensor | None, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The outputs, (batch, frames, dim) each."""
-        if self.program.view.is_random:
+        if self._is_random:
             self._random = torch.get_rng_state()
         with _without_autocast(features):
-            worker = self.program.forward(self._inputs(features, ivectors))
+            worker = self.program.forward(self._inputs(features, ivectors), parameters)
+        for module in self._counting:
+            module.finish_statistics()
         self._worker = worker
         outputs = tuple(self.layout.scatter(worker.computer.take_output(n)) for n in self.program.output_names)
         if not self.program.needs.backward:
@@ -42,17 +46,18 @@ class Flight:
         return inputs if ivectors is None else {**inputs, "ivector": ivectors}
 
     def backward(
-        self, derivs: tuple[Tensor | None, ...], features: Tensor, ivectors: Tensor | None
-    ) -> tuple[Tensor | None, ...]:
+        self,
+        derivs: Sequence[Tensor | None],
+        features: Tensor,
+        ivectors: Tensor | None,
+        parameters: Sequence[Tensor],
+    ) -> Gradients:
         """Derivatives of the features, the ivectors and all parameters."""
         program = self.program
-        if [buffer._version for buffer in self._memory] != self._versions:
-            raise GradientError(
-                "the parameters of the network were changed between forward and backward: go backward first"
-            )
+        self._witness.check("the parameters, statistics or constants of the network")
         with _without_autocast(features):
             if self._worker is None:
-                self._forward_again(features, ivectors)
+                self._forward_again(features, ivectors, parameters)
             worker = self._worker
             assert worker is not None
             wanted = {port.name: (port.num_rows, port.num_cols) for port in worker.computer.wanted()}
@@ -62,7 +67,9 @@ class Flight:
                     worker.computer.accept_input(name, given)
             worker.collector.begin()
             worker.computer.run()
-        gradients: list[Tensor | None] = [None] * self.num_parameters
+        for module in self._counting:  # composites count backward
+            module.align()
+        gradients: list[Tensor | None] = [None] * len(parameters)
         for number, gradient in zip(program.needs.parameters, worker.collector.take(), strict=True):
             gradients[number] = gradient
         of_features = of_ivectors = None
@@ -73,13 +80,13 @@ class Flight:
         self.release()
         return of_features, of_ivectors, *gradients
 
-    def _forward_again(self, features: Tensor, ivectors: Tensor | None) -> None:
+    def _forward_again(self, features: Tensor, ivectors: Tensor | None, parameters: Sequence[Tensor]) -> None:
         """For a second backward run (retain_graph=True): the same values, and no statistics for a second time."""
         now = torch.get_rng_state()
         try:
             if self._random is not None:
                 torch.set_rng_state(self._random)
-            self._worker = self.program.forward(self._inputs(features, ivectors), statistics=False)
+            self._worker = self.program.forward(self._inputs(features, ivectors), parameters, statistics=False)
         finally:
             torch.set_rng_state(now)
 
@@ -99,21 +106,26 @@ def _without_autocast(tensor: Tensor) -> AbstractContextManager[Any]:
     return torch.autocast(device, enabled=False) if torch.is_autocast_enabled(device) else nullcontext()
 
 
-class RunNetwork(torch.autograd.Function):
+class RunNetwork(BackwardOnly, torch.autograd.Function):
     """Outputs of a flight for features, ivectors (or None) and all parameters."""
 
     @staticmethod
-    def forward(
-        ctx: Any, flight: Flight, features: Tensor, ivectors: Tensor | None, *parameters: Tensor
-    ) -> tuple[Tensor, ...]:
-        ctx.flight = flight
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(features, ivectors, *parameters)
-        return flight.forward(features, ivectors)
+    def forward(flight: Flight, features: Tensor, ivectors: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:
+        return flight.forward(features, ivectors, parameters)
 
     @staticmethod
-    def backward(ctx: Any, *derivs: Tensor | None) -> tuple[Tensor | None, ...]:
-        features, ivectors, *_ = ctx.saved_tensors  # an error if a parameter was changed since
-        with torch.no_grad():
-            results = ctx.flight.backward(derivs, features, ivectors)
-        return None, *only_once(results, "a TorchModule")
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.flight, *tensors = inputs
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *derivs: Tensor | None) -> Gradients:
+        flight: Flight = ctx.flight
+
+        def compute(given: Sequence[Any]) -> Gradients:
+            features, ivectors, *parameters = given[len(derivs) :]
+            return flight.backward(given[: len(derivs)], features, ivectors, parameters)
+
+        # Saved tensors are an error if a parameter was changed since.
+        return None, *only_once(compute, "a TorchModule", (*derivs, *ctx.saved_tensors))

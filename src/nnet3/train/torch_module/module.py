@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from nnet3.errors import NetworkError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.conversion import check_number
 from nnet3.train.torch_module.arguments import (
+    check_not_traced,
     checked_factor,
     checked_features,
     checked_ivectors,
@@ -22,14 +24,19 @@ from nnet3.train.torch_module.arguments import (
     checked_names,
     checked_network,
 )
-from nnet3.train.torch_module.component_module import ComponentModule, component_modules
+from nnet3.train.torch_module.batch_norm_module import BatchNormModule, GroupOfProcesses
+from nnet3.train.torch_module.component_module import component_modules
 from nnet3.train.torch_module.function import Flight, RunNetwork
 from nnet3.train.torch_module.layout import BatchShape, Framing, batch_layout
+from nnet3.train.torch_module.memory import check_conversion
 from nnet3.train.torch_module.programs import Needs, Program, Programs
-from nnet3.train.torch_module.tree import flat_components, grow
-from nnet3.train.torch_module.views import NetworkView
+from nnet3.train.torch_module.survey import Survey, survey
+from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
+from nnet3.train.torch_module.witness import Witness
+from nnet3.train.torch_module.write_back import write_back
+from nnet3.train.uncompiled import uncompiled
 
-_MADE_ANEW = ("_programs", "_cache", "_component_modules", "_seen", "_memory")
+_MADE_ANEW = ("_programs", "_cache", "_seen", "_memory")
 
 
 class TorchModule(nn.Module):
@@ -78,23 +85,50 @@ class TorchModule(nn.Module):
         self._model = nnet
         network = checked_network(self._network)
         self.frame_subsampling_factor = checked_factor(frame_subsampling_factor)
-        self.batchnorm_stats_scale = float(
-            np.float32(check_number("batchnorm_stats_scale", batchnorm_stats_scale, 0.0))
-        )
         self._output_names = checked_names(network, outputs)
         self._framing = Framing(network.left_context, network.right_context, self.frame_subsampling_factor)
         self._rows_are_independent = is_the_same_in_pieces(network)
         self._cache = cache
         self._memory = network.flat_parameters()  # now, so that it moves no memory later
-        grow(self, network.components)
+        self._places = grow(self, network.components)
+        self.batchnorm_stats_scale = batchnorm_stats_scale
         self._begin()
+
+    @property
+    def batchnorm_stats_scale(self) -> float:
+        """What running statistics are multiplied by after each forward in training."""
+        return self._batchnorm_stats_scale
+
+    @batchnorm_stats_scale.setter
+    def batchnorm_stats_scale(self, scale: float) -> None:
+        self._batchnorm_stats_scale = float(np.float32(check_number("batchnorm_stats_scale", scale, 0.0)))
+        for module in component_modules(self):
+            if module.component_name in self._network.components:
+                module.statistics_scale = self._batchnorm_stats_scale
+
+    def synchronize_batch_norm(self, process_group: Any = None) -> TorchModule:
+        """Let batch-norm in training normalise by the rows of all processes of a group (None: of all there are).
+
+        Beside `DistributedDataParallel`; each process must run forward and backward as often as the others. What
+        `torch.nn.SyncBatchNorm.convert_sync_batchnorm` is for other modules. Gives the module itself.
+        """
+        for module in component_modules(self):
+            if isinstance(module, BatchNormModule):
+                module.reduction = GroupOfProcesses(process_group)
+        return self
 
     # ---- the network ----
 
     @property
     def nnet(self) -> Nnet | AcousticModel:
-        """What the module was made of: `module.nnet.save(path)` writes it with its parameters as they are now."""
-        self.align()
+        """What the module was made of: `module.nnet.save(path)` writes it with its parameters as they are now.
+
+        Parametrized components get the values that they have at this moment. Raises NetworkError if a module that no
+        network has was put in the place of a component (but for an nn.Linear in that of an affine one of its size).
+        """
+        components = self._network.components
+        for name, guest in self._look().guests.items():
+            write_back(guest.module, name, components[name])
         return self._model
 
     @property
@@ -104,52 +138,59 @@ class TorchModule(nn.Module):
     def _begin(self) -> None:
         """What is made anew in copies."""
         self._programs = Programs()
-        components = self._network.components
-        by_name = {module.component_name: module for module in component_modules(self)}
-        self._component_modules = [by_name[name] for name, _ in flat_components(components)]
-        self._seen = self._network.nodes, list(components.values())
+        self._seen = self._network.nodes, list(self._network.components.values())
 
     def align(self) -> None:
         """Let module and network share all memory again after either was converted, moved or loaded.
 
         Done before each forward and whatever else looks at both. Raises NetworkError if the network has got other
-        nodes or components.
+        nodes or components, or if a component's module is not there any more.
         """
+        self._look()
+
+    def _look(self) -> Survey:
+        """Align, and give who computes what."""
         network, (nodes, components) = self._network, self._seen
         now = network.components.values()
         if network.nodes is not nodes or len(now) != len(components) or not all(map(operator.is_, now, components)):
             raise NetworkError("the network has got other nodes or components: make a new TorchModule of it")
-        for module in self._component_modules:
+        found = survey(self, network.components, self._places)
+        modules = found.all_modules()
+        for module in modules:
             module.align()
-
-    def _tensors(self) -> list[tuple[nn.Parameter, Tensor]]:
-        """The parameters, and the tensors of the network that they are."""
-        found: dict[int, tuple[nn.Parameter, Tensor]] = {}
-        for module in self._component_modules:
-            for parameter, tensor in module.tensors():
-                found.setdefault(id(parameter), (parameter, tensor))
-        return list(found.values())
+        if any(module.has_moved for module in modules):
+            self._memory = network.flat_parameters()
+            for module in modules:
+                module.align()
+                module.has_moved = False
+        return found
 
     # ---- what PyTorch calls ----
 
     def _apply(self, fn: Any, recurse: bool = True) -> TorchModule:
+        check_conversion(fn)
         super()._apply(fn, recurse)
-        self._memory = self._network.flat_parameters()
         self.align()
         self._programs.clear()
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in _MADE_ANEW}
+        state = {name: value for name, value in self.__dict__.items() if name not in _MADE_ANEW}
+        return {**state, "_ties": tied_parameters(self._network.components)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        ties = state.pop("_ties")
         super().__setstate__(state)
         self._cache = None
+        components = dict(flat_components(self._network.components))
+        for (first, key), *others in ties:
+            for name, other in others:
+                setattr(components[name], other, getattr(components[first], key))
         self._memory = self._network.flat_parameters()
         tied: dict[int, nn.Parameter] = {}
-        by_name = {module.component_name: module for module in component_modules(self)}
-        for name, component in flat_components(self._network.components):
-            by_name[name].attach(component, tied)
+        for module in component_modules(self):
+            if module.component_name in components:
+                module.attach(components[module.component_name], tied)
         self._begin()
 
     # ---- running ----
@@ -159,6 +200,7 @@ class TorchModule(nn.Module):
         given = torch.as_tensor(lengths)
         return (given.long() + self.frame_subsampling_factor - 1) // self.frame_subsampling_factor
 
+    @uncompiled("a TorchModule is compiled already, by its own compiler")
     def forward(
         self, features: Tensor, ivectors: Tensor | None = None, lengths: Any = None
     ) -> Tensor | dict[str, Tensor]:
@@ -170,72 +212,41 @@ class TorchModule(nn.Module):
         Raises ArgumentError for wrong shapes, dtypes or devices, NotComputableError for sequences that are too short
         for the network.
         """
-        self.align()
-        tensors = self._tensors()
-        like = next((parameter for parameter, _ in tensors), None)
+        check_not_traced(features)
+        found = self._look()
+        tensors = (tensor for c in self._network.components.values() for tensor in c.parameters().values())
+        like = next((tensor for tensor in tensors if tensor.numel()), None)
         features = checked_features(features, self._network.node_dim("input"), like)
         ivectors = checked_ivectors(ivectors, features, self._network, like)
-        counts = checked_lengths(lengths, features)
-        flight = self._flight(features, ivectors, counts, tensors)
-        if flight.program.needs.backward:
-            outputs = RunNetwork.apply(flight, features, ivectors, *(parameter for parameter, _ in tensors))
-        else:
-            with torch.no_grad():
-                outputs = flight.forward(features, ivectors)
-        self._after_forward()
+        flight = self._flight(features, ivectors, checked_lengths(lengths, features), found)
+        outputs = RunNetwork.apply(flight, features, ivectors, *found.parameters)
         if len(self._output_names) == 1:
             return outputs[0]
         return dict(zip(self._output_names, outputs, strict=True))
 
-    def _flight(
-        self,
-        features: Tensor,
-        ivectors: Tensor | None,
-        lengths: np.ndarray | None,
-        tensors: list[tuple[nn.Parameter, Tensor]],
-    ) -> Flight:
+    def _flight(self, features: Tensor, ivectors: Tensor | None, lengths: np.ndarray | None, found: Survey) -> Flight:
         needs = Needs()
         if torch.is_grad_enabled():
             needs = Needs(
-                tuple(number for number, (parameter, _) in enumerate(tensors) if parameter.requires_grad),
+                tuple(number for number, parameter in enumerate(found.parameters) if parameter.requires_grad),
                 features.requires_grad,
                 ivectors is not None and ivectors.requires_grad,
             )
-        modes = tuple(module.training for module in self._component_modules if module.has_modes)
-        exact = lengths is not None and not (self._rows_are_independent and not self._running_statistics())
+        # A guest may do with rows what it likes: none may be there that is no frame of a sequence.
+        rows_are_independent = self._rows_are_independent and not found.guests
+        exact = lengths is not None and not (rows_are_independent and not found.with_running_statistics())
         present = tuple(lengths.tolist()) if exact and lengths is not None else None
         shape = BatchShape(features.shape[0], features.shape[1], present)
-        key = shape, needs, modes, features.device, features.dtype
-        program = self._programs.get(key, lambda: self._program(shape, needs, features.device, tensors))
+        key = shape, needs, found.key, features.device, features.dtype
+        program = self._programs.get(key, lambda: self._program(shape, needs, features.device, found))
         layout = program.layout
         if lengths is not None and not exact:
             layout = batch_layout(shape, self._framing, lengths, features.device)
-        return Flight(program, layout, len(tensors), self._memory)
+        own = [*(tensor for tensor, _ in found.own), *self._memory, *found.constants()]
+        return Flight(program, layout, found, Witness(own if needs.backward else ()))
 
-    def _program(
-        self, shape: BatchShape, needs: Needs, device: torch.device, tensors: list[tuple[nn.Parameter, Tensor]]
-    ) -> Program:
-        wanted = [tensors[number][1] for number in needs.parameters]
-        learning = {id(tensor) for tensor in wanted}
-        frozen = [
-            name
-            for name, component in self._network.components.items()
-            if needs.backward and not any(id(tensor) in learning for tensor in component.parameters().values())
-        ]
-        training = {id(module.component): module.training for module in self._component_modules if module.has_modes}
-        view = NetworkView(self._network, training=training, frozen=frozen)
+    def _program(self, shape: BatchShape, needs: Needs, device: torch.device, found: Survey) -> Program:
         layout = batch_layout(shape, self._framing, None, device)
         cache = default_cache() if self._cache is None else self._cache
-        return Program(view, layout, needs, self._output_names, wanted, cache, device)
-
-    def _running_statistics(self) -> list[ComponentModule]:
-        """The modules of batch-norm that are in training mode."""
-        return [module for module in self._component_modules if module.training and module.has_running_statistics]
-
-    def _after_forward(self) -> None:
-        """Let running statistics of top-level components fade, and tell the buffers."""
-        for module in self._running_statistics():
-            component = self._network.components.get(module.component_name)
-            if component is not None:
-                component.scale_stats_(self.batchnorm_stats_scale)
-            module.align()
+        survey_alone = replace(found, parameters=[])  # what is given for one call is not kept
+        return Program(self._network, survey_alone, found.kinds(), layout, needs, self._output_names, cache, device)

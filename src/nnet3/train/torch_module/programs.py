@@ -14,8 +14,11 @@ from torch import Tensor
 from nnet3.compiler import ComputationCache, ComputationRequest
 from nnet3.components import Component, Properties
 from nnet3.compute import NnetComputer
+from nnet3.nnet import Nnet
 from nnet3.train.torch_module.collector import GradientCollector
+from nnet3.train.torch_module.guests import GuestCall, make_guest
 from nnet3.train.torch_module.layout import Layout, specifications
+from nnet3.train.torch_module.survey import Kind, Survey
 from nnet3.train.torch_module.views import NetworkView
 
 _MOST_PROGRAMS = 32
@@ -41,66 +44,90 @@ class _Kernels:
     components: Mapping[str, Component]
 
 
-@dataclass
 class Worker:
-    """A computer and what it collects gradients in."""
+    """A computer, the view of the network that it runs, and what it collects gradients in."""
 
-    computer: NnetComputer
-    collector: GradientCollector
+    def __init__(self, program: Program) -> None:
+        network, survey, wanted = program.network, program.survey, program.needs.parameters
+        slots = {number: slot for slot, number in enumerate(wanted)}
+        self.calls = {
+            name: GuestCall(name, guest, slots, program.needs.backward) for name, guest in survey.guests.items()
+        }
+        slot_of = {id(tensor): slots[number] for tensor, number in survey.own if number in slots}
+        frozen = [
+            name
+            for name, component in network.components.items()
+            if program.needs.backward and not any(id(tensor) in slot_of for tensor in component.parameters().values())
+        ]
+        self.view = NetworkView(network, training=survey.training, frozen=frozen, reductions=survey.reductions)
+        for name, call in self.calls.items():
+            make_guest(self.view.components[name].view, call)
+        kinds = [program.kinds[number] for number in wanted]
+        self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
+        computation = program.cache.compile(self.view.nnet, program.request(self.view))
+        self.computer = NnetComputer(
+            computation, _Kernels(self.view.nnet.components), self.collector, program.device, check_finite=False
+        )
+        self.collector.expect({kernel.name for kernel in self.computer.plan.kernels if kernel.is_updated})
+
+    def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool) -> None:
+        """Run forward, with guests that have these parameters (by number), and running statistics taken or not."""
+        self.collector.take_statistics(statistics)
+        for call in self.calls.values():
+            call.tensors, call.takes_statistics = parameters, statistics
+        for name, matrix in inputs.items():
+            self.computer.accept_input(name, matrix)
+        try:
+            self.computer.run()
+        finally:
+            for call in self.calls.values():
+                call.tensors = ()
 
 
 @dataclass
 class Program:
-    """A network as it is run, the layout of its batch, and the computers that have nothing to do."""
+    """What is run: a network as a survey found it, the layout of its batch, and the workers that have nothing to do."""
 
-    view: NetworkView
+    network: Nnet
+    survey: Survey
+    kinds: list[Kind]  # of all parameters
     layout: Layout
     needs: Needs
     output_names: list[str]
-    wanted: Sequence[Tensor]
     cache: ComputationCache
     device: torch.device
     idle: list[Worker] = field(default_factory=list)
 
-    def request(self) -> ComputationRequest:
+    def request(self, view: NetworkView) -> ComputationRequest:
         needs = self.needs
         inputs, outputs = specifications(
-            self.view.nnet,
+            view.nnet,
             self.layout,
             self.output_names,
             features=needs.features,
             ivectors=needs.ivectors,
             outputs=needs.backward,
         )
-        has_statistics = any(_keeps_statistics(c.view) for c in self.view.components.values())
+        has_statistics = any(_keeps_statistics(c.view) for c in view.components.values())
         return ComputationRequest(inputs, outputs, bool(needs.parameters), has_statistics)
 
     def acquire(self) -> Worker:
-        """A computer for one run forward and if wanted backward."""
-        if self.idle:
-            return self.idle.pop()
-        collector = GradientCollector(self.view, self.wanted)
-        computation = self.cache.compile(self.view.nnet, self.request())
-        computer = NnetComputer(
-            computation, _Kernels(self.view.nnet.components), collector, self.device, check_finite=False
-        )
-        collector.expect({kernel.name for kernel in computer.plan.kernels if kernel.is_updated})
-        return Worker(computer, collector)
+        """A worker for one run forward and if wanted backward, for the settings that the network has now."""
+        while self.idle:
+            worker = self.idle.pop()
+            if not worker.view.follow():
+                return worker
+        return Worker(self)
 
     def give_back(self, worker: Worker) -> None:
         worker.computer.reset()
         if len(self.idle) < _MOST_IDLE:
             self.idle.append(worker)
 
-    def forward(self, inputs: dict[str, Tensor], *, statistics: bool = True) -> Worker:
+    def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool = True) -> Worker:
         """Run forward. If settings of the network that it was compiled for have changed, it is compiled again."""
-        if self.view.follow():
-            self.idle.clear()
         worker = self.acquire()
-        worker.collector.take_statistics(statistics)
-        for name, matrix in inputs.items():
-            worker.computer.accept_input(name, matrix)
-        worker.computer.run()
+        worker.forward(inputs, parameters, statistics=statistics)
         return worker
 
 

@@ -2,51 +2,130 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from torch import nn
 
 from nnet3.components import Component
+from nnet3.errors import NetworkError
+from nnet3.train.torch_module.batch_norm_module import BatchNormModule
 from nnet3.train.torch_module.component_module import ComponentModule
 
+#: Where a module lies below the root, name by name.
+Path = tuple[str, ...]
 
-def grow(root: nn.Module, components: Mapping[str, Component]) -> None:
+
+class Folder(nn.Module):
+    """What components with dots in their names have in common. It computes nothing."""
+
+    def _warn(self) -> None:
+        warnings.warn(
+            "a hook on a part of a TorchModule that is only a folder of components never fires: register it on the "
+            f"components themselves ({', '.join(self._modules)})",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+    def register_forward_hook(self, *args: Any, **kwargs: Any) -> Any:
+        self._warn()
+        return super().register_forward_hook(*args, **kwargs)
+
+    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
+        self._warn()
+        return super().register_forward_pre_hook(*args, **kwargs)
+
+    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
+        self._warn()
+        return super().register_full_backward_hook(*args, **kwargs)
+
+    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
+        self._warn()
+        return super().register_full_backward_pre_hook(*args, **kwargs)
+
+
+def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, Path]:
     """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
-    A part of a name that a module has another use for, such as "forward", gets an underscore at its end.
+    Gives where each of them is. A part of a name that a module has another use for, such as "forward", gets an
+    underscore at its end.
     """
     tied: dict[int, nn.Parameter] = {}
-    for name, component in flat_components(components):
-        parent = root
+    places: dict[str, Path] = {}
+    _grow(root, (), components, tied, places, prefix="")
+    return places
+
+
+def _grow(
+    root: nn.Module,
+    path: Path,
+    components: Mapping[str, Component],
+    tied: dict[int, nn.Parameter],
+    places: dict[str, Path],
+    prefix: str,
+) -> None:
+    for name, component in components.items():
+        parent, own_path = root, path
         *folders, last = name.split(".")
         for folder in folders:
-            parent = _child(parent, folder)
-        module = ComponentModule(name)
-        _set_child(parent, last, module)
-        module.attach(component, tied)
+            key = _child(parent, folder)
+            parent, own_path = parent._modules[key], (*own_path, key)  # type: ignore[assignment]
+        module = (BatchNormModule if component.has_running_statistics else ComponentModule)(prefix + name)
+        key = _set_child(parent, last, module)
+        places[prefix + name] = (*own_path, key)
+        module.attach(component, tied, is_part=bool(prefix))
+        _grow(module, places[prefix + name], parts_of(component), tied, places, f"{prefix}{name}.")
+        module.part_names = [places[f"{prefix}{name}.{part}"][-1] for part in parts_of(component)]
+
+
+def parts_of(component: Component) -> dict[str, Component]:
+    """The parts of a composite by the names that they have here."""
+    return {f"component{number}": part for number, part in enumerate(getattr(component, "parts", ()), start=1)}
 
 
 def flat_components(components: Mapping[str, Component], prefix: str = "") -> Iterator[tuple[str, Component]]:
     """All components and the parts of composites, as "name.component1", by name."""
     for name, component in components.items():
         yield prefix + name, component
-        parts = {f"component{number}": part for number, part in enumerate(getattr(component, "parts", ()), start=1)}
-        yield from flat_components(parts, f"{prefix}{name}.")
+        yield from flat_components(parts_of(component), f"{prefix}{name}.")
 
 
-def _child(parent: nn.Module, name: str) -> nn.Module:
-    """The module of this name below another, made if there is none."""
+def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str, str]]]:
+    """Groups of parameters that are one tensor, each as the names of a component and of its parameter."""
+    groups: dict[int, list[tuple[str, str]]] = {}
+    for name, component in flat_components(components):
+        if not parts_of(component):
+            for key, tensor in component.parameters().items():
+                groups.setdefault(id(tensor), []).append((name, key))
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def module_at(root: nn.Module, path: Path) -> nn.Module:
+    """What lies there. Raises NetworkError if nothing does."""
+    module: nn.Module | None = root
+    for number, key in enumerate(path):
+        module = module._modules.get(key) if module is not None else None
+        if module is None:
+            raise NetworkError(
+                f"module.{'.'.join(path)} is not there any more, since module.{'.'.join(path[: number + 1])} was taken "
+                "away or replaced: what takes its place must have its name"
+            )
+    assert module is not None
+    return module
+
+
+def _child(parent: nn.Module, name: str) -> str:
+    """The key of the module of this name below another, made if there is none."""
     name = name or "_"
     while name not in parent._modules and _is_taken(parent, name):
         name += "_"
     if name not in parent._modules:
-        parent.add_module(name, nn.Module())
-    child = parent._modules[name]
-    assert child is not None
-    return child
+        parent.add_module(name, Folder())
+    return name
 
 
-def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> None:
+def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> str:
     """Put a module there; children that a folder of this name has got already become its own."""
     name = name or "_"
     while isinstance(parent._modules.get(name), ComponentModule) or (
@@ -57,6 +136,7 @@ def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> None:
     if folder is not None:
         module._modules.update(folder._modules)
     parent._modules[name] = module
+    return name
 
 
 def _is_taken(module: nn.Module, name: str) -> bool:

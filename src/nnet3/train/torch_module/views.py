@@ -9,8 +9,10 @@ from functools import cache
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from nnet3.components import Component, Properties
+from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.nnet import Nnet
 from nnet3.train.torch_module.randomness import TorchRandomSource
 
@@ -22,15 +24,30 @@ _RANDOM = TorchRandomSource()
 class ComponentView:
     """A component with the same tensors as another, whose settings follow that one's, except for some."""
 
-    def __init__(self, original: Component, *, training: Mapping[int, bool], frozen: bool) -> None:
-        """`training` by the id of the component; components that are not in it have one mode only."""
+    def __init__(
+        self,
+        original: Component,
+        *,
+        training: Mapping[int, bool],
+        frozen: bool,
+        reductions: Mapping[int, RowReduction] | None = None,
+    ) -> None:
+        """`training` by the id of the component; components that are not in it have one mode only. `reductions`, also
+        by the id: over the rows of which processes a component sums."""
         self.original, self.view = original, original.shared_copy()
-        self.parts = [ComponentView(part, training=training, frozen=False) for part in getattr(original, "parts", ())]
+        self.parts = [
+            ComponentView(part, training=training, frozen=False, reductions=reductions)
+            for part in getattr(original, "parts", ())
+        ]
         self._own = _overrides(original, training.get(id(original)))
         if self.parts:
             self._own["parts"] = [part.view for part in self.parts]
         if frozen and original.properties & Properties.UPDATABLE:
             self.view.__class__ = _frozen_type(type(original))
+        reduction = (reductions or {}).get(id(original))
+        if reduction is not None:
+            self.view.__class__ = _summing_type(type(original))
+            self.view.__dict__["_reduction"] = reduction
         self._seen: dict[str, Any] = {}
 
     def follow(self) -> bool:
@@ -44,6 +61,16 @@ class ComponentView:
         for part in self.parts:
             changed |= part.follow()
         return changed
+
+
+def as_gradient(view: Component) -> Component:
+    """A component that collects plain gradients of a view, as soon as it has got memory for them."""
+    target = view.shared_copy()
+    target.set_as_gradient()
+    for name in target.statistic_names:
+        value = getattr(target, name)
+        setattr(target, name, torch.zeros_like(value) if isinstance(value, Tensor) else 0.0)
+    return target
 
 
 def _overrides(original: Component, training: bool | None) -> dict[str, Any]:
@@ -72,17 +99,38 @@ def _frozen_type(kind: type[_C]) -> type[_C]:
     return Frozen
 
 
+@cache
+def _summing_type(kind: type[_C]) -> type[_C]:
+    """The same type, whose sums over rows are those over all processes."""
+
+    class Summing(kind):  # type: ignore[valid-type, misc]
+        _reduction: RowReduction
+
+        def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
+            with summed_by(self._reduction):
+                return super().forward(x, y, indexes)
+
+        def backward(self, *arguments: Any) -> None:
+            with summed_by(self._reduction):
+                super().backward(*arguments)
+
+    return Summing
+
+
 class NetworkView:
     """A network that shares its tensors with another one. `follow` before each use of `nnet`."""
 
-    def __init__(self, original: Nnet, *, training: Mapping[int, bool], frozen: Iterable[str]) -> None:
+    def __init__(
+        self,
+        original: Nnet,
+        *,
+        training: Mapping[int, bool],
+        frozen: Iterable[str],
+        reductions: Mapping[int, RowReduction],
+    ) -> None:
         names = frozenset(frozen)
-        self.is_random = any(
-            bool(component.properties & Properties.RANDOM) and training.get(id(component), False)
-            for component in original.components.values()
-        )
         self.components = {
-            name: ComponentView(component, training=training, frozen=name in names)
+            name: ComponentView(component, training=training, frozen=name in names, reductions=reductions)
             for name, component in original.components.items()
         }
         self.follow()

@@ -1,0 +1,35 @@
+"""Memory of parameters and statistics under conversions of modules, and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from nnet3.compute.lanes import LANES
+from nnet3.errors import NetworkError
+
+
+def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:
+    """Raise NetworkError for a conversion of modules (`to`, `half`, ...) after which nothing could be computed."""
+    converted = fn(torch.empty(0, device="cpu"))
+    if converted.device.type == "meta":
+        raise NetworkError(
+            "a TorchModule has its parameters in a network, which cannot be without memory: it cannot be on device "
+            "'meta', and stays as it was"
+        )
+    types = [dtype for dtype in LANES.values() if dtype.is_floating_point]
+    if converted.dtype not in types:
+        known = ", ".join(map(str, types))
+        raise NetworkError(f"a network computes in {known}, not in {converted.dtype}: the module stays as it was")
+
+
+def with_own_storage(tensor: Tensor) -> Tensor:
+    """The same memory as a tensor that is not part of a larger one, as what writes whole storages wants it."""
+    return torch.from_dlpack(tensor) if tensor.device.type in ("cpu", "cuda") else tensor
+
+
+def moved(fn: Callable[[Tensor], Tensor], statistics: Tensor) -> Tensor:
+    """What `fn` does to numbers that are no floats: it moves them, but leaves their type."""
+    return fn(statistics.view(torch.int64)).view(torch.float64)

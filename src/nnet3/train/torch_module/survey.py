@@ -1,0 +1,128 @@
+"""Who computes what in a tree of modules at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nnet3.components import Component, Properties
+from nnet3.components.row_sums import RowReduction
+from nnet3.train.torch_module.batch_norm_module import BatchNormModule
+from nnet3.train.torch_module.component_module import ComponentModule, component_modules, is_just
+from nnet3.train.torch_module.guests import Guest
+from nnet3.train.torch_module.tree import Path, module_at
+
+
+class Kind(NamedTuple):
+    """What a tensor of zeros for a gradient is made from."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+
+def kind_of(tensor: Tensor) -> Kind:
+    return Kind(tensor.shape, tensor.dtype, tensor.device)
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Components that compute themselves have a module in `native`, parts of composites too; the others are `guests`.
+
+    `parameters` are those of all of them, each once: what outputs may depend on. `own` are the pairs of a component's
+    tensor and the number of the parameter that it is.
+    """
+
+    native: list[ComponentModule]
+    guests: dict[str, Guest]
+    parameters: list[Tensor]
+    own: list[tuple[Tensor, int]]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Changes with whatever makes another program of the same network."""
+        modes = tuple(module.training for module in self.native if module.has_modes)
+        own = tuple((id(tensor), number) for tensor, number in self.own)
+        of_guests = tuple(kind_of(self.parameters[n]) for guest in self.guests.values() for _, n in guest.leaves)
+        return tuple(self.guests.items()), of_guests, modes, own, tuple(self.reductions.values())
+
+    def kinds(self) -> list[Kind]:
+        """Of all parameters."""
+        return [kind_of(parameter) for parameter in self.parameters]
+
+    @property
+    def training(self) -> dict[int, bool]:
+        """Modes by the id of the component."""
+        return {id(module.component): module.training for module in self.native if module.has_modes}
+
+    @cached_property
+    def reductions(self) -> dict[int, RowReduction]:
+        """By the id of the component: over which processes it sums."""
+        normalizing = [module for module in self.native if isinstance(module, BatchNormModule) and module.training]
+        return {id(m.component): m.reduction for m in normalizing if m.reduction is not None}
+
+    @property
+    def is_random(self) -> bool:
+        """Whether a forward may draw random numbers."""
+        return bool(self.guests) or any(
+            module.training and bool(module.component.properties & Properties.RANDOM)
+            for module in self.native
+            if module.component is not None
+        )
+
+    def with_running_statistics(self) -> list[ComponentModule]:
+        """The modules that add to running statistics: those of batch-norm in training mode."""
+        return [module for module in self.all_modules() if module.stores_statistics]
+
+    def all_modules(self) -> list[ComponentModule]:
+        """The modules of components, those inside guests too."""
+        inside = [module for guest in self.guests.values() for module in component_modules(guest.module)]
+        return list(dict.fromkeys((*self.native, *inside)))
+
+    def constants(self) -> list[Tensor]:
+        """What outputs depend on besides parameters, and does not change by itself."""
+        return [tensor for module in self.native for tensor in module.fixed_buffers()]
+
+
+def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping[str, Path]) -> Survey:
+    """Look at what lies in the places of the components. Raises NetworkError for what cannot be there."""
+    native: list[ComponentModule] = []
+    guests: dict[str, nn.Module] = {}
+    for name, component in components.items():
+        module = module_at(root, places[name])
+        if is_just(module, component):
+            native += _with_parts(module)
+        else:
+            guests[name] = module
+    numbers: dict[int, int] = {}
+    parameters: list[Tensor] = []
+
+    def number_of(parameter: Tensor) -> int:
+        number = numbers.setdefault(id(parameter), len(parameters))
+        if number == len(parameters):
+            parameters.append(parameter)
+        return number
+
+    own: list[tuple[Tensor, int]] = []
+    tensors: dict[int, Tensor] = {}  # by the number of the parameter
+    for module in native:
+        for parameter, tensor in list(module.tensors()):
+            number = number_of(parameter)
+            if tensors.setdefault(number, tensor) is not tensor:
+                module.tie(parameter, tensors[number])
+            own.append((tensors[number], number))
+    found = {}
+    for name, guest in guests.items():
+        found[name] = Guest(guest, tuple((leaf, number_of(p)) for leaf, p in guest.named_parameters()))
+        found[name].check(name, components[name])
+    return Survey(native, found, parameters, own)
+
+
+def _with_parts(module: nn.Module) -> list[ComponentModule]:
+    assert isinstance(module, ComponentModule)
+    return [module, *(each for part in module.parts() for each in _with_parts(part))]
