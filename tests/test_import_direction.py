@@ -10,7 +10,7 @@ from nnet3.components import COMPONENT_TYPES
 
 ROOT = Path(nnet3.__file__).parent
 ROOMS = [
-    *("errors", "text", "drawing", "kaldi_io", "index", "computation", "schedule", "lowering"),
+    *("errors", "text", "options", "drawing", "kaldi_io", "index", "computation", "schedule", "lowering"),
     *("components", "nnet"),
     *("compiler", "compute", "decode", "cn", "train", "cli"),
 ]

@@ -15,10 +15,11 @@ from nnet3.kaldi_io import Fst, Reader, Writer, open_fst_table, read_fst, write_
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
 from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.tree import ContextDependency
+from nnet3.options import SupervisingOptions
 from nnet3.train.chain.graphs.cutting import FrameCutter
 from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.supervising import SupervisingOptions, supervise
+from nnet3.train.chain.graphs.supervising import supervise
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
 from nnet3.train.chain.graphs.unconstrained import shortest_path, supervision_of_graph, without_times
 from nnet3.train.chain.graphs.weights import NormalizationWeights

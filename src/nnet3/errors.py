@@ -44,6 +44,8 @@ class Span(NamedTuple):
 class Nnet3Error(Exception):
     """Base of everything this package raises for a user's mistake or for bad data."""
 
+    option: str = ""  # the name of the option that it is about, if it is about one
+
 
 class ConfigError(Nnet3Error):
     """A config text breaks a rule: `file:line:column: message`, the line, a caret and a hint."""

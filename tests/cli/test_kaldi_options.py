@@ -52,7 +52,7 @@ def test_a_config_file_and_a_command_line_that_overrides_it(cli: Cli) -> None:
         ("scale=2\n", "bad.conf:1: expected an option such as --scale=0.5, got 'scale=2'; did you mean '--scale=2'?"),
         ("\n2\n", "bad.conf:2: expected an option such as --scale=0.5, got '2'\n"),
         ("--scael=2\n", "No such option '--scael'; did you mean '--scale'?"),
-        ("--scale=x\n", "'x' is not a valid float"),
+        ("--scale=x\n", "it must be a number, got 'x'"),
     ],
 )
 def test_a_bad_config_file(cli: Cli, text: str, message: str) -> None:

@@ -169,11 +169,16 @@ def test_mask_files() -> None:
     ("type_name", "config", "message", "caret"),
     [
         ("DropoutComponent", "dim=4", "'dropout-proportion=' is missing", ""),
-        ("DropoutComponent", "dim=4 dropout-proportion=1.5", "'dropout-proportion' must be <= 1, got 1.5", "1.5"),
-        ("DropoutComponent", "dim=4 dropout-proportion=-0.5", "'dropout-proportion' must be >= 0", "-0.5"),
+        (
+            "DropoutComponent",
+            "dim=4 dropout-proportion=1.5",
+            "must be within [0, 1], got 1.5",
+            "1.5",
+        ),
+        ("DropoutComponent", "dim=4 dropout-proportion=-0.5", "must be within [0, 1]", "-0.5"),
         ("DropoutMaskComponent", "dropout-proportion=0.5", "'output-dim=' is missing", ""),
         ("DropoutMaskComponent", "output-dim=0", "'output-dim' must be >= 1", "0"),
-        ("DropoutMaskComponent", "output-dim=2 dropout-proportion=2", "must be <= 1, got 2", "2"),
+        ("DropoutMaskComponent", "output-dim=2 dropout-proportion=2", "must be within [0, 1], got 2", "2"),
     ],
 )
 def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
@@ -183,11 +188,11 @@ def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("<DropoutComponent> <Dim> 3 <DropoutProportion> 2 </DropoutComponent> ", "must be in [0, 1], got 2"),
+        ("<DropoutComponent> <Dim> 3 <DropoutProportion> 2 </DropoutComponent> ", "must be within [0, 1], got 2"),
         ("<DropoutComponent> <Dim> 0 <DropoutProportion> 0 </DropoutComponent> ", "<Dim> must be >= 1, got 0"),
         (
             "<DropoutMaskComponent> <OutputDim> 3 <DropoutProportion> nan </DropoutMaskComponent> ",
-            "<DropoutProportion> must be in [0, 1], got nan",
+            "<DropoutProportion> must be within [0, 1], got nan",
         ),
     ],
 )

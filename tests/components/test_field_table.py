@@ -112,7 +112,7 @@ def test_old_files() -> None:
     [
         ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
         ("dim=0", "'dim' must be >= 1, got 0", "0"),
-        ("dim=4 proportion=2", "'proportion' must be <= 1, got 2", "2"),
+        ("dim=4 proportion=2", "'proportion' must be within [0, 1], got 2", "2"),
         ("dim=4 rank=0", "'rank' must be positive, or negative for the default", "0"),
         ("block-dim=3", "'dim=' is missing", ""),
         ("dim=3 squares=3", "unknown key 'squares'", "squares"),

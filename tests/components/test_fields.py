@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import torch
 from nnet3.components.fields import (
     load_matrix_key,
     load_vector_key,
-    read_integer,
     read_matrix,
     read_number,
     read_vector,
@@ -23,6 +21,7 @@ from nnet3.components.fields import (
 from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.text import read_config_lines
+from nnet3.text.values import ANY, above, at_least
 
 
 def reader_of(text: str) -> Reader:
@@ -32,12 +31,11 @@ def reader_of(text: str) -> Reader:
 @pytest.mark.parametrize(
     ("read", "text", "message"),
     [
-        (lambda r: read_integer(r, "<Dim>"), "0 ", "<Dim> must be >= 1, got 0"),
-        (lambda r: read_integer(r, "<Dim>", minimum=0), "-1 ", "<Dim> must be >= 0, got -1"),
-        (lambda r: read_number(r, "<Alpha>"), "-0.5 ", "<Alpha> must be >= 0, got -0.5"),
-        (lambda r: read_number(r, "<Alpha>", above=0.0), "0 ", "<Alpha> must be > 0, got 0"),
-        (lambda r: read_number(r, "<Alpha>"), "nan ", "<Alpha> must be >= 0, got nan"),
-        (lambda r: read_number(r, "<Alpha>", minimum=-math.inf), "inf ", "<Alpha> must be >= -inf, got inf"),
+        (lambda r: read_number(r, "<Dim>", at_least(1), integer=True), "0 ", "<Dim> must be >= 1, got 0"),
+        (lambda r: read_number(r, "<Alpha>", at_least(0)), "-0.5 ", "<Alpha> must be >= 0, got -0.5"),
+        (lambda r: read_number(r, "<Alpha>", above(0)), "0 ", "<Alpha> must be > 0, got 0"),
+        (lambda r: read_number(r, "<Alpha>", at_least(0)), "nan ", "<Alpha> must be >= 0, got nan"),
+        (lambda r: read_number(r, "<Alpha>", ANY), "inf ", "<Alpha> must be a finite number, got inf"),
         (lambda r: read_matrix(r, "<W>"), "[ ]\n", "<W> must be a matrix that is not empty, got 0 x 0"),
         (lambda r: read_matrix(r, "<W>", rows=2), "[\n 1 2 ]\n", "<W> must be 2 x columns, got 1 x 2"),
         (lambda r: read_matrix(r, "<W>", columns=3), "[\n 1 2 ]\n", "<W> must be rows x 3, got 1 x 2"),
@@ -52,9 +50,9 @@ def test_what_does_not_fit(read: Callable[[Reader], Any], text: str, message: st
 
 
 def test_what_fits() -> None:
-    assert read_integer(reader_of("1 "), "<Dim>") == 1
-    assert read_number(reader_of("0 "), "<Alpha>") == 0.0
-    assert read_number(reader_of("-2 "), "<Alpha>", minimum=-math.inf) == -2.0
+    assert read_number(reader_of("1 "), "<Dim>", at_least(1), integer=True) == 1
+    assert read_number(reader_of("0 "), "<Alpha>", at_least(0)) == 0.0
+    assert read_number(reader_of("-2 "), "<Alpha>", ANY) == -2.0
     matrix = read_matrix(reader_of("[\n 1 2 ]\n"), "<W>", rows=1, columns=2)
     assert matrix.dtype == torch.float32
     matrix.add_(1)  # the tensors are trained in place

@@ -160,8 +160,8 @@ def test_info() -> None:
     [
         ("block-dim=3", "'dim=' is missing", ""),
         ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
-        ("dim=4 dropout-proportion=1.5", "must be <= 1, got 1.5", "1.5"),
-        ("dim=4 specaugment-max-proportion=1.5", "must be <= 1, got 1.5", "1.5"),
+        ("dim=4 dropout-proportion=1.5", "must be within [0, 1], got 1.5", "1.5"),
+        ("dim=4 specaugment-max-proportion=1.5", "must be within [0, 1], got 1.5", "1.5"),
         ("dim=4 specaugment-max-proportion=0.5 continuous=true", "'continuous' cannot be combined", "true"),
         ("dim=4 specaugment-max-proportion=0.5 specaugment-max-regions=0", "must be >= 1, got 0", "0"),
         ("dim=4 time-period=-1", "'time-period' must be >= 0", "-1"),

@@ -123,9 +123,9 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
         ("", "'cell-dim=' is missing"),
         ("cell-dim=0", "'cell-dim' must be >= 1"),
         ("cell-dim=2 param-stddev=-1", "'param-stddev' must be >= 0"),
-        ("cell-dim=2 tanh-self-repair-threshold=1.1", "must be <= 1"),
-        ("cell-dim=2 sigmoid-self-repair-threshold=0.3", "must be <= 0.25"),
-        ("cell-dim=2 self-repair-scale=0.2", "must be <= 0.1"),
+        ("cell-dim=2 tanh-self-repair-threshold=1.1", "must be within [0, 1]"),
+        ("cell-dim=2 sigmoid-self-repair-threshold=0.3", "must be within [0, 0.25]"),
+        ("cell-dim=2 self-repair-scale=0.2", "must be within [0, 0.1]"),
         ("cell-dim=2 dim=3", "unknown key 'dim'"),
     ],
 )

@@ -107,7 +107,7 @@ def test_no_mask_in_test_mode() -> None:
     ("config", "message", "caret"),
     [
         ("", "'dim=' is missing", ""),
-        ("dim=2 zeroed-proportion=1.5", "must be <= 1, got 1.5", "1.5"),
+        ("dim=2 zeroed-proportion=1.5", "must be within [0, 1], got 1.5", "1.5"),
         ("dim=2 zeroed-proportion=0.95", "leave not one frame between masks", "0.95"),
         ("dim=2 time-mask-max-frames=1", "'time-mask-max-frames' must be >= 2, got 1", "1"),
         ("dim=2 test-mode=true", "unknown key 'test-mode'", "test-mode"),

@@ -174,7 +174,7 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
         (POOLING, "input-dim=3 left-context=0 right-context=3 input-period=2", "'right-context' must be a multiple of"),
         (POOLING, "input-dim=4 left-context=0 right-context=1 output-stddevs=true", "needs an even input-dim - 1"),
         (POOLING, "input-dim=1 left-context=0 right-context=3", "must not be 0 if input-dim is 1"),
-        (POOLING, "input-dim=3 left-context=0 right-context=3 variance-floor=1", "'variance-floor' must be < 1"),
+        (POOLING, "input-dim=3 left-context=0 right-context=3 variance-floor=1", "must be > 0 and < 1"),
     ],
 )  # fmt: skip
 def test_bad_configs(type_name: str, config: str, message: str) -> None:

@@ -133,7 +133,7 @@ def test_getters_convert() -> None:
         ("1.5", "integer", {}, "'k' must be an integer, got '1.5'"),
         ("", "integer", {}, "'k' must be an integer, got ''"),
         ("1 2", "integer", {}, "'k' must be an integer, got '1 2'"),
-        ("3000000000", "integer", {}, "'k' must fit 32 bits, got 3000000000"),
+        ("3000000000", "integer", {}, "'k' must be an integer that fits 32 bits, got '3000000000'"),
         ("0", "integer", {"minimum": 1}, "'k' must be >= 1, got 0"),
         ("9", "integer", {"maximum": 8}, "'k' must be <= 8, got 9"),
         ("x", "number", {}, "'k' must be a number, got 'x'"),
@@ -150,7 +150,7 @@ def test_getters_convert() -> None:
         ("", "boolean", {}, "'k' must be true or false, got ''"),
         ("1,a", "integers", {}, "'k' must be a list of integers, got '1,a'"),
         ("1:2", "integers", {"separators": ","}, "'k' must be a list of integers, got '1:2'"),
-        ("1,3000000000", "integers", {}, "'k' has a value that does not fit 32 bits: '1,3000000000'"),
+        ("1,3000000000", "integers", {}, "'k' must be a list of integers that fit 32 bits, got '1,3000000000'"),
     ],
 )
 def test_wrong_values(text: str, getter: str, options: dict[str, object], message: str) -> None:

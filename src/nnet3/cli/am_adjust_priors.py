@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nnet3.cli.declared import click_type
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import FiniteFloat, binary_option
+from nnet3.cli.options import binary_option
 from nnet3.cli.verb import verb
+from nnet3.text.values import Number, at_least
 
 if TYPE_CHECKING:
     from nnet3.cli import files, priors
@@ -19,7 +21,9 @@ else:
 
 @verb("am-adjust-priors")
 @binary_option
-@click.option("--prior-floor", type=FiniteFloat(0.0), default=1e-15, show_default=True, help="Smallest prior.")
+@click.option(
+    "--prior-floor", type=click_type(Number(at_least(0))), default=1e-15, show_default=True, help="Smallest prior."
+)
 @click.argument("source", metavar="MODEL-IN")
 @click.argument("posteriors", metavar="SUMMED-POSTERIORS")
 @click.argument("output", metavar="MODEL-OUT")

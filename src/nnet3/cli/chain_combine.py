@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nnet3.cli.chain_options import chain_options
+from nnet3.cli.declared import takes
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import say
-from nnet3.cli.options import binary_option, max_evaluations_option, test_mode_options
+from nnet3.cli.options import binary_option, ignored_threads_option, max_evaluations_option, test_mode_options
 from nnet3.cli.verb import verb
+from nnet3.options import ChainOptions, DenominatorOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import chain_files, files
@@ -28,7 +29,9 @@ else:
 @binary_option
 @test_mode_options(batchnorm=False)
 @max_evaluations_option
-@chain_options
+@takes("denominator", DenominatorOptions)
+@takes("options", ChainOptions)
+@ignored_threads_option
 @click.argument("names", nargs=-1, required=True, metavar="DEN-FST RAW-IN... EGS-RSPECIFIER RAW-OUT")
 def command(
     names: tuple[str, ...],
@@ -36,8 +39,8 @@ def command(
     batchnorm_test_mode: bool,
     dropout_test_mode: bool,
     max_objective_evaluations: int,
-    leaky_hmm_coefficient: float,
-    **options: float,
+    denominator: DenominatorOptions,
+    options: ChainOptions,
 ) -> None:
     """Average the first n raw networks, with the n that is best by the LF-MMI objective. Give the last network first.
 
@@ -54,7 +57,7 @@ def command(
     files.check_can_save(output)
     loaders = [partial(files.load_network, name) for name in models]
     nnet = loaders[0]()
-    objective = chain_files.load_objective(den_fst, nnet, leaky_hmm_coefficient, options)
+    objective = chain_files.load_objective(den_fst, nnet, denominator, options)
     result = combine.combine(
         loaders,
         list(chain_files.minibatches(examples, nnet)),

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from nnet3.cli.chain_options import chain_options
+from nnet3.cli.declared import takes
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import say
-from nnet3.cli.options import test_mode_options
+from nnet3.cli.options import ignored_threads_option, test_mode_options
 from nnet3.cli.verb import verb
+from nnet3.options import ChainOptions, DenominatorOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import chain_files, files
@@ -23,7 +24,9 @@ else:
 
 @verb("chain-compute-prob")
 @test_mode_options(batchnorm=True)
-@chain_options
+@takes("denominator", DenominatorOptions)
+@takes("options", ChainOptions)
+@ignored_threads_option
 @click.argument("model", metavar="RAW-IN")
 @click.argument("den_fst", metavar="DEN-FST")
 @click.argument("examples", metavar="EGS-RSPECIFIER")
@@ -33,8 +36,8 @@ def command(
     examples: str,
     batchnorm_test_mode: bool,
     dropout_test_mode: bool,
-    leaky_hmm_coefficient: float,
-    **options: float,
+    denominator: DenominatorOptions,
+    options: ChainOptions,
 ) -> None:
     """Print the log-probability per frame that a raw network reaches on merged chain examples (on stderr).
 
@@ -43,7 +46,7 @@ def command(
       nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
     """
     nnet = files.load_network(model)
-    objective = chain_files.load_objective(den_fst, nnet, leaky_hmm_coefficient, options)
+    objective = chain_files.load_objective(den_fst, nnet, denominator, options)
     stats = compute_prob.compute_prob(
         nnet,
         chain_files.minibatches(examples, nnet),

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from nnet3.cli.declared import takes
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.verb import verb
+from nnet3.options import PhoneLmOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import chain_graphs
@@ -16,16 +18,10 @@ else:
 
 
 @verb("chain-est-phone-lm")
-@click.option("--ngram-order", type=int, default=4, show_default=True, help="Length of the longest n-grams.")
-@click.option(
-    "--no-prune-ngram-order", type=int, default=3, show_default=True, help="Length up to which no n-gram is dropped."
-)
-@click.option(
-    "--num-extra-lm-states", type=int, default=1000, show_default=True, help="States to keep beyond those it needs."
-)
+@takes("options", PhoneLmOptions)
 @click.argument("sequences", metavar="PHONES-RSPECIFIER")
 @click.argument("output", metavar="PHONE-LM-OUT")
-def command(sequences: str, output: str, **options: int) -> None:
+def command(sequences: str, output: str, options: PhoneLmOptions) -> None:
     """Estimate a language model of sequences of phones: an n-gram without smoothing and without back-off arcs.
 
     \b

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from nnet3.cli.egs_minibatches import minibatches_of
 from nnet3.nnet import Nnet
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainObjective, ChainOptions, chain_minibatch
+from nnet3.options import ChainOptions, DenominatorOptions
+from nnet3.train.chain import CHAIN_EXAMPLES, ChainObjective, chain_minibatch
 from nnet3.train.chain.load_denominator import load_denominator
 from nnet3.train.minibatch import Minibatch
 
@@ -14,13 +15,13 @@ from nnet3.train.minibatch import Minibatch
 def load_objective(
     den_fst: str,
     nnet: Nnet,
-    leaky_hmm_coefficient: float,
-    options: Mapping[str, float],
+    denominator: DenominatorOptions,
+    options: ChainOptions,
     apply_deriv_weights: bool = True,
 ) -> ChainObjective:
-    """The objective with the graph in a file; `options` are those of `ChainOptions`."""
-    denominator = load_denominator(den_fst, nnet, leaky_hmm_coefficient)
-    return ChainObjective(denominator, ChainOptions(**options), apply_deriv_weights)
+    """The objective with the graph in a file."""
+    loaded = load_denominator(den_fst, nnet, denominator.leaky_hmm_coefficient)
+    return ChainObjective(loaded, options, apply_deriv_weights)
 
 
 def minibatches(rspecifier: str, nnet: Nnet) -> Iterator[Minibatch]:

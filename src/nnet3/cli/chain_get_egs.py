@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from nnet3.cli.egs_options import input_options, normalization_scale_option
+from nnet3.cli.declared import takes
+from nnet3.cli.egs_options import ivectors_option, normalization_scale_option
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import verb
+from nnet3.options import ChainMakingOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import chain_get_egs_tables
@@ -18,14 +19,8 @@ else:
 
 
 @verb("chain-get-egs")
-@input_options
-@click.option(
-    "--supervision-length-tolerance",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="Output frames of supervision off.",
-)
+@takes("options", ChainMakingOptions)
+@ivectors_option
 @click.option("--deriv-weights-rspecifier", metavar="RSPECIFIER", help="A weight for each output frame, as vectors.")
 @normalization_scale_option
 @click.option(
@@ -33,9 +28,8 @@ else:
     metavar="FILE",
     help="Leave times inside chunks free; supervision then has labels that are transition-ids.",
 )
-@click.option("--long-key", type=KALDI_BOOL, default=False, help="Keys that tell contexts and length.")
 @click.argument("names", nargs=-1, required=True, metavar="[NORMALIZATION-FST] FEATURES SUPERVISION EGS")
-def command(names: tuple[str, ...], **options: Any) -> None:
+def command(names: tuple[str, ...], options: ChainMakingOptions, **files: Any) -> None:
     """Cut utterances into chunks and make a training example of each: input with context, ivector, and the sequences
     of pdfs that are right. With a normalization graph these are weighted (which needs kaldifst); else that is left to
     chain-normalize-egs. What cannot be used is reported and left out.
@@ -49,4 +43,4 @@ def command(names: tuple[str, ...], **options: Any) -> None:
         raise click.UsageError("give tables of features and supervision and one to write; a graph may come before them")
     normalization = names[0] if len(names) == 4 else None
     features, supervision, output = names[-3:]
-    chain_get_egs_tables.make(normalization, features, supervision, output, **options)
+    chain_get_egs_tables.make(normalization, features, supervision, output, options, **files)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from nnet3.cli.egs_tables import write
 from nnet3.cli.files import load_transitions
-from nnet3.cli.get_egs_tables import chunk_options
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import (
@@ -20,11 +19,12 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_vectors,
 )
+from nnet3.options import ChainMakingOptions
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
 from nnet3.train.chain.graphs.transition_tables import TransitionTables
 from nnet3.train.chain.graphs.unconstrained import supervision_of_graph
 from nnet3.train.chain.graphs.weights import NormalizationWeights
-from nnet3.train.chain.making import ChainExampleMaker, ChainMakingOptions, Utterance, normalized
+from nnet3.train.chain.making import ChainExampleMaker, Utterance, normalized
 from nnet3.train.chain.supervision_file import read_supervision
 from nnet3.train.examples import ExampleReader, MakingStatistics
 
@@ -37,18 +37,17 @@ def make(
     features: str,
     supervision: str,
     output: str,
+    options: ChainMakingOptions,
     *,
     transition_model: str | None,
     normalization_fst_scale: float,
     deriv_weights_rspecifier: str | None,
     online_ivectors: str | None,
-    **options: Any,
 ) -> None:
     """Examples of chunks."""
     weights = _weights(normalization, normalization_fst_scale) if normalization else None
     transitions = TransitionTables(load_transitions(transition_model)) if transition_model else None
-    chunks, others = chunk_options(**options)
-    maker = ChainExampleMaker(ChainMakingOptions(chunks, **others), weights, transitions)
+    maker = ChainExampleMaker(options, weights, transitions)
     supervisions = RandomAccessTable(supervision, read_supervision)
 
     def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:
@@ -66,15 +65,14 @@ def make_end_to_end(
     graphs: str,
     model: str,
     output: str,
+    options: ChainMakingOptions,
     *,
     normalization_fst_scale: float,
     online_ivectors: str | None,
-    **options: Any,
 ) -> None:
     """Examples of whole utterances."""
     transitions = TransitionTables(load_transitions(model))
-    chunks, others = chunk_options(**options)
-    maker = ChainExampleMaker(ChainMakingOptions(chunks, **others), _weights(normalization, normalization_fst_scale))
+    maker = ChainExampleMaker(options, _weights(normalization, normalization_fst_scale))
     table = random_access_fsts(graphs)
 
     def examples(utterance: Utterance) -> list[tuple[str, ChainExample]]:

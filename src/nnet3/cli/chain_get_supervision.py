@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from nnet3.cli.declared import takes
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import KALDI_BOOL, FiniteFloat
+from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import verb
+from nnet3.options import SupervisingOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import chain_supervision
 else:
     chain_supervision = LazyModule("nnet3.cli.chain_supervision")
 
-_FRAMES = click.IntRange(0)
-
 
 @verb("chain-get-supervision")
-@click.option("--left-tolerance", type=_FRAMES, default=5, show_default=True, help="Frames a phone may come earlier.")
-@click.option("--right-tolerance", type=_FRAMES, default=5, show_default=True, help="Frames a phone may end later.")
-@click.option(
-    "--frame-subsampling-factor", type=click.IntRange(1), default=1, show_default=True, help="Input frames per output."
-)
+@takes("options", SupervisingOptions)
 @click.option(
     "--lattice-input", type=KALDI_BOOL, default=False, help="The table has lattices of phones, not phones and lengths."
 )
-@click.option("--lm-scale", type=FiniteFloat(), default=0.0, show_default=True, help="Of the lattices' graph costs.")
-@click.option("--convert-to-pdfs", type=KALDI_BOOL, default=True, show_default=True, help="Labels: pdfs, not ids.")
-@click.option("--weight", type=FiniteFloat(), default=1.0, hidden=True, expose_value=False)  # Kaldi ignores it, too
+@click.option("--weight", type=float, default=1.0, hidden=True, expose_value=False)  # Kaldi ignores it, too
 @click.argument("tree", metavar="TREE")
 @click.argument("model", metavar="TRANSITION-MODEL")
 @click.argument("phones", metavar="PHONES-RSPECIFIER")
 @click.argument("output", metavar="SUPERVISION-WSPECIFIER")
-def command(tree: str, model: str, phones: str, output: str, lattice_input: bool, **options: Any) -> int:
+def command(tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions) -> int:
     """Say which sequences of pdfs are right for each utterance: those of its phones, at about their times.
 
     Phones come as pairs (phone, number of frames) or as lattices that are aligned with phones. Tolerances are in
@@ -45,4 +39,4 @@ def command(tree: str, model: str, phones: str, output: str, lattice_input: bool
       nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
         "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
     """
-    return chain_supervision.make(tree, model, phones, output, lattice_input, **options)
+    return chain_supervision.make(tree, model, phones, output, lattice_input, options)

@@ -6,11 +6,12 @@ from nnet3.cli.files import check_can_save, load_transitions, open_file
 from nnet3.cli.messages import say
 from nnet3.kaldi_io import load_fst, open_int_vector_table, save_fst
 from nnet3.nnet.tree import ContextDependency
+from nnet3.options import PhoneLmOptions
 from nnet3.train.chain.denominator_graph import DenominatorGraph
 from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.train.chain.graphs.normalization import make_normalization_fst
 from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.phone_lm import PhoneLmOptions, estimate_phone_lm
+from nnet3.train.chain.graphs.phone_lm import estimate_phone_lm
 
 
 def load_hmms(tree: str, model: str) -> PhoneHmms:
@@ -23,12 +24,11 @@ def load_tree(name: str) -> ContextDependency:
     return ContextDependency.read(open_file(name))
 
 
-def estimate(sequences: str, output: str, options: dict[str, int]) -> None:
+def estimate(sequences: str, output: str, options: PhoneLmOptions) -> None:
     """A phone language model from a table of sequences of phones."""
     check_can_save(output)
-    settings = PhoneLmOptions(**options)
     with open_int_vector_table(sequences) as table:
-        fst = estimate_phone_lm((phones for _, phones in table), settings)
+        fst = estimate_phone_lm((phones for _, phones in table), options)
     save_fst(fst, output)
     say(f"a phone language model of {fst.num_states} states and {fst.num_arcs} arcs")
 

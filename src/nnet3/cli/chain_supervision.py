@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from nnet3.cli.chain_graphs import load_hmms
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import TableReader, TableWriter, open_pair_table
 from nnet3.kaldi_io.lattice import open_lattice_table
+from nnet3.options import SupervisingOptions
 from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.supervising import SupervisingOptions, supervise
-from nnet3.train.chain.graphs.time_limits import Tolerances
+from nnet3.train.chain.graphs.supervising import supervise
 from nnet3.train.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
 from nnet3.train.chain.supervision import Supervision
 from nnet3.train.chain.supervision_file import write_supervision
@@ -26,14 +26,9 @@ def make(
     phones: str,
     output: str,
     lattice_input: bool,
-    left_tolerance: int,
-    right_tolerance: int,
-    frame_subsampling_factor: int,
-    **options: Any,
+    settings: SupervisingOptions,
 ) -> int:
     """Write the supervision of all utterances; the exit status."""
-    tolerances = Tolerances(left_tolerance, right_tolerance, frame_subsampling_factor)
-    settings = SupervisingOptions(tolerances, **options)
     hmms = load_hmms(tree, model)
     with TableWriter(output, write_supervision) as writer:
         if lattice_input:

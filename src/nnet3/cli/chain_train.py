@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from nnet3.cli.chain_options import chain_options
+from nnet3.cli.declared import takes
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import say
-from nnet3.cli.options import KALDI_BOOL, binary_option
-from nnet3.cli.trainer_options import trainer_options
+from nnet3.cli.options import KALDI_BOOL, binary_option, caching_options, ignored_threads_option
 from nnet3.cli.verb import verb
 from nnet3.errors import TrainingError
+from nnet3.options import ChainOptions, DenominatorOptions, TrainerOptions
 
 if TYPE_CHECKING:
     import nnet3.train as training
@@ -24,8 +24,11 @@ else:
 
 
 @verb("chain-train")
-@trainer_options
-@chain_options
+@takes("options", TrainerOptions)
+@caching_options
+@takes("denominator", DenominatorOptions)
+@takes("objective", ChainOptions)
+@ignored_threads_option
 @click.option(
     "--apply-deriv-weights", type=KALDI_BOOL, default=True, show_default=True, help="Scale derivatives of frames."
 )
@@ -40,13 +43,10 @@ def command(
     examples: str,
     output: str,
     binary: bool,
-    leaky_hmm_coefficient: float,
-    xent_regularize: float,
-    l2_regularize: float,
-    out_of_range_regularize: float,
-    lwf_den_scale: float,
+    options: TrainerOptions,
+    denominator: DenominatorOptions,
+    objective: ChainOptions,
     apply_deriv_weights: bool,
-    **options: Any,
 ) -> None:
     """Train a raw network with LF-MMI on merged chain examples, with the learning rates that it has.
 
@@ -56,14 +56,8 @@ def command(
     """
     files.check_can_save(output)
     nnet = files.load_network(model)
-    of_objective = {
-        "l2_regularize": l2_regularize,
-        "out_of_range_regularize": out_of_range_regularize,
-        "xent_regularize": xent_regularize,
-        "lwf_den_scale": lwf_den_scale,
-    }
-    objective = chain_files.load_objective(den_fst, nnet, leaky_hmm_coefficient, of_objective, apply_deriv_weights)
-    trainer = training.Trainer(nnet, training.TrainerOptions(**options), objective, say=say)
+    loaded = chain_files.load_objective(den_fst, nnet, denominator, objective, apply_deriv_weights)
+    trainer = training.Trainer(nnet, options, loaded, say=say)
     for minibatch in chain_files.minibatches(examples, nnet):
         trainer.train_minibatch(minibatch)
     trainer.log.finish()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from nnet3.cli.declared import click_type, takes
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import KALDI_BOOL, FiniteFloat
+from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import take_internal, take_use_gpu, verb
+from nnet3.options import UtteranceOptions
+from nnet3.text.values import Number
 
 if TYPE_CHECKING:
     from nnet3.cli import compute_tables, device
@@ -16,25 +20,18 @@ else:
     compute_tables = LazyModule("nnet3.cli.compute_tables")
     device = LazyModule("nnet3.cli.device")
 
-_FRAMES = click.IntRange(0)
-
 
 @verb("compute")
 @click.option("--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk.")
 @click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors.")
 @click.option("--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames.")
-@click.option("--online-ivector-period", type=_FRAMES, default=0, help="Frames per online ivector; needed with them.")
 @click.option(
-    "--frame-subsampling-factor", type=click.IntRange(1), default=1, show_default=True, help="Input frames per output."
+    "--online-ivector-period", type=click.IntRange(0), default=0, help="Frames per online ivector; needed with them."
 )
+@takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
 @click.option(
-    "--frames-per-chunk", type=_FRAMES, default=50, show_default=True, help="Input frames per chunk (0: all at once)."
+    "--acoustic-scale", type=click_type(Number()), default=1.0, show_default=True, help="Multiplies the result."
 )
-@click.option("--extra-left-context", type=_FRAMES, default=0, help="Frames more at the left of a chunk.")
-@click.option("--extra-right-context", type=_FRAMES, default=0, help="Frames more at the right of a chunk.")
-@click.option("--extra-left-context-initial", type=int, default=-1, help="The same for the first chunk (-1: same).")
-@click.option("--extra-right-context-final", type=int, default=-1, help="The same for the last chunk (-1: same).")
-@click.option("--acoustic-scale", type=FiniteFloat(), default=1.0, show_default=True, help="Multiplies the result.")
 @click.option("--apply-exp", type=KALDI_BOOL, default=False, help="Write exp(output), for instance posteriors.")
 @click.option("--use-priors", type=KALDI_BOOL, default=False, help="Subtract the log-priors of an acoustic model.")
 @click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1.")
@@ -55,7 +52,7 @@ def command(
     use_priors: bool,
     device_name: str | None,
     resume: bool,
-    **chunks: int,
+    chunks: UtteranceOptions,
 ) -> None:
     """Run a network over tables of features in chunks, as Kaldi does, and write a matrix for each utterance.
 
@@ -73,19 +70,18 @@ def command(
         raise click.UsageError("--utt2spk says whose --ivectors to take: give these too")
     if online_ivectors and online_ivector_period == 0:
         raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
-    optimize, debug = take_internal("optimization.optimize"), take_internal("computation.debug")
     compute_tables.compute_tables(
         compute_tables.Tables(features, output, ivectors, utt2spk, online_ivectors, resume),
         compute_tables.load(
             network,
             compute_tables.Settings(
                 device=device.choose_device(device_name, take_use_gpu()),
-                chunks={**chunks, "online_ivector_period": online_ivector_period or 10},
+                chunks=replace(chunks, online_ivector_period=online_ivector_period or chunks.online_ivector_period),
                 acoustic_scale=acoustic_scale,
                 apply_exp=apply_exp,
                 use_priors=use_priors,
-                optimize=optimize not in ("false", "f", "no", "n", "off", "0"),
-                debug=debug in ("true", "t", "yes", "y", "on", "1"),
+                optimize=take_internal("optimization.optimize", True),
+                debug=take_internal("computation.debug", False),
             ),
         ),
     )

@@ -45,10 +45,10 @@ class Tables:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compute; `chunks` are UtteranceOptions."""
+    """How to compute."""
 
     device: str = "cpu"
-    chunks: dict[str, int] = field(default_factory=dict)
+    chunks: UtteranceOptions = field(default_factory=UtteranceOptions)
     acoustic_scale: float = 1.0
     apply_exp: bool = False
     use_priors: bool = False
@@ -73,9 +73,10 @@ def load(path: str, settings: Settings) -> Runner:
     model = load_model(path)
     priors = _priors(model, path) if settings.use_priors else None
     nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=settings.device)
-    options = UtteranceOptions(**settings.chunks)
     compile_options = CompileOptions(optimize=settings.optimize)
-    computer = UtteranceComputer(nnet, options, settings.device, compile_options=compile_options, debug=settings.debug)
+    computer = UtteranceComputer(
+        nnet, settings.chunks, settings.device, compile_options=compile_options, debug=settings.debug
+    )
     return Runner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
 
 

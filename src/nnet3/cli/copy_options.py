@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from nnet3.cli.declared import click_type
 from nnet3.cli.lazy import LazyModule
-from nnet3.cli.options import KALDI_BOOL, FiniteFloat, seed_option
+from nnet3.cli.options import KALDI_BOOL, seed_option
+from nnet3.text.values import Number, at_least
 
 if TYPE_CHECKING:
     from nnet3.cli import files
@@ -20,10 +22,12 @@ else:
 
 _OPTIONS = (
     click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
-    click.option("--learning-rate", type=FiniteFloat(0.0), help="Underlying learning rate of all components."),
+    click.option(
+        "--learning-rate", type=click_type(Number(at_least(0))), help="Underlying learning rate of all components."
+    ),
     click.option("--learning-rates", metavar="R1:R2:...", help="Actual rates, one for each updatable component."),
     click.option(
-        "--scale", type=FiniteFloat(), default=1.0, show_default=True, help="Multiply parameters and statistics."
+        "--scale", type=click_type(Number()), default=1.0, show_default=True, help="Multiply parameters and statistics."
     ),
     click.option(
         "--edits-config", metavar="FILE", help="File of edits, for instance 'rename-node old-name=a new-name=b'."

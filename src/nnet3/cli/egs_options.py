@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
-
 import click
 
-from nnet3.cli.options import KALDI_BOOL, FiniteFloat
+from nnet3.cli.declared import click_type
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
+from nnet3.text.values import Number, at_least
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _FRAMES = click.IntRange(0)
 
 srand_option = click.option("--srand", "seed", type=int, default=0, show_default=True, help="Seed of random choices.")
 normalization_scale_option = click.option(
     "--normalization-fst-scale",
-    type=FiniteFloat(0.0),
+    type=click_type(Number(at_least(0))),
     default=1.0,
     show_default=True,
     help="Of the costs of the normalization graph.",
@@ -26,65 +24,8 @@ egs_arguments = (
 )
 
 
-def all_of(decorators: Sequence[Decorator]) -> Decorator:
-    """One decorator that does what all of them do, the first one outermost."""
-
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-chunk_options = all_of(
-    [
-        click.option("--left-context", type=_FRAMES, default=0, help="Frames of input at the left of a chunk."),
-        click.option("--right-context", type=_FRAMES, default=0, help="Frames of input at the right of a chunk."),
-        click.option("--left-context-initial", type=int, default=-1, help="The same for the first chunk (-1: same)."),
-        click.option("--right-context-final", type=int, default=-1, help="The same for the last chunk (-1: same)."),
-        click.option(
-            "--num-frames",
-            default="1",
-            show_default=True,
-            metavar="N[,N...]",
-            help="Frames of a chunk; of those behind the first one at most two per utterance. -1: whole utterances.",
-        ),
-        click.option("--num-frames-overlap", type=_FRAMES, default=0, help="Frames that neighbours should share."),
-        click.option(
-            "--frame-subsampling-factor",
-            type=click.IntRange(1),
-            default=1,
-            show_default=True,
-            help="Frames of input per output.",
-        ),
-    ]
-)
-
-input_options = all_of(
-    [
-        chunk_options,
-        click.option(
-            "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."
-        ),
-        click.option(
-            "--online-ivector-period", type=click.IntRange(1), default=1, show_default=True, help="Frames per ivector."
-        ),
-        click.option("--compress", type=KALDI_BOOL, default=True, show_default=True, help="Compress full matrices."),
-        click.option(
-            "--length-tolerance", type=_FRAMES, default=100, show_default=True, help="Frames of ivectors off."
-        ),
-        srand_option,
-    ]
-)
-
-making_options = all_of(
-    [
-        input_options,
-        click.option(
-            "--targets-length-tolerance", type=_FRAMES, default=2, show_default=True, help="Frames of targets off."
-        ),
-    ]
+ivectors_option = click.option(
+    "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."
 )
 
 

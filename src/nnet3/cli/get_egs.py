@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from nnet3.cli.egs_options import making_options
+from nnet3.cli.declared import takes
+from nnet3.cli.egs_options import ivectors_option
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import verb
+from nnet3.options import MakingOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import get_egs_tables
@@ -18,7 +20,8 @@ else:
 
 
 @verb("get-egs")
-@making_options
+@takes("options", MakingOptions)
+@ivectors_option
 @click.option("--num-pdfs", type=click.IntRange(1, 2**31 - 1), required=True, help="Columns of the supervision.")
 @click.option(
     "--pdf-alignments",
@@ -36,7 +39,7 @@ def command(
     online_ivectors: str | None,
     num_pdfs: int,
     pdf_alignments: bool,
-    **options: Any,
+    options: MakingOptions,
 ) -> None:
     """Cut utterances into chunks and make a training example of each: input with context, ivector, and posteriors of
     pdfs as supervision, one frame of them per output frame. What cannot be used is reported and left out.

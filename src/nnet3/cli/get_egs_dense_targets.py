@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from nnet3.cli.egs_options import making_options
+from nnet3.cli.declared import takes
+from nnet3.cli.egs_options import ivectors_option
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.verb import verb
+from nnet3.options import MakingOptions
 
 if TYPE_CHECKING:
     from nnet3.cli import get_egs_tables
@@ -17,13 +19,14 @@ else:
 
 
 @verb("get-egs-dense-targets")
-@making_options
+@takes("options", MakingOptions)
+@ivectors_option
 @click.option("--num-targets", type=int, default=-1, help="Columns that target matrices must have (-1: any).")
 @click.argument("features", metavar="FEATURES-RSPECIFIER")
 @click.argument("targets", metavar="TARGETS-RSPECIFIER")
 @click.argument("output", metavar="EGS-WSPECIFIER")
 def command(
-    features: str, targets: str, output: str, online_ivectors: str | None, num_targets: int, **options: Any
+    features: str, targets: str, output: str, online_ivectors: str | None, num_targets: int, options: MakingOptions
 ) -> None:
     """As get-egs, with a row of a matrix as what each output frame is to be, for instance for a quadratic objective.
 

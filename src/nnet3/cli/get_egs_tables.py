@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_posteriors,
 )
-from nnet3.train.examples import EXAMPLES, ChunkOptions, ExampleMaker, MakingOptions, MakingStatistics, make_examples
-from nnet3.train.examples.chunks import parse_num_frames
+from nnet3.options import MakingOptions
+from nnet3.train.examples import EXAMPLES, ExampleMaker, MakingStatistics, make_examples
 from nnet3.train.examples.supervision import Supervision, alignment_matrix, posterior_matrix
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Tables:
     output: str
 
 
-def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, options: dict[str, Any]) -> None:
+def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, options: MakingOptions) -> None:
     """Examples with sparse supervision, of posteriors or, with `pdf_alignments`, of the pdf of each frame."""
     if pdf_alignments:
         pdfs = random_access_int_vectors(tables.targets)
@@ -45,7 +45,7 @@ def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, op
         _make(tables, posteriors, lambda posterior: posterior_matrix(posterior, num_pdfs), options)
 
 
-def make_from_matrices(tables: Tables, num_targets: int | None, options: dict[str, Any]) -> None:
+def make_from_matrices(tables: Tables, num_targets: int | None, options: MakingOptions) -> None:
     """Examples with a row of a target matrix for each output frame."""
 
     def checked(matrix: np.ndarray) -> Supervision:
@@ -56,25 +56,13 @@ def make_from_matrices(tables: Tables, num_targets: int | None, options: dict[st
     _make(tables, random_access_matrices(tables.targets), checked, options)
 
 
-def chunk_options(num_frames: str, **options: Any) -> tuple[ChunkOptions, dict[str, Any]]:
-    """Those of the options of a command line that are about chunks, and the others."""
-    others = {name: options.pop(name) for name in list(options) if name not in ChunkOptions.__dataclass_fields__}
-    return ChunkOptions(num_frames=parse_num_frames(num_frames), **options), others
-
-
-def making_options(**options: Any) -> MakingOptions:
-    """The options of a command line."""
-    chunks, others = chunk_options(**options)
-    return MakingOptions(chunks, **others)
-
-
 def _make(
     tables: Tables,
     targets: RandomAccessTable[T],
     to_supervision: Callable[[T], Supervision],
-    options: dict[str, Any],
+    options: MakingOptions,
 ) -> None:
-    maker, statistics = ExampleMaker(making_options(**options)), MakingStatistics()
+    maker, statistics = ExampleMaker(options), MakingStatistics()
     ivectors = random_access_matrices(tables.ivectors) if tables.ivectors else None
     with open_general_matrix_table(tables.features) as features:
         made = make_examples(maker, features, targets, to_supervision, ivectors, statistics)

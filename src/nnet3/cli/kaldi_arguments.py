@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -22,7 +23,7 @@ class KaldiArguments:
     """A command line for click, and the options that steer Kaldi's internals, by name without dashes."""
 
     arguments: list[str]
-    internals: dict[str, str] = field(default_factory=dict)
+    internals: dict[str, Any] = field(default_factory=dict)
 
 
 def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArguments:
@@ -34,12 +35,13 @@ def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArgumen
     words, files = _split_off_configs([_with_dashes(word) for word in arguments[:end]])
     lines = [line for name in files for line in _read_config(name)]
     textual = {name for parameter in command.params if parameter.type is click.STRING for name in parameter.opts}
+    own = {name for parameter in command.params for name in parameter.opts}
     flags = {name for parameter in command.params if parameter.type is KALDI_BOOL for name in parameter.opts}
     kept: list[str] = []
-    internals: dict[str, str] = {}
+    internals: dict[str, Any] = {}
     for word, following in [*((line, "") for line in lines), *zip(words, [*words, ""][1:], strict=True)]:
         name, equals, value = word.partition("=")
-        if name.removeprefix("--") in INTERNALS and name.startswith("--"):
+        if name.removeprefix("--") in INTERNALS and name.startswith("--") and name not in own:
             internals[name.removeprefix("--")] = _internal_value(name, value if equals else "true")
         elif name in textual and equals and not value:
             kept = [other for other in kept if other.partition("=")[0] != name]  # as if it had not been given
@@ -107,12 +109,10 @@ def _read_config(name: str) -> list[str]:
     return options
 
 
-def _internal_value(name: str, value: str) -> str:
-    if INTERNALS[name.removeprefix("--")]:
-        good = value.lower() in TRUTHS
-    else:
-        good = value.lstrip("-+").isdigit()
-    if not good:
-        kind = "true or false" if INTERNALS[name.removeprefix("--")] else "an integer"
-        raise click.UsageError(f"Invalid value for '{name}': it takes {kind}, got '{value}'")
-    return value.lower()
+def _internal_value(name: str, value: str) -> Any:
+    kind = INTERNALS[name.removeprefix("--")]
+    try:
+        return kind.convert(value, None, None)
+    except click.BadParameter:
+        words = "true or false" if kind is KALDI_BOOL else "an integer"
+        raise click.UsageError(f"Invalid value for '{name}': it takes {words}, got '{value}'") from None

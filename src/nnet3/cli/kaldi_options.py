@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 
 def _words(text: str) -> list[str]:
     return text.split()
@@ -14,14 +16,14 @@ _OPTIMIZATION_SWITCHES = _words("""
 """)
 _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-relative memory-compression-level")
 
-# Options that steer how Kaldi compiles and runs, but not what it computes -> whether they are switches (or numbers).
-INTERNALS: dict[str, bool] = {
-    **{f"optimization.{name}": True for name in _OPTIMIZATION_SWITCHES},
-    **{f"optimization.{name}": False for name in _OPTIMIZATION_NUMBERS},
-    "compiler.cache-capacity": False,
-    "compiler.use-shortcut": True,
-    "computation.debug": True,
-    "debug-computation": True,
+# Options that steer how Kaldi compiles and runs, but not what it computes -> what they take.
+INTERNALS: dict[str, click.ParamType] = {
+    **{f"optimization.{name}": click.BOOL for name in _OPTIMIZATION_SWITCHES},
+    **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},
+    "compiler.cache-capacity": click.INT,
+    "compiler.use-shortcut": click.BOOL,
+    "computation.debug": click.BOOL,
+    "debug-computation": click.BOOL,
 }
 
 # Options of Kaldi's nnet3 programs that some verb may not have: never taken for a misspelling of another option.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import click
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+_LOG = logging.getLogger("nnet3")
 
 # Kaldi's programs take --flag=true and --flag=false.
 KALDI_BOOL = click.BOOL
@@ -36,6 +40,17 @@ max_evaluations_option = click.option(
 )
 
 
+def all_of(decorators: Sequence[Decorator]) -> Decorator:
+    """One decorator that does what all of them do, the first one outermost."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            function = decorator(function)
+        return function
+
+    return decorate
+
+
 def test_mode_options(*, batchnorm: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: the modes in which to compute an objective; `batchnorm` is the default of that one."""
 
@@ -58,18 +73,23 @@ def test_mode_options(*, batchnorm: bool) -> Callable[[Callable[..., Any]], Call
 TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")
 
 
-class FiniteFloat(click.ParamType):
-    """A number, at least `minimum`, that is neither infinite nor NaN."""
+def caching_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: options about Kaldi's cache of compiled computations, which has no counterpart."""
 
-    name = "float"
+    @wraps(function)
+    def command(read_cache: str | None, write_cache: str | None, binary_write_cache: bool, **others: Any) -> Any:
+        for name, value in (("read-cache", read_cache), ("write-cache", write_cache)):
+            if value:
+                _LOG.debug("ignored: --%s=%s, since compiling takes little here", name, value)
+        return function(**others)
 
-    def __init__(self, minimum: float | None = None):
-        self.minimum = minimum
+    return all_of(
+        [
+            click.option("--read-cache", metavar="FILE", help="Ignored: compiling takes little."),
+            click.option("--write-cache", metavar="FILE", help="Ignored."),
+            click.option("--binary-write-cache", type=KALDI_BOOL, default=True, hidden=True),
+        ]
+    )(command)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(click.FLOAT.convert(value, param, ctx))
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number.", param, ctx)
-        if self.minimum is not None and number < self.minimum:
-            self.fail(f"{value} is not in the range x>={self.minimum:g}.", param, ctx)
-        return number
+
+ignored_threads_option = click.option("--numerator-graph-threads", type=int, hidden=True, expose_value=False)

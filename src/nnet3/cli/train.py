@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from nnet3.cli.declared import takes
 from nnet3.cli.lazy import LazyModule
 from nnet3.cli.messages import say
-from nnet3.cli.options import binary_option
-from nnet3.cli.trainer_options import trainer_options
+from nnet3.cli.options import binary_option, caching_options
 from nnet3.cli.verb import verb
 from nnet3.errors import TrainingError
+from nnet3.options import TrainerOptions
 
 if TYPE_CHECKING:
     import nnet3.train as train
@@ -23,12 +24,13 @@ else:
 
 
 @verb("train")
-@trainer_options
+@takes("options", TrainerOptions)
+@caching_options
 @binary_option
 @click.argument("model", metavar="RAW-IN")
 @click.argument("examples", metavar="EGS-RSPECIFIER")
 @click.argument("output", metavar="RAW-OUT")
-def command(model: str, examples: str, output: str, binary: bool, **options: Any) -> None:
+def command(model: str, examples: str, output: str, binary: bool, options: TrainerOptions) -> None:
     """Train a raw network on merged examples, each of which is a minibatch, with the learning rates that it has.
 
     A minibatch in which something is not finite is skipped, with a warning that names it.
@@ -39,7 +41,7 @@ def command(model: str, examples: str, output: str, binary: bool, **options: Any
     """
     files.check_can_save(output)
     nnet = files.load_network(model)
-    trainer = train.Trainer(nnet, train.TrainerOptions(**options), say=say)
+    trainer = train.Trainer(nnet, options, say=say)
     for minibatch in egs_minibatches.minibatches(examples, nnet):
         trainer.train_minibatch(minibatch)
     trainer.log.finish()

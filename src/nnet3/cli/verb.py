@@ -43,7 +43,7 @@ class Verb(click.Command):
         with verbosity(settings.get("verbose") or 0):
             result = super().invoke(ctx)
             for name, value in ctx.meta[_INTERNALS].items():
-                _LOG.debug("ignored: --%s=%s, which steers what works in another way here", name, value)
+                _LOG.debug("ignored: --%s=%s, which steers what works in another way here", name, str(value).lower())
             if ctx.meta[_USE_GPU] not in (None, "no"):
                 _LOG.debug("ignored: --use-gpu=%s, since nothing is computed on a GPU here", ctx.meta[_USE_GPU])
         return result
@@ -62,10 +62,10 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
     return click.command(name, cls=Verb)
 
 
-def take_internal(name: str) -> str | None:
-    """The value of an option that steers Kaldi's internals, if it was given; who asks for it acts on it."""
-    internals: dict[str, str] = click.get_current_context().meta[_INTERNALS]
-    return internals.pop(name, None)
+def take_internal(name: str, default: Any) -> Any:
+    """The value of an option that steers Kaldi's internals, or the default; who asks for it acts on it."""
+    internals: dict[str, Any] = click.get_current_context().meta[_INTERNALS]
+    return internals.pop(name, default)
 
 
 def take_use_gpu() -> str | None:

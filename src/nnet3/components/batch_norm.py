@@ -17,6 +17,7 @@ from nnet3.components.registry import register
 from nnet3.components.row_sums import rows_are_divided, sum_and_count
 from nnet3.components.state import ComponentState
 from nnet3.components.summary import summarize_vector
+from nnet3.text.values import at_least
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -64,7 +65,7 @@ class BatchNormComponent(Component):
         Field("epsilon", POSITIVE, default=1e-3),
         Field("target_rms", POSITIVE, default=1.0),
         Field("test_mode", BOOLEAN, default=False),
-        Field("count", Number(minimum=0.0, double=True), None),
+        Field("count", Number(at_least(0), double=True), None),
         Field("stats_mean", _STATISTIC, None),
         Field("stats_var", _STATISTIC, None),
     )

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, show
-from nnet3.components.fields import read_integer
-from nnet3.components.kinds import BOOLEAN, NUMBER, RATE, SIZE, Tally, Values
+from nnet3.components.kinds import BOOLEAN, COUNT, NUMBER, RATE, SIZE, Tally, Values
 from nnet3.components.registry import register
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ class _Rounded(Tally):
     is_tensor: bool
 
     def read(self, reader: Reader, what: str, values: Values) -> Any:
-        count = float(read_integer(reader, what, 0))
+        count = float(COUNT.read(reader, what, values))
         return torch.tensor(count, dtype=torch.float64) if self.is_tensor else count
 
     def write(self, writer: Writer, value: Any) -> None:

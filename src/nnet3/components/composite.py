@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import assign, read_fields, write_fields
-from nnet3.components.fields import read_integer
+from nnet3.components.kinds import SIZE
 from nnet3.components.registry import create_from_line, read_from, register
 from nnet3.components.state import ComponentState
 from nnet3.components.updatable import UpdatableComponent
@@ -95,7 +95,7 @@ class CompositeComponent(UpdatableComponent):
         reader.expect("<MaxRowsProcess>")
         max_rows_process = reader.int32()
         reader.expect("<NumComponents>")
-        count = read_integer(reader, "<NumComponents>")
+        count = SIZE.read(reader, "<NumComponents>", {})
         if count > _MOST_PARTS:
             raise reader.error(f"<NumComponents> must be at most {_MOST_PARTS}, got {count}")
         parts: list[Component] = []

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import load_matrix, load_vector
+from nnet3.text.values import Rule
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader, Writer
@@ -31,22 +32,12 @@ def too_wide(num_inputs: int, num_frames: int) -> str:
     return ""
 
 
-def read_integer(reader: Reader, what: str, minimum: int = 1) -> int:
-    """An int32 that must not be less than `minimum`."""
+def read_number(reader: Reader, what: str, rule: Rule, *, integer: bool = False) -> float:
+    """A finite number, or an int32, that keeps a rule."""
     start = reader.position
-    value = reader.int32()
-    if value < minimum:
-        raise reader.error_at(start, f"{what} must be >= {minimum}, got {value}")
-    return value
-
-
-def read_number(reader: Reader, what: str, minimum: float = 0.0, above: float | None = None) -> float:
-    """A finite number, not less than `minimum`, or greater than `above` if that is given."""
-    start = reader.position
-    value = reader.real()
-    if not np.isfinite(value) or value < minimum or (above is not None and value <= above):
-        bound = f">= {minimum:g}" if above is None else f"> {above:g}"
-        raise reader.error_at(start, f"{what} must be {bound}, got {value:g}")
+    value = reader.int32() if integer else reader.real()
+    if not np.isfinite(value) or not rule.holds(value):
+        raise reader.error_at(start, f"{what} must be {rule.words or 'a finite number'}, got {value:g}")
     return value
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of
-from nnet3.components.fields import read_integer
 from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import COUNT, FLAG, INTEGER, PROPORTION, SIZE
 from nnet3.components.random_component import DropoutBase
@@ -38,7 +37,7 @@ class _Regions(Field):
 
     def read(self, reader: Reader, values: dict[str, Any]) -> None:
         if "specaugment_max_proportion" in values and reader.accept(self.token_text):
-            values[self.name] = read_integer(reader, self.token_text)
+            values[self.name] = SIZE.read(reader, self.token_text, values)
 
     def write(self, writer: Writer, component: Any) -> None:
         if component.specaugment_max_proportion != 0.0 and component.specaugment_max_regions != 1:

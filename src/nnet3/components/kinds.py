@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from nnet3.components.fields import read_integer, read_matrix, read_number, read_vector, write_matrix, write_vector
+from nnet3.components.fields import read_matrix, read_number, read_vector, write_matrix, write_vector
+from nnet3.text import values
+from nnet3.text.values import ANY, Rule, above, at_least, within
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader, Writer
@@ -36,17 +38,21 @@ class Kind(abc.ABC):
         """Write the value behind its token."""
 
 
+_ONE_OR_MORE = at_least(1)
+
+
 @dataclass(frozen=True)
 class Integer(Kind):
-    """An int32, not less than `minimum`."""
+    """An int32."""
 
-    minimum: int | None = None
+    rule: Rule = ANY
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> int:
-        return line.integer(key, **default, minimum=self.minimum)
+        value: int = line.value(key, values.Integer(self.rule), **default)
+        return value
 
     def read(self, reader: Reader, what: str, values: Values) -> int:
-        return reader.int32() if self.minimum is None else read_integer(reader, what, self.minimum)
+        return int(read_number(reader, what, self.rule, integer=True))
 
     def write(self, writer: Writer, value: Any) -> None:
         writer.int32(int(value))
@@ -56,7 +62,7 @@ class Integer(Kind):
 class Rank(Integer):
     """Of natural gradient: a config may say a negative number for the default, which is what the constructor sets."""
 
-    minimum: int | None = 1
+    rule: Rule = _ONE_OR_MORE
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> Any:
         value = line.integer(key, -1)
@@ -67,34 +73,18 @@ class Rank(Integer):
 
 @dataclass(frozen=True)
 class Number(Kind):
-    """A float within [minimum, maximum] and above `above`; in a file, anything unless `checked`.
+    """A finite float; in a file, anything unless `checked`. In binary files it has 4 bytes, or 8 if `double`."""
 
-    In binary files it has 4 bytes, or 8 if `double`.
-    """
-
-    minimum: float | None = None
-    above: float | None = None
-    maximum: float | None = None
-    below: float | None = None  # of a config key only
+    rule: Rule = ANY
     checked: bool = True
     double: bool = False
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> float:
-        return line.number(
-            key, **default, minimum=self.minimum, above=self.above, maximum=self.maximum, below=self.below
-        )
+        value: float = line.value(key, values.Number(self.rule), **default)
+        return value
 
     def read(self, reader: Reader, what: str, values: Values) -> float:
-        if not self.checked:
-            return reader.real()
-        if self.maximum is None:
-            return read_number(reader, what, -np.inf if self.minimum is None else self.minimum, self.above)
-        start = reader.position
-        value = reader.real()
-        if not (self.minimum or 0.0) <= value <= self.maximum:
-            bounds = f"[{self.minimum or 0.0:g}, {self.maximum:g}]"
-            raise reader.error_at(start, f"{what} must be in {bounds}, got {value:g}")
-        return value
+        return read_number(reader, what, self.rule) if self.checked else reader.real()
 
     def write(self, writer: Writer, value: Any) -> None:
         if self.double:
@@ -197,9 +187,9 @@ class Matrix(Kind):
         write_matrix(writer, value)
 
 
-SIZE, COUNT, INTEGER, RANK_OR_DEFAULT = Integer(1), Integer(0), Integer(), Rank()
-NUMBER, POSITIVE, FINITE, PROPORTION = Number(0.0), Number(above=0.0), Number(), Number(0.0, maximum=1.0)
+SIZE, COUNT, INTEGER, RANK_OR_DEFAULT = Integer(at_least(1)), Integer(at_least(0)), Integer(), Rank()
+NUMBER, POSITIVE, FINITE, PROPORTION = Number(at_least(0)), Number(above(0)), Number(), Number(within(0, 1))
 REAL, DOUBLE = Number(checked=False), Number(checked=False, double=True)
-RATE = Number(minimum=0.0, checked=False)
+RATE = Number(at_least(0), checked=False)
 BOOLEAN, FLAG, TALLY = Boolean(), Flag(), Tally()
 VECTOR, MATRIX = Vector(), Matrix()

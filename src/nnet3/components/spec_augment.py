@@ -17,6 +17,7 @@ from nnet3.components.kinds import FLAG, PROPORTION, SIZE, Integer, Values
 from nnet3.components.random_component import RandomComponent
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
+from nnet3.text.values import at_least
 
 if TYPE_CHECKING:
     from nnet3.text import ConfigLine
@@ -56,7 +57,7 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
     fields = (
         Field("dim", SIZE),
         Field("zeroed_proportion", PROPORTION, default=0.25, check=_fault_of_frames),
-        Field("time_mask_max_frames", Integer(2), default=10, check=_fault_of_frames),
+        Field("time_mask_max_frames", Integer(at_least(2)), default=10, check=_fault_of_frames),
         Field("test_mode", FLAG, None, optional=True, omitted=False),
     )
     heading = ("dim",)

@@ -15,6 +15,7 @@ from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, Number, Values
 from nnet3.components.registry import register
 from nnet3.components.statistics_extraction import StatisticsComponent
 from nnet3.index import T
+from nnet3.text.values import between
 
 
 def _fault_of_context(context: int, values: Values) -> str:
@@ -55,7 +56,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         Field("right_context", COUNT, check=_fault_of_context),
         Field("num_log_count_features", COUNT, default=0, check=_fault_of_output),
         Field("output_stddevs", BOOLEAN, default=False, check=_fault_of_stddevs),
-        Field("variance_floor", Number(above=0.0, below=1.0), default=1e-10),
+        Field("variance_floor", Number(between(0, 1)), default=1e-10),
     )
 
     def __init__(

@@ -25,6 +25,7 @@ from nnet3.components.row_sums import whole_gradient
 from nnet3.components.summary import format_number, mean_stddev, rms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
 from nnet3.components.updatable import UpdatableComponent
+from nnet3.text.values import above
 
 if TYPE_CHECKING:
     from nnet3.components.random_source import RandomSource
@@ -71,7 +72,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
         Field("bias_params", Vector(lambda values: values["model"].num_filters_out), None),
         Field("max_memory_mb", POSITIVE, default=200.0),
         Field("use_natural_gradient", BOOLEAN, default=True),
-        Field("num_minibatches_history", Number(above=1.0), default=4.0),
+        Field("num_minibatches_history", Number(above(1)), default=4.0),
         Field("alpha_in", NUMBER, default=4.0, token="<AlphaInOut>"),
         Field("alpha_out", NUMBER, default=4.0, token=""),
         *RANKS_IN_ONE,

@@ -17,10 +17,10 @@ from nnet3.compiler.cache import default_cache
 from nnet3.computation.matrices import Matrix, as_tensor
 from nnet3.compute import NnetComputer
 from nnet3.compute.recent import RecentComputers
-from nnet3.decode.options import UtteranceOptions
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.nnet import Nnet
+from nnet3.options import UtteranceOptions, declared
 
 _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
 
@@ -202,9 +202,9 @@ def with_options(**options: int) -> UtteranceOptions:
     try:
         return replace(UtteranceOptions(), **options)
     except TypeError:
-        names = ", ".join(UtteranceOptions.__dataclass_fields__)
-        unknown = next(name for name in options if name not in UtteranceOptions.__dataclass_fields__)
-        raise ExecutionError(f"there is no option '{unknown}'; the options are {names}") from None
+        names = [item.name for item in declared(UtteranceOptions)]
+        unknown = next(name for name in options if name not in names)
+        raise ExecutionError(f"there is no option '{unknown}'; the options are {', '.join(names)}") from None
 
 
 def _at(times: np.ndarray) -> np.ndarray:

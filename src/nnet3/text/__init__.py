@@ -6,14 +6,15 @@ from nnet3.text.config_line import (
     is_valid_name,
     parse_config_line,
     read_config_lines,
-    read_number,
 )
 from nnet3.text.decode import decode_config
 from nnet3.text.suggest import did_you_mean
+from nnet3.text.values import Value, read_number
 
 __all__ = [
     "ConfigLine",
     "ConfigValue",
+    "Value",
     "decode_config",
     "did_you_mean",
     "is_valid_name",

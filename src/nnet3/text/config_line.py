@@ -5,30 +5,21 @@ Every value remembers where it stands, so that an error can point at it.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nnet3.errors import ConfigError, Span
 from nnet3.text.suggest import did_you_mean
+from nnet3.text.values import Boolean, Integer, Integers, Number, Value, bounds
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_INT32_MAX = 2**31 - 1
 _REQUIRED: object = object()
 
 
 def is_valid_name(word: str) -> bool:
     """Whether `word` can name a node, a component or a key: a letter or `_`, then letters, digits, `_`, `-`, `.`."""
     return _NAME.fullmatch(word) is not None
-
-
-def read_number(text: str) -> float:
-    """The number, infinity or NaN that a text is as a whole. Raises ValueError; Python's `1_000` is not one."""
-    if "_" in text or not text.isascii():
-        raise ValueError(f"not a number: '{text}'")
-    return float(text)
 
 
 class ConfigValue(NamedTuple):
@@ -87,83 +78,36 @@ class ConfigLine:
         text = self._take(key, default)
         return str(default) if text is None else text
 
-    def integer(
-        self,
-        key: str,
-        default: int | object = _REQUIRED,
-        *,
-        minimum: int | None = None,
-        maximum: int | None = None,
-    ) -> int:
-        """An int32; `minimum` and `maximum` are checked only on a value that is given."""
+    def value(self, key: str, kind: Value, default: Any = _REQUIRED) -> Any:
+        """A value of a kind; its rule is not for the default."""
         text = self._take(key, default)
         if text is None:
-            return default  # type: ignore[return-value]
-        if not _INTEGER.fullmatch(text.strip()):
-            raise self.error(f"'{key}' must be an integer, got '{text}'", key)
-        value = int(text)
-        if abs(value) > _INT32_MAX:
-            raise self.error(f"'{key}' must fit 32 bits, got {value}", key)
-        self._check_range(key, value, minimum, maximum)
-        return value
-
-    def number(
-        self,
-        key: str,
-        default: float | object = _REQUIRED,
-        *,
-        minimum: float | None = None,
-        maximum: float | None = None,
-        above: float | None = None,
-        below: float | None = None,
-    ) -> float:
-        """A finite float within [minimum, maximum] and (above, below)."""
-        text = self._take(key, default)
-        if text is None:
-            return default  # type: ignore[return-value]
+            return default
         try:
-            value = read_number(text)
-        except ValueError:
-            raise self.error(f"'{key}' must be a number, got '{text}'", key) from None
-        if not math.isfinite(value):
-            raise self.error(f"'{key}' must be a finite number, got '{text}'", key)
-        self._check_range(key, value, minimum, maximum)
-        if above is not None and not value > above:
-            raise self.error(f"'{key}' must be > {above:g}, got {text}", key)
-        if below is not None and not value < below:
-            raise self.error(f"'{key}' must be < {below:g}, got {text}", key)
+            value = kind.read(text)
+        except ValueError as error:
+            raise self.error(f"'{key}' must be {error}, got '{text}'", key) from None
+        if not kind.rule.holds(value):
+            raise self.error(f"'{key}' must be {kind.rule.words}, got {text.strip()}", key)
         return value
 
-    def _check_range(self, key: str, value: float, minimum: float | None, maximum: float | None) -> None:
-        if minimum is not None and value < minimum:
-            raise self.error(f"'{key}' must be >= {minimum:g}, got {value:g}", key)
-        if maximum is not None and value > maximum:
-            raise self.error(f"'{key}' must be <= {maximum:g}, got {value:g}", key)
+    def integer(self, key: str, default: int | object = _REQUIRED, **limits: float) -> int:
+        """An int32; `limits` are those of `nnet3.text.values.bounds`."""
+        value: int = self.value(key, Integer(bounds(**limits)), default)
+        return value
+
+    def number(self, key: str, default: float | object = _REQUIRED, **limits: float) -> float:
+        """A finite float; `limits` are those of `nnet3.text.values.bounds`."""
+        value: float = self.value(key, Number(bounds(**limits)), default)
+        return value
 
     def boolean(self, key: str, default: bool | object = _REQUIRED) -> bool:
         """True or false by the first letter, as Kaldi has it."""
-        text = self._take(key, default)
-        if text is None:
-            return bool(default)
-        if text[:1] in ("t", "T"):
-            return True
-        if text[:1] in ("f", "F"):
-            return False
-        raise self.error(f"'{key}' must be true or false, got '{text}'", key)
+        return bool(self.value(key, Boolean(), default))
 
-    def integers(self, key: str, default: list[int] | object = _REQUIRED, *, separators: str = ":,") -> list[int]:
+    def integers(self, key: str, default: Any = _REQUIRED, *, separators: str = ":,") -> list[int]:
         """A list of ints separated by any of `separators`; empty pieces are dropped."""
-        text = self._take(key, default)
-        if text is None:
-            return list(default)  # type: ignore[arg-type]
-        pieces = [piece.strip() for piece in re.split(f"[{re.escape(separators)}]", text)]
-        for piece in pieces:
-            if piece and not _INTEGER.fullmatch(piece):
-                raise self.error(f"'{key}' must be a list of integers, got '{text}'", key)
-        values = [int(piece) for piece in pieces if piece]
-        if any(abs(value) > _INT32_MAX for value in values):
-            raise self.error(f"'{key}' has a value that does not fit 32 bits: '{text}'", key)
-        return values
+        return list(self.value(key, Integers(separators=separators, with_gaps=True), default))
 
     def nested(self, key: str) -> ConfigLine:
         """The value of `key` parsed as a config line of its own (as CompositeComponent's parts are)."""

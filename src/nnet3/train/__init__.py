@@ -4,11 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from nnet3.options import TrainerOptions
     from nnet3.train.evaluation import Evaluator, evaluate
     from nnet3.train.learning_rate import exponential_rate
     from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, Target
     from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult, TorchLoss
-    from nnet3.train.options import TrainerOptions
     from nnet3.train.trainer import StepResult, Trainer
 
 # Imported when first asked for: what is done with files of examples need not wait for PyTorch.
@@ -24,7 +24,7 @@ _FILE_OF = {
     "ObjectiveStats": "nnet3.train.objectives",
     "OutputResult": "nnet3.train.objectives",
     "TorchLoss": "nnet3.train.objectives",
-    "TrainerOptions": "nnet3.train.options",
+    "TrainerOptions": "nnet3.options",
     "StepResult": "nnet3.train.trainer",
     "Trainer": "nnet3.train.trainer",
 }

@@ -15,13 +15,13 @@ from nnet3.components import RandomSource
 from nnet3.components.row_sums import RowReduction
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.options import TrainerOptions
 from nnet3.train.finite import bad_data
 from nnet3.train.gradient import Gradient, UnusableError
 from nnet3.train.l2 import add_l2
 from nnet3.train.max_change import Update, add_with_max_change
 from nnet3.train.minibatch import Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
-from nnet3.train.options import TrainerOptions
 from nnet3.train.orthonormal import constrain_orthonormal
 from nnet3.train.running_state import Before
 from nnet3.train.trainer_state import read_state, write_state

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from nnet3.nnet.xconfig.key import Key, above, between, either, nonzero, one_of, options, passed, within
+from nnet3.nnet.xconfig.key import Key, options, passed
+from nnet3.text.values import above
 
 
 @pytest.mark.parametrize(
@@ -35,23 +36,6 @@ def test_values(default: float | str, text: str, value: float | str) -> None:
 def test_what_is_no_value(default: float, text: str) -> None:
     with pytest.raises(ValueError, match=r"integer|number|true or false"):
         Key("key", default, "").read(text)
-
-
-@pytest.mark.parametrize(
-    ("rule", "words", "good", "bad"),
-    [
-        (above(0), "> 0", [0.1, 5], [0, -1, math.nan]),
-        (within(0, 1), "within [0, 1]", [0, 1], [-0.1, math.nan]),
-        (between(0, 1), "> 0 and < 1", [0.5], [0, 1]),
-        (one_of("a", "b"), "one of a, b", ["a"], ["c", ""]),
-        (nonzero(), "not 0", [1, -1], [0]),
-        (either(-1, within(0, 1)), "-1 (none) or within [0, 1]", [-1, 0.5], [-0.5, 2]),
-    ],
-)
-def test_rules(rule: object, words: str, good: list, bad: list) -> None:
-    assert rule.words == words
-    assert all(rule.holds(value) for value in good)
-    assert not any(rule.holds(value) for value in bad)
 
 
 def test_kinds_in_words() -> None:

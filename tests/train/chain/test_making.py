@@ -23,13 +23,13 @@ from nnet3.kaldi_io import (
 )
 from nnet3.kaldi_io.general import dense
 from nnet3.kaldi_io.lattice import open_lattice_table
+from nnet3.options import ChainMakingOptions, SupervisingOptions, Tolerances
 from nnet3.train.chain import ChainExample, Supervision
-from nnet3.train.chain.graphs.supervising import SupervisingOptions, supervise
-from nnet3.train.chain.graphs.time_limits import Tolerances
+from nnet3.train.chain.graphs.supervising import supervise
 from nnet3.train.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
 from nnet3.train.chain.graphs.unconstrained import supervision_of_graph
 from nnet3.train.chain.graphs.weights import NormalizationWeights
-from nnet3.train.chain.making import ChainExampleMaker, ChainMakingOptions, Utterance, normalized
+from nnet3.train.chain.making import ChainExampleMaker, Utterance, normalized
 from nnet3.train.chain.supervision_file import read_supervision
 from nnet3.train.examples import Chunk, ChunkOptions, NnetIo, write_io
 from shared_data import golden_cases, needs_shared

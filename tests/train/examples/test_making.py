@@ -23,8 +23,8 @@ from nnet3.kaldi_io import (
     random_access_posteriors,
 )
 from nnet3.kaldi_io.general import dense
-from nnet3.train.examples.chunks import WHOLE, ChunkOptions
-from nnet3.train.examples.making import ExampleMaker, MakingOptions, MakingStatistics, generator, make_examples
+from nnet3.options import WHOLE, ChunkOptions, MakingOptions
+from nnet3.train.examples.making import ExampleMaker, MakingStatistics, generator, make_examples
 from nnet3.train.examples.supervision import alignment_matrix, posterior_matrix
 
 RNG = np.random.default_rng(0)

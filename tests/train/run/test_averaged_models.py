@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 import nnet3
+from nnet3.options import TrainerOptions
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
-from nnet3.train.options import TrainerOptions
 from nnet3.train.run.averaged_models import AveragedModels
 from nnet3.train.run.packing import same
 from nnet3.train.run.world import World

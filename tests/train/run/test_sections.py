@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from nnet3.compiler import CompileOptions
 from nnet3.errors import Nnet3Error
+from nnet3.options import Option, declared
 from nnet3.train import TrainerOptions
 from nnet3.train.run.kinds import KINDS
 from nnet3.train.run.sections import SECTIONS, TrainingSection, parse_dropout
@@ -60,10 +60,11 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "frames.ahead": (4, [1], [0]),
     "chain.frame_shifts": (1, [1], [0]),
     "LF-MMI.den_fst": ("", TEXTS, [3]),
-    "LF-MMI.leaky_hmm_coefficient": (0.1, [1e-9], [0]),
+    "LF-MMI.leaky_hmm_coefficient": (0.1, [1e-9], [0, 1]),
     "LF-MMI.xent_regularize": (0.1, [0], [-0.1]),
     "LF-MMI.l2_regularize": (0.0, [0], [-0.1]),
     "LF-MMI.out_of_range_regularize": (0.01, [0], [-0.1]),
+    "LF-MMI.lwf_den_scale": (0.0, [0], [-0.1]),
     "LF-MMI.apply_deriv_weights": (False, TRUTHS, [1]),
 }
 ALL_SECTIONS = {
@@ -76,29 +77,28 @@ WITHOUT_EFFECT_ON_PARAMETERS = {
 }  # fmt: skip
 
 
-def _field(name: str) -> dataclasses.Field[Any]:
+def _option(name: str) -> Option:
     section, key = name.split(".")
-    return {field.name: field for field in dataclasses.fields(ALL_SECTIONS[section])}[key]
+    return {item.name: item for item in declared(ALL_SECTIONS[section])}[key]
 
 
 @pytest.mark.parametrize("name", KEYS)
 def test_default_and_bounds(name: str) -> None:
     default, taken, refused = KEYS[name]
-    field = _field(name)
-    assert field.default == default
-    assert type(field.default) is type(default)
-    convert = field.metadata["kind"].convert
+    item = _option(name)
+    assert item.program_default == default
+    assert type(item.program_default) is type(default)
     for value in taken:
-        convert(value)
+        item.kind.checked(value)
     for value in refused:
-        with pytest.raises((ValueError, TypeError, Nnet3Error)):
-            convert(value)
-    assert field.metadata["arithmetic"] == (name not in WITHOUT_EFFECT_ON_PARAMETERS)
-    assert field.metadata["help"]
+        with pytest.raises((ValueError, Nnet3Error)):
+            item.kind.checked(value)
+    assert item.steers == (name not in WITHOUT_EFFECT_ON_PARAMETERS)
+    assert item.help
 
 
 def test_no_key_is_left_out() -> None:
-    found = {f"{name}.{field.name}" for name, s in ALL_SECTIONS.items() for field in dataclasses.fields(s)}
+    found = {f"{name}.{field.name}" for name, s in ALL_SECTIONS.items() for field in declared(s)}
     assert {name for name in found if name not in KEYS and f"frames.{name.split('.')[1]}" not in KEYS} == set()
 
 
@@ -106,9 +106,9 @@ def test_deriv_truncate_margin() -> None:
     """As Kaldi's scripts compute derivative times from it."""
     for margin in (0, 8):
         section = TrainingSection(deriv_truncate_margin=margin)
-        times = {"min_deriv_time": -margin - 13, "max_deriv_time": LAST, "max_deriv_time_relative": margin + 9}
-        assert section.deriv_times(left_context=13, right_context=9) == times
-    assert TrainerOptions(**TrainingSection().deriv_times(13, 9)).compile_options() == CompileOptions()
+        times = {"min_deriv_time": -margin - 13, "max_deriv_time": None, "max_deriv_time_relative": margin + 9}
+        assert section.deriv_times_for(left_context=13, right_context=9) == times
+    assert TrainerOptions(**TrainingSection().deriv_times_for(13, 9)).compile_options() == CompileOptions()
 
 
 def test_no_dropout_schedule() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 import nnet3
+from nnet3.options import TrainerOptions
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.train.objectives import ObjectiveByNode
-from nnet3.train.options import TrainerOptions
 from nnet3.train.run.packing import same
 from nnet3.train.run.shared_steps import SharedSteps
 from nnet3.train.run.world import World

@@ -340,7 +340,7 @@ def test_settings_reach_the_trainer(task: Task, monkeypatch: pytest.MonkeyPatch,
     expected = TrainingSection(**values)
     names = {field.name for field in dataclasses.fields(TrainerOptions) if hasattr(expected, field.name)}
     assert len(names) == 11
-    times = expected.deriv_times(1, 1)
+    times = expected.deriv_times_for(1, 1)
     assert {name: getattr(made[0], name) for name in names - {"max_skipped"}} == {
         name: times.get(name, getattr(expected, name)) for name in names - {"max_skipped"}
     }

@@ -2,12 +2,13 @@
 
 from nnet3.nnet.xconfig.describe import Description, describe
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig, is_xconfig, layer_type
-from nnet3.nnet.xconfig.key import Key, Rule
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType, make_layer
 from nnet3.nnet.xconfig.picture import Expansion, Output, Picture, expand_layer
 from nnet3.nnet.xconfig.registry import LAYER_TYPES
 from nnet3.nnet.xconfig.scope import Known
 from nnet3.nnet.xconfig.term import Term
+from nnet3.text.values import Rule
 
 __all__ = [
     "LAYER_TYPES",

@@ -2,12 +2,13 @@
 
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_file import load_fst
+from nnet3.options import ChainOptions
 from nnet3.train.chain.chain_loss import chain_loss
 from nnet3.train.chain.denominator import Denominator
 from nnet3.train.chain.denominator_graph import DenominatorGraph
 from nnet3.train.chain.example import CHAIN_EXAMPLES, ChainExample
 from nnet3.train.chain.objective import ChainObjective
-from nnet3.train.chain.objective_value import ChainOptions, ChainValue, chain_value
+from nnet3.train.chain.objective_value import ChainValue, chain_value
 from nnet3.train.chain.supervision import Supervision, merge_supervisions
 from nnet3.train.chain.target import ChainTarget
 from nnet3.train.chain.to_minibatch import chain_minibatch

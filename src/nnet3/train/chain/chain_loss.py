@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import ArgumentError, TrainingError, check_kind
+from nnet3.options import ChainOptions
 from nnet3.train.chain.denominator import Denominator
-from nnet3.train.chain.objective_value import ChainOptions, chain_value
+from nnet3.train.chain.objective_value import chain_value
 from nnet3.train.chain.supervision import Supervision
 from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
 from nnet3.train.uncompiled import uncompiled

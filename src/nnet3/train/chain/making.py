@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, GeneralMatrix
 from nnet3.kaldi_io.general import compressed
+from nnet3.options import WHOLE, ChainMakingOptions
 from nnet3.train.chain.example import ChainExample
 from nnet3.train.chain.graphs.cutting import FrameCutter
 from nnet3.train.chain.graphs.fst_changes import numbered_breadth_first
@@ -20,29 +21,13 @@ from nnet3.train.chain.graphs.unconstrained import random_pdfs, shortest_path, w
 from nnet3.train.chain.graphs.weights import NormalizationWeights
 from nnet3.train.chain.supervision import Supervision
 from nnet3.train.chain.target import ChainTarget
-from nnet3.train.examples.chunks import WHOLE, Chunk, ChunkOptions, ChunkSplitter
+from nnet3.train.examples.chunks import Chunk, ChunkSplitter
 from nnet3.train.examples.inputs import check_ivectors, check_length, chunk_inputs, indexes
 from nnet3.train.examples.making import generator
 
 _LOG = logging.getLogger("nnet3")
 _OUTPUT = "output"
 _MOST_OFF = 4  # frames by which an utterance may be longer or shorter than one of the lengths of end-to-end examples
-
-
-@dataclass(frozen=True)
-class ChainMakingOptions:
-    """`compress`: compress full matrices of inputs. Tolerances are in frames: `length_tolerance` of ivectors against
-    features, `supervision_length_tolerance` of supervision against what the features need, after subsampling.
-    `long_key`: keys of examples tell contexts and length too.
-    """
-
-    chunks: ChunkOptions = field(default_factory=ChunkOptions)
-    compress: bool = True
-    online_ivector_period: int = 1
-    length_tolerance: int = 100
-    supervision_length_tolerance: int = 1
-    long_key: bool = False
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
+from nnet3.options import ChainOptions
 from nnet3.train.chain.belonging import Belonging
 from nnet3.train.chain.denominator import Denominator
-from nnet3.train.chain.objective_value import ChainOptions, ChainValue, chain_value
+from nnet3.train.chain.objective_value import ChainValue, chain_value
 from nnet3.train.chain.target import ChainTarget
 from nnet3.train.minibatch import Target
 from nnet3.train.objectives import ObjectiveStats, OutputResult

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import TrainingError
+from nnet3.options import ChainOptions
 from nnet3.train.chain.denominator import LARGEST_OUTPUT, Denominator
 from nnet3.train.chain.numerator import make_trellis
 from nnet3.train.chain.supervision import Supervision
@@ -17,26 +18,6 @@ from nnet3.train.chain.trellis import PathSums, sum_paths
 
 _LOG = logging.getLogger("nnet3")
 _OBJECTIVE_OF_FAILURE = -10.0  # per unit of weight
-
-
-@dataclass(frozen=True)
-class ChainOptions:
-    """Kaldi's options of the same names.
-
-    l2_regularize: l adds -l/2 times the sum of squares of the output. out_of_range_regularize: pulls outputs beyond
-    -30 .. 30 back. xent_regularize: scales the derivative by a second output of log-probabilities. lwf_den_scale: for
-    end-to-end supervisions the denominator's derivative is multiplied by 1 + lwf_den_scale.
-    """
-
-    l2_regularize: float = 0.0
-    out_of_range_regularize: float = 0.01
-    xent_regularize: float = 0.0
-    lwf_den_scale: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not (math.isfinite(value) and value >= 0):
-                raise TrainingError(f"{name.replace('_', '-')} must be a finite number >= 0, got {value}")
 
 
 @dataclass(frozen=True, eq=False)

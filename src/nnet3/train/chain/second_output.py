@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nnet3.nnet import Nnet
+from nnet3.options import ChainOptions
 from nnet3.train.chain.load_denominator import OUTPUT
 from nnet3.train.chain.objective import ChainObjective
-from nnet3.train.chain.objective_value import ChainOptions
 
 
 def with_second_output(objective: ChainObjective, nnet: Nnet) -> ChainObjective:

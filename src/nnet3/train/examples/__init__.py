@@ -3,13 +3,14 @@
 Nothing here needs PyTorch but `to_minibatch`, which is to be imported from its own file.
 """
 
+from nnet3.options import ChunkOptions, MakingOptions
 from nnet3.train.examples.background import Background
-from nnet3.train.examples.chunks import Chunk, ChunkOptions, ChunkSplitter
+from nnet3.train.examples.chunks import Chunk, ChunkSplitter
 from nnet3.train.examples.copying import Changes
 from nnet3.train.examples.example import EXAMPLES, Example, read_example, write_example
 from nnet3.train.examples.io import NnetIo, read_io, write_io
 from nnet3.train.examples.kind import ExampleKind
-from nnet3.train.examples.making import ExampleMaker, MakingOptions, MakingStatistics, make_examples
+from nnet3.train.examples.making import ExampleMaker, MakingStatistics, make_examples
 from nnet3.train.examples.merging import MergingStatistics, merge_examples
 from nnet3.train.examples.order import shuffled, subset
 from nnet3.train.examples.sizes import MinibatchSizes

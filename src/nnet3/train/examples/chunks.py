@@ -12,58 +12,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from nnet3.errors import ArgumentError
+from nnet3.options import WHOLE, ChunkOptions
 
-_MOST_CONTEXT = 1_000_000  # frames; more is a slip of the hand that would fill the memory
 _WITHIN = 1.9999  # of the best cost are the splits that are drawn from
-WHOLE = (-1,)  # as num_frames: whole utterances
-
-
-def parse_num_frames(text: str) -> tuple[int, ...]:
-    """Numbers of frames with commas between, as `--num-frames` takes them."""
-    try:
-        return tuple(int(piece) for piece in text.split(","))
-    except ValueError:
-        raise ArgumentError(f"numbers of frames are given as 8 or 140,100,160, got '{text}'") from None
-
-
-@dataclass(frozen=True)
-class ChunkOptions:
-    """`num_frames`: the principal length and others, in input frames; (-1,) leaves utterances whole. The others are in
-    input frames too; a negative initial or final context is the same as elsewhere. Lengths and the overlap are rounded
-    up to multiples of the frame subsampling factor.
-    """
-
-    num_frames: tuple[int, ...] = (1,)
-    num_frames_overlap: int = 0
-    left_context: int = 0
-    right_context: int = 0
-    left_context_initial: int = -1
-    right_context_final: int = -1
-    frame_subsampling_factor: int = 1
-
-    def __post_init__(self) -> None:
-        if self.frame_subsampling_factor < 1:
-            raise ArgumentError(f"the frame subsampling factor must be > 0, got {self.frame_subsampling_factor}")
-        if self.left_context < 0 or self.right_context < 0:
-            raise ArgumentError(f"contexts must be >= 0, got {self.left_context} and {self.right_context}")
-        contexts = (self.left_context, self.right_context, self.left_context_initial, self.right_context_final)
-        if max(contexts) > _MOST_CONTEXT:
-            raise ArgumentError(f"contexts must be at most {_MOST_CONTEXT} frames, got {max(contexts)}")
-        if self.num_frames == WHOLE:
-            return
-        if not self.num_frames or min(self.num_frames) < 1:
-            raise ArgumentError(f"numbers of frames must be > 0 (or -1 alone), got {list(self.num_frames)}")
-        object.__setattr__(self, "num_frames", tuple(map(self._rounded_up, self.num_frames)))
-        object.__setattr__(self, "num_frames_overlap", self._rounded_up(self.num_frames_overlap))
-        if not 0 <= self.num_frames_overlap < self.num_frames[0]:
-            raise ArgumentError(
-                f"the overlap must be at least 0 and less than the {self.num_frames[0]} frames of a chunk, "
-                f"got {self.num_frames_overlap}"
-            )
-
-    def _rounded_up(self, frames: int) -> int:
-        return -(-frames // self.frame_subsampling_factor) * self.frame_subsampling_factor
 
 
 @dataclass(frozen=True, eq=False)

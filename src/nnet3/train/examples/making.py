@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -12,27 +12,14 @@ import numpy as np
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import GeneralMatrix, RandomAccessTable, TableReader
 from nnet3.kaldi_io.general import compressed
-from nnet3.train.examples.chunks import ChunkOptions, ChunkSplitter
+from nnet3.options import MakingOptions
+from nnet3.train.examples.chunks import ChunkSplitter
 from nnet3.train.examples.example import Example
 from nnet3.train.examples.inputs import check_ivectors, check_length, chunk_inputs
 from nnet3.train.examples.supervision import Supervision, chunk_supervision
 
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")
-
-
-@dataclass(frozen=True)
-class MakingOptions:
-    """`compress`: compress full matrices. Tolerances are in frames: `length_tolerance` of ivectors against features,
-    `targets_length_tolerance` of supervision against what the features need, after subsampling.
-    """
-
-    chunks: ChunkOptions = field(default_factory=ChunkOptions)
-    compress: bool = True
-    online_ivector_period: int = 1
-    length_tolerance: int = 100
-    targets_length_tolerance: int = 2
-    seed: int = 0
 
 
 class ExampleMaker:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from nnet3.kaldi_io.specifiers import parse_rspecifier
+from nnet3.options import Options, option
+from nnet3.text.values import Integer, Text, Texts, at_least, choice
 from nnet3.train.examples import ExampleKind
 from nnet3.train.examples.sizes import MinibatchSizes
 from nnet3.train.examples.source import MinibatchSource, Position, SourceOptions, short
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.run.plugs import Placed, SettingError, Share
-from nnet3.train.run.value_kinds import NAMES, Kind, choice, integer, parsed, setting
 
 E = TypeVar("E")
 _MERGED = "as-it-is"
@@ -26,34 +27,27 @@ def _check_sizes(text: str) -> None:
         MinibatchSizes.parse(text)
 
 
-def _tables(value: Any) -> tuple[str, ...]:
-    names: tuple[str, ...] = NAMES.convert(value)
-    for name in names:
-        parse_rspecifier(name)
-    return names
-
-
-_TABLES = Kind("a table of examples such as ark:train.ark, or a list of such", _tables)
+_TABLES = Texts(form="a table of examples such as ark:train.ark, or a list of such", parse=parse_rspecifier)
 
 
 @dataclass(frozen=True)
-class ArchivesSection:
+class ArchivesSection(Options):
     """Examples: tables as Kaldi names them, such as ark:train.ark or scp:train.scp."""
 
-    train: tuple[str, ...] = setting((), _TABLES, "tables of training examples")
-    valid: tuple[str, ...] = setting(
-        (), _TABLES, "tables of held-out examples, watched while training", arithmetic=False
-    )
-    combine: tuple[str, ...] = setting((), _TABLES, "tables by which the final model is chosen; none: those of valid")
-    minibatch_size: str = setting(
+    train: tuple[str, ...] = option((), _TABLES, "tables of training examples")
+    valid: tuple[str, ...] = option((), _TABLES, "tables of held-out examples, watched while training", steers=False)
+    combine: tuple[str, ...] = option((), _TABLES, "tables by which the final model is chosen; none: those of valid")
+    minibatch_size: str = option(
         "64",
-        parsed(f"a rule such as 64, 1:64 or 64,32, or {_MERGED}", _check_sizes),
+        Text(form=f"a rule such as 64, 1:64 or 64,32, or {_MERGED}", parse=_check_sizes),
         f"examples; {_MERGED}: no merging",
     )
-    valid_minibatch_size: str = setting("1:64", parsed("a rule such as 1:64", _check_sizes), "of held-out examples")
-    shuffle_buffer: int = setting(5000, integer(0), "examples held to be shuffled; 0: all")
-    on_damage: str = setting("error", choice("error", "skip"), "what a damaged example means")
-    ahead: int = setting(4, integer(1), "minibatches that are made ahead", arithmetic=False)
+    valid_minibatch_size: str = option(
+        "1:64", Text(form="a rule such as 1:64", parse=_check_sizes), "of held-out examples"
+    )
+    shuffle_buffer: int = option(5000, Integer(at_least(0)), "examples held to be shuffled; 0: all")
+    on_damage: str = option("error", choice("error", "skip"), "what a damaged example means")
+    ahead: int = option(4, Integer(at_least(1)), "minibatches that are made ahead", steers=False)
 
 
 class ArchiveSource(Generic[E]):

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from nnet3.nnet import Nnet
+from nnet3.options import TrainerOptions
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats
-from nnet3.train.options import TrainerOptions
 from nnet3.train.run.network_state import load_network_state, network_state
 from nnet3.train.run.parallel import sum_over_processes
 from nnet3.train.run.world import World

@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from nnet3.nnet import Nnet
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, ChainOptions, chain_minibatch
+from nnet3.options import ChainOptions, DenominatorOptions, Options, again, declared, option
+from nnet3.text.values import Boolean, Integer, Text, at_least
+from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, chain_minibatch
 from nnet3.train.chain.copying import ChainChanges
 from nnet3.train.chain.load_denominator import load_denominator
 from nnet3.train.chain.second_output import with_second_output
@@ -14,15 +16,14 @@ from nnet3.train.minibatch import Minibatch
 from nnet3.train.run.archives import ArchiveSource, ArchivesSection
 from nnet3.train.run.beginning import contents_digest
 from nnet3.train.run.plugs import DataSource, RunObjectives, SettingError, Share
-from nnet3.train.run.value_kinds import TEXT, TRUTH, integer, number, setting
 
 
 @dataclass(frozen=True)
 class ChainExamplesSection(ArchivesSection):
     """Chain examples (Kaldi's `<Nnet3ChainEg>`): tables as Kaldi names them, such as ark:cegs.1.ark."""
 
-    frame_shifts: int = setting(
-        1, integer(1), "epochs shift input by 0 .. n - 1 frames in turn; examples must have context for it"
+    frame_shifts: int = option(
+        1, Integer(at_least(1)), "epochs shift input by 0 .. n - 1 frames in turn; examples must have context for it"
     )
 
 
@@ -30,7 +31,7 @@ class ChainExamplesSection(ArchivesSection):
 class ChainExamplesKind:
     """The entry of the registry."""
 
-    section: type = ChainExamplesSection
+    section: type[Options] = ChainExamplesSection
 
     def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
         inputs = nnet.input_dims
@@ -46,22 +47,20 @@ class ChainExamplesKind:
 
 
 @dataclass(frozen=True)
-class ChainSection:
+class ChainSection(ChainOptions):
     """LF-MMI; names as in Kaldi, defaults as in its recipes."""
 
-    den_fst: str = setting("", TEXT, "the denominator graph")
-    leaky_hmm_coefficient: float = setting(0.1, number(above=0.0), "what leaves a state for the beginnings, below 1")
-    xent_regularize: float = setting(0.1, number(0.0), "of the output output-xent; 0: there is none")
-    l2_regularize: float = setting(0.0, number(0.0), "on the output itself")
-    out_of_range_regularize: float = setting(0.01, number(0.0), "pulls outputs beyond -30 .. 30 back")
-    apply_deriv_weights: bool = setting(False, TRUTH, "scale derivatives of frames as the examples say")
+    den_fst: str = option("", Text(), "the denominator graph")
+    leaky_hmm_coefficient: float = again(DenominatorOptions, "leaky_hmm_coefficient", 0.1)
+    xent_regularize: float = again(ChainOptions, "xent_regularize", 0.1)
+    apply_deriv_weights: bool = option(False, Boolean(), "scale derivatives of frames as the examples say")
 
 
 @dataclass(frozen=True)
 class ChainKind:
     """The entry of the registry."""
 
-    section: type = ChainSection
+    section: type[Options] = ChainSection
 
     def identity(self, section: ChainSection) -> dict[str, Any]:
         return {"denominator.contents": contents_digest(section.den_fst)}
@@ -70,7 +69,7 @@ class ChainKind:
         if not section.den_fst:
             raise SettingError("den-fst", "expected the file of a denominator graph, got none")
         denominator = load_denominator(section.den_fst, nnet, section.leaky_hmm_coefficient)
-        options = ChainOptions(section.l2_regularize, section.out_of_range_regularize, section.xent_regularize)
+        options = ChainOptions(**{item.name: getattr(section, item.name) for item in declared(ChainOptions)})
         train = ChainObjective(denominator, options, section.apply_deriv_weights)
         compare = ChainObjective(denominator, replace(options, xent_regularize=0.0))
         return RunObjectives(train, compare, with_second_output(train, nnet))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nnet3.nnet import Nnet
+from nnet3.options import Options
 from nnet3.train.objectives import ObjectiveByNode
 from nnet3.train.run.chain import ChainExamplesKind, ChainKind
 from nnet3.train.run.frames import FramesKind
@@ -14,7 +15,7 @@ from nnet3.train.run.train_model import Kinds
 
 
 @dataclass(frozen=True)
-class ByNodeSection:
+class ByNodeSection(Options):
     """Linear or quadratic, as each output node of the network says."""
 
 
@@ -22,7 +23,7 @@ class ByNodeSection:
 class ByNodeKind:
     """The entry of the registry."""
 
-    section: type = ByNodeSection
+    section: type[Options] = ByNodeSection
 
     def make(self, section: ByNodeSection, nnet: Nnet) -> RunObjectives:
         objective = ObjectiveByNode(nnet)

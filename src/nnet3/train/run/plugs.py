@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.options import Options
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective
 
@@ -69,7 +70,7 @@ class DataKind(Protocol):
     """A kind of data: its section of a settings file, and how to open what that names."""
 
     @property
-    def section(self) -> type:
+    def section(self) -> type[Options]:
         """The dataclass of its settings."""
 
     def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
@@ -91,7 +92,7 @@ class ObjectiveKind(Protocol):
     """A kind of objective: its section of a settings file, and the objective that this describes."""
 
     @property
-    def section(self) -> type:
+    def section(self) -> type[Options]:
         """The dataclass of its settings."""
 
     def make(self, section: Any, nnet: Nnet) -> RunObjectives:

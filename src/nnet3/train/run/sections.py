@@ -1,13 +1,15 @@
-"""The sections that every settings file has, as dataclasses: each field declares its kind, its default and its help."""
+"""The sections that every settings file has: classes of options, which declare kind, default and help of each key."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from nnet3.compiler import NO_DERIV_TIMES
+from nnet3.options import Options, StepOptions, option
+from nnet3.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, choice
 from nnet3.train.dropout_schedule import DropoutSchedule
-from nnet3.train.run.value_kinds import TEXT, TIME, TRUTH, choice, integer, number, parsed, setting
+
+_COUNT, _SIZE, _POSITIVE = Integer(at_least(0)), Integer(at_least(1)), Number(above(0))
+_SEED = Integer(at_least(0), bits=64)
 
 
 def parse_dropout(text: str) -> DropoutSchedule:
@@ -16,49 +18,35 @@ def parse_dropout(text: str) -> DropoutSchedule:
 
 
 @dataclass(frozen=True)
-class ModelSection:
+class ModelSection(Options):
     """What is trained."""
 
-    file: str = setting("", TEXT, "config, raw network or acoustic model (.mdl) to begin with")
-    seed: int = setting(0, integer(0), "of the initial parameters that a config draws")
+    file: str = option("", Text(), "config, raw network or acoustic model (.mdl) to begin with")
+    seed: int = option(0, _SEED, "of the initial parameters that a config draws")
 
 
 @dataclass(frozen=True)
-class TrainingSection:
+class TrainingSection(StepOptions):
     """The steps. Names are those of Kaldi's options."""
 
-    epochs: int = setting(10, integer(1), "times that all examples are seen")
-    initial_learning_rate: float = setting(0.01, number(above=0.0), "at the beginning; it falls exponentially")
-    final_learning_rate: float = setting(0.001, number(above=0.0), "at the end")
-    max_param_change: float = setting(2.0, number(0.0), "longest step of a minibatch; 0: no limit")
-    momentum: float = setting(0.0, number(0.0, 0.999), "of the steps")
-    l2_regularize_factor: float = setting(1.0, number(0.0), "times the l2-regularize of each component")
-    batchnorm_stats_scale: float = setting(
-        0.8, number(0.0, 1.0), "what is kept of batch-norm statistics, each minibatch"
-    )
-    backstitch_training_scale: float = setting(0.0, number(0.0), "alpha of backstitch; 0: none")
-    backstitch_training_interval: int = setting(1, integer(1), "minibatches from one backstitch to the next")
-    dropout_schedule: str = setting(
+    epochs: int = option(10, _SIZE, "times that all examples are seen")
+    initial_learning_rate: float = option(0.01, _POSITIVE, "at the beginning; it falls exponentially")
+    final_learning_rate: float = option(0.001, _POSITIVE, "at the end")
+    dropout_schedule: str = option(
         "",
-        parsed("a schedule", parse_dropout),
+        Text(form="a schedule", parse=parse_dropout),
         "such as 0,0@0.20,0.5@0.50,0; several as pattern=schedule, blanks between",
     )
-    max_skipped: int = setting(100, integer(0), "stop after so many minibatches with NaN or infinity", arithmetic=False)
-    min_deriv_time: int = setting(NO_DERIV_TIMES["min_deriv_time"], TIME, "derivatives before this time count as zero")
-    max_deriv_time: int = setting(NO_DERIV_TIMES["max_deriv_time"], TIME, "derivatives after this time count as zero")
-    max_deriv_time_relative: int = setting(
-        NO_DERIV_TIMES["max_deriv_time_relative"], TIME, "the same, counted from the last time of the output"
+    deriv_truncate_margin: int = option(
+        -1, Integer(at_least(-1)), "derivatives only so many frames beyond the contexts of a chunk; -1: everywhere"
     )
-    deriv_truncate_margin: int = setting(
-        -1, integer(-1), "derivatives only so many frames beyond the contexts of a chunk; -1: everywhere"
-    )
-    seed: int = setting(0, integer(0), "of all that is drawn at random")
-    threads: int = setting(0, integer(0), "of each process; 0: as PyTorch chooses")
-    device: str = setting("cpu", TEXT, "cpu, cuda, or cuda:1; with several processes each takes its own CUDA device")
+    seed: int = option(0, _SEED, "of all that is drawn at random")
+    threads: int = option(0, _COUNT, "of each process; 0: as PyTorch chooses")
+    device: str = option("cpu", Text(), "cpu, cuda, or cuda:1; with several processes each takes its own CUDA device")
 
-    def deriv_times(self, left_context: int, right_context: int) -> dict[str, Any]:
+    def deriv_times_for(self, left_context: int, right_context: int) -> dict[str, int | None]:
         """The derivative times for a network with these contexts, by the names that the trainer's options have."""
-        times = {name: getattr(self, name) for name in NO_DERIV_TIMES}
+        times = self.deriv_times()
         if self.deriv_truncate_margin >= 0:
             times["min_deriv_time"] = -self.deriv_truncate_margin - left_context
             times["max_deriv_time_relative"] = self.deriv_truncate_margin + right_context
@@ -66,51 +54,51 @@ class TrainingSection:
 
 
 @dataclass(frozen=True)
-class ValidationSection:
+class ValidationSection(Options):
     """Objective on held-out examples."""
 
-    every: int = setting(0, integer(0), "minibatches between; 0: at the end of each epoch only", arithmetic=False)
+    every: int = option(0, _COUNT, "minibatches between; 0: at the end of each epoch only", steers=False)
 
 
 @dataclass(frozen=True)
-class CombinationSection:
+class CombinationSection(Options):
     """Models from the end of training, averaged as is best for held-out examples (Kaldi: nnet3-combine)."""
 
-    models: int = setting(20, integer(0), "how many are kept for it; 0: the last model is the final one")
-    part: float = setting(0.5, number(above=0.0, maximum=1.0), "of training that they are taken from, its end")
-    max_objective_evaluations: int = setting(30, integer(1), "averages that are tried")
+    models: int = option(20, _COUNT, "how many are kept for it; 0: the last model is the final one")
+    part: float = option(0.5, Number(bounds(above=0, maximum=1)), "of training that they are taken from, its end")
+    max_objective_evaluations: int = option(30, _SIZE, "averages that are tried")
 
 
 @dataclass(frozen=True)
-class CheckpointsSection:
+class CheckpointsSection(Options):
     """What a run goes on from."""
 
-    every: int = setting(1000, integer(1), "minibatches between", arithmetic=False)
-    keep: int = setting(2, integer(1), "older ones are removed", arithmetic=False)
+    every: int = option(1000, _SIZE, "minibatches between", steers=False)
+    keep: int = option(2, _SIZE, "older ones are removed", steers=False)
 
 
 @dataclass(frozen=True)
-class DistributedSection:
+class DistributedSection(Options):
     """With torchrun."""
 
-    mode: str = setting(
+    mode: str = option(
         "all-reduce", choice("all-reduce", "averaging"), "of gradients each minibatch, or of models each round"
     )
-    round: int = setting(400, integer(1), "minibatches of each process between averages (averaging)")
-    timeout: float = setting(1800.0, number(above=0.0), "seconds that processes wait for each other", arithmetic=False)
+    round: int = option(400, _SIZE, "minibatches of each process between averages (averaging)")
+    timeout: float = option(1800.0, _POSITIVE, "seconds that processes wait for each other", steers=False)
 
 
 @dataclass(frozen=True)
-class OutputSection:
+class OutputSection(Options):
     """What is written, and what is said."""
 
-    folder: str = setting("", TEXT, "where all goes", arithmetic=False)
-    print_every: int = setting(100, integer(1), "minibatches of a line in the log", arithmetic=False)
-    curves: bool = setting(True, TRUTH, "curves.png, if matplotlib is installed", arithmetic=False)
-    tensorboard: bool = setting(True, TRUTH, "scalars for TensorBoard, if it is installed", arithmetic=False)
+    folder: str = option("", Text(), "where all goes", steers=False)
+    print_every: int = option(100, _SIZE, "minibatches of a line in the log", steers=False)
+    curves: bool = option(True, Boolean(), "curves.png, if matplotlib is installed", steers=False)
+    tensorboard: bool = option(True, Boolean(), "scalars for TensorBoard, if it is installed", steers=False)
 
 
-SECTIONS: dict[str, type] = {
+SECTIONS: dict[str, type[Options]] = {
     "model": ModelSection,
     "training": TrainingSection,
     "validation": ValidationSection,

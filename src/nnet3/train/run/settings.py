@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nnet3.compiler import NO_DERIV_TIMES
 from nnet3.errors import Nnet3Error
+from nnet3.options import DerivTimes, Option, Options, declared
 from nnet3.text import did_you_mean
+from nnet3.text.values import Number
 from nnet3.train.run.sections import (
     SECTIONS,
     CheckpointsSection,
@@ -48,15 +48,16 @@ class RunSettings:
         values: dict[str, Any] = {"data.kind": self.data_kind, "objective.kind": self.objective_kind}
         for section in (*SECTIONS, *_PLUGGED):
             content = getattr(self, section)
-            for field in dataclasses.fields(content):
-                if field.metadata["arithmetic"]:
-                    value = getattr(content, field.name)
-                    values[f"{section}.{_key(field)}"] = list(value) if isinstance(value, tuple) else value
+            for item in declared(type(content)):
+                if item.steers:
+                    value = getattr(content, item.name)
+                    value = item.program_default if value is None else value
+                    values[f"{section}.{item.key}"] = list(value) if isinstance(value, tuple) else value
         return values
 
 
 def read_settings(
-    text: SettingsText, data_kinds: Mapping[str, type], objective_kinds: Mapping[str, type]
+    text: SettingsText, data_kinds: Mapping[str, type[Options]], objective_kinds: Mapping[str, type[Options]]
 ) -> RunSettings:
     """Raises ConfigError for unknown sections and keys, values of the wrong kind, and what is missing."""
     known = (*SECTIONS, *_PLUGGED)
@@ -77,7 +78,7 @@ def read_settings(
     return settings
 
 
-def describe_settings(data_kinds: Mapping[str, type], objective_kinds: Mapping[str, type]) -> str:
+def describe_settings(data_kinds: Mapping[str, type[Options]], objective_kinds: Mapping[str, type[Options]]) -> str:
     """A settings file in TOML with every key, its default and what it is for; all kinds but the first as comments."""
     pages = []
     for name, section in SECTIONS.items():
@@ -87,17 +88,16 @@ def describe_settings(data_kinds: Mapping[str, type], objective_kinds: Mapping[s
     return "\n".join(pages)
 
 
-def _describe_kinds(name: str, kinds: Mapping[str, type]) -> list[str]:
+def _describe_kinds(name: str, kinds: Mapping[str, type[Options]]) -> list[str]:
     """The first kind as it would stand in a file, the others as comments."""
     first, *others = [_describe(name, section, kind) for kind, section in kinds.items()]
     return [first, *("".join(f"# {line}" for line in other.splitlines(keepends=True)) for other in others)]
 
 
-def _describe(name: str, section: type, kind: str = "") -> str:
+def _describe(name: str, section: type[Options], kind: str = "") -> str:
     lines = [f"[{name}]  # {(section.__doc__ or '').strip()}"]
     pairs = [("kind", f'"{kind}"', "")] if kind else []
-    for field in dataclasses.fields(section):
-        pairs.append((_key(field), _toml(field.default), field.metadata["help"]))
+    pairs += [(item.key, _toml(item.program_default), item.help) for item in declared(section)]
     return "\n".join([*lines, *(f"{f'{key} = {value}':<38}# {help}".rstrip("# ") for key, value, help in pairs)]) + "\n"
 
 
@@ -109,7 +109,7 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else repr(value)
 
 
-def _plugged(text: SettingsText, name: str, kinds: Mapping[str, type]) -> tuple[str, Any]:
+def _plugged(text: SettingsText, name: str, kinds: Mapping[str, type[Options]]) -> tuple[str, Any]:
     """The kind that a section names (the first known one by default), and the section as that kind reads it."""
     kind = text.sections.get(name, {}).get("kind", next(iter(kinds)))
     if kind not in kinds:
@@ -118,38 +118,39 @@ def _plugged(text: SettingsText, name: str, kinds: Mapping[str, type]) -> tuple[
     return kind, _section(text, name, kinds[kind], extra=("kind",))
 
 
-def _section(text: SettingsText, name: str, section: type, extra: tuple[str, ...] = ()) -> Any:
-    fields = {_key(field): field for field in dataclasses.fields(section)}
+def _section(text: SettingsText, name: str, section: type[Options], extra: tuple[str, ...] = ()) -> Any:
+    items = {item.key: item for item in declared(section)}
     values = {}
     for key, value in text.sections.get(name, {}).items():
         if key in extra:
             continue
-        if key not in fields:
-            known = [*extra, *fields]
+        if key not in items:
+            known = [*extra, *items]
             hint = did_you_mean(key, known) or "known: " + ", ".join(known)
             raise text.error(name, key, "there is no such key in this section", hint)
-        kind = fields[key].metadata["kind"]
         try:
-            values[fields[key].name] = kind.convert(value)
-        except (ValueError, TypeError, OverflowError, Nnet3Error) as error:
-            own = isinstance(error, Nnet3Error)
-            raise text.error(
-                name, key, f"expected {kind.expected}, got {_shown(value)}", str(error) if own else ""
-            ) from None
-    return section(**values)
+            values[items[key].name] = _value(items[key], value)
+        except (ValueError, Nnet3Error) as error:
+            hint = str(error) if isinstance(error, Nnet3Error) else ""
+            raise text.error(name, key, f"expected {items[key].kind.expected}, got {_shown(value)}", hint) from None
+    try:
+        return section(**values)
+    except Nnet3Error as error:
+        raise text.error(name, error.option.replace("_", "-"), str(error)) from None
+
+
+def _value(item: Option, value: Any) -> Any:
+    """The value of a key; YAML takes 1e-3 for text."""
+    if isinstance(value, str) and isinstance(item.kind, Number):
+        value = item.kind.read(value)
+    return item.kind.checked(value)
 
 
 def _check_together(settings: RunSettings) -> None:
     training, text = settings.training, settings.text
-    if training.backstitch_training_scale > 0 and training.momentum > 0:
-        raise text.error("training", "momentum", f"backstitch needs momentum 0, got {training.momentum:g}")
-    for name, no_limit in NO_DERIV_TIMES.items():
-        if training.deriv_truncate_margin >= 0 and getattr(training, name) != no_limit:
-            key = name.replace("_", "-")
-            raise text.error("training", key, "deriv-truncate-margin says it too", "leave one of them out")
-    if training.min_deriv_time > training.max_deriv_time:
-        found = f"expected at most max-deriv-time, {training.max_deriv_time}, got {training.min_deriv_time}"
-        raise text.error("training", "min-deriv-time", found)
+    for item in declared(DerivTimes):
+        if training.deriv_truncate_margin >= 0 and getattr(training, item.name) is not None:
+            raise text.error("training", item.key, "deriv-truncate-margin says it too", "leave one of them out")
     if training.final_learning_rate > training.initial_learning_rate and ("training", "final-learning-rate") not in (
         text.places
     ):
@@ -162,12 +163,8 @@ def _check_together(settings: RunSettings) -> None:
         )
 
 
-def _help(section: type, key: str) -> str:
-    return str(next(field.metadata["help"] for field in dataclasses.fields(section) if _key(field) == key))
-
-
-def _key(field: dataclasses.Field[Any]) -> str:
-    return field.name.replace("_", "-")
+def _help(section: type[Options], key: str) -> str:
+    return next(item.help for item in declared(section) if item.key == key)
 
 
 def _shown(value: object) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from nnet3.nnet import Nnet
+from nnet3.options import TrainerOptions
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective
-from nnet3.train.options import TrainerOptions
 from nnet3.train.run.network_state import load_network_state, network_state
 from nnet3.train.run.world import World
 from nnet3.train.trainer import StepResult, Trainer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ import torch
 
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
+from nnet3.options import Options, StepOptions, TrainerOptions, declared
 from nnet3.train.objectives import Objective
-from nnet3.train.options import TrainerOptions
 from nnet3.train.run.averaged_models import AveragedModels
 from nnet3.train.run.beginning import choose_device, contents_digest, dropout_schedule, load_start, prepare_folder
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
@@ -38,6 +37,9 @@ from nnet3.train.run.world import World, joined_world
 _LOG = logging.getLogger("nnet3")
 
 
+_NO_LIMIT = 2**31 - 1
+
+
 @dataclass(frozen=True)
 class Kinds:
     """The kinds of data and objectives that settings may name; the first ones are the defaults."""
@@ -46,7 +48,7 @@ class Kinds:
     objective: Mapping[str, ObjectiveKind]
 
     @property
-    def sections(self) -> tuple[dict[str, type], dict[str, type]]:
+    def sections(self) -> tuple[dict[str, type[Options]], dict[str, type[Options]]]:
         """The sections of all kinds of data, and of all kinds of objectives."""
         return (
             {name: kind.section for name, kind in self.data.items()},
@@ -178,17 +180,10 @@ def _model(settings: RunSettings, world: World) -> tuple[Nnet | AcousticModel, N
 
 def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: World) -> Parallel:
     training = settings.training
-    options = TrainerOptions(
-        max_param_change=training.max_param_change,
-        momentum=training.momentum,
-        l2_regularize_factor=training.l2_regularize_factor,
-        batchnorm_stats_scale=training.batchnorm_stats_scale,
-        backstitch_training_scale=training.backstitch_training_scale,
-        backstitch_training_interval=training.backstitch_training_interval,
-        seed=training.seed,
-        max_skipped=sys.maxsize,  # the run counts them, also over resumptions
-        **training.deriv_times(nnet.left_context, nnet.right_context),
-    )
+    steps = {item.name: getattr(training, item.name) for item in declared(StepOptions)}
+    steps |= training.deriv_times_for(nnet.left_context, nnet.right_context)
+    steps["max_skipped"] = _NO_LIMIT  # the run counts them, also over resumptions
+    options = TrainerOptions(**steps, seed=training.seed)
     if settings.distributed.mode == "averaging" and world.size > 1:
         return AveragedModels(nnet, options, objective, world, settings.distributed.round)
     return SharedSteps(nnet, options, objective, world)

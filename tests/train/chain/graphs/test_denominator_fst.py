@@ -11,12 +11,13 @@ from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, Reader, load_fst
 from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.tree import ContextDependency
+from nnet3.options import PhoneLmOptions
 from nnet3.train.chain.graphs import openfst
 from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
 from nnet3.train.chain.graphs.fst_changes import with_labels
 from nnet3.train.chain.graphs.openfst import without_epsilons
-from nnet3.train.chain.graphs.phone_lm import PhoneLmOptions, estimate_phone_lm
+from nnet3.train.chain.graphs.phone_lm import estimate_phone_lm
 from shared_data import GOLDEN, golden_cases, needs_shared
 from train.chain.graphs.path_costs import cost_of, log_add, random_sequence, slow_denominator
 from train.chain.graphs.small_hmms import small_hmms

@@ -7,9 +7,10 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
+from nnet3.options import Tolerances
 from nnet3.train.chain.graphs.openfst import OpenFst, without_epsilons
 from nnet3.train.chain.graphs.push import pushed
-from nnet3.train.chain.graphs.time_limits import Tolerances, allowed_phones
+from nnet3.train.chain.graphs.time_limits import allowed_phones
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations
 from nnet3.train.chain.graphs.unconstrained import shortest_path, supervision_of_graph
 from nnet3.train.chain.graphs.weights import NormalizationWeights

@@ -10,7 +10,8 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst, open_int_vector_table
-from nnet3.train.chain.graphs.phone_lm import PhoneLmOptions, estimate_phone_lm
+from nnet3.options import PhoneLmOptions
+from nnet3.train.chain.graphs.phone_lm import estimate_phone_lm
 from shared_data import golden_cases, needs_shared
 from train.chain.graphs.slow_phone_lm import SlowPhoneLm
 

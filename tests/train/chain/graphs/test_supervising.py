@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nnet3.errors import TrainingError
-from nnet3.train.chain.graphs.supervising import SupervisingOptions, supervise
-from nnet3.train.chain.graphs.time_limits import Tolerances, allowed_phones
+from nnet3.options import SupervisingOptions, Tolerances
+from nnet3.train.chain.graphs.supervising import supervise
+from nnet3.train.chain.graphs.time_limits import allowed_phones
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations
 from train.chain.graphs.path_costs import language
 from train.chain.graphs.small_hmms import id_sequences, linear, small_hmms

@@ -7,7 +7,8 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
-from nnet3.train.chain.graphs.time_limits import Tolerances, allowed_phones, limited_to_times
+from nnet3.options import Tolerances
+from nnet3.train.chain.graphs.time_limits import allowed_phones, limited_to_times
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations
 from train.chain.graphs.path_costs import language
 

@@ -7,9 +7,9 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
+from nnet3.options import SupervisingOptions, Tolerances
 from nnet3.train.chain.graphs.cutting import FrameCutter
-from nnet3.train.chain.graphs.supervising import SupervisingOptions, supervise
-from nnet3.train.chain.graphs.time_limits import Tolerances
+from nnet3.train.chain.graphs.supervising import supervise
 from nnet3.train.chain.graphs.timed_phones import phones_of_durations
 from nnet3.train.chain.graphs.unconstrained import random_pdfs, shortest_path, supervision_of_graph, without_times
 from train.chain.graphs.path_costs import language

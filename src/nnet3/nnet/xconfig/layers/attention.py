@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnet3.nnet.xconfig.key import Key, above, at_least
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -20,6 +20,7 @@ from nnet3.nnet.xconfig.layers.common import (
 )
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import Settings, settings
+from nnet3.text.values import above, at_least
 
 _KEYS = (
     Key("dim", -1, "Not used, as in Kaldi: dimensions follow from the heads.", absent="the dimension of the input"),

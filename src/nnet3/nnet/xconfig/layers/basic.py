@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nnet3.nnet.xconfig.key import Key, Rule, at_least
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -36,6 +36,7 @@ from nnet3.nnet.xconfig.layers.common import (
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import output_dim, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
+from nnet3.text.values import Rule, at_least
 
 _KEYS = (
     DIM,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nnet3.nnet.xconfig.key import Key, Rule, above, options, passed, within
+from nnet3.nnet.xconfig.key import Key, options, passed
 from nnet3.nnet.xconfig.layer import Layer
 from nnet3.text import read_number
+from nnet3.text.values import Rule, above, within
 
 AFFINE = "NaturalGradientAffineComponent"
 BATCH_NORM = "BatchNormComponent"

@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from nnet3.nnet.xconfig.key import Key, above, passed
+from nnet3.nnet.xconfig.key import Key, passed
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     BATCH_NORM,
@@ -30,6 +30,7 @@ from nnet3.nnet.xconfig.layers.common import (
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Read, Reads
 from nnet3.nnet.xconfig.statements import Settings, settings
+from nnet3.text.values import above
 
 if TYPE_CHECKING:
     from nnet3.nnet.xconfig.found import Found

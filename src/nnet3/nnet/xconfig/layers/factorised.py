@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnet3.nnet.xconfig.key import Key, Rule, above, one_of
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -22,6 +22,7 @@ from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import output_dim, scale_in, shown
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import add, scale
+from nnet3.text.values import Rule, above, one_of
 
 if TYPE_CHECKING:
     from nnet3.nnet.xconfig.found import Found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nnet3.nnet.xconfig.key import Key, above, options
+from nnet3.nnet.xconfig.key import Key, options
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import L2_REGULARIZE_NUMBER, LINEAR, SCALE_AND_OFFSET
 from nnet3.nnet.xconfig.layers.lstm import DECAY_TIME, settle_lstm, settle_projected_lstm
@@ -20,6 +20,7 @@ from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import output_dim, scale_in, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import Term, if_defined, offset, scale
+from nnet3.text.values import above
 
 _NONLINEARITY = "LstmNonlinearityComponent"
 _KEYS = (

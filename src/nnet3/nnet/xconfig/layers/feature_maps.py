@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nnet3.nnet.xconfig.key import Key, above, at_least
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import REQUIRED_DIM
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Read, output_dim
 from nnet3.nnet.xconfig.statements import settings
+from nnet3.text.values import above, at_least
 
 if TYPE_CHECKING:
     from nnet3.nnet.xconfig.found import Found

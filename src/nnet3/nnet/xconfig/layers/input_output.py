@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from nnet3.nnet.xconfig.key import Key, Rule, above, one_of
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -22,6 +22,7 @@ from nnet3.nnet.xconfig.picture import CONFIGS, Picture
 from nnet3.nnet.xconfig.reads import has, objective, output_delay, output_dim, setting
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import Term, offset
+from nnet3.text.values import Rule, above, one_of
 
 _OBJECTIVE = Key("objective-type", "linear", "Objective that training takes of this output.", one_of(*OBJECTIVES))
 _OUTPUT_DELAY = Key("output-delay", 0, "Frames by which the output lags behind: it is taken that much later.")

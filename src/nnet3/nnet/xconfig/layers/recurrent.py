@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nnet3.nnet.xconfig.key import Key, above, either, nonzero, options, within
+from nnet3.nnet.xconfig.key import Key, options
 from nnet3.nnet.xconfig.layer import Layer
 from nnet3.nnet.xconfig.layers.common import AFFINE, BATCH_NORM, DROPOUT, NORMALIZE, SIGMOID, TANH
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Reads, delay, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import Term, add, append, const, if_defined, offset, scale
+from nnet3.text.values import above, either, nonzero, within
 
 if TYPE_CHECKING:
     from nnet3.nnet.xconfig.found import Found

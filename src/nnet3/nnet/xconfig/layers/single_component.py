@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nnet3.nnet.xconfig.key import Key, Rule, at_least, passed
+from nnet3.nnet.xconfig.key import Key, passed
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -24,6 +24,7 @@ from nnet3.nnet.xconfig.layers.common import (
 from nnet3.nnet.xconfig.picture import CONFIGS, Picture
 from nnet3.nnet.xconfig.reads import output_dim
 from nnet3.nnet.xconfig.statements import DimRangeStatement, settings
+from nnet3.text.values import Rule, at_least
 
 _CONSTRAINT = passed("orthonormal-constraint", "Scale of the orthonormal rows; negative: any scale; 0: no constraint.")
 _PARAM_MEAN = passed("param-mean", "Mean of the initial parameters.")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from nnet3.nnet.xconfig.key import Key, Rule
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import rounded
+from nnet3.text.values import Rule
 
 if TYPE_CHECKING:
     from nnet3.nnet.xconfig.found import Found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.nnet.xconfig.key import Key, Rule, at_least, between
+from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
     AFFINE,
@@ -29,6 +29,7 @@ from nnet3.nnet.xconfig.statements import (
     settings,
 )
 from nnet3.nnet.xconfig.term import Term, add, append, name, offset, scale
+from nnet3.text.values import Rule, at_least, between
 
 if TYPE_CHECKING:
     from nnet3.nnet.xconfig.found import Found

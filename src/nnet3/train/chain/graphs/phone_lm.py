@@ -8,37 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
+from nnet3.options import PhoneLmOptions
 from nnet3.train.chain.graphs.phone_counts import END, PhoneCounts, count_phones
 
 _PHASES = 4
 _SAME = np.float32(0.001)  # relative difference up to which two changes are the same
 _PER_COUNT = np.float32(-1e-15)  # change by a count that moves to a state without any
-
-
-@dataclass(frozen=True)
-class PhoneLmOptions:
-    """ngram_order: the longest n-grams. no_prune_ngram_order: up to which none is dropped. num_extra_lm_states:
-    how many states to keep beyond those."""
-
-    ngram_order: int = 4
-    no_prune_ngram_order: int = 3
-    num_extra_lm_states: int = 1000
-
-    def __post_init__(self) -> None:
-        if not self.ngram_order >= 2 or not 1 <= self.no_prune_ngram_order <= self.ngram_order:
-            raise TrainingError(
-                "the order of n-grams must be at least 2, and the one up to which none is pruned between 1 and it, got "
-                f"{self.ngram_order} and {self.no_prune_ngram_order}"
-            )
-        if self.num_extra_lm_states < 0:
-            raise TrainingError(f"the number of extra states must not be negative, got {self.num_extra_lm_states}")
 
 
 def estimate_phone_lm(sequences: Iterable[ArrayLike], options: PhoneLmOptions | None = None) -> Fst:

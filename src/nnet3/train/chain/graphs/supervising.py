@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from nnet3.errors import TrainingError
+from nnet3.options import SupervisingOptions
 from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
 from nnet3.train.chain.graphs.fst_changes import with_labels
 from nnet3.train.chain.graphs.openfst import without_epsilons
 from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.time_limits import Tolerances, allowed_phones, limited_to_times
+from nnet3.train.chain.graphs.time_limits import allowed_phones, limited_to_times
 from nnet3.train.chain.graphs.timed_phones import TimedPhones
 from nnet3.train.chain.supervision import Supervision
-
-
-@dataclass(frozen=True)
-class SupervisingOptions:
-    """`lm_scale` in [0, 1): the share of the language model's costs in lattices that is kept. `convert_to_pdfs`: labels
-    are pdf + 1; otherwise transition-ids, for examples whose times inside are free."""
-
-    tolerances: Tolerances = field(default_factory=Tolerances)
-    lm_scale: float = 0.0
-    convert_to_pdfs: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.lm_scale < 1:
-            raise TrainingError(
-                f"the scale of the language model must be at least 0 and below 1, got {self.lm_scale:g}"
-            )
 
 
 def supervise(phones: TimedPhones, hmms: PhoneHmms, options: SupervisingOptions) -> Supervision:

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_reach import arcs_of
+from nnet3.options import Tolerances
 from nnet3.train.chain.graphs.fst_changes import numbered_breadth_first
 from nnet3.train.chain.graphs.timed_phones import TimedPhones
 
 Integers = npt.NDArray[np.integer]
 Flags = npt.NDArray[np.bool_]
 _MOST_ELEMENTS = 1 << 28  # frames times phones of an utterance
-
-
-@dataclass(frozen=True)
-class Tolerances:
-    """By how many input frames a phone may come earlier (left) or end later (right), and how many input frames make
-    an output frame."""
-
-    left: int = 5
-    right: int = 5
-    frame_subsampling_factor: int = 1
-
-    def __post_init__(self) -> None:
-        if self.frame_subsampling_factor < 1:
-            raise TrainingError(f"the frame subsampling factor must be > 0, got {self.frame_subsampling_factor}")
-        if min(self.left, self.right) < 0 or self.left + self.right + 1 < self.frame_subsampling_factor:
-            raise TrainingError(
-                f"tolerances must be >= 0, and together not less than the frame subsampling factor "
-                f"{self.frame_subsampling_factor} - 1, got {self.left} and {self.right}"
-            )
 
 
 def allowed_phones(phones: TimedPhones, tolerances: Tolerances) -> Flags:

@@ -1,0 +1,117 @@
+"""Command-line options of what classes of options declare."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any
+
+import click
+
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
+from nnet3.options import Option, Options, declared
+from nnet3.text import values
+
+
+class _Integer(click.IntRange):
+    """An integer that keeps inclusive bounds, which help shows, and fits its bits."""
+
+    def __init__(self, kind: values.Integer):
+        super().__init__(_whole(kind.rule.minimum), _whole(kind.rule.maximum))
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return _checked(self, self.kind, super().convert(value, param, ctx), param, ctx)
+
+
+class _Value(click.ParamType):
+    """A value of any kind."""
+
+    def __init__(self, kind: values.Value, name: str):
+        self.kind, self.name = kind, name
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            read = self.kind.read(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(f"it must be {error}, got '{value}'.", param, ctx)
+        return _checked(self, self.kind, read, param, ctx)
+
+
+def click_type(kind: values.Value) -> click.ParamType:
+    """The type of a command-line option that takes values of this kind."""
+    if isinstance(kind, values.Boolean):
+        return KALDI_BOOL
+    if isinstance(kind, values.Integer) and kind.rule is not values.ANY:
+        return _Integer(kind)
+    if isinstance(kind, values.Text) and kind.rule is values.ANY and kind.parse is None:
+        return click.STRING
+    names = {values.Number: "float", values.Integer: "integer"}
+    return _Value(kind, next((name for of, name in names.items() if isinstance(kind, of)), "text"))
+
+
+def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) -> Decorator:
+    """Decorator: the verb has all options that the class declares, but those omitted, and gets one object of the class.
+
+    A field that holds further options, of a class of their own, gives theirs.
+    """
+    items = [item for item in _all_declared(options) if item.name not in omit]
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def command(**given: Any) -> Any:
+            own = {item.name: given.pop(item.name) for item in items}
+            return function(**given, **{parameter: _built(options, own)})
+
+        return all_of([_click_option(item) for item in items])(command)
+
+    return decorate
+
+
+def _click_option(item: Option) -> Decorator:
+    return click.option(
+        f"--{item.flag}",
+        item.name,
+        type=click_type(item.kind),
+        default=_as_text(item.program_default),
+        show_default=True,
+        metavar=item.metavar,
+        hidden=item.hidden,
+        help=item.help,
+    )
+
+
+def _all_declared(options: type[Options]) -> Iterator[Option]:
+    for part in _parts(options).values():
+        yield from _all_declared(part)
+    yield from declared(options)
+
+
+def _parts(options: type[Options]) -> dict[str, type[Options]]:
+    """The fields that hold further options."""
+    found: dict[str, Any] = {field.name: field.default_factory for field in dataclasses.fields(options)}
+    return {name: part for name, part in found.items() if isinstance(part, type) and issubclass(part, Options)}
+
+
+def _built(options: type[Options], values: dict[str, Any]) -> Options:
+    parts = {name: _built(part, values) for name, part in _parts(options).items()}
+    own = {item.name: values[item.name] for item in declared(options) if item.name in values}
+    return options(**parts, **own)
+
+
+def _as_text(default: Any) -> Any:
+    return ",".join(map(str, default)) if isinstance(default, tuple) else default
+
+
+def _checked(
+    kind_of: click.ParamType, kind: values.Value, value: Any, param: click.Parameter | None, ctx: click.Context | None
+) -> Any:
+    try:
+        return kind.checked(value)
+    except ValueError as error:
+        kind_of.fail(f"it must be {error}, got {value}.", param, ctx)
+
+
+def _whole(bound: float | None) -> int | None:
+    return None if bound is None else int(bound)

@@ -1,0 +1,31 @@
+"""Every option of the package, declared once: command lines, settings files and checks follow. No PyTorch here."""
+
+from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
+from nnet3.options.compiling import CompileOptions, DerivTimes
+from nnet3.options.declaring import Option, Options, again, declared, option
+from nnet3.options.examples import WHOLE, ChainMakingOptions, ChunkOptions, InputOptions, MakingOptions
+from nnet3.options.training import StepOptions, TrainerOptions
+from nnet3.options.utterances import UtteranceOptions
+
+__all__ = [
+    "WHOLE",
+    "ChainMakingOptions",
+    "ChainOptions",
+    "ChunkOptions",
+    "CompileOptions",
+    "DenominatorOptions",
+    "DerivTimes",
+    "InputOptions",
+    "MakingOptions",
+    "Option",
+    "Options",
+    "PhoneLmOptions",
+    "StepOptions",
+    "SupervisingOptions",
+    "Tolerances",
+    "TrainerOptions",
+    "UtteranceOptions",
+    "again",
+    "declared",
+    "option",
+]

@@ -1,0 +1,111 @@
+"""How an option is declared: a field of a frozen dataclass that carries its kind, default, unit and help."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.text import Value
+
+_SAME = object()
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a field says of itself.
+
+    `flag` is its name on command lines, without dashes. `program_default` is its default there and in settings files,
+    as Kaldi's programs have it. `steers`: other values lead to other parameters of a trained network. `hidden`: the
+    help of verbs does not show it.
+    """
+
+    name: str
+    default: Any
+    kind: Value
+    help: str
+    unit: str
+    flag: str
+    program_default: Any
+    metavar: str | None
+    steers: bool
+    hidden: bool
+
+    @property
+    def key(self) -> str:
+        """Its name in a settings file."""
+        return self.name.replace("_", "-")
+
+
+def option(
+    default: Any,
+    kind: Value,
+    help: str,
+    *,
+    unit: str = "",
+    flag: str = "",
+    program_default: Any = _SAME,
+    metavar: str | None = None,
+    steers: bool = True,
+    hidden: bool = False,
+) -> Any:
+    """A field of an `Options` class; see `Option`."""
+    said = {
+        "kind": kind, "help": help, "unit": unit, "flag": flag, "program_default": program_default,
+        "metavar": metavar, "steers": steers, "hidden": hidden,
+    }  # fmt: skip
+    return field(default=default, metadata={"option": said})
+
+
+def again(of: type[Options], name: str, default: Any) -> Any:
+    """A field that another class declares, with a default of its own."""
+    said = of.__dataclass_fields__[name].metadata["option"]
+    return field(default=default, metadata={"option": said | {"program_default": _SAME}})
+
+
+def declared(options: type) -> tuple[Option, ...]:
+    """The options that a class declares: its own, then those of its base."""
+    fields = {field.name: field for field in dataclasses.fields(options) if "option" in field.metadata}
+    order = [name for base in options.__mro__ for name in inspect.get_annotations(base) if name in fields]
+    return tuple(_option(fields[name]) for name in dict.fromkeys(order))
+
+
+def _option(field: dataclasses.Field[Any]) -> Option:
+    said = dict(field.metadata["option"])
+    said["flag"] = said["flag"] or field.name.replace("_", "-")
+    if said["program_default"] is _SAME:
+        said["program_default"] = field.default
+    return Option(name=field.name, default=field.default, **said)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Base of option classes: values are checked when they are given, and become what their kinds make of them."""
+
+    error: ClassVar[type[Nnet3Error]] = ArgumentError
+
+    def __post_init__(self) -> None:
+        for item in declared(type(self)):
+            value = getattr(self, item.name)
+            try:
+                object.__setattr__(self, item.name, item.kind.checked(value))
+            except (ValueError, Nnet3Error) as error:
+                raise self._about(item.name, f"{item.name} must be {error}, got {value!r}") from None
+        for name, message in self.conflicts():
+            raise self._about(name, message)
+
+    def _about(self, name: str, message: str) -> Nnet3Error:
+        error = self.error(message)
+        error.option = name
+        return error
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        """Names of options whose values do not go together with others, and what to say of each."""
+        return iter(())
+
+    def values(self) -> dict[str, Any]:
+        """The options that are declared, by name."""
+        return {item.name: getattr(self, item.name) for item in declared(type(self))}

@@ -1,0 +1,88 @@
+"""Options of making training examples, with Kaldi's names and defaults (docs/examples.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.options.declaring import Options, option
+from nnet3.text.values import Boolean, Integer, Integers, Rule, at_least, bounds
+
+_MOST_CONTEXT = 1_000_000  # frames; more is a slip of the hand that would fill the memory
+WHOLE = (-1,)  # as num_frames: whole utterances
+_FRAMES = Integer(at_least(0))
+_CONTEXT = Integer(bounds(minimum=0, maximum=_MOST_CONTEXT))
+_CONTEXT_AT_END = Integer(bounds(maximum=_MOST_CONTEXT))
+_NUM_FRAMES = Integers(
+    Rule("> 0, or -1 alone", lambda frames: frames == WHOLE or (len(frames) > 0 and min(frames) > 0))
+)
+
+
+@dataclass(frozen=True)
+class ChunkOptions(Options):
+    """How utterances are cut into chunks; all numbers are of input frames.
+
+    `num_frames`: the principal length and others; (-1,) leaves utterances whole. A negative initial or final context is
+    the same as elsewhere. Lengths and the overlap are rounded up to multiples of the frame subsampling factor.
+    """
+
+    num_frames: tuple[int, ...] = option(
+        (1,),
+        _NUM_FRAMES,
+        "Frames of a chunk; of those behind the first one at most two per utterance. -1: whole utterances.",
+        unit="frames",
+        metavar="N[,N...]",
+    )
+    num_frames_overlap: int = option(0, _FRAMES, "Frames that neighbours should share.", unit="frames")
+    left_context: int = option(0, _CONTEXT, "Frames of input at the left of a chunk.", unit="frames")
+    right_context: int = option(0, _CONTEXT, "Frames of input at the right of a chunk.", unit="frames")
+    left_context_initial: int = option(-1, _CONTEXT_AT_END, "The same for the first chunk (-1: same).", unit="frames")
+    right_context_final: int = option(-1, _CONTEXT_AT_END, "The same for the last chunk (-1: same).", unit="frames")
+    frame_subsampling_factor: int = option(1, Integer(at_least(1)), "Frames of input per output.", unit="frames")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.num_frames != WHOLE:
+            object.__setattr__(self, "num_frames", tuple(map(self._rounded_up, self.num_frames)))
+            object.__setattr__(self, "num_frames_overlap", self._rounded_up(self.num_frames_overlap))
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.num_frames != WHOLE and not self.num_frames_overlap < self._rounded_up(self.num_frames[0]):
+            yield (
+                "num_frames_overlap",
+                f"the overlap must be at least 0 and less than the {self._rounded_up(self.num_frames[0])} frames of a "
+                f"chunk, got {self.num_frames_overlap}",
+            )
+
+    def _rounded_up(self, frames: int) -> int:
+        return -(-frames // self.frame_subsampling_factor) * self.frame_subsampling_factor
+
+
+@dataclass(frozen=True)
+class InputOptions(Options):
+    """What the inputs of examples are made of. Tolerances are in frames."""
+
+    error: ClassVar[type[Nnet3Error]] = TrainingError
+
+    chunks: ChunkOptions = field(default_factory=ChunkOptions)
+    online_ivector_period: int = option(1, Integer(at_least(1)), "Frames per ivector.", unit="frames")
+    compress: bool = option(True, Boolean(), "Compress full matrices.")
+    length_tolerance: int = option(100, _FRAMES, "Frames of ivectors off.", unit="frames")
+    seed: int = option(0, Integer(bits=64), "Seed of random choices.", flag="srand")
+
+
+@dataclass(frozen=True)
+class MakingOptions(InputOptions):
+    """How examples are made. Supervision may be off what the features need, after subsampling, by some frames."""
+
+    targets_length_tolerance: int = option(2, _FRAMES, "Frames of targets off.", unit="frames")
+
+
+@dataclass(frozen=True)
+class ChainMakingOptions(InputOptions):
+    """How chain examples are made. `long_key`: keys of examples tell contexts and length too."""
+
+    supervision_length_tolerance: int = option(1, _FRAMES, "Output frames of supervision off.", unit="output frames")
+    long_key: bool = option(False, Boolean(), "Keys tell contexts and length too.")

@@ -1,0 +1,57 @@
+"""Options of a training step, with Kaldi's names and defaults (docs/training.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.options.compiling import CompileOptions, DerivTimes
+from nnet3.options.declaring import option
+from nnet3.text.values import Boolean, Integer, Number, at_least, bounds, within
+
+_COUNT, _SIZE, _NUMBER = Integer(at_least(0)), Integer(at_least(1)), Number(at_least(0))
+
+
+@dataclass(frozen=True)
+class StepOptions(DerivTimes):
+    """How a minibatch becomes a step."""
+
+    error: ClassVar[type[Nnet3Error]] = TrainingError
+
+    max_param_change: float = option(
+        2.0, _NUMBER, "Most that all parameters may change in a minibatch, as a Euclidean norm (0: no limit)."
+    )
+    momentum: float = option(0.0, Number(bounds(minimum=0, below=1)), "0 <= momentum < 1.")
+    l2_regularize_factor: float = option(
+        1.0, _NUMBER, "Multiplies the l2-regularize of components: 1 / jobs whose models will be averaged."
+    )
+    batchnorm_stats_scale: float = option(
+        0.8, Number(within(0, 1)), "Multiplies batch-norm statistics after each minibatch."
+    )
+    backstitch_training_scale: float = option(0.0, _NUMBER, "0: no backstitch.")
+    backstitch_training_interval: int = option(1, _SIZE, "Minibatches per backstitch step.", unit="minibatches")
+    max_skipped: int = option(
+        100, _COUNT, "Stop if more minibatches than this have numbers that are not finite.", steers=False
+    )
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        yield from super().conflicts()
+        if self.backstitch_training_scale > 0 and self.momentum > 0:
+            yield "momentum", f"backstitch needs momentum = 0, got {self.momentum:g}"
+
+
+@dataclass(frozen=True)
+class TrainerOptions(StepOptions):
+    """How the trainer goes through minibatches. Raises TrainingError for values that cannot be meant."""
+
+    zero_component_stats: bool = option(True, Boolean(), "Forget statistics first.")
+    store_component_stats: bool = option(True, Boolean(), "Store statistics.")
+    print_interval: int = option(100, _SIZE, "Minibatches per log line.", unit="minibatches", steers=False)
+    seed: int = option(0, Integer(bits=64), "Seed of all that is random.", flag="srand")
+
+    def compile_options(self, others: CompileOptions | None = None) -> CompileOptions:
+        """The compiler's options, with these derivative times where they are given."""
+        given: dict[str, Any] = {name: time for name, time in self.deriv_times().items() if time is not None}
+        return replace(others or CompileOptions(), **given)
