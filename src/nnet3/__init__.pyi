@@ -1,0 +1,23 @@
+# The public names of the package, and where each lives. This is the only list of them.
+from . import cn as cn
+from . import components as components
+from . import errors as errors
+from . import stages as stages
+from . import train as train
+from .compiler import CompileOptions as CompileOptions
+from .compiler import ComputationCache as ComputationCache
+from .compiler import ComputationRequest as ComputationRequest
+from .compiler import IoSpecification as IoSpecification
+from .compiler import compile as compile
+from .compute import NnetComputer as NnetComputer
+from .errors import Nnet3Error as Nnet3Error
+from .nnet import AcousticModel as AcousticModel
+from .nnet import Nnet as Nnet
+from .nnet import TransitionModel as TransitionModel
+from .nnet import load as load
+from .nnet import load_nnet as load_nnet
+from .nnet import load_transition_model as load_transition_model
+from .stages import optimize as optimize
+from .train.chain import chain_loss as chain_loss
+from .train.torch_module import TorchModule as TorchModule
+from .version import __version__ as __version__

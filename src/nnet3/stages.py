@@ -1,0 +1,12 @@
+"""The stages from a network and a request to a running program, one function each; every result can be printed.
+
+`nnet3.compile` is `build_graph`, `schedule`, `generate` and `optimize` in a row; `NnetComputer` begins with `plan` and
+`link`. The tutorial stops at each.
+"""
+
+from nnet3.compiler import build_graph, generate, schedule
+from nnet3.computation.checker import check_computation
+from nnet3.computation.passes.pipeline import optimize
+from nnet3.compute import link, plan
+
+__all__ = ["build_graph", "check_computation", "generate", "link", "optimize", "plan", "schedule"]
