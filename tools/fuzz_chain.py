@@ -16,7 +16,7 @@ from nnet3.kaldi_io import Reader, TableReader, Writer
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_file import read_fst
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, Denominator, DenominatorGraph, Supervision
-from nnet3.train.chain.copying import ChainChanges
+from nnet3.train.chain.changes import ChainChanges
 from nnet3.train.chain.numerator import make_trellis
 from nnet3.train.chain.supervision_file import read_supervision, write_supervision
 from nnet3.train.chain.trellis import sum_paths

@@ -9,8 +9,8 @@ import pytest
 
 from cli.run_command import Cli
 from nnet3 import load_nnet
-from nnet3.cli.kaldi_options import INTERNALS, KNOWN
-from nnet3.cli.run import VERBS
+from nnet3.cli.kaldi_options import ELSEWHERE, INTERNALS
+from nnet3.cli.registry import options_of_verbs, verb_names
 from shared_data import GOLDEN, needs_shared
 
 
@@ -26,7 +26,7 @@ def test_a_flag_and_its_value_however_they_are_written(cli: Cli, value: str, bet
     assert Path("0.raw").read_bytes().startswith(b"<Nnet3>")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verb_names())
 def test_every_verb_takes_the_global_options(cli: Cli, verb: str) -> None:
     Path("empty.conf").write_text("# no options\n")
     options = ["--config=empty.conf", "--verbose=0", "--print-args=false", "--use-gpu=no", "--debug-computation=false"]
@@ -103,13 +103,13 @@ def test_what_steers_kaldis_internals_is_accepted_and_said_to_be_ignored(cli: Cl
         assert message in outcome.err
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verb_names())
 def test_no_option_of_another_meaning_is_proposed(cli: Cli, verb: str) -> None:
-    for name in sorted(KNOWN):
+    for name in sorted(ELSEWHERE | options_of_verbs()):
         outcome = cli(verb, f"--{name}=no-such-value")
         if "No such option" in outcome.err:
             assert "did you mean" not in outcome.err.lower()
-    assert not KNOWN & set(INTERNALS)
+    assert not ELSEWHERE & {*options_of_verbs(), *INTERNALS}
 
 
 def test_learning_rates_are_printed_as_copy_takes_them(cli: Cli) -> None:

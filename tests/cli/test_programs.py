@@ -9,23 +9,30 @@ import pytest
 
 from cli.run_command import CONFIG, Cli, Shell, installed_scripts
 from nnet3 import AcousticModel, Nnet, load, load_nnet
-from nnet3.cli.run import PROGRAMS, VERBS
+from nnet3.cli.registry import find_program, find_verb, verb_names
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
 
+PROGRAMS = {find_verb(name).program: name for name in verb_names() if find_verb(name).program}
+
+
 def test_the_programs_are_installed() -> None:
     assert set(installed_scripts()) == {"nnet3", *PROGRAMS}
-    assert all(verb in VERBS for verb, _ in PROGRAMS.values())
+    for program, name in PROGRAMS.items():
+        verb = find_program(program)
+        assert verb is not None
+        assert verb.name == name
+    assert find_program("nnet3") is find_program("train") is find_program("nnet3-no-such") is None
 
 
-@pytest.mark.parametrize("program", [program for program in PROGRAMS if program not in VERBS])
+@pytest.mark.parametrize("program", [program for program, name in PROGRAMS.items() if program != name])
 def test_a_verb_named_like_a_program_is_hinted_at(cli: Cli, program: str) -> None:
     outcome = cli(program)
     assert outcome.status == 2
-    assert f"say 'nnet3 {PROGRAMS[program][0]}'" in outcome.err
+    assert f"say 'nnet3 {PROGRAMS[program]}'" in outcome.err
     assert "nor one for that program of Kaldi yet" in cli("nnet3-latgen-faster").err
 
 

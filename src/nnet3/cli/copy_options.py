@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from nnet3.cli import later
 from nnet3.cli.declared import click_type
-from nnet3.cli.lazy import LazyModule
 from nnet3.cli.options import KALDI_BOOL, seed_option
 from nnet3.text.values import Number, at_least
-
-if TYPE_CHECKING:
-    from nnet3.cli import files
-    from nnet3.nnet import copy_operations
-else:
-    files = LazyModule("nnet3.cli.files")
-    copy_operations = LazyModule("nnet3.nnet.copy_operations")
 
 _OPTIONS = (
     click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
@@ -53,17 +46,17 @@ def make_copy_options(
     edits: str | None,
     seed: int,
     **others: Any,
-) -> copy_operations.CopyOptions:
+) -> later.copy_operations.CopyOptions:
     """What the library calls these options; `others` are passed on."""
     texts = []
     if edits_config is not None:
-        texts.append(copy_operations.ConfigText(files.read_text(edits_config), edits_config))
+        texts.append(later.copy_operations.ConfigText(later.files.read_text(edits_config), edits_config))
     if edits is not None:
-        texts.append(copy_operations.ConfigText(edits.replace(";", "\n"), "--edits"))
-    return copy_operations.CopyOptions(
+        texts.append(later.copy_operations.ConfigText(edits.replace(";", "\n"), "--edits"))
+    return later.copy_operations.CopyOptions(
         nnet_config=None
         if nnet_config is None
-        else copy_operations.ConfigText(files.read_text(nnet_config), nnet_config),
+        else later.copy_operations.ConfigText(later.files.read_text(nnet_config), nnet_config),
         seed=seed,
         learning_rates=_rates(learning_rates),
         edits=texts,

@@ -6,13 +6,14 @@ Kaldi's internals.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import click
 
-from nnet3.cli.kaldi_options import INTERNALS, KNOWN
+from nnet3.cli.kaldi_options import ELSEWHERE, INTERNALS
 from nnet3.cli.options import KALDI_BOOL, TRUTHS
 from nnet3.errors import Nnet3Error
 from nnet3.text import did_you_mean
@@ -52,19 +53,26 @@ def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArgumen
     return KaldiArguments(kept + arguments[end:], internals)
 
 
-def explain_unknown(option: str, command: click.Command) -> str:
-    """What to say of an option that a command does not have."""
+def explain_unknown(option: str, command: click.Command, of_verbs: Set[str]) -> str:
+    """What to say of an option that a command does not have; `of_verbs` are the options of all verbs."""
     name = option.lstrip("-").partition("=")[0]
-    if name in KNOWN:
+    known = of_verbs | ELSEWHERE
+    if name in known:
         return f"No such option '--{name}': Kaldi has it, but it is for other programs, or not supported here yet"
     if not option.startswith("--"):
         return f"No such option '{option}'"
-    own = [known.removeprefix("--") for parameter in command.params for known in parameter.opts if known[:2] == "--"]
-    hint = did_you_mean(name, {*own, *KNOWN, *INTERNALS}, similarity=0.8)
+    own = option_names(command)
+    hint = did_you_mean(name, {*known, *INTERNALS}, similarity=0.8)
     meant = hint.partition("'")[2].rpartition("'")[0]
     if meant not in own and meant not in INTERNALS:
         return f"No such option '--{name}'"
     return f"No such option '--{name}'; did you mean '--{meant}'?"
+
+
+def option_names(command: click.Command) -> set[str]:
+    """The long options of a command, without dashes."""
+    names = [name for parameter in command.params for name in parameter.opts]
+    return {name.removeprefix("--") for name in names if name.startswith("--")}
 
 
 def _with_dashes(word: str) -> str:

@@ -10,10 +10,13 @@ from typing import Any
 
 import click
 
-from nnet3.cli.kaldi_arguments import explain_unknown, read_arguments
+from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL
 
+SEEING, MODELS, RUNNING = "See and try", "Networks and models", "Run and train"
+EXAMPLES, CHAIN = "Training examples", "Sequence training (LF-MMI)"
+FAMILIES = (SEEING, MODELS, RUNNING, EXAMPLES, CHAIN)
 _LOG = logging.getLogger("nnet3")
 _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 
@@ -21,8 +24,16 @@ _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 class Verb(click.Command):
     """`--config` is taken care of before click sees the command line; the others act when the verb is invoked."""
 
-    def __init__(self, *args: Any, **settings: Any):
+    def __init__(
+        self,
+        *args: Any,
+        family: str,
+        program: str = "",
+        program_defaults: dict[str, Any] | None = None,
+        **settings: Any,
+    ):
         super().__init__(*args, **settings)
+        self.family, self.program, self.program_defaults = family, program, program_defaults or {}
         own = {name for parameter in self.params for name in parameter.opts}
         self.global_options = [option for option in _global_options() if not own.intersection(option.opts)]
         self.params = [*self.params, *self.global_options]
@@ -30,10 +41,7 @@ class Verb(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with_internals = read_arguments(self, args)
         ctx.meta[_INTERNALS] = dict(with_internals.internals)
-        try:
-            return super().parse_args(ctx, with_internals.arguments)
-        except click.NoSuchOption as error:
-            raise click.UsageError(explain_unknown(error.option_name, self), ctx) from None
+        return super().parse_args(ctx, with_internals.arguments)
 
     def invoke(self, ctx: click.Context) -> Any:
         settings = {option.name: ctx.params.pop(option.name or "") for option in self.global_options}
@@ -57,9 +65,20 @@ class Verb(click.Command):
             formatter.write_dl([record for p in self.global_options if (record := p.get_help_record(ctx))])
 
 
-def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Decorator: makes a function that click options decorate the verb of this name."""
-    return click.command(name, cls=Verb)
+def verb(
+    summary: str, family: str, program: str = "", program_defaults: dict[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], Verb]:
+    """Decorator: makes a function that click options decorate a verb, whose name is that of its file.
+
+    `program` is Kaldi's program that does the same; `program_defaults` are options that differ when it is called so.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Verb:
+        name = function.__module__.rpartition(".")[2].replace("_", "-")
+        said = {"short_help": summary, "family": family, "program": program, "program_defaults": program_defaults}
+        return click.command(name, cls=Verb, **said)(function)
+
+    return decorate
 
 
 def take_internal(name: str, default: Any) -> Any:

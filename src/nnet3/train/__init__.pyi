@@ -1,5 +1,4 @@
 # The public names of nnet3.train, and where each lives.
-from .trainer import TrainerOptions as TrainerOptions
 from .evaluation import Evaluator as Evaluator
 from .evaluation import evaluate as evaluate
 from .learning_rate import exponential_rate as exponential_rate
@@ -13,3 +12,4 @@ from .objectives import OutputResult as OutputResult
 from .objectives import TorchLoss as TorchLoss
 from .trainer import StepResult as StepResult
 from .trainer import Trainer as Trainer
+from .trainer import TrainerOptions as TrainerOptions

@@ -9,7 +9,7 @@ from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions, DenominatorOptions, Options, again, declared, option
 from nnet3.text.values import Boolean, Integer, Text, at_least
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, chain_minibatch
-from nnet3.train.chain.copying import ChainChanges
+from nnet3.train.chain.changes import ChainChanges
 from nnet3.train.chain.load_denominator import load_denominator
 from nnet3.train.chain.second_output import with_second_output
 from nnet3.train.minibatch import Minibatch

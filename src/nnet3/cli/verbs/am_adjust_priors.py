@@ -1,0 +1,33 @@
+"""`nnet3 am-adjust-priors`: set an acoustic model's priors (Kaldi: nnet3-am-adjust-priors)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import click_type
+from nnet3.cli.options import binary_option
+from nnet3.cli.verb import MODELS, verb
+from nnet3.text.values import Number, at_least
+
+
+@verb("set an acoustic model's priors", MODELS, program="nnet3-am-adjust-priors")
+@binary_option
+@click.option(
+    "--prior-floor", type=click_type(Number(at_least(0))), default=1e-15, show_default=True, help="Smallest prior."
+)
+@click.argument("source", metavar="MODEL-IN")
+@click.argument("posteriors", metavar="SUMMED-POSTERIORS")
+@click.argument("output", metavar="MODEL-OUT")
+def command(source: str, posteriors: str, output: str, binary: bool, prior_floor: float) -> None:
+    """Set the priors to a vector of summed or averaged posteriors, normalised to sum to one.
+
+    \b
+    Example:
+      nnet3 am-adjust-priors final.mdl counts.vec final_with_priors.mdl
+    """
+    model = later.files.load_acoustic_model(source)
+    change = later.priors.adjust(model, posteriors, prior_floor)
+    if change:
+        click.echo(change, err=True)
+    later.files.save_model(model, output, binary)

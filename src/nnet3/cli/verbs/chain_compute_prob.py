@@ -1,0 +1,50 @@
+"""`nnet3 chain-compute-prob`: the LF-MMI objective on examples (Kaldi: nnet3-chain-compute-prob)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.messages import say
+from nnet3.cli.options import ignored_threads_option, test_mode_options
+from nnet3.cli.verb import CHAIN, verb
+from nnet3.options import ChainOptions, DenominatorOptions
+
+
+@verb("the LF-MMI objective of a network on chain examples", CHAIN, program="nnet3-chain-compute-prob")
+@test_mode_options(batchnorm=True)
+@takes("denominator", DenominatorOptions)
+@takes("options", ChainOptions)
+@ignored_threads_option
+@click.argument("model", metavar="RAW-IN")
+@click.argument("den_fst", metavar="DEN-FST")
+@click.argument("examples", metavar="EGS-RSPECIFIER")
+def command(
+    model: str,
+    den_fst: str,
+    examples: str,
+    batchnorm_test_mode: bool,
+    dropout_test_mode: bool,
+    denominator: DenominatorOptions,
+    options: ChainOptions,
+) -> None:
+    """Print the log-probability per frame that a raw network reaches on merged chain examples (on stderr).
+
+    \b
+    Example:
+      nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
+    """
+    nnet = later.files.load_network(model)
+    objective = later.chain_files.load_objective(den_fst, nnet, denominator, options)
+    stats = later.compute_prob.compute_prob(
+        nnet,
+        later.chain_files.minibatches(examples, nnet),
+        objective,
+        batchnorm_test_mode=batchnorm_test_mode,
+        dropout_test_mode=dropout_test_mode,
+        collapse=False,
+        accuracy=False,
+    )
+    for name, own in stats.items():
+        say(later.compute_prob.report_line(f"log-probability for '{name}'", own))

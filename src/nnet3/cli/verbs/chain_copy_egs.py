@@ -1,0 +1,50 @@
+"""`nnet3 chain-copy-egs`: chain examples with changes (Kaldi: nnet3-chain-copy-egs)."""
+
+from __future__ import annotations
+
+from nnet3.cli import later
+from nnet3.cli.egs_options import copying_options
+from nnet3.cli.verb import CHAIN, verb
+
+
+@verb("copy chain examples with changes, to one or more tables", CHAIN, program="nnet3-chain-copy-egs")
+@copying_options
+def command(
+    examples: str,
+    outputs_to_write: tuple[str, ...],
+    seed: int,
+    keep_proportion: float,
+    random: bool,
+    left_context: int,
+    right_context: int,
+    frame_shift: int,
+    weights: str | None,
+    outputs: str | None,
+) -> None:
+    """Copy chain examples, to several tables in turn, with changes: shift, context, weights, names of outputs.
+
+    Outputs are shifted by the nearest multiple of the distance of their frames. Context can be changed in examples that
+    are not merged.
+
+    \b
+    Example:
+      nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
+    """
+    changes = later.changes.ChainChanges(
+        frame_shift, None if left_context < 0 else left_context, None if right_context < 0 else right_context
+    )
+    weight_of, name_of = later.egs_tables.optional_reals(weights), later.egs_tables.optional_tokens(outputs)
+
+    def change(key: str, example: later.chain.ChainExample) -> later.chain.ChainExample | None:
+        changed = changes.apply(example)
+        if weight_of is not None:
+            weight = later.egs_tables.looked_up(weight_of, key)
+            if weight is None:
+                return None
+            changed = later.changes.weighted(changed, weight)
+        if name_of is None:
+            return changed
+        name = later.egs_tables.looked_up(name_of, key)
+        return None if name is None else later.changes.renamed(changed, name)
+
+    later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, examples, outputs_to_write, change, seed, keep_proportion, random)

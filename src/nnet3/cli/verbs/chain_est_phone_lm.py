@@ -1,0 +1,25 @@
+"""`nnet3 chain-est-phone-lm`: the phone language model of a denominator graph (Kaldi: chain-est-phone-lm)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.verb import CHAIN, verb
+from nnet3.options import PhoneLmOptions
+
+
+@verb("estimate the phone language model of a denominator graph", CHAIN, program="chain-est-phone-lm")
+@takes("options", PhoneLmOptions)
+@click.argument("sequences", metavar="PHONES-RSPECIFIER")
+@click.argument("output", metavar="PHONE-LM-OUT")
+def command(sequences: str, output: str, options: PhoneLmOptions) -> None:
+    """Estimate a language model of sequences of phones: an n-gram without smoothing and without back-off arcs.
+
+    \b
+    Example:
+      nnet3 chain-est-phone-lm --num-extra-lm-states=2000 \\
+        "ark:gunzip -c ali.*.gz | ali-to-phones final.mdl ark:- ark:- |" phone_lm.fst
+    """
+    later.chain_graphs.estimate(sequences, output, options)

@@ -1,0 +1,35 @@
+"""`nnet3 chain-get-supervision`: supervision of sequence training (Kaldi: chain-get-supervision)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.options import KALDI_BOOL
+from nnet3.cli.verb import CHAIN, verb
+from nnet3.options import SupervisingOptions
+
+
+@verb("say which sequences of pdfs are right for each utterance", CHAIN, program="chain-get-supervision")
+@takes("options", SupervisingOptions)
+@click.option(
+    "--lattice-input", type=KALDI_BOOL, default=False, help="The table has lattices of phones, not phones and lengths."
+)
+@click.option("--weight", type=float, default=1.0, hidden=True, expose_value=False)  # Kaldi ignores it, too
+@click.argument("tree", metavar="TREE")
+@click.argument("model", metavar="TRANSITION-MODEL")
+@click.argument("phones", metavar="PHONES-RSPECIFIER")
+@click.argument("output", metavar="SUPERVISION-WSPECIFIER")
+def command(tree: str, model: str, phones: str, output: str, lattice_input: bool, options: SupervisingOptions) -> int:
+    """Say which sequences of pdfs are right for each utterance: those of its phones, at about their times.
+
+    Phones come as pairs (phone, number of frames) or as lattices that are aligned with phones. Tolerances are in
+    frames of these. The exit status is 0 if more utterances could be used than not.
+
+    \b
+    Example:
+      nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
+        "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
+    """
+    return later.chain_supervision.make(tree, model, phones, output, lattice_input, options)

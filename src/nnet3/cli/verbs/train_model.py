@@ -1,0 +1,35 @@
+"""`nnet3 train-model`: a whole training run from one settings file."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.verb import RUNNING, verb
+
+
+@verb("train a network: a whole run from one settings file", RUNNING)
+@click.option("--resume", is_flag=True, help="Go on from the latest checkpoint, if there is one.")
+@click.option("--allow-changes", is_flag=True, help="Go on although settings have changed that matter.")
+@click.option("--describe", is_flag=True, help="Print a settings file with every key, its default and what it is for.")
+@click.argument("file", required=False, metavar="SETTINGS")
+def command(file: str | None, resume: bool, allow_changes: bool, describe: bool) -> int:
+    """Train a network: a whole run, from examples to the final model, as a TOML or YAML file says.
+
+    The run's folder gets checkpoints, the final model (final.raw or final.mdl), a log (log.txt, log.jsonl) and the
+    curves (curves.png). SIGTERM or Ctrl-C finish the minibatch and save; --resume goes on after whatever has ended the
+    run, to the same parameters, bit by bit, as if nothing had happened. Several processes: start them with torchrun.
+
+    \b
+    Examples:
+      nnet3 train-model run.toml
+      nnet3 train-model --resume run.toml
+      torchrun --nproc-per-node=4 --max-restarts=3 -m nnet3 train-model --resume run.toml
+    """
+    if describe:
+        click.echo(later.settings.describe_settings(*later.kinds.KINDS.sections), nl=False)
+        return 0
+    if file is None:
+        raise click.UsageError("give a settings file; --describe prints one")
+    read = later.kinds.KINDS.read(later.settings_text.read_settings_text(file))
+    return later.train_model.train_model(read, later.kinds.KINDS, resume=resume, allow_changes=allow_changes)
