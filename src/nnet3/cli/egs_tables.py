@@ -11,6 +11,7 @@ from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
 from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
 from nnet3.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
+from nnet3.options import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
 from nnet3.train.examples import (
     ExampleKind,
     ExampleReader,
@@ -28,27 +29,27 @@ E = TypeVar("E")
 T = TypeVar("T")
 
 
-def merge(kind: ExampleKind[E], examples: str, output: str, minibatch_size: str, compress: bool) -> None:
+def merge(kind: ExampleKind[E], examples: str, output: str, options: MergingOptions) -> None:
     """Merge examples into minibatches, and say what became of them."""
-    sizes = MinibatchSizes.parse(minibatch_size)
+    sizes = MinibatchSizes.parse(options.minibatch_size)
     statistics = MergingStatistics()
     with ExampleReader(examples, kind) as entries:
-        write(kind, output, merge_examples(entries, kind, sizes, compress, statistics), statistics)
+        write(kind, output, merge_examples(entries, kind, sizes, options.compress, statistics), statistics)
         say(f"{statistics}{_damaged(entries.num_damaged)}")
 
 
-def shuffle(kind: ExampleKind[E], examples: str, output: str, seed: int, buffer_size: int) -> None:
+def shuffle(kind: ExampleKind[E], examples: str, output: str, options: ShufflingOptions) -> None:
     """Put examples into random order."""
     with ExampleReader(examples, kind) as entries:
-        count = write(kind, output, shuffled(entries, generator(seed), buffer_size))
-        held = f"{buffer_size} of them" if buffer_size else "all"
+        count = write(kind, output, shuffled(entries, generator(options.seed), options.buffer_size))
+        held = f"{options.buffer_size} of them" if options.buffer_size else "all"
         say(f"{count} examples shuffled, {held} held at a time{_damaged(entries.num_damaged)}")
 
 
-def take_subset(kind: ExampleKind[E], examples: str, output: str, seed: int, count: int, randomize_order: bool) -> None:
+def take_subset(kind: ExampleKind[E], examples: str, output: str, options: SubsetOptions) -> None:
     """Take some of the examples at random."""
     with ExampleReader(examples, kind) as entries:
-        chosen = subset(entries, count, generator(seed), randomize_order)
+        chosen = subset(entries, options.count, generator(options.seed), options.randomize_order)
         write(kind, output, chosen)
         say(f"{len(chosen)} examples taken{_damaged(entries.num_damaged)}")
 
@@ -58,15 +59,15 @@ def copy(
     examples: str,
     outputs: Sequence[str],
     change: Callable[[str, E], E | None],
-    seed: int,
-    keep_proportion: float,
-    random: bool,
+    options: CopyingOptions,
 ) -> None:
     """Copy examples to the outputs in turn or at random; `change` may change them or leave them out (None)."""
     _check_different(outputs)
     with ExampleReader(examples, kind) as entries, ExitStack() as stack:
         writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
-        for number, key, changed in copies(entries, change, len(writers), generator(seed), keep_proportion, random):
+        rng = generator(options.seed)
+        copied = copies(entries, change, len(writers), rng, options.keep_proportion, options.random)
+        for number, key, changed in copied:
             writers[number].write(key, changed)
         count = sum(writer.count for writer in writers)
         _check_some(count, examples)

@@ -66,7 +66,7 @@ class Verb(click.Command):
 
 
 def verb(
-    summary: str, family: str, program: str = "", program_defaults: dict[str, Any] | None = None
+    summary: str, family: str, program: str = "", program_defaults: dict[str, Any] | None = None, **others: Any
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Decorator: makes a function that click options decorate a verb, whose name is that of its file.
 
@@ -74,9 +74,9 @@ def verb(
     """
 
     def decorate(function: Callable[..., Any]) -> Verb:
-        name = function.__module__.rpartition(".")[2].replace("_", "-")
+        name = others.pop("name", function.__module__.rpartition(".")[2].replace("_", "-"))
         said = {"short_help": summary, "family": family, "program": program, "program_defaults": program_defaults}
-        return click.command(name, cls=Verb, **said)(function)
+        return click.command(name, cls=Verb, **said | others)(function)
 
     return decorate
 

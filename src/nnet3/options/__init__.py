@@ -3,24 +3,40 @@
 from nnet3.options.chain import ChainOptions, DenominatorOptions, PhoneLmOptions, SupervisingOptions, Tolerances
 from nnet3.options.compiling import CompileOptions, DerivTimes
 from nnet3.options.declaring import Option, Options, again, declared, option
-from nnet3.options.examples import WHOLE, ChainMakingOptions, ChunkOptions, InputOptions, MakingOptions
+from nnet3.options.examples import (
+    WHOLE,
+    ChainMakingOptions,
+    ChainMergingOptions,
+    ChunkOptions,
+    CopyingOptions,
+    InputOptions,
+    MakingOptions,
+    MergingOptions,
+    ShufflingOptions,
+    SubsetOptions,
+)
 from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import UtteranceOptions
 
 __all__ = [
     "WHOLE",
     "ChainMakingOptions",
+    "ChainMergingOptions",
     "ChainOptions",
     "ChunkOptions",
     "CompileOptions",
+    "CopyingOptions",
     "DenominatorOptions",
     "DerivTimes",
     "InputOptions",
     "MakingOptions",
+    "MergingOptions",
     "Option",
     "Options",
     "PhoneLmOptions",
+    "ShufflingOptions",
     "StepOptions",
+    "SubsetOptions",
     "SupervisingOptions",
     "Tolerances",
     "TrainerOptions",

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nnet3.errors import Nnet3Error, TrainingError
-from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Integer, Integers, Rule, at_least, bounds
+from nnet3.options.declaring import Options, again, option
+from nnet3.text.values import Boolean, Integer, Integers, Number, Rule, Text, at_least, bounds
 
 _MOST_CONTEXT = 1_000_000  # frames; more is a slip of the hand that would fill the memory
 WHOLE = (-1,)  # as num_frames: whole utterances
 _FRAMES = Integer(at_least(0))
+_SEED = Integer(bits=64)
 _CONTEXT = Integer(bounds(minimum=0, maximum=_MOST_CONTEXT))
 _CONTEXT_AT_END = Integer(bounds(maximum=_MOST_CONTEXT))
 _NUM_FRAMES = Integers(
@@ -70,7 +71,7 @@ class InputOptions(Options):
     online_ivector_period: int = option(1, Integer(at_least(1)), "Frames per ivector.", unit="frames")
     compress: bool = option(True, Boolean(), "Compress full matrices.")
     length_tolerance: int = option(100, _FRAMES, "Frames of ivectors off.", unit="frames")
-    seed: int = option(0, Integer(bits=64), "Seed of random choices.", flag="srand")
+    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
 
 
 @dataclass(frozen=True)
@@ -86,3 +87,57 @@ class ChainMakingOptions(InputOptions):
 
     supervision_length_tolerance: int = option(1, _FRAMES, "Output frames of supervision off.", unit="output frames")
     long_key: bool = option(False, Boolean(), "Keys tell contexts and length too.")
+
+
+@dataclass(frozen=True)
+class MergingOptions(Options):
+    """How examples become minibatches."""
+
+    minibatch_size: str = option(
+        "256",
+        Text(),
+        "Sizes and ranges as 64,128 or 1:64; by size of example as 128=64/256=40,30.",
+        metavar="RULE",
+    )
+    compress: bool = option(False, Boolean(), "Compress full matrices; for what goes to disk.")
+
+
+@dataclass(frozen=True)
+class ChainMergingOptions(MergingOptions):
+    """The same for chain examples."""
+
+    minibatch_size: str = again(MergingOptions, "minibatch_size", "64")
+
+
+@dataclass(frozen=True)
+class ShufflingOptions(Options):
+    """How examples are put into random order."""
+
+    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    buffer_size: int = option(0, _FRAMES, "Examples held in memory (0: all).", unit="examples")
+
+
+@dataclass(frozen=True)
+class SubsetOptions(Options):
+    """Which examples are taken."""
+
+    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    count: int = option(1000, Integer(at_least(1)), "How many.", unit="examples", flag="n")
+    randomize_order: bool = option(True, Boolean(), "Put them in random order.")
+
+
+@dataclass(frozen=True)
+class CopyingOptions(Options):
+    """How examples are copied, and what is changed in each."""
+
+    random: bool = option(False, Boolean(), "Outputs at random, not in turn.")
+    keep_proportion: float = option(1.0, Number(at_least(0)), "Copies per example.")
+    seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
+    frame_shift: int = option(0, Integer(), "Added to every t but the ivector's.", unit="frames")
+    left_context: int = option(-1, Integer(at_least(-1)), "Left context to keep (-1: all).", unit="frames")
+    right_context: int = option(-1, Integer(at_least(-1)), "Right context to keep (-1: all).", unit="frames")
+
+    def contexts(self) -> tuple[int | None, int | None]:
+        """The contexts to keep on the left and on the right; None: all."""
+        left, right = self.left_context, self.right_context
+        return None if left < 0 else left, None if right < 0 else right

@@ -8,7 +8,7 @@ import pytest
 
 from nnet3.errors import TrainingError
 from nnet3.train.chain import chain_minibatch
-from train.chain.test_copying import _example
+from train.chain.test_changes import _example
 
 _DIMS = {"input": 2, "ivector": 3}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nnet3.cli import later
 from nnet3.cli.egs_options import copying_options
 from nnet3.cli.verb import CHAIN, verb
+from nnet3.options import CopyingOptions
 
 
 @verb("copy chain examples with changes, to one or more tables", CHAIN, program="nnet3-chain-copy-egs")
@@ -12,12 +13,7 @@ from nnet3.cli.verb import CHAIN, verb
 def command(
     examples: str,
     outputs_to_write: tuple[str, ...],
-    seed: int,
-    keep_proportion: float,
-    random: bool,
-    left_context: int,
-    right_context: int,
-    frame_shift: int,
+    options: CopyingOptions,
     weights: str | None,
     outputs: str | None,
 ) -> None:
@@ -30,9 +26,7 @@ def command(
     Example:
       nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
     """
-    changes = later.changes.ChainChanges(
-        frame_shift, None if left_context < 0 else left_context, None if right_context < 0 else right_context
-    )
+    changes = later.changes.ChainChanges(options.frame_shift, *options.contexts())
     weight_of, name_of = later.egs_tables.optional_reals(weights), later.egs_tables.optional_tokens(outputs)
 
     def change(key: str, example: later.chain.ChainExample) -> later.chain.ChainExample | None:
@@ -47,4 +41,4 @@ def command(
         name = later.egs_tables.looked_up(name_of, key)
         return None if name is None else later.changes.renamed(changed, name)
 
-    later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, examples, outputs_to_write, change, seed, keep_proportion, random)
+    later.egs_tables.copy(later.chain.CHAIN_EXAMPLES, examples, outputs_to_write, change, options)

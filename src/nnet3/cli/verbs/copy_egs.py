@@ -7,6 +7,7 @@ import click
 from nnet3.cli import later
 from nnet3.cli.egs_options import copying_options
 from nnet3.cli.verb import EXAMPLES, verb
+from nnet3.options import CopyingOptions
 
 
 @verb("copy training examples with changes, to one or more tables", EXAMPLES, program="nnet3-copy-egs")
@@ -15,13 +16,8 @@ from nnet3.cli.verb import EXAMPLES, verb
 def command(
     examples: str,
     outputs_to_write: tuple[str, ...],
-    seed: int,
-    keep_proportion: float,
-    random: bool,
+    options: CopyingOptions,
     frame: str | None,
-    left_context: int,
-    right_context: int,
-    frame_shift: int,
     weights: str | None,
     outputs: str | None,
 ) -> None:
@@ -35,11 +31,10 @@ def command(
     """
     changes = later.examples.Changes(
         _frame(frame),
-        None if left_context < 0 else left_context,
-        None if right_context < 0 else right_context,
-        frame_shift,
+        *options.contexts(),
+        options.frame_shift,
     )
-    rng = later.making.generator(seed + 1)
+    rng = later.making.generator(options.seed + 1)
     weight_of, name_of = later.egs_tables.optional_reals(weights), later.egs_tables.optional_tokens(outputs)
 
     def change(key: str, example: later.examples.Example) -> later.examples.Example | None:
@@ -50,7 +45,7 @@ def command(
         changed = changes.apply(example if weight_of is None else later.copying.weighted(example, weight), rng)
         return changed if changed is None or name is None else later.copying.renamed(changed, name)
 
-    later.egs_tables.copy(later.examples.EXAMPLES, examples, outputs_to_write, change, seed, keep_proportion, random)
+    later.egs_tables.copy(later.examples.EXAMPLES, examples, outputs_to_write, change, options)
 
 
 def _frame(text: str | None) -> int | str | None:

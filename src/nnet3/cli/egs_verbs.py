@@ -1,0 +1,109 @@
+"""Verbs that treat all kinds of training examples alike: one each for plain examples and for chain examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
+from nnet3.cli.verb import CHAIN, EXAMPLES, Verb, verb
+from nnet3.options import ChainMergingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
+
+if TYPE_CHECKING:
+    from nnet3.train.examples import ExampleKind
+
+
+@dataclass(frozen=True)
+class EgsKind:
+    """A kind of training examples, as command lines speak of it: `prefix` begins the names of verbs and tables."""
+
+    prefix: str
+    adjective: str
+    table: str
+    family: str
+    merging: type[Options]
+    examples: Callable[[], ExampleKind[Any]]
+
+    def verb(
+        self, action: str, summary: str, help: str, options: type[Options], *more: Decorator
+    ) -> Callable[[Callable[..., Any]], Verb]:
+        """Decorator: the verb that does this to examples. It gets the two tables and the options."""
+        name = f"{self.prefix}{action}-egs"
+        words = {"adjective": self.adjective, "table": self.table, "verb": name}
+        made = verb(summary.format(**words), self.family, program=f"nnet3-{name}", name=name, help=help.format(**words))
+        parameters = all_of(
+            [
+                takes("options", options),
+                *more,
+                click.argument("examples", metavar="EGS-RSPECIFIER"),
+                click.argument("output", metavar="EGS-WSPECIFIER"),
+            ]
+        )
+        return lambda function: made(parameters(function))
+
+
+PLAIN = EgsKind("", "training", "egs", EXAMPLES, MergingOptions, lambda: later.examples.EXAMPLES)
+CHAIN_KIND = EgsKind("chain-", "chain", "cegs", CHAIN, ChainMergingOptions, lambda: later.chain.CHAIN_EXAMPLES)
+
+_IGNORED = [
+    click.option(f"--{name}", type=KALDI_BOOL, hidden=True, expose_value=False)
+    for name in ("measure-output-frames", "discard-partial-minibatches")
+]
+
+
+def merge_egs(kind: EgsKind) -> Verb:
+    """The verb that merges examples into minibatches (Kaldi: nnet3-merge-egs, nnet3-chain-merge-egs)."""
+
+    @kind.verb("merge", "merge {adjective} examples into minibatches", _MERGE, kind.merging, *_IGNORED)
+    def command(examples: str, output: str, options: MergingOptions) -> None:
+        later.egs_tables.merge(kind.examples(), examples, output, options)
+
+    return command
+
+
+def shuffle_egs(kind: EgsKind) -> Verb:
+    """The verb that puts examples into random order (Kaldi: nnet3-shuffle-egs, nnet3-chain-shuffle-egs)."""
+
+    @kind.verb("shuffle", "put {adjective} examples into random order", _SHUFFLE, ShufflingOptions)
+    def command(examples: str, output: str, options: ShufflingOptions) -> None:
+        later.egs_tables.shuffle(kind.examples(), examples, output, options)
+
+    return command
+
+
+def subset_egs(kind: EgsKind) -> Verb:
+    """The verb that takes some examples at random (Kaldi: nnet3-subset-egs, nnet3-chain-subset-egs)."""
+
+    @kind.verb("subset", "take some {adjective} examples at random", _SUBSET, SubsetOptions)
+    def command(examples: str, output: str, options: SubsetOptions) -> None:
+        later.egs_tables.take_subset(kind.examples(), examples, output, options)
+
+    return command
+
+
+_MERGE = """Merge {adjective} examples of equal structure into minibatches, in the order in which they come.
+
+A minibatch is written when there are as many examples as the rule allows at most. At the end the largest sizes
+that what is left allows are written; the rest is discarded: none with 1:64, some with 64.
+
+\b
+Example:
+  nnet3 {verb} --minibatch-size=64,128 ark:{table}.ark ark:merged.ark
+"""
+_SHUFFLE = """Put {adjective} examples into random order: all of them, or with a buffer of limited memory.
+
+\b
+Example:
+  nnet3 {verb} --buffer-size=5000 --srand=1 ark:{table}.ark ark:shuffled.ark
+"""
+_SUBSET = """Take some {adjective} examples, each with the same probability, for instance for validation.
+
+\b
+Example:
+  nnet3 {verb} --n=300 ark:{table}.ark ark:valid.ark
+"""
