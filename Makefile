@@ -10,7 +10,7 @@ ROOM ?= computation
 MUTANTS ?= 50
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate real coverage xconfig clean
+.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate real coverage xconfig options clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,9 @@ coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each
 
 xconfig: $(VENV)/installed  ## write docs/xconfig.md: all layer types of xconfigs
 	$(BIN)/python tools/xconfig_page.py
+
+options: $(VENV)/installed  ## write docs/options.md: all options, from their declarations
+	PYTHONPATH=. $(BIN)/python tools/options_page.py
 
 clean:  ## remove the virtual environment and what tests and the demo left
 	rm -rf $(VENV) demo-out digits-out digits-chain-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache

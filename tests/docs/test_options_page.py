@@ -1,0 +1,17 @@
+"""docs/options.md says what is declared."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+
+def test_the_page_is_up_to_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "tools"))
+    options_page = importlib.import_module("options_page")
+    page = options_page.page()
+    assert options_page.PAGE.read_text() == page, "run `make options`"
+    assert "| `momentum` | 0.0 | a number >= 0 and &lt; 1 |" in page
+    assert "### [objective, kind chain]" in page
