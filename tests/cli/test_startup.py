@@ -71,6 +71,7 @@ MODEL_ROOMS = {
     "kaldi_io",
     "lowering",
     "nnet",
+    "options",
     "schedule",
     "text",
 }

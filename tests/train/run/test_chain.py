@@ -99,7 +99,14 @@ def test_chunks_are_shifted_by_epoch(chain: Task) -> None:
 def test_what_is_maximised_compared_and_looked_at(chain: Task) -> None:
     """Networks are compared by LF-MMI alone; statistics are those of both outputs."""
     nnet = nnet3.Nnet.from_config_file(chain.folder / "chain.config")
-    section = ChainSection(f"{chain.folder}/den.fst", 0.25, 0.2, 0.003, 0.04, True)
+    section = ChainSection(
+        den_fst=f"{chain.folder}/den.fst",
+        leaky_hmm_coefficient=0.25,
+        xent_regularize=0.2,
+        l2_regularize=0.003,
+        out_of_range_regularize=0.04,
+        apply_deriv_weights=True,
+    )
     made = ChainKind().make(section, nnet)
     train, compare, statistics = made.train, made.compare, made.statistics
     assert isinstance(train, ChainObjective)
@@ -115,7 +122,7 @@ def test_what_is_maximised_compared_and_looked_at(chain: Task) -> None:
         .open(ChainExamplesSection(train=(f"ark:{chain.folder}/valid.cegs",), minibatch_size="20"), nnet, Share(), 0)
         .training(0, None)
     )
-    weak = ChainKind().make(ChainSection(f"{chain.folder}/den.fst", 1e-5, 0.0, 0.0), nnet)
+    weak = ChainKind().make(ChainSection(den_fst=f"{chain.folder}/den.fst", leaky_hmm_coefficient=1e-5, xent_regularize=0.0), nnet)
     values = [
         evaluate_all_outputs(nnet, each, [batch.minibatch]).average for each in (compare, weak.compare, weak.train)
     ]
@@ -127,11 +134,11 @@ def test_what_is_maximised_compared_and_looked_at(chain: Task) -> None:
 def test_identity_is_the_contents_of_the_graph(chain: Task, tmp_path: Path) -> None:
     path = chain.folder / "den.fst"
     (tmp_path / "copy.fst").write_bytes(path.read_bytes())
-    identity = ChainKind().identity(ChainSection(str(path)))
+    identity = ChainKind().identity(ChainSection(den_fst=str(path)))
     assert identity.keys() == {"denominator.contents"}
-    assert identity == ChainKind().identity(ChainSection(f"{tmp_path}/copy.fst"))
+    assert identity == ChainKind().identity(ChainSection(den_fst=f"{tmp_path}/copy.fst"))
     (tmp_path / "copy.fst").write_bytes(path.read_bytes()[:-1])
-    assert identity != ChainKind().identity(ChainSection(f"{tmp_path}/copy.fst"))
+    assert identity != ChainKind().identity(ChainSection(den_fst=f"{tmp_path}/copy.fst"))
 
 
 def test_a_run_learns_and_both_outputs_are_trained(chain: Task) -> None:
