@@ -122,7 +122,9 @@ def test_what_is_maximised_compared_and_looked_at(chain: Task) -> None:
         .open(ChainExamplesSection(train=(f"ark:{chain.folder}/valid.cegs",), minibatch_size="20"), nnet, Share(), 0)
         .training(0, None)
     )
-    weak = ChainKind().make(ChainSection(den_fst=f"{chain.folder}/den.fst", leaky_hmm_coefficient=1e-5, xent_regularize=0.0), nnet)
+    weak = ChainKind().make(
+        ChainSection(den_fst=f"{chain.folder}/den.fst", leaky_hmm_coefficient=1e-5, xent_regularize=0.0), nnet
+    )
     values = [
         evaluate_all_outputs(nnet, each, [batch.minibatch]).average for each in (compare, weak.compare, weak.train)
     ]
