@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -31,32 +30,6 @@ def test_training_is_that_of_the_library(cli: Cli) -> None:
         trainer.train_minibatch(minibatch)
     nnet.save("expected.raw")
     assert Path("out.raw").read_bytes() == Path("expected.raw").read_bytes()
-
-
-@needs_shared
-def test_every_option_reaches_the_trainer(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[TrainerOptions] = []
-
-    def trainer(nnet: Nnet, options: TrainerOptions, **settings: Any) -> Trainer:
-        seen.append(options)
-        return Trainer(nnet, options, **settings)
-
-    monkeypatch.setattr("nnet3.train.Trainer", trainer)
-    given = {
-        "zero-component-stats": "false",
-        "store-component-stats": "false",
-        "print-interval": "4",
-        "max-param-change": "0.01",
-        "l2-regularize-factor": "50",
-        "batchnorm-stats-scale": "0.1",
-        "backstitch-training-scale": "0.5",
-        "backstitch-training-interval": "2",
-        "max-skipped": "7",
-        "srand": "5",
-    }
-    cli.good("train", *(f"--{name}={value}" for name, value in given.items()), TDNN / "start.raw", EGS, "x.raw")
-    cli.good("train", TDNN / "start.raw", EGS, "x.raw")
-    assert seen == [TrainerOptions(False, False, 4, 0.01, 0.0, 50.0, 0.1, 0.5, 2, 5, 7), TrainerOptions()]
 
 
 @needs_shared

@@ -1,0 +1,94 @@
+"""Kaldi's global options: their defaults, how the help shows them, who may act on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import pytest
+
+from nnet3.cli.verb import Verb, take_internal, take_use_gpu, verb
+
+
+@verb("some")
+@click.option("--own", type=int, default=3, help="One of its own.")
+@click.option("--hidden", type=int, default=3, hidden=True)
+def some(own: int, hidden: int) -> tuple[Any, ...]:
+    """Say what there is."""
+    return own, take_use_gpu(), take_internal("compiler.cache-capacity"), take_internal("computation.debug")
+
+
+def _run(*words: str, command: click.Command = some) -> Any:
+    return command.main([*words], prog_name="some", standalone_mode=False)
+
+
+def test_what_is_not_given() -> None:
+    assert isinstance(some, Verb)
+    assert some.name == "some"
+    assert _run() == (3, None, None, None)
+    with some.make_context("some", []) as context:
+        assert context.params == {
+            "own": 3, "hidden": 3, "config": None, "verbose": 0, "print_args": False, "use_gpu": None,
+        }  # fmt: skip
+
+
+def test_what_is_given() -> None:
+    assert _run("--own=4", "--use-gpu=YES", "--compiler.cache-capacity=5") == (4, "yes", "5", None)
+
+
+@pytest.mark.parametrize("word", ["--use-gpu=perhaps", "--verbose=x", "--print-args=x"])
+def test_what_is_wrong(word: str) -> None:
+    with pytest.raises(click.UsageError):
+        _run(word)
+
+
+def test_the_help() -> None:
+    text = some.get_help(click.Context(some))
+    own, _, kaldis = text.partition("\n\nOptions of all verbs, as in Kaldi:\n")
+    words = " ".join(own.partition("Options:\n")[2].split())
+    assert words == "--own INTEGER One of its own. --help Show this message and exit."
+    assert " ".join(kaldis.split()) == (
+        "--config FILE Read options from a file, one --name=value a line. "
+        "--verbose N From 1 on: say more. "
+        "--print-args BOOLEAN Print the command line to stderr. "
+        "--use-gpu [yes|no|wait|optional] Whether what computes may or must use a GPU."
+    )
+
+
+def test_own_options_prevail() -> None:
+    @verb("other")
+    @click.option("--use-gpu", type=int, default=7)
+    @click.option("--verbose", type=int, default=9)
+    def other(use_gpu: int, verbose: int) -> tuple[int, int]:
+        return use_gpu, verbose
+
+    assert isinstance(other, Verb)
+    assert [option.name for option in other.global_options] == ["config", "print_args"]
+    assert _run(command=other) == (7, 9)
+
+
+def test_what_nobody_acts_on_is_said_to_be_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    @verb("deaf")
+    def deaf() -> int:
+        return 5
+
+    def said(*words: str, command: click.Command = deaf) -> list[str]:
+        caplog.clear()
+        _run(*words, command=command)
+        return [record.getMessage() for record in caplog.records]
+
+    gpu = "ignored: --use-gpu={}, since nothing is computed on a GPU here"
+    debug = "ignored: --computation.debug=true, which steers what works in another way here"
+    assert said("--verbose=1", "--use-gpu=wait", "--computation.debug") == [debug, gpu.format("wait")]
+    assert said("--verbose=1", "--use-gpu=no") == []
+    assert said("--verbose=0", "--use-gpu=wait") == []
+    assert said("--verbose=1", "--use-gpu=wait", "--computation.debug", command=some) == []
+    assert _run(command=deaf) == 5
+
+
+def test_the_command_line_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["nnet3", "some", "a b"])
+    _run("--print-args")
+    assert capsys.readouterr().err == "nnet3: nnet3 some 'a b'\n"
+    _run()
+    assert capsys.readouterr().err == ""
