@@ -107,6 +107,15 @@ def test_products_are_rounded_to_float32() -> None:
     assert np.array_equal(column.decode()[:, 0], np.array(expected))
 
 
+def test_points_that_float32_cannot_tell_apart() -> None:
+    """The range is one of a few steps of float32: quantiles differ, but not the values that they stand for."""
+    steps = np.array([[0, 0], [1, 1], [1, 2], [2, 0], [1, 1], [0, 2], [2, 1], [1, 0], [1, 1], [2, 2]], np.float32)
+    matrix = np.float32(1000) + np.spacing(np.float32(1000)) * steps
+    compressed = compress(matrix, CompressionMethod.SPEECH_FEATURE)
+    assert np.ptp(matrix) == 2 * np.spacing(np.float32(1000))
+    assert np.abs(compressed.decode() - matrix).max() <= np.spacing(np.float32(1000))
+
+
 def test_quantiles_at_the_top_of_the_range(tmp_path: Path) -> None:
     """There is room for four different ones above the first."""
     matrix = np.full((12, 2), 5.0, np.float32)

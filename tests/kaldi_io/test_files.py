@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import write_atomically
 from nnet3.kaldi_io.files import check_can_write, map_file
+from nnet3.nnet import Nnet
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,22 @@ def test_what_cannot_be_written(
         write(path)  # type: ignore[operator]
     assert str(caught.value) == message
     assert os.listdir() == ["folder"]
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (b"x" * 76, repr(b"x" * 76)),
+        (b"x" * 77, "a bytes"),
+        ("", "''"),
+        (None, "None"),
+        (Nnet((), {}), "<Nnet 0 nodes, 0 components, 0 parameters>; this has been loaded already"),
+    ],
+)
+def test_what_is_no_path(path: object, shown: str) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        map_file(path)  # type: ignore[arg-type]
+    assert str(caught.value) == f"the path of a file to read is needed, got {shown}"
 
 
 def test_whether_it_can_be_written_is_found_out_without_a_trace(tmp_path: Path) -> None:

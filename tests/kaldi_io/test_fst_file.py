@@ -66,8 +66,8 @@ def test_round_trips(seed: int) -> None:
             _written(fst, acceptor=True)
     again = _reading(_written(fst, binary=False), binary=False)
     assert again.start == fst.start
-    assert np.array_equal(again.dst, fst.dst)
-    assert np.array_equal(again.final, fst.final)
+    for name in ("offsets", "dst", "ilabel", "olabel", "final"):
+        assert np.array_equal(getattr(again, name), getattr(fst, name)), name
     np.testing.assert_allclose(again.cost, fst.cost, rtol=1e-6)
 
 
@@ -130,6 +130,46 @@ def test_symbol_tables_are_passed_over(tmp_path: Path, of_input: bool, of_output
     assert peer.write(str(tmp_path / "with_symbols"))
     assert b"bee" in (tmp_path / "with_symbols").read_bytes()
     assert same(load_fst(str(tmp_path / "with_symbols")), Fst.from_arcs(0, [np.inf, 0], [0], [1], [1], [0.5], [2]))
+
+
+def _symbols(name: bytes, symbols: list[bytes], count: int | None = None) -> bytes:
+    """A table as OpenFst writes it: magic, name, next free key, number of symbols, symbols with their keys."""
+    head = struct.pack("<ii", 2125658996, len(name)) + name
+    count = len(symbols) if count is None else count
+    entries = (struct.pack("<i", len(text)) + text + struct.pack("<q", key) for key, text in enumerate(symbols))
+    return head + struct.pack("<qq", len(symbols), count) + b"".join(entries)
+
+
+@pytest.mark.parametrize("name", [b"", b"words"])
+@pytest.mark.parametrize("symbols", [[], [b"<eps>", b"", b"word"]])
+def test_symbol_tables_of_any_names(name: bytes, symbols: list[bytes]) -> None:
+    header, body = WORKED_BYTES[:76], WORKED_BYTES[76:]
+    flagged = header[:40] + struct.pack("<i", 1) + header[44:]
+    assert same(_reading(flagged + _symbols(name, symbols) + body), WORKED)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (_symbols(b"", [], count=-1), "a symbol table of -1 symbols is more than the file can hold"),
+        (_symbols(b"", [], count=6), "a symbol table of 6 symbols is more than the file can hold"),
+        (_symbols(b"", [], count=5), "3 states of an FST takes 16 bytes, but only 0 are left"),  # all five are empty
+        (_symbols(b"", [])[:4] + struct.pack("<i", -1), "a symbol table cannot have -1 bytes"),
+    ],
+)
+def test_damaged_symbol_tables(table: bytes, message: str) -> None:
+    flagged = WORKED_BYTES[:40] + struct.pack("<i", 1) + WORKED_BYTES[44:76]
+    with pytest.raises(ModelFormatError, match=message):
+        _reading(flagged + table + bytes(60))
+
+
+@pytest.mark.parametrize(("count", "state"), [(-1, 0), (3, 0), (1 << 40, 0)])
+def test_arcs_that_a_file_cannot_hold(count: int, state: int) -> None:
+    whole = _written(WORKED)
+    place = whole.index(struct.pack("<fq", np.inf, 1)) + 4
+    changed = whole[:place] + struct.pack("<q", count) + whole[place + 8 :]
+    with pytest.raises(ModelFormatError, match=f"state {state} of an FST cannot have {count} arcs"):
+        _reading(changed[: place + 8 + 40])
 
 
 def test_aligned_form() -> None:

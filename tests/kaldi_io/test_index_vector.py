@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from call_count import count_calls
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
 
@@ -67,6 +68,17 @@ def test_many() -> None:
     for indexes in (n_major.reshape(-1, 3), n_major.transpose(1, 0, 2).reshape(-1, 3)):
         for binary in (False, True):
             np.testing.assert_array_equal(Reader(written(indexes, binary), binary=binary).index_vector(), indexes)
+
+
+@pytest.mark.parametrize("change", [0, 1])
+def test_long_codes_take_hardly_more_calls_than_short_ones(change: int) -> None:
+    """Those that stand together are decoded together."""
+
+    def calls(count: int) -> int:
+        contents = written([[change * number, 0, 1] for number in range(count)], True)
+        return count_calls(lambda: Reader(contents, binary=True).index_vector())
+
+    assert calls(20_000) < 3 * calls(100)
 
 
 def test_wide_spacing_in_text() -> None:

@@ -108,6 +108,20 @@ def test_compact_binary() -> None:
     assert lattice.final_transition_ids.values.tolist() == [6]
 
 
+def test_sizes_of_what_is_walked_over() -> None:
+    """Final strings too; numbers in them whose bytes are not all zero would show a step of another size."""
+    final = struct.pack("<2i", 1, 0x07060504)
+    lattice = COMPACT.replace(struct.pack("<2i", 1, 6), final)
+    reader = Reader(lattice + b"x", binary=True)
+    assert read_lattice(reader).final_transition_ids.values.tolist() == [0x07060504]
+    assert reader.raw_byte_peek() == ord("x")
+    for whole, size in ((COMPACT, 24), (PLAIN, 20)):
+        first = whole.index(NONE) + len(NONE) + (4 if whole is COMPACT else 0)
+        count = (len(whole) - whole.index(NONE)) // size + 1
+        with pytest.raises(ModelFormatError, match=f"{count} arcs of a lattice takes {count * size} bytes, but only"):
+            read_lattice(Reader(whole[:first] + struct.pack("<q", count) + whole[first + 8 :], binary=True))
+
+
 def test_empty() -> None:
     lattice = read_lattice(Reader(b"\n\n", binary=False))
     assert lattice.fst.num_states == 0

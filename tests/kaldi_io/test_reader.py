@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io import Reader, Writer
+from nnet3.kaldi_io import Reader, Writer, files
 
 
 def binary(hexadecimal: str) -> Reader:
@@ -135,6 +135,59 @@ def test_pair_vectors() -> None:
     assert binary("04 02000000 00000000 00000000 01000000 ffffffff").pair_vector().tolist() == [[0, 0], [1, -1]]
     assert text("[ 0,0 1,-1 ]\n").pair_vector().tolist() == [[0, 0], [1, -1]]
     assert text("[ ]\n").pair_vector().shape == (0, 2)
+
+
+def test_words_at_once() -> None:
+    """A few thousand bytes are looked at first; long words take more."""
+    reader = text(" a bb\n" + "c" * 100 + "\td e\n")
+    assert reader.words(2) == [b"a", b"bb"]
+    assert reader.raw_byte_peek() == ord("c")
+    assert not reader.ran_out
+    assert reader.words(2) == [b"c" * 100, b"d"]
+    assert not reader.ran_out
+    assert reader.words(1) == [b"e"]
+    assert reader.ran_out
+    assert reader.at_end()
+    with pytest.raises(ModelFormatError, match="expected 2 more words, but only 1 are left"):
+        text("a ").words(2)
+
+
+LARGEST = 2.0**128 - 2.0**104  # of float32
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_the_range_of_float32(sign: str) -> None:
+    for value in (LARGEST, LARGEST + 2.0**102):
+        assert np.float32(text(f"{sign}{value!r} ").real()) == np.float32(f"{sign}{LARGEST!r}")
+        assert np.isfinite(text(f"[ {sign}{value!r} ]").vector()).all()
+    for value in (LARGEST + 2.0**103, 2.0**128):
+        with pytest.raises(ModelFormatError, match="does not fit float32"):
+            text(f"{sign}{value!r} ").real()
+        with pytest.raises(ModelFormatError, match="does not fit float32"):
+            text(f"[ {sign}{value!r} ]").vector()
+
+
+def test_what_was_read_of_a_mapped_file_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the megabyte, in whole pages."""
+    given: list[tuple[int, ...]] = []
+
+    class Mapped(mmap.mmap):
+        def madvise(self, *advice: int) -> None:
+            given.append(advice)
+            super().madvise(*advice)
+
+    monkeypatch.setattr(files.mmap, "mmap", Mapped)
+    (tmp_path / "x").write_bytes(b"\0B" + bytes(range(256)) * (4 << 12))
+    reader = Reader.open(tmp_path / "x")
+    megabyte, page = 1 << 20, mmap.PAGESIZE
+    for position in (0, megabyte - 1, megabyte, 2 * megabyte - 1, 2 * megabyte + page + 5, 2 * megabyte + page + 6):
+        reader.position = position
+        reader.release()
+    advice = mmap.MADV_DONTNEED
+    assert given == [(advice, 0, megabyte), (advice, megabyte, megabyte + page)]
+    reader.position = 2 + 300
+    assert reader.raw_byte_peek() == 300 % 256
+    Reader(b"\0B" + bytes(2 * megabyte)).release()
 
 
 BAD_TEXT = [

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from call_count import count_calls
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, SparseMatrix, Writer
 
@@ -84,6 +85,7 @@ def test_full_and_empty_matrices() -> None:
     ("contents", "message"),
     [
         (HEADER + "ffffff7f", "but only 0 are left"),
+        (HEADER + "01000000 5356 20 04 05000000 04 0000", "a sparse matrix of 1 rows takes 13 bytes, but only 11 are"),
         (HEADER + "ffffffff", "cannot have size -1"),
         (HEADER + "01000000 5356 20 04 05000000 04 ffffff7f 04 00000000 04 00000000", "but only"),
         (HEADER + "01000000 5356 20 04 05000000 04 ffffffff", "expected a sparse row"),
@@ -124,6 +126,9 @@ def test_damaged_binary(contents: str, message: str) -> None:
         ("rows=1 dim=5 [ 3 1 ", "never closed"),
         ("rows=1 dim=5 [ 3 ]", "expected pairs"),
         ("rows=1 dim=5 [ 3.5 1 ]", "expected pairs"),
+        ("rows=1 dim=2147483647 [ 2147483648 1 ]", "expected pairs"),
+        ("rows=1 dim=2147483647 [ 2147483647 1 ]", "ascend within 0..2147483646"),
+        ("rows=1 dim=2147483648 [ 1 1 ]", "dimensions 2147483648 and 2147483648"),
         ("rows=1 dim=5 [ inf 1 ]", "expected pairs"),
         ("rows=1 dim=5 [ 3 x ]", "'x' is not a number"),
         ("rows=1 dim=5 [ 3 1 2 1 ]", "ascend within"),
@@ -159,6 +164,26 @@ def test_rows_that_look_like_what_they_hold() -> None:
     assert isinstance(matrix, SparseMatrix)
     assert matrix.ids.tolist() == [1, column] * 3
     assert written(matrix, True) == contents
+
+
+def test_columns_up_to_the_last() -> None:
+    text = f"rows=1 dim={2**31 - 1} [ 70 1 {2**31 - 2} 2 ] \n"
+    matrix = Reader(text.encode()).general_matrix()
+    assert isinstance(matrix, SparseMatrix)
+    assert (matrix.shape, matrix.ids.tolist()) == ((1, 2**31 - 1), [70, 2**31 - 2])
+    assert written(matrix, False) == text.encode()
+
+
+@pytest.mark.parametrize("counts", [[0], [1], [0, 3, 1]])
+def test_many_rows_of_float32_take_hardly_more_calls_than_some(counts: list[int]) -> None:
+    """They are found at a glance."""
+    rows = [_row(600, [(column, b"\x04\0\0\x80?") for column in range(count)]) for count in counts]
+
+    def calls(repeats: int) -> int:
+        contents = b"SM \x04" + struct.pack("<i", repeats * len(rows)) + repeats * b"".join(rows)
+        return count_calls(lambda: Reader(contents, binary=True).general_matrix())
+
+    assert calls(1000) < calls(10) + 50
 
 
 @pytest.mark.parametrize("size", [4, 8])

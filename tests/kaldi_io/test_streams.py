@@ -1,16 +1,17 @@
-"""Standard output and commands as what tables are written to."""
+"""Files, commands and standard input and output: how much is read and written, and what is left at the end."""
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from nnet3.errors import TableError
-from nnet3.kaldi_io.specifiers import parse_wxfilename
-from nnet3.kaldi_io.streams import OutputStream
+from nnet3.errors import ModelFormatError, TableError
+from nnet3.kaldi_io.specifiers import parse_rxfilename, parse_wxfilename
+from nnet3.kaldi_io.streams import InputStream, OutputStream, open_input, read_whole
 
 
 def test_a_full_device_as_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,3 +46,104 @@ def test_what_was_written_is_counted(tmp_path: Path) -> None:
     assert not stream.replaces
     stream.close()
     assert (tmp_path / "x").read_bytes() == b"abcde"
+
+
+class Trickle:
+    """A stream that gives ten bytes at a time and takes three."""
+
+    def __init__(self, contents: bytes = b""):
+        self.contents, self.asked = contents, list[int]()
+
+    def read1(self, most: int) -> bytes:
+        self.asked.append(most)
+        piece, self.contents = self.contents[:10], self.contents[10:]
+        return piece
+
+    def write(self, contents: bytes) -> int:
+        self.contents += bytes(contents[:3])
+        return min(3, len(contents))
+
+    def flush(self) -> None:
+        pass
+
+
+def test_no_more_is_read_than_is_needed() -> None:
+    file = Trickle(bytes(range(100)))
+    stream = InputStream(file)  # type: ignore[arg-type]
+    assert [len(stream.read(count)) for count in (0, 1, 10, 11, 25, 100)] == [10, 10, 10, 20, 30, 20]
+    assert stream.read(5) == b""
+    assert file.asked[:6] == [1 << 16] * 6
+    file = Trickle(bytes(15))
+    assert len(InputStream(file).read(100_000)) == 15  # type: ignore[arg-type]
+    assert file.asked == [100_000, 99_990, 99_985]
+
+
+def test_what_is_not_taken_at_once_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Trickle()
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=file))
+    stream = OutputStream(parse_wxfilename("-"))
+    stream.write(b"0123456789")
+    stream.write(b"")
+    stream.write(b"abc")
+    stream.close()
+    assert (file.contents, stream.written) == (b"0123456789abc", 13)
+
+
+def test_standard_input_and_output_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, taken = io.BytesIO(b"some"), io.BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=taken))
+    for end in ("finish", "close"):
+        stream = open_input(parse_rxfilename("-"))
+        assert isinstance(stream, InputStream)
+        getattr(stream, end)()
+    OutputStream(parse_wxfilename("-")).close()
+    OutputStream(parse_wxfilename("-")).discard()
+    assert not given.closed
+    assert not taken.closed
+    assert read_whole(parse_rxfilename("-")) == b"some"
+
+
+def test_zeros_without_end_are_refused_at_once() -> None:
+    with pytest.raises(ModelFormatError, match=r"cat /dev/zero : this begins with a zero byte"):
+        read_whole(parse_rxfilename("cat /dev/zero |"))
+
+
+def test_a_command_that_is_not_read_to_its_end_is_ended() -> None:
+    stream = open_input(parse_rxfilename("echo x; exec sleep 10000 |"))
+    assert isinstance(stream, InputStream)
+    assert stream.read(1) == b"x\n"
+    stream.close()
+    assert stream._process is not None
+    assert stream._process.returncode == -15
+
+
+@pytest.mark.parametrize("suffix", ["", ".partial"])
+def test_a_file_takes_its_place_when_it_is_closed(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    stream = OutputStream(parse_wxfilename(str(path)))
+    assert (stream.is_file, stream.replaces) == (True, True)
+    stream.write(b"new and more")
+    assert path.read_bytes() == b"old"
+    stream.close(suffix, 3)
+    assert path.with_name(f"x{suffix}").read_bytes() == b"new"
+    assert len(list(tmp_path.iterdir())) == 1 + bool(suffix)
+
+
+def test_what_is_given_up_leaves_nothing(tmp_path: Path) -> None:
+    stream = OutputStream(parse_wxfilename(str(tmp_path / "x")))
+    stream.write(b"some")
+    stream.flush()
+    assert len(list(tmp_path.iterdir())) == 1
+    stream.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_goes_elsewhere_is_no_file(tmp_path: Path) -> None:
+    for name in ("/dev/null", "| cat >/dev/null"):
+        stream = OutputStream(parse_wxfilename(name))
+        assert (stream.is_file, stream.replaces) == (False, False)
+        stream.write(b"x")
+        stream.close("", 0)
+        stream.close()

@@ -160,6 +160,7 @@ def test_ranges() -> None:
         Path("r.scp").write_text(f"{line}{text}\n")
         ((_, matrix),) = open_matrix_table("scp:r.scp")
         assert matrix.tolist() == np.arange(20).reshape(5, 4)[tuple(expected)].tolist()
+        assert matrix.base is None, "the whole would stay in memory"
     for text in ("[0:8]", "[5:5]", "[2:1]", "[:,0:4]", "[,0:1]", "[0]", "[-1:1]"):
         Path("r.scp").write_text(f"{line}{text}\n")
         with pytest.raises(TableError, match="range"):
@@ -212,6 +213,7 @@ def test_by_key(rspecifier: str) -> None:
         for key in ("utt2", "utt3", "utt1"):
             assert key in table
             assert np.array_equal(table[key], MATRICES[key])
+            assert (table.get(key) is None) == table.specifier.once
         assert "none" not in table
         assert table.get("none") is None
         with pytest.raises(TableError, match="there is no entry 'none'"):
@@ -266,6 +268,7 @@ def test_permissive_tables(caplog: pytest.LogCaptureFixture) -> None:
         ("scp:bad.scp", "expected 'KEY FILENAME', got 'utt1'"),
         ("scp:missing.scp", "the entry 'a': cannot read none.ark: No such file"),
         ("scp:far.scp", "there is nothing at position 99999"),
+        ("scp:end.scp", "there is nothing at position "),
         ("ark:huge.ark", "the entry 'u': huge.ark: byte"),
         ("ark:garbage.ark", "expected a key with a blank behind it"),
         ("ark:header.ark", "header 00 42"),
@@ -279,6 +282,7 @@ def test_bad_tables(rspecifier: str, message: str) -> None:
     Path("bad.scp").write_text("utt1\n")
     Path("missing.scp").write_text("a none.ark:2\n")
     Path("far.scp").write_text("a x.ark:99999\n")
+    Path("end.scp").write_text(f"a x.ark:{len(contents)}\n")
     Path("huge.ark").write_bytes(b"u \0BFM \4\xff\xff\xff\x7f\4\xff\xff\xff\x7f")
     Path("garbage.ark").write_bytes(contents + b"garbage")
     Path("header.ark").write_bytes(b"u \0C")

@@ -45,7 +45,7 @@ class Archive:
         self._name = file.name
         self._reader = Reader(data, self._name, binary=False)
         self._reader.position = min(file.offset, len(data))
-        self._refills = 0
+        self._is_refilled = False
         self.key = ""
 
     def next(self, read: Callable[[Reader], T]) -> tuple[str, T] | None:
@@ -60,7 +60,7 @@ class Archive:
                     continue
                 self._reader.position = start
                 # Positions in the buffer of a stream mean nothing to the user
-                raise TableError(f"the entry '{self.key}': {error.message if self._refills else error}") from None
+                raise TableError(f"the entry '{self.key}': {error.message if self._is_refilled else error}") from None
             if not (self._reader.ran_out and self._refill(start)):
                 self._reader.release()
                 return entry
@@ -126,7 +126,7 @@ class Archive:
             stream.finish()
             return False
         self._reader = Reader(rest + more, self._name, binary=False)
-        self._refills += 1
+        self._is_refilled = True
         return True
 
     def close(self) -> None:

@@ -14,6 +14,12 @@ def converted(array: np.ndarray, dtype: DTypeLike) -> np.ndarray:
         return array.astype(dtype)
 
 
+def whole_numbers(numbers: np.ndarray) -> np.ndarray | None:
+    """Float64 as int32, or None if one of them is no 32-bit integer."""
+    whole = np.clip(np.rint(numbers), -(2**31), 2**31 - 1).astype(np.int32)
+    return whole if np.array_equal(whole, numbers) else None
+
+
 def _without_gradient(values: ArrayLike) -> ArrayLike:
     """PyTorch's tensors become arrays only without gradient history, and bfloat16 only as float32."""
     if not hasattr(values, "detach"):

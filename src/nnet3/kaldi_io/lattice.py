@@ -106,7 +106,7 @@ def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
     """Of each state its two final costs and number of arcs, then its arcs: input label, output label, costs, dst."""
     reader.need(16 * header.states, f"{header.states} states of a lattice")
     walk = _Walk(reader)
-    offsets, state_at = np.zeros(header.states + 1, np.int64), np.zeros(header.states, np.int64)
+    offsets, state_at = np.zeros(header.states + 1, np.int64), np.empty(header.states, np.int64)
     for state in range(header.states):
         state_at[state] = walk.skip(2, 4, "a final weight")
         count = walk.number(_COUNT, "a state")
@@ -127,7 +127,7 @@ def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
     """Of each state its final weight (costs and a string) and number of arcs, then its arcs, each with a weight."""
     reader.need(20 * header.states, f"{header.states} states of a lattice")
     walk = _Walk(reader)
-    offsets, state_at = np.zeros(header.states + 1, np.int64), np.zeros(header.states, np.int64)
+    offsets, state_at = np.zeros(header.states + 1, np.int64), np.empty(header.states, np.int64)
     final_lengths = np.zeros(header.states, np.int64)
     arc_at: list[int] = []
     lengths: list[int] = []

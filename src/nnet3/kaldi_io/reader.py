@@ -380,7 +380,7 @@ class Reader:
         if not match.group(1):
             raise self._not_a(self._word(), f"{what}, which begins with [")
         end = self.data.find(b"]", match.end())
-        if end < 0:
+        if end < match.end():
             self.position = match.start(1)
             raise self.truncated(f"the [ of {what} is never closed by ]")
         self.position = end + 1

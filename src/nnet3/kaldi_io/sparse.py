@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.kaldi_io.arrays import converted
+from nnet3.kaldi_io.arrays import converted, whole_numbers
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_row
@@ -163,10 +163,10 @@ def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]
         return reader.error_at(start, f"in a sparse matrix: {message}")
 
     flat = parse_row(bytes(numbers), 0, len(numbers), np.float64, fail)
-    ids = flat[0::2]
-    if not (np.floor(ids) == ids).all() or (np.abs(ids) >= 2**31).any():
+    ids = whole_numbers(flat[0::2])
+    if ids is None:
         raise fail(start, "expected pairs of an integer and a number")
-    return cols, counts, ids.astype(np.int32), converted(flat[1::2], np.float32)
+    return cols, counts, ids, converted(flat[1::2], np.float32)
 
 
 def write_sparse(writer: Writer, matrix: SparseMatrix) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import ModelFormatError
-from nnet3.kaldi_io.arrays import converted, int32_array
+from nnet3.kaldi_io.arrays import converted, int32_array, whole_numbers
 from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
@@ -125,8 +125,8 @@ def _posterior_text(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         raise reader.error_at(start, "expected a posterior such as [ 3 0.5 7 0.5 ] [ 4 1 ]")
     flat = b" ".join(word for frame in words for word in frame[1:])
     numbers = parse_row(flat, 0, len(flat), np.float64, lambda _, text: reader.error_at(start, text))
-    ids = np.clip(np.rint(numbers[0::2]), -(2**31), 2**31 - 1).astype(np.int32)
-    if (ids != numbers[0::2]).any():
+    ids = whole_numbers(numbers[0::2])
+    if ids is None:
         raise reader.error_at(start, "the first one of each pair must be an integer")
     counts = np.array([len(frame) // 2 for frame in words], np.int64)
     return counts, ids, converted(numbers[1::2], np.float32)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from nnet3.kaldi_io import files
 from nnet3.train.examples import (
     EXAMPLES,
     Example,
@@ -66,25 +63,3 @@ def test_a_larger_archive_takes_no_more_memory(archives: dict[Path, int], name: 
     assert max(path.stat().st_size for path in archives) > 7e6
     small, large = (_read_all(name.format(path), count) for path, count in archives.items())
     assert large < small + 0.5e6
-
-
-def test_what_was_read_of_a_mapped_file_is_given_back(
-    archives: dict[Path, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[tuple[int, int, int]] = []
-
-    class Mapped(mmap.mmap):
-        def madvise(self, *advice: int) -> None:
-            given.append(advice)  # type: ignore[arg-type]
-            super().madvise(*advice)
-
-    monkeypatch.setattr(files.mmap, "mmap", Mapped)
-    *_, (path, count) = archives.items()
-    with ExampleReader(f"ark:{path}", EXAMPLES) as table:
-        assert sum(1 for _ in table) == count
-    end = 0
-    for advice, start, length in given:
-        assert (advice, start) == (mmap.MADV_DONTNEED, end)
-        assert length < 2 << 20
-        end += length
-    assert os.path.getsize(path) - (2 << 20) < end <= os.path.getsize(path)
