@@ -44,6 +44,20 @@ def test_torch_optimizers(make) -> None:
     assert history[-1] < 0.1 * history[0]
 
 
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_an_optimizer_that_asks_several_times(line_search) -> None:
+    net, batch = linear()
+    before = net.criterion(batch) / 40
+    optimizer = torch.optim.LBFGS(list(net.tensors().values()), line_search_fn=line_search)
+    history = cn.train(net, [batch], optimizer, epochs=5)
+    assert history[0] == pytest.approx(before)
+    assert history[-1] < 1e-6 * before
+    other, _ = linear()
+    optimizer = torch.optim.LBFGS(list(other.tensors().values()), line_search_fn="strong_wolfe")
+    optimizer.step(lambda: other.backward(batch))
+    assert other.criterion(batch) < 0.01 * before
+
+
 def test_a_torch_optimizer_by_hand() -> None:
     net, batch = linear()
     optimizer = torch.optim.SGD(list(net.tensors().values()), lr=0.001)
@@ -82,8 +96,13 @@ def test_training_that_cannot_be() -> None:
         cn.train(net, iter([]))
     with pytest.raises(TrainingError, match="tensors that are not this network's"):
         cn.train(net, [batch], torch.optim.SGD([torch.zeros(3)], lr=1.0))
-    with pytest.raises(TrainingError, match="epoch 1: the criterion is nan"):
-        cn.train(net, [{**batch, "x": np.full((3, 40), np.nan)}])
+
+    class Idle(torch.optim.SGD):
+        def step(self, closure=None) -> None:
+            pass
+
+    with pytest.raises(TrainingError, match=r"Idle\.step\(closure\) has not called its closure"):
+        cn.train(net, [batch], Idle(list(net.tensors().values())))
 
 
 def test_statistics_are_computed_once_before_training() -> None:

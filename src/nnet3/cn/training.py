@@ -11,6 +11,7 @@ import torch
 
 from nnet3.cn.network import Network
 from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.not_finite import NotFiniteError, check_finite
 from nnet3.cn.order import needs_other_frames
 from nnet3.cn.place import warn_user
 from nnet3.cn.samples import Sequences, as_matrix, sequences
@@ -22,11 +23,13 @@ Batch = Mapping[str, Any]
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
     """W <- W - learning_rate * (sum over samples of the gradient) / (samples of the minibatch) (1.1, 1.2).
 
-    Returns the criterion per sample, from before the step.
+    Returns the criterion per sample, from before the step. Raises TrainingError if it or its gradient is not finite,
+    and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
     _check_rate(learning_rate)
     value = network.backward(batch)
+    check_finite(network, batch, value)
     samples = num_samples(network, batch)
     with torch.no_grad():
         for tensor in network.tensors().values():
@@ -47,9 +50,9 @@ def train(
     """Go through the minibatches `epochs` times; returns the criterion per sample of each epoch.
 
     Without `optimizer` by plain gradient descent with `learning_rate`; with one, made of `network.tensors().values()`,
-    by its steps on gradients per sample. `minibatches`: a list, or a function that begins anew for each epoch.
-    `report(epoch, criterion)` is called after each. Raises TrainingError for an optimizer of other tensors, for a
-    criterion that is not finite, and if there are no minibatches.
+    by its steps on gradients per sample; LBFGS may ask for them several times. `minibatches`: a list, or a function
+    that begins anew for each epoch. `report(epoch, criterion)` is called after each. Raises TrainingError for an
+    optimizer of other tensors, for a criterion or gradient that is not finite, and if there are no minibatches.
     """
     check_kind(network, Network, "what is trained", "a network")
     check_kind(epochs, int, "epochs", "an integer")
@@ -64,10 +67,11 @@ def train(
         for batch in minibatches() if callable(minibatches) else minibatches:
             check_kind(batch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
             count = num_samples(network, batch)
-            total += _step(network, batch, optimizer, learning_rate, count) * count
+            try:
+                total += _step(network, batch, optimizer, learning_rate, count) * count
+            except NotFiniteError as error:
+                raise TrainingError(f"epoch {epoch + 1}, after {samples} samples: {error}") from None
             samples += count
-            if not np.isfinite(total):
-                raise TrainingError(f"epoch {epoch + 1}: the criterion is {total}; a smaller learning rate may help")
         if samples == 0:
             raise TrainingError(f"epoch {epoch + 1}: no minibatches (a generator can be gone through only once)")
         history.append(total / samples)
@@ -87,12 +91,23 @@ def _step(
 ) -> float:
     if optimizer is None:
         return sgd_step(network, batch, learning_rate)
-    value = network.backward(batch)
-    for tensor in network.tensors().values():
-        assert tensor.grad is not None
-        tensor.grad.div_(count)
-    optimizer.step()
-    return value / count
+    values: list[float] = []
+
+    def closure() -> float:
+        """The criterion per sample; optimizers such as LBFGS ask for it several times in a step."""
+        value = network.backward(batch)
+        if not values:
+            check_finite(network, batch, value)
+        for tensor in network.tensors().values():
+            assert tensor.grad is not None
+            tensor.grad.div_(count)
+        values.append(value / count)
+        return values[-1]
+
+    optimizer.step(closure)
+    if not values:
+        raise TrainingError(f"{type(optimizer).__name__}.step(closure) has not called its closure")
+    return values[0]
 
 
 def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer) -> None:

@@ -1,0 +1,110 @@
+"""Where numbers stop being finite: the input, parameter or node to which a NaN or an infinity goes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from nnet3.cn.arrays import as_array
+from nnet3.cn.network import Network
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.order import need_gradient_flags, needed_nodes
+from nnet3.cn.samples import Sequences
+from nnet3.errors import TrainingError
+
+_ADVICE = "a smaller learning rate may help"
+Test = Callable[[np.ndarray], np.ndarray]
+
+
+class NotFiniteError(TrainingError):
+    """The criterion of a minibatch, or its gradient, is NaN or infinite."""
+
+
+def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> None:
+    """Raise NotFiniteError if the criterion or the gradient that `tensors` shows is not finite; it says since where."""
+    if not math.isfinite(value):
+        raise NotFiniteError(f"the criterion is {value}: {_where_values_begin(network, batch, value)}")
+    gradients = [tensor.grad for tensor in network.tensors().values() if tensor.grad is not None]
+    if gradients and not torch.stack([torch.isfinite(gradient).all() for gradient in gradients]).all():
+        raise NotFiniteError(f"the criterion is {value:g}, but {_where_gradients_begin(network, batch)}")
+
+
+def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float) -> str:
+    is_bad: Test = np.isnan if math.isnan(value) else np.isinf
+    needed = needed_nodes(network.nodes, list(network.criteria), ())
+    for name in (network.names[node] for node in needed if node.type == "input"):
+        given = list(batch[name]) if isinstance(batch[name], Sequences) else as_array(batch[name], name)
+        if place := _first(given, is_bad):
+            return f"input '{name}' holds {value} {place}"
+    for name, array in network.parameters().items():
+        if place := _first(array, is_bad):
+            return f"parameter '{name}' holds {value} {place}; {_ADVICE}"
+    computed = [node for node in needed if node.operands and not isinstance(node, StoredNode)]
+    values = dict(zip(computed, network.evaluate(computed, batch), strict=True))
+    for composite in network.composites:
+        # In a loop what comes first in time is first; a loop goes back in time if its delays look ahead.
+        backward = any(isinstance(node, DelayNode) and node.operation.lag < 0 for node in composite.nodes)
+        places = {n: _first(values[n], is_bad, backward=backward) for n in composite.nodes if n in values}
+        found = [(place.step, node) for node, place in places.items() if place]
+        if found:
+            node = min(found, key=lambda pair: pair[0])[1]
+            advice = "" if math.isnan(value) else f"; {_ADVICE}"
+            return f"{_shown(network, node)} is the first node that holds {value}, {places[node]}{advice}"
+    return _ADVICE
+
+
+def _where_gradients_begin(network: Network, batch: Mapping[str, Any]) -> str:
+    flags = need_gradient_flags(list(network.criteria))
+    nodes = [node for node in network.nodes if flags.get(node, False) and node.operands]
+    gradients = network.gradients(batch, wrt=nodes)
+    for node in reversed(nodes):
+        if place := _first(gradients.pop(network.names[node]), _is_not_finite):
+            return f"the gradient of {_shown(network, node)} is the first that is not finite, {place}"
+    for name, gradient in gradients.items():
+        if place := _first(gradient, _is_not_finite):
+            return f"the gradient of '{name}' is not finite {place}"
+    return f"its gradient is not finite; {_ADVICE}"
+
+
+def _shown(network: Network, node: Node) -> str:
+    return f"'{network.names[node]}' ({node.type})"
+
+
+def _is_not_finite(array: np.ndarray) -> np.ndarray:
+    return ~np.isfinite(array)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A column, of a sequence if there are several, and a row of a value; `step` is when it is computed in a loop."""
+
+    column: int
+    sequence: int | None
+    row: int
+    step: int
+
+    def __str__(self) -> str:
+        sequence = "" if self.sequence is None else f" of sequence {self.sequence}"
+        return f"in column {self.column}{sequence}, row {self.row}"
+
+
+def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _Place | None:
+    """The first column of a matrix, or of a list of sequences, that has a bad element."""
+    places = []
+    for number, array in enumerate(value if isinstance(value, list) else [np.atleast_2d(value)]):
+        bad = is_bad(array)
+        columns = np.flatnonzero(bad.any(axis=0))
+        if len(columns):
+            column = int(columns[-1 if backward else 0])
+            step = -column if backward else column
+            places.append((step, number, column, int(bad[:, column].argmax())))
+    if not places:
+        return None
+    step, number, column, row = min(places)
+    return _Place(column, number if isinstance(value, list) else None, row, step)
