@@ -10,6 +10,7 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.operation import OWN_VALUE, RunState
 from nnet3.cn.shape import Shape
+from nnet3.computation.kernel import KernelInfo
 
 EPSILON = 1e-6
 
@@ -34,14 +35,17 @@ def check_node(
 ) -> None:
     """Run the node's kernel on operands (chapter's orientation); `formula` is what autograd differentiates.
 
-    All values lie in wider matrices, derivatives overwrite and are added to, and values that the operation does not
-    declare as needed are withheld.
+    All values lie in wider matrices, derivatives overwrite and are added to, values that the operation does not declare
+    as needed are withheld, and where it promises to work in place it does.
     """
     wanted = range(len(operands)) if gradients is None else gradients
     leaves = [operand.clone().requires_grad_() for operand in operands]
     expected = formula(*leaves)
     value = run_forward(node, operands)
     torch.testing.assert_close(value, expected.detach(), rtol=1e-10, atol=1e-12)
+    for which, promises in enumerate(_info(node, []).inputs):
+        if promises.propagate_in_place:
+            torch.testing.assert_close(run_forward(node, operands, over=which), value, rtol=0, atol=0)
     samples = expected.shape[1]
     inferred = node.shape if node.shape.cols is not None else Shape(node.shape.rows, samples)
     assert (inferred.rows, inferred.cols) == tuple(expected.shape), "the inferred shape"
@@ -54,33 +58,48 @@ def check_node(
         torch.testing.assert_close(ours, from_autograd, rtol=1e-8, atol=1e-10)
         added = run_backward(node, operands, direction, which, accumulate=True)
         torch.testing.assert_close(added, ours + 1, rtol=1e-10, atol=1e-10)
+        if _info(node, [which]).inputs[which].backprop_in_place:
+            in_place = run_backward(node, operands, direction, which, accumulate=False, in_place=True)
+            torch.testing.assert_close(in_place, ours, rtol=0, atol=0)
         if differences:
             torch.testing.assert_close(ours, by_differences(node, operands, direction, which), rtol=1e-5, atol=1e-7)
 
 
-def run_forward(node: Node, operands: Sequence[Tensor]) -> Tensor:
+def run_forward(node: Node, operands: Sequence[Tensor], *, over: int | None = None) -> Tensor:
+    """The value; it lies where operand `over` lies, if one is given."""
     kernel = node.operation.kernel(state())
-    output = _wide(_output_size(node, operands), fill=float("nan"))
-    kernel.run_forward([_inside(operand) for operand in operands], output, None)
+    inputs = [_inside(operand) for operand in operands]
+    output = _wide(_output_size(node, operands), fill=float("nan")) if over is None else inputs[over]
+    kernel.run_forward(inputs, output, None)
     return output.T.clone()
 
 
-def run_backward(node: Node, operands: Sequence[Tensor], direction: Tensor, which: int, accumulate: bool) -> Tensor:
+def run_backward(
+    node: Node, operands: Sequence[Tensor], direction: Tensor, which: int, accumulate: bool, *, in_place: bool = False
+) -> Tensor:
+    """The gradient with respect to operand `which`; with `in_place` it lies where that of the node lies."""
     kernel = node.operation.kernel(state())
     inputs = [_inside(operand) for operand in operands]
     output = _wide(_output_size(node, operands), fill=float("nan"))
     memo = kernel.run_forward(inputs, output, None)
-    wanted = [i == which for i in range(len(operands))]
-    info = node.operation.info("it", [o.shape for o in node.operands], node.shape, wanted)
+    info = _info(node, [which])
     nothing = torch.zeros(0, 0, dtype=torch.float64)
     inputs = [m if p.backprop_needs_value else nothing for m, p in zip(inputs, info.inputs, strict=True)]
     output = output if info.backprop_needs_output else nothing
     assert info.backprop_needs_output == (OWN_VALUE in node.operation.needs_of_gradient(which))
-    deriv = _wide(tuple(operands[which].T.shape), fill=1.0 if accumulate else float("nan"))
-    derivs = [deriv if is_wanted else None for is_wanted in wanted]
+    gradient = _inside(direction)
+    fill = 1.0 if accumulate else float("nan")
+    deriv = gradient if in_place else _wide(tuple(operands[which].T.shape), fill)
+    derivs = [deriv if i == which else None for i in range(len(operands))]
     memo = memo if info.uses_memo else None
-    kernel.run_backward(inputs, output, _inside(direction), memo, None, derivs, [accumulate] * len(operands), None)
+    kernel.run_backward(inputs, output, gradient, memo, None, derivs, [accumulate] * len(operands), None)
     return deriv.T.clone()
+
+
+def _info(node: Node, wanted: Sequence[int]) -> KernelInfo:
+    """The promises of the node's kernel if these gradients are wanted."""
+    shapes = [operand.shape for operand in node.operands]
+    return node.operation.info("it", shapes, node.shape, [i in wanted for i in range(len(shapes))])
 
 
 def by_differences(node: Node, operands: Sequence[Tensor], direction: Tensor, which: int) -> Tensor:

@@ -36,6 +36,15 @@ def test_training_by_gradient_descent() -> None:
     assert history[-1] < 1e-4 * history[0]
 
 
+def test_an_epoch_is_the_mean_over_samples_not_over_minibatches() -> None:
+    for make in (None, torch.optim.SGD):
+        net, batch = linear()
+        minibatches = [{n: array[:, begin:end] for n, array in batch.items()} for begin, end in ((0, 4), (4, 40))]
+        optimizer = None if make is None else make(list(net.tensors().values()), lr=0.0)
+        history = cn.train(net, minibatches, optimizer, learning_rate=0.0, epochs=2)
+        assert history == pytest.approx([net.criterion(batch) / 40] * 2)
+
+
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.AdamW])
 def test_torch_optimizers(make) -> None:
     net, batch = linear()

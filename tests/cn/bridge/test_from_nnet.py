@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import nnet3
 from nnet3 import cn
 from nnet3.errors import NetworkError
+from seeds import RANDOM
 from shared_data import golden_cases, needs_shared
 
 LEAST_COMPARED = 12
@@ -97,3 +99,177 @@ output-node name=output input=a
 """
     with pytest.raises(NetworkError, match=r"'a_input': Round\(input, 3\) has no counterpart"):
         cn.from_nnet(nnet3.Nnet.from_config(config))
+
+
+def in_nnet3(nnet: nnet3.Nnet, x: np.ndarray, wanted: range) -> np.ndarray:
+    """The output of the nnet3 network for one sequence (D, T), in the frames that are wanted."""
+    inputs = np.array([(0, t, 0) for t in range(x.shape[1])])
+    asked = nnet3.ComputationRequest(
+        inputs=[nnet3.IoSpecification("input", inputs)],
+        outputs=[nnet3.IoSpecification("output", np.array([(0, t, 0) for t in wanted]))],
+    )
+    computer = nnet3.NnetComputer(nnet3.compile(nnet, asked), nnet)
+    computer.accept_input("input", x.T)
+    computer.run()
+    return computer.get_output("output").numpy().T
+
+
+def network_of(lines: str, dim: int = 3) -> nnet3.Nnet:
+    """A network with random parameters, `input` of 3 rows and an `output` of what is called `last`."""
+    config = f"input-node name=input dim={dim}\n{lines}\noutput-node name=output input=last\n"
+    nnet = nnet3.Nnet.from_config(config)
+    for component in nnet.components.values():
+        for tensor in component.parameters().values():
+            tensor.copy_(torch.from_numpy(RANDOM.normal(size=tuple(tensor.shape))))
+    return nnet
+
+
+AFFINE = """
+component name=affine type=NaturalGradientAffineComponent input-dim={} output-dim=4
+component-node name=affine component=affine input={}
+component name=last type=TanhComponent dim=4
+component-node name=last component=last input=affine
+"""
+#: By name: lines, and how many of the first and of the last frames nnet3 cannot compute.
+NETWORKS = {
+    "plain": (AFFINE.format(3, "input"), 0, 0),
+    "spliced": (AFFINE.format(9, "Append(Offset(input, -2), input, Offset(input, 1))"), 2, 1),
+    "ahead": (AFFINE.format(6, "Append(Offset(input, 1), Offset(input, 3))"), 0, 3),
+    "sums": (AFFINE.format(3, "Sum(Scale(0.5, input), Sum(Const(2.0, 3), Scale(0.5, Offset(input, -1))))"), 1, 0),
+    "optional": (AFFINE.format(6, "Append(IfDefined(Offset(input, -2)), IfDefined(Offset(input, 1)))"), 0, 0),
+    "margins that add up": (
+        AFFINE.format(9, "Append(Offset(input, -2), input, Offset(input, 1))").replace("last", "first")
+        + """
+component name=linear type=LinearComponent input-dim=12 output-dim=3
+component-node name=linear component=linear input=Append(Offset(first, -1), first, Offset(first, 3))
+component name=last type=NormalizeComponent dim=3
+component-node name=last component=last input=linear
+""",
+        3,
+        4,
+    ),
+    "optional frames that are not computed": (
+        AFFINE.format(9, "Append(Offset(input, -2), input, Offset(input, 1))").replace("last", "first")
+        + """
+component name=linear type=LinearComponent input-dim=15 output-dim=3
+component-node name=linear component=linear input=Append(input, IfDefined(Offset(first, -1)), IfDefined(first), \
+IfDefined(Offset(first, 3)))
+component name=last type=NoOpComponent dim=3
+component-node name=last component=last input=linear
+""",
+        0,
+        0,
+    ),
+    "components with frames of their own": (
+        """
+component name=tdnn type=TdnnComponent input-dim=3 output-dim=4 time-offsets=-1,0,2
+component-node name=tdnn component=tdnn input=input
+component name=last type=TdnnComponent input-dim=4 output-dim=2 time-offsets=-2,1
+component-node name=last component=last input=tdnn
+""",
+        3,
+        3,
+    ),
+    "parts and products": (
+        """
+dim-range-node name=part input-node=input dim-offset=1 dim=2
+component name=wide type=LinearComponent input-dim=2 output-dim=6
+component-node name=wide component=wide input=part
+component name=product type=ElementwiseProductComponent input-dim=6 output-dim=2
+component-node name=product component=product input=wide
+component name=scales type=PerElementScaleComponent dim=2
+component-node name=scales component=scales input=product
+component name=last type=LogSoftmaxComponent dim=2
+component-node name=last component=last input=scales
+""",
+        0,
+        0,
+    ),
+    "one component in two places": (
+        """
+component name=affine type=AffineComponent input-dim=3 output-dim=3
+component-node name=lower component=affine input=input
+component name=sigmoid type=SigmoidComponent dim=3
+component-node name=sigmoid component=sigmoid input=lower
+component-node name=upper component=affine input=Sum(sigmoid, Offset(input, -1))
+component name=last type=RectifiedLinearComponent dim=3
+component-node name=last component=last input=upper
+""",
+        1,
+        0,
+    ),
+    "a recurrence": (
+        AFFINE.format(7, "Append(input, IfDefined(Offset(last, -2)))"),
+        0,
+        0,
+    ),
+    "a recurrence of what is computed later": (
+        AFFINE.format(9, "Append(Offset(input, -2), input, Offset(input, 1))").replace("last", "first")
+        + """
+component name=again type=AffineComponent input-dim=8 output-dim=4
+component-node name=again component=again input=Append(Offset(first, -1), IfDefined(Offset(last, -1)))
+component name=last type=TanhComponent dim=4
+component-node name=last component=last input=again
+""",
+        3,
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_equal_in_the_frames_that_nnet3_can_compute(name) -> None:
+    lines, left, right = NETWORKS[name]
+    nnet = network_of(lines)
+    net = cn.from_nnet(nnet)
+    for frames in (left + right + 1, 9):
+        x = RANDOM.normal(size=(3, frames)).astype(np.float32)
+        expected = in_nnet3(nnet, x, range(left, frames - right))
+        (ours,) = net.evaluate("output", {"input": cn.sequences([x])})
+        np.testing.assert_allclose(ours[:, left : frames - right], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_gradients_of_all_parameters(name, capsys) -> None:
+    """Those of the network's own components, each once, are what is trained."""
+    lines, _, _ = NETWORKS[name]
+    nnet = network_of(lines)
+    made = cn.from_nnet(nnet)
+    net = cn.Network(cn.square_error(made.outputs["output"], cn.input("y", made.outputs["output"].shape.rows)))
+    rows = made.outputs["output"].shape.rows
+    batch = {n: cn.sequences([RANDOM.normal(size=(r, t)) for t in (9, 8)]) for n, r in (("input", 3), ("y", rows))}
+    check = cn.check_gradients(net, batch, max_elements=6)
+    assert {row.parameter for row in check} == {
+        f"{name}.{key}" for name, component in nnet.components.items() for key in component.parameters()
+    }
+    assert check.worst < 1e-4
+    for row in check:
+        assert row.gradient != 0
+    for name, component in nnet.components.items():
+        for key, tensor in component.parameters().items():
+            np.testing.assert_array_equal(net.parameters()[f"{name}.{key}"].ravel(), tensor.numpy().ravel())
+
+
+def test_parameters_that_are_not_trained_in_nnet3_are_not_trained_here() -> None:
+    nnet = network_of(
+        """
+component name=fixed type=FixedAffineComponent input-dim=3 output-dim=3
+component-node name=fixed component=fixed input=input
+component name=last type=LinearComponent input-dim=3 output-dim=2
+component-node name=last component=last input=fixed
+"""
+    )
+    net = cn.from_nnet(nnet)
+    x = RANDOM.normal(size=(3, 4)).astype(np.float32)
+    expected = in_nnet3(nnet, x, range(4))
+    np.testing.assert_allclose(net.evaluate("output", {"input": x}), expected, rtol=1e-4, atol=1e-5)
+    assert set(net.tensors()) == {"last.params"}
+    assert "fixed.bias_params" in net.parameters()
+
+
+def test_the_bridge_copies() -> None:
+    nnet = network_of(AFFINE.format(3, "input"))
+    before = nnet.components["affine"].parameters()["bias_params"].clone()
+    net = cn.from_nnet(nnet)
+    net.set_parameters({"affine.bias_params": np.zeros((4, 1))})
+    assert torch.equal(nnet.components["affine"].parameters()["bias_params"], before)

@@ -32,6 +32,18 @@ def test_outside_training_it_is_the_operand() -> None:
     assert torch.equal(value, output)
 
 
+def test_without_a_mask_the_gradient_is_that_of_the_value() -> None:
+    check_node(cn.dropout(0.0, y), [random(40, 5)], lambda v: v * 1)
+
+
+def test_gradients_outside_training_pass_all_elements() -> None:
+    x = cn.input("x", 3)
+    net = cn.Network(cn.sum_elements(cn.dropout(0.5, cn.parameter("W", (4, 3)) @ x)))
+    X = torch.ones(3, 2)
+    assert (net.gradients({"x": X}, training=False)["W"] == 2).all()
+    assert sorted(set(net.gradients({"x": X})["W"].ravel().tolist())) != [2.0]
+
+
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 2])
 def test_rates_that_cannot_be(rate) -> None:
     with pytest.raises(NetworkError, match="rate"):

@@ -1,0 +1,96 @@
+"""What each operation promises to lowering and to the passes: whoever forgets a promise computes or keeps too much."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnet3 import cn
+from nnet3.cn.node import Node
+from nnet3.cn.registry import OPERATIONS
+
+x, y, one = cn.input("x", 4), cn.input("y", 4), cn.input("one", 1)
+W, V, b, c = (cn.parameter(n, s) for n, s in (("W", (3, 4)), ("V", (4, 5)), ("b", (4, 1)), ("c", (1, 1))))
+K, k = cn.parameter("K", (2, 1)), cn.parameter("k", (2, 1))
+IMAGE = {"image": (2, 2, 1), "window": 1}
+
+#: For each node the numbers of operands with a promise; "o" is the node's own value. In this order: which values the
+#: gradient of each operand needs, over which operand the value may be written, which gradient over that of the node.
+NODES: list[tuple[Node, list[str], str, str]] = [
+    (cn.negate(x), [""], "0", "0"),
+    (cn.sigmoid(x), ["o"], "0", "0"),
+    (cn.tanh(x), ["o"], "0", "0"),
+    (cn.relu(x), ["o"], "0", "0"),
+    (cn.log(x), ["0"], "", "0"),
+    (cn.exp(x), ["o"], "0", "0"),
+    (cn.copy(x), [""], "0", "0"),
+    (cn.softmax(x), ["o"], "0", "0"),
+    (cn.log_softmax(x), ["o"], "0", "0"),
+    (cn.sum_elements(x), [""], "", ""),
+    (cn.l1_norm(x), ["0"], "", ""),
+    (cn.l2_norm(x), ["0o"], "", ""),
+    (cn.scale(c, x), ["1", "0"], "", ""),
+    (cn.times(W, x), ["1", "0"], "", ""),
+    (cn.times(W, V), ["1", "0"], "", ""),
+    (cn.element_times(x, y), ["1", "0"], "", "1"),
+    (cn.plus(x, y), ["", ""], "01", "1"),
+    (cn.plus(x, b), ["", ""], "0", ""),
+    (cn.plus(one, x), ["", ""], "1", "1"),
+    (cn.minus(x, y), ["", ""], "01", "1"),
+    (cn.diag_times(b, x), ["1", "0"], "", ""),
+    (cn.dropout(0.5, x), [""], "0", "0"),
+    (cn.khatri_rao_product(x, y), ["1", "0"], "", ""),
+    (cn.cos(x, y), ["01o", "01o"], "", ""),
+    (cn.classification_error(x, y), ["", ""], "", ""),
+    (cn.square_error(x, y), ["01", "01"], "", ""),
+    (cn.cross_entropy(x, y), ["01", "01"], "", ""),
+    (cn.cross_entropy_with_softmax(x, y), ["0", "0"], "", ""),
+    (cn.per_dim_mean_var_norm(x, cn.mean(x), cn.inv_std_dev(x)), ["", "", ""], "0", ""),
+    (cn.convolution(K, x, k, **IMAGE), ["1", "0", ""], "", ""),
+    (cn.max_pooling(x, **IMAGE), [""], "", ""),
+    (cn.average_pooling(x, **IMAGE), [""], "", ""),
+    (cn.row_slice(V, 1, 2), [""], "", ""),
+    (cn.row_stack(V, V), ["", ""], "", ""),
+]
+WITH_MEMO = {"dropout", "cos", "cross_entropy_with_softmax", "max_pooling"}
+NOT_KERNELS = {"input", "parameter", "mean", "inv_std_dev", "delay", "component"}
+
+
+def info_of(node: Node, wanted):
+    shapes = [operand.shape for operand in node.operands]
+    return node.operation.info("it", shapes, node.shape, [number in wanted for number in range(len(shapes))])
+
+
+@pytest.mark.parametrize(("node", "needs", "over", "back"), NODES, ids=lambda value: getattr(value, "type", ""))
+def test_promises(node, needs, over, back) -> None:
+    numbers = range(len(node.operands))
+    for which in numbers:
+        info = info_of(node, [which])
+        assert [p.backprop_needs_value for p in info.inputs] == [str(number) in needs[which] for number in numbers]
+        assert info.backprop_needs_output == ("o" in needs[which])
+        assert info.uses_memo == (node.type in WITH_MEMO)
+    info = info_of(node, numbers)
+    assert [p.backprop_needs_value for p in info.inputs] == [str(n) in "".join(needs) for n in numbers]
+    assert [p.propagate_in_place for p in info.inputs] == [str(number) in over for number in numbers]
+    assert [p.backprop_in_place for p in info.inputs] == [str(number) in back for number in numbers]
+    assert all(p.accumulates_deriv for p in info.inputs)
+    assert info.backprop_needs_sign_only == (node.type == "relu")
+    assert info.row_by_row == node.shape.has_samples
+    assert not info.updatable
+    nothing = info_of(node, [])
+    assert not any(p.backprop_needs_value for p in nothing.inputs)
+    assert not nothing.uses_memo
+    assert not nothing.merges_updates
+
+
+def test_gradients_without_samples_are_computed_for_all_frames_at_once() -> None:
+    """What a recurrence gives to a parameter is summed after the loop, in one update."""
+    assert info_of(W @ x, [0]).merges_updates
+    assert info_of(W @ x, [0, 1]).merges_updates
+    assert not info_of(W @ x, [1]).merges_updates
+    assert not info_of(W @ V, [0]).merges_updates
+    assert not info_of(cn.square_error(x, y), [0]).merges_updates
+
+
+def test_all_kernels_are_in_the_table() -> None:
+    ours = {type for type, made in OPERATIONS.items() if made.__module__.startswith("nnet3.")}
+    assert {node.type for node, *_ in NODES} == ours - NOT_KERNELS
