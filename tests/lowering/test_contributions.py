@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnet3.lowering.contributions import Derivatives
+from nnet3.lowering.contributions import Contributions
 from nnet3.lowering.places import Place
 
 NUM_ROWS, NUM_COLS = 6, 4
@@ -28,11 +28,12 @@ class Case:
             self.num_cols.append(int(rng.integers(1, NUM_COLS - first + 1)))
         nodes = [SimpleNamespace(num_cols=count) for count in self.num_cols]
         schedule = SimpleNamespace(num_rows=lambda root: NUM_ROWS, nodes=nodes)
-        self.derivatives = Derivatives(schedule, self.places)  # type: ignore[arg-type]
+        self.contributions = Contributions(schedule, self.places)  # type: ignore[arg-type]
         self.sent: list[tuple[int, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]] = []
         for term in range(rng.integers(1, 6)):
             self._send(term)
-        self.derivatives.settle()
+        settled, self.overwrites = self.contributions.settle()
+        self.settled = settled[0]
 
     def _send(self, term: int) -> None:
         """Rows of a node from a few steps, none of which sends to a row twice."""
@@ -48,7 +49,7 @@ class Case:
         whole = np.array(step_first) if rng.random() < 0.5 else None
         may = np.full(len(rows), rng.random() < 0.8)
         sent = np.array(rows), np.array(positions)
-        self.derivatives.add(node, *sent, term, may, step_first=whole)
+        self.contributions.add(node, *sent, term, may, step_first=whole)
         self.sent.append((node, *sent, may, whole))
 
     def cells(self, number: int, row: int) -> list[Cell]:
@@ -63,9 +64,9 @@ class Case:
 
 
 def all_uncovered(case: Case) -> dict[Cell, bool]:
-    cuts = case.derivatives.segments[0]
+    cuts = case.settled.segments
     segment = np.searchsorted(cuts, np.arange(NUM_COLS), side="right") - 1
-    uncovered = case.derivatives.uncovered[0]
+    uncovered = case.settled.uncovered
     return {(row, c): bool(uncovered[row, segment[c]]) for row in range(NUM_ROWS) for c in range(NUM_COLS)}
 
 
@@ -78,7 +79,7 @@ def test_the_sum_is_right_when_one_does_as_it_says(seed: int) -> None:
     for number, row in case.in_order():
         value = float(case.rng.standard_normal())
         for cell in case.cells(number, row):
-            overwrites = case.derivatives.overwrites(number)[row]
+            overwrites = case.overwrites[number][row]
             memory[cell] = value if overwrites else memory[cell] + value
             want[cell] += value
     for cell, value in memory.items():
@@ -100,10 +101,10 @@ def test_who_is_first_overwrites(seed: int) -> None:
         if whole is not None:
             for step in np.split(np.arange(len(rows)), whole[1:]):
                 want[step] = want[step].all()
-        assert case.derivatives.overwrites(number).tolist() == want.tolist()
+        assert case.overwrites[number].tolist() == want.tolist()
     last = np.full(NUM_ROWS, -1)
     for number, row in case.in_order():
         at = case.cells(number, row)[0][0]
         last[at] = max(last[at], case.sent[number][2][row])
     touched = last >= 0
-    assert case.derivatives.first_write[0][touched].tolist() == last[touched].tolist()
+    assert case.settled.first_write[touched].tolist() == last[touched].tolist()

@@ -7,8 +7,9 @@ is found by arrays over rows; rows that nobody writes first have to be set to ze
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,35 +20,78 @@ from nnet3.lowering.schedule import Schedule
 _MOST_TERMS = 1 << 24  # contributions of one step: more than there can be
 
 
+def _turns(positions: np.ndarray, term: int) -> np.ndarray:
+    """When steps at these positions make a contribution: the larger, the earlier in the backward pass.
+
+    Later steps come first, and of one step lower terms.
+    """
+    return positions.astype(np.int64) * _MOST_TERMS + (_MOST_TERMS - 1 - term)
+
+
+def _position(turns: np.ndarray) -> np.ndarray:
+    """The positions of the steps whose turns these are."""
+    return turns // _MOST_TERMS
+
+
+class Block(NamedTuple):
+    """Rows and columns of a matrix."""
+
+    first_row: int
+    num_rows: int
+    first_col: int
+    num_cols: int
+
+
 @dataclass(frozen=True, eq=False)
 class Contribution:
     """What rows of a user send to rows of a node. `can_overwrite` (rows,): not those whose command can only add."""
 
     node: int
     rows: np.ndarray  # of the node's place, >= 0
-    key: np.ndarray  # (rows,): the higher, the earlier in the backward pass
+    turn: np.ndarray  # (rows,), see _turns
     can_overwrite: np.ndarray
     step_first: np.ndarray | None  # where the rows of each step begin, if a step overwrites all of them or none
 
 
-@dataclass(eq=False)
-class Derivatives:
-    """All contributions, collected with `add`, and then what `settle` finds.
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """Who writes first to the derivative of a root.
 
-    `overwrites(number)` (rows,) says it of each row of a contribution; `uncovered[root]` (rows, segments) are the
-    cells that nobody overwrites; `first_write[root]` (rows,) the position of the first step that writes to a row.
+    `segments`: where its columns are cut, with both ends. `uncovered` (rows, segments): the cells that nobody
+    overwrites. `first_write` (rows,): the position of the first step that writes to a row.
+    """
+
+    segments: np.ndarray
+    uncovered: np.ndarray
+    first_write: np.ndarray
+
+    def blocks_to_clear(self) -> list[Block]:
+        """The cells that nobody overwrites, in blocks of rows."""
+        cuts = self.segments.tolist()
+        blocks = []
+        for segment in range(self.uncovered.shape[1]):
+            padded = np.concatenate([[0], self.uncovered[:, segment].astype(np.int8), [0]])
+            edges = np.flatnonzero(np.diff(padded))
+            for begin, end in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
+                blocks.append(Block(begin, end - begin, cuts[segment], cuts[segment + 1] - cuts[segment]))
+        return blocks
+
+
+@dataclass(eq=False)
+class Contributions:
+    """All contributions, collected with `add`, until `settle` finds who writes first.
+
     `unread[root]` (rows,), where there are any: rows that nobody reads. Nothing need be done to those that nobody
     writes either.
+
+    If steps 5 and 3 send to rows 0 to 3 of a node, step 5 overwrites and step 3 adds; if step 5 sends only to rows 0
+    and 1, step 3 overwrites rows 2 and 3.
     """
 
     schedule: Schedule
-    places: list[Place]
+    places: Sequence[Place]
     unread: Mapping[int, np.ndarray] = field(default_factory=dict)
     contributions: list[Contribution] = field(default_factory=list)
-    segments: dict[int, np.ndarray] = field(default_factory=dict)  # where the columns of a root are cut, with both ends
-    uncovered: dict[int, np.ndarray] = field(default_factory=dict)
-    first_write: dict[int, np.ndarray] = field(default_factory=dict)
-    _overwrites: list[np.ndarray] = field(default_factory=list)
 
     def add(
         self,
@@ -58,30 +102,25 @@ class Derivatives:
         can_overwrite: np.ndarray | bool = True,
         step_first: np.ndarray | None = None,
     ) -> int:
-        """Rows of a node get a contribution from steps at these positions; of one step, lower terms come first."""
-        key = np.broadcast_to(positions.astype(np.int64) * _MOST_TERMS + (_MOST_TERMS - 1 - term), rows.shape)
+        """Rows of a node get a contribution from steps at these positions. Returns its number."""
+        turn = np.broadcast_to(_turns(positions, term), rows.shape)
         may = np.broadcast_to(np.asarray(can_overwrite), rows.shape)
-        self.contributions.append(Contribution(node, rows.astype(np.int64), key, may, step_first))
+        self.contributions.append(Contribution(node, rows.astype(np.int64), turn, may, step_first))
         return len(self.contributions) - 1
 
-    def overwrites(self, number: int) -> np.ndarray:
-        return self._overwrites[number]
-
-    def settle(self) -> None:
-        """Find the first writers of all cells."""
+    def settle(self) -> tuple[dict[int, Settled], list[np.ndarray]]:
+        """Returns the first writers by root, and for each contribution which of its rows overwrite, (rows,)."""
         by_root: dict[int, list[int]] = {}
         for number, each in enumerate(self.contributions):
             by_root.setdefault(self.places[each.node].root, []).append(number)
-        self._overwrites = [np.zeros(0, bool)] * len(self.contributions)
-        for root, numbers in by_root.items():
-            self._settle(root, numbers)
+        overwrites = [np.zeros(0, bool)] * len(self.contributions)
+        settled = {root: self._settle(root, numbers, overwrites) for root, numbers in by_root.items()}
+        return settled, overwrites
 
-    def _settle(self, root: int, numbers: list[int]) -> None:
+    def _settle(self, root: int, numbers: list[int], overwrites: list[np.ndarray]) -> Settled:
         ranges = [self._columns(self.contributions[number].node) for number in numbers]
         cuts = distinct(np.array([*ranges, (0, self.schedule.nodes[root].num_cols)]))
-        self.segments[root] = cuts
-        num_rows = self.schedule.num_rows(root)
-        earliest = np.full((num_rows, len(cuts) - 1), -1, np.int64)
+        earliest = np.full((self.schedule.num_rows(root), len(cuts) - 1), -1, np.int64)
         spans = [np.searchsorted(cuts, each).tolist() for each in ranges]
         rows_of = []
         for number, (low, high) in zip(numbers, spans, strict=True):
@@ -89,20 +128,19 @@ class Derivatives:
             rows = each.rows + self.places[each.node].row_shift
             rows_of.append(rows)
             for segment in range(low, high):
-                np.maximum.at(earliest[:, segment], rows, each.key)
+                np.maximum.at(earliest[:, segment], rows, each.turn)
         uncovered = np.ones(earliest.shape, bool)
         for number, rows, (low, high) in zip(numbers, rows_of, spans, strict=True):
             each = self.contributions[number]
-            first = each.can_overwrite & (earliest[rows, low:high] == each.key[:, np.newaxis]).all(axis=1)
+            first = each.can_overwrite & (earliest[rows, low:high] == each.turn[:, np.newaxis]).all(axis=1)
             if each.step_first is not None and len(first):
                 whole = np.logical_and.reduceat(first, each.step_first)
                 first = np.repeat(whole, np.diff(np.append(each.step_first, len(first))))
-            self._overwrites[number] = first
+            overwrites[number] = first
             uncovered[rows[first], low:high] = False
         if root in self.unread:
             uncovered[self.unread[root]] &= earliest[self.unread[root]] >= 0
-        self.uncovered[root] = uncovered
-        self.first_write[root] = earliest.max(axis=1) // _MOST_TERMS
+        return Settled(cuts, uncovered, _position(earliest.max(axis=1)))
 
     def _columns(self, node: int) -> tuple[int, int]:
         offset = self.places[node].col_offset

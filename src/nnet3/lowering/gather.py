@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -90,7 +90,7 @@ class GatherCode:
     # ---- backward ----
 
     def backward(
-        self, step: int, derivs: Storage, overwrites: dict[int, np.ndarray], needed: np.ndarray
+        self, step: int, derivs: Storage, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
     ) -> Iterator[Command]:
         """Send the derivative of a step's rows to where they came from.
 

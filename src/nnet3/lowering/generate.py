@@ -20,16 +20,20 @@ from nnet3.computation.commands import (
     SetConst,
 )
 from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation, SubMatrix
+from nnet3.lowering.first_writers import TakenRows
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode
-from nnet3.lowering.layout import Layout, TakenRows, lay_out
+from nnet3.lowering.layout import lay_out
 from nnet3.lowering.live_rows import stretches
+from nnet3.lowering.merged_updates import last_pieces
 from nnet3.lowering.repeat import Repeater, find_repeat
+from nnet3.lowering.requested import output_block, user_rows
 from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
-from nnet3.lowering.updates import UpdateCode, last_pieces
+from nnet3.lowering.task import Task
+from nnet3.lowering.updates import UpdateCode
 
-_MOST_RUNS = 6  # of rows to be cleared one by one, before a matrix is cleared as a whole
+_MOST_BLOCKS = 6  # that are cleared one by one, before a matrix is cleared as a whole
 
 
 def generate(source: GraphSource, request: LoweringRequest, schedule: Schedule) -> NnetComputation:
@@ -43,37 +47,21 @@ class _Generator:
         self, source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation
     ) -> None:
         self.request, self.schedule, self.computation = request, schedule, computation
-        self.layout: Layout = lay_out(source, request, schedule, computation)
-        self.values, self.derivs = self.layout.values, self.layout.derivs
-        self.gathers = {
-            node: GatherCode(computation, gathered, self.values) for node, gathered in self.layout.gathered.items()
-        }
+        self.layout = layout = lay_out(Task(source, request, schedule), computation)
+        self.values, self.derivs, self.live = layout.values, layout.derivs, layout.needs.live
+        gathered, sent = layout.reading.gathered, layout.needs.sent
+        self.gathers = {node: GatherCode(computation, each, self.values) for node, each in gathered.items()}
         self.senders = {
-            node: self.gathers[node]
-            if sent is self.layout.gathered[node]
-            else GatherCode(computation, sent, self.values)
-            for node, sent in self.layout.sent.items()
+            node: self.gathers[node] if each is gathered[node] else GatherCode(computation, each, self.values)
+            for node, each in sent.items()
         }
-        layout = self.layout
-        self.kernels = KernelCode(
-            source,
-            request,
-            schedule,
-            computation,
-            self.values,
-            self.derivs,
-            layout.live,
-            layout.needed,
-            layout.step_number,
-            layout.operand_overwrites,
-            frozenset(node for nodes in layout.updates.values() for node in nodes),
-        )
+        self.kernels = KernelCode(computation, layout)
         self.stretches = [
             (first, last, find_repeat(layout, first, last) if recurrent else None)
             for start, end, recurrent in schedule.epoch_steps
-            for first, last in (stretches(layout.live, start, end) if recurrent else [(start, end)])
+            for first, last in (stretches(self.live, start, end) if recurrent else [(start, end)])
         ]
-        self._updates_after = last_pieces(schedule, layout.updates)
+        self._updates_after = last_pieces(schedule, layout.needs.updates)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
         self._zeroed: set[int] = set()  # matrices that must begin as zeros
 
@@ -112,7 +100,7 @@ class _Generator:
         copies: list[Command] = []
         for io in self.request.inputs:
             value = self.values.block(io.node, 0, self.schedule.num_given[io.node])
-            rows = self.layout.user_rows(io)
+            rows = user_rows(self.schedule, self.request, io)
             number = value if rows is None else self._user_matrix(io, value, is_deriv=False)
             accepts.append(AcceptInput(number, io.name))
             if rows is not None:
@@ -124,8 +112,8 @@ class _Generator:
         copies: list[Command] = []
         provides: list[Command] = []
         for io in self.request.outputs:
-            value = self.values.block(io.node, *self.layout.output_block(io))
-            rows = self.layout.user_rows(io)
+            value = self.values.block(*output_block(self.schedule, io))
+            rows = user_rows(self.schedule, self.request, io)
             number = value if rows is None else self._user_matrix(io, value, is_deriv=False)
             if rows is not None:
                 copies.append(CopyRows(number, value, self._index_table(rows)))
@@ -137,14 +125,14 @@ class _Generator:
         accepts: list[Command] = []
         copies: list[Command] = []
         for position, io in enumerate(self.request.outputs):
-            taken = self.layout.taken[position] if self.layout.taken else None
+            taken = self.layout.writers.taken[position] if self.layout.writers.taken else None
             if taken is None:
                 if io.has_deriv:
                     accepts.append(self._unused_deriv(position, io))
                 continue
-            deriv, overwrites = self.derivs.block(*taken.rows), self.layout.output_overwrites[position]
+            deriv, overwrites = self.derivs.block(*taken.rows), self.layout.writers.outputs[position]
             table = self._taken_table(io, taken)
-            is_all = taken.rows.num_rows == self.layout.output_block(io)[1]
+            is_all = taken.rows.num_rows == output_block(self.schedule, io).num_rows
             if table is None and is_all and overwrites:
                 number = own = deriv
             else:
@@ -161,8 +149,8 @@ class _Generator:
 
     def _taken_table(self, io: RequestedRows, taken: TakenRows) -> int | None:
         """For each row that takes a derivative the user's row, -1 for none, as a table; None if they are in order."""
-        first, count = self.layout.output_block(io)
-        rows, m = self.layout.user_rows(io), self.schedule.multiplicity(self.schedule.seen(io.node))
+        _, first, count = output_block(self.schedule, io)
+        rows, m = user_rows(self.schedule, self.request, io), self.schedule.multiplicity(self.schedule.seen(io.node))
         if rows is None and not taken.masked:
             return None
         users = np.full(count * m, -1)
@@ -171,14 +159,14 @@ class _Generator:
         else:
             users[rows] = np.arange(len(rows))
         if taken.masked:
-            users[np.repeat(~self.layout.live.rows(io.node)[first : first + count], m)] = -1
+            users[np.repeat(~self.live.rows(io.node)[first : first + count], m)] = -1
         low = (taken.rows.first - first) * m
         return self._index_table(users[low : low + taken.rows.num_rows * m])
 
     def _part(self, io: RequestedRows, number: int, rows: Step) -> int:
         """These rows of the user's matrix, whose rows are in order."""
         m = self.schedule.multiplicity(self.schedule.seen(io.node))
-        low = (rows.first - self.layout.output_block(io)[0]) * m
+        low = (rows.first - output_block(self.schedule, io).first) * m
         return self.computation.new_submatrix(number, low, rows.num_rows * m)
 
     def _unused_deriv(self, position: int, io: RequestedRows) -> Command:
@@ -196,7 +184,7 @@ class _Generator:
                 continue
             copies += self._clear(io.node)
             deriv = self.derivs.block(io.node, 0, self.schedule.num_given[io.node])
-            rows = self.layout.user_rows(io)
+            rows = user_rows(self.schedule, self.request, io)
             number = deriv if rows is None else self._user_matrix(io, deriv, is_deriv=True)
             if rows is not None:
                 copies.append(CopyRows(number, deriv, self._index_table(rows)))
@@ -228,9 +216,8 @@ class _Generator:
     def _forward(self, position: int) -> Iterator[Command]:
         step = self.schedule.steps[position]
         if step.node in self.gathers:
-            if not self.layout.is_copied(step.node):
-                return
-            yield from self.gathers[step.node].forward(self.layout.step_number(position))
+            if step.node not in self.layout.reading.views:
+                yield from self.gathers[step.node].forward(self.layout.step_numbers[position])
         elif self.schedule.nodes[step.node].kind is NodeKind.KERNEL:
             yield from self.kernels.forward(position)
 
@@ -247,19 +234,19 @@ class _Generator:
 
     def _backward(self, position: int) -> Iterator[Command]:
         node = self.schedule.steps[position].node
-        if not self.layout.needed[node]:
+        if not self.layout.needs.needed[node]:
             return
         yield from self._clear(node)
         for target in self.layout.receivers(node):
             yield from self._clear(target)
-        if node not in self.layout.gathered:
+        if node not in self.gathers:
             yield from self.kernels.backward(position)
-        elif node not in self.layout.deriv_aliases:
-            overwrites = self.layout.slot_overwrites.get(node, {})
-            number = self.layout.step_number(position)
-            yield from self.senders[node].backward(number, self.derivs, overwrites, self.layout.needed)
+        elif node not in self.layout.writers.views:
+            overwrites = self.layout.writers.slots.get(node, {})
+            number = self.layout.step_numbers[position]
+            yield from self.senders[node].backward(number, self.derivs, overwrites, self.layout.needs.needed)
         for learner in self._updates_after.get(position, ()):
-            yield from UpdateCode(self.kernels, self.layout.updates[learner]).update()
+            yield from UpdateCode(self.kernels, self.layout.needs.updates[learner]).update()
 
     def _clear(self, node: int) -> Iterator[Command]:
         """Before a derivative is touched for the first time: set to zero what nobody overwrites."""
@@ -267,11 +254,12 @@ class _Generator:
         if root in self._cleared:
             return
         self._cleared.add(root)
-        runs = self.layout.rows_to_clear(root)
-        if runs is None or len(runs) > _MOST_RUNS:
-            self._zeroed.add(self.derivs.matrix[root])
+        if self.schedule.nodes[root].gradient:
+            return  # gradients of bound memory accumulate where they lie
+        blocks = self.layout.writers.blocks_to_clear(root)
+        whole, m = self.derivs.matrix[root], self.schedule.multiplicity(root)
+        if blocks is None or len(blocks) > _MOST_BLOCKS:
+            self._zeroed.add(whole)
             return
-        m = self.schedule.multiplicity(root)
-        for first, count, column, num_cols in runs:
-            block = self.computation.new_submatrix(self.derivs.matrix[root], first * m, count * m, column, num_cols)
-            yield SetConst(block, 0.0)
+        for first, count, column, num_cols in blocks:
+            yield SetConst(self.computation.new_submatrix(whole, first * m, count * m, column, num_cols), 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,32 +11,27 @@ from nnet3.computation.commands import AddRows, Backprop, Command, MatrixAdd, Pr
 from nnet3.computation.computation import MatrixInfo, NnetComputation
 from nnet3.computation.kernel import KernelInfo
 from nnet3.computation.shape_rules import overlap
-from nnet3.lowering.live_rows import LiveRows
-from nnet3.lowering.places import Storage
-from nnet3.lowering.schedule import Schedule, Step
-from nnet3.lowering.source import GraphSource, LoweringRequest, Use
+from nnet3.lowering.layout import Layout
+from nnet3.lowering.schedule import Step
+from nnet3.lowering.source import Use
 
 
 @dataclass(eq=False)
 class KernelCode:
-    """Writes the commands of all kernel nodes. `overwrites[node, operand]` says it of each step."""
+    """Writes the commands of all kernel nodes."""
 
-    source: GraphSource
-    request: LoweringRequest
-    schedule: Schedule
     computation: NnetComputation
-    values: Storage
-    derivs: Storage
-    live: LiveRows
-    needed: np.ndarray
-    step_number: Callable[[int], int]
-    overwrites: Mapping[tuple[int, int], list[bool]] = field(default_factory=dict)
-    merged: frozenset[int] = frozenset()  # nodes whose updates are made together, after all their steps
+    layout: Layout
     _kernels: dict[str, int] = field(default_factory=dict)
     _infos: dict[int, KernelInfo] = field(default_factory=dict)
     _operand_rows: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _references: dict[int, dict[str, int]] = field(default_factory=dict)  # of each step
     _temporary: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.source, self.request, self.schedule = self.layout.task
+        self.values, self.derivs = self.layout.values, self.layout.derivs
+        self.live, self.needed = self.layout.needs.live, self.layout.needs.needed
 
     def info(self, node: int) -> KernelInfo:
         if node not in self._infos:
@@ -114,7 +109,7 @@ class KernelCode:
         if step is None:
             return
         node, info = self.schedule.nodes[step.node], self.info(step.node)
-        is_merged = step.node in self.merged
+        is_merged = step.node in self.layout.needs.merged
         update = not is_merged and (not info.updatable or self.request.need_model_derivative)
         written, added = [0] * len(node.operands), [0] * len(node.operands)
         sums: list[Command] = []
@@ -129,7 +124,7 @@ class KernelCode:
                     sums.append(self._add_live(taken, written[number]))
                 continue
             is_apart = not any(self._overlap(dest, other) for other in (*written, *added))
-            if is_apart and self.overwrites[step.node, number][self.step_number(position)]:
+            if is_apart and self._overwrites(position, number):
                 written[number] = dest
             elif is_apart and info.inputs[number].accumulates_deriv:
                 added[number] = dest
@@ -140,6 +135,11 @@ class KernelCode:
             return
         yield self._backprop(position, step, tuple(written), tuple(added), update=update)
         yield from sums
+
+    def _overwrites(self, position: int, operand: int) -> bool:
+        """Whether a step is the first that writes to the derivative of an operand."""
+        by_step = self.layout.writers.operands[self.schedule.steps[position].node, operand]
+        return by_step[self.layout.step_numbers[position]]
 
     def _add_live(self, rows: Step, deriv: int) -> Command:
         """Add to the derivative of these rows of a node, but only of live ones."""

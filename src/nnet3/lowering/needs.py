@@ -1,24 +1,70 @@
-"""Which nodes take part in the backward pass."""
+"""Second stage of the layout: which nodes take part in the backward pass, with which rows, and what learns together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
-from nnet3.lowering.live_rows import LiveRows
+from nnet3.lowering.live_rows import LiveRows, live_rows
+from nnet3.lowering.merged_updates import Learner, merged_updates
 from nnet3.lowering.patterns import GatheredNode
-from nnet3.lowering.schedule import Schedule
-from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind
+from nnet3.lowering.reading import Reading
+from nnet3.lowering.source import NodeKind
+from nnet3.lowering.task import Task
 
 
-def deriv_needed(
-    source: GraphSource, request: LoweringRequest, schedule: Schedule, sent: dict[int, GatheredNode], live: LiveRows
-) -> np.ndarray:
-    """For each node, whether the derivative with respect to its value is needed (nodes,): what it, or anything it is
-    computed from, has to give: an input derivative, an update, the gradient of bound memory.
+@dataclass(frozen=True, eq=False)
+class BackwardNeeds:
+    """What the backward pass is about; without one, nothing is needed.
 
-    `sent`: what gathered nodes send back. A node of which nobody asks a derivative but that something learns from has
-    one too: it is zero. So has an input without live rows, but no other node without.
+    `needed` (nodes,): whether a node has a derivative. `live`: the rows that have one. `sent`: the slots by which
+    gathered nodes send derivatives back, the same objects as in the reading unless some rows are not live. `updates`:
+    kernels that learn from several steps at once, and their nodes. `unread[node]` (rows,): rows whose derivatives
+    nobody reads.
     """
+
+    needed: np.ndarray
+    live: LiveRows
+    sent: Mapping[int, GatheredNode]
+    updates: Mapping[Learner, list[int]]
+    unread: Mapping[int, np.ndarray]
+
+    @cached_property
+    def merged(self) -> frozenset[int]:
+        """The nodes whose updates are made together, after all their steps."""
+        return frozenset(node for nodes in self.updates.values() for node in nodes)
+
+    def __str__(self) -> str:
+        nodes = ", ".join(map(str, np.flatnonzero(self.needed).tolist())) or "none"
+        merged = [f"{name} learns once from nodes {nodes}" for (name, _), nodes in self.updates.items()]
+        return "\n".join([f"nodes with a derivative: {nodes}", *merged])
+
+
+def find_needs(task: Task, reading: Reading) -> BackwardNeeds:
+    """The needs of a task."""
+    request = task.request
+    live = live_rows(task.source, task.schedule, request.deriv_times if request.needs_backward else None)
+    sent = {number: live.sent(each) for number, each in reading.gathered.items()}
+    needed = deriv_needed(task, sent, live)
+    updates = merged_updates(task, needed, live)
+    merged = {number for numbers in updates.values() for number in numbers}
+    unread = {number: live.unread(number, sent.get(number), number in merged) for number in live.live}
+    return BackwardNeeds(
+        needed, live, sent, updates, {number: rows for number, rows in unread.items() if rows is not None}
+    )
+
+
+def deriv_needed(task: Task, sent: Mapping[int, GatheredNode], live: LiveRows) -> np.ndarray:
+    """Returns for each node whether its value needs a derivative, (nodes,).
+
+    It does if the node, or anything it is computed from, has to give an input derivative, an update or the gradient of
+    bound memory. `sent`: what gathered nodes send back. A node of which nobody asks a derivative but that something
+    learns from has one too: it is zero. So has an input without live rows, but no other node without.
+    """
+    source, request, schedule = task
     needed = np.zeros(len(schedule.nodes), bool)
     if not request.needs_backward:
         return needed

@@ -6,12 +6,14 @@ In a recurrent epoch, rows that nobody needs once the next step of their node be
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from nnet3.computation.computation import MatrixInfo, NnetComputation
 from nnet3.index import NO_TIME, T
+from nnet3.lowering.reading import RowsOf
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import NodeKind
 
@@ -25,8 +27,8 @@ class Place:
     col_offset: int = 0
 
 
-def find_places(schedule: Schedule, aliases: dict[int, tuple[int, int]]) -> list[Place]:
-    """The place of each node; `aliases`: gathered nodes that are rows of another node, with the shift of rows."""
+def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[Place]:
+    """The place of each node; `views`: gathered nodes that lie in another node's matrix."""
     places: dict[int, Place] = {}
 
     def place(node: int) -> Place:
@@ -39,10 +41,9 @@ def find_places(schedule: Schedule, aliases: dict[int, tuple[int, int]]) -> list
         if schedule.nodes[node].kind is NodeKind.VIEW:
             seen = place(schedule.nodes[node].operands[0].node)
             return Place(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
-        if node in aliases:
-            source, shift = aliases[node]
-            seen = place(source)
-            return Place(seen.root, seen.row_shift + shift, seen.col_offset)
+        if node in views:
+            seen = place(views[node].node)
+            return Place(seen.root, seen.row_shift + views[node].first, seen.col_offset)
         return Place(node)
 
     return [place(node) for node in range(len(schedule.nodes))]
@@ -50,18 +51,28 @@ def find_places(schedule: Schedule, aliases: dict[int, tuple[int, int]]) -> list
 
 @dataclass(eq=False)
 class Storage:
-    """The matrices of values, or of derivatives. `matrix[root]` is a whole matrix (0: none).
+    """The matrices of values, or of derivatives. `matrix[root]` is a whole matrix.
 
-    `physical_row[root]`: where the rows lie that share their place with those of other steps.
+    `shared`: roots of which all steps use the same rows; `physical_row[root]` (rows,) says which. Steps of 2 rows
+    each, two of them, have physical rows 0, 1, 0, 1.
     """
 
     schedule: Schedule
     computation: NnetComputation
     is_deriv: bool
     places: list[Place]
+    shared: Collection[int] = ()
     matrix: dict[int, int] = field(default_factory=dict)
     physical_row: dict[int, np.ndarray] = field(default_factory=dict)
     _blocks: dict[tuple[int, int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for root in self.shared:
+            physical = np.arange(self.schedule.num_rows(root))
+            for position in self.schedule.steps_of_node[root]:
+                step = self.schedule.steps[position]
+                physical[step.first : step.first + step.num_rows] -= step.first
+            self.physical_row[root] = physical
 
     def declare(self, root: int) -> None:
         """A matrix for this node, with a row for each of its rows, or for those of its largest step.
@@ -79,13 +90,12 @@ class Storage:
         info = MatrixInfo(node.name, self.is_deriv, table)
         self.matrix[root] = self.computation.new_matrix(rows * schedule.multiplicity(root), node.num_cols, info)
 
-    def share_steps(self, root: int) -> None:
-        """Let all steps of the node use the same rows."""
-        physical = np.arange(self.schedule.num_rows(root))
-        for position in self.schedule.steps_of_node[root]:
-            step = self.schedule.steps[position]
-            physical[step.first : step.first + step.num_rows] -= step.first
-        self.physical_row[root] = physical
+    def bind(self, root: int, memory: str) -> None:
+        """A matrix that lies in memory outside; only derivatives are written there."""
+        node = self.schedule.nodes[root]
+        assert node.num_rows is not None
+        bound = self.computation.new_outside(memory, node.num_rows, node.num_cols, writable=self.is_deriv)
+        self.matrix[root] = bound
 
     def block(self, node: int, first: int, count: int) -> int:
         """The sub-matrix of rows [first, first + count) of a node; the rows must lie one after another."""

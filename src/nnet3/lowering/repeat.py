@@ -42,7 +42,7 @@ class Repeat(NamedTuple):
 
 def find_repeat(layout: Layout, start: int, end: int) -> Repeat | None:
     """The longest regular stretch in the middle of steps [start, end), None if it is not worth while."""
-    schedule = layout.schedule
+    schedule = layout.task.schedule
     node = np.array([step.node for step in schedule.steps[start:end]])
     count = np.array([step.num_rows for step in schedule.steps[start:end]])
     kind = node * (int(count.max()) + 1) + count
@@ -76,7 +76,7 @@ def _stretch(kind: np.ndarray, middle: int, period: int) -> Repeat | None:
 
 
 def _is_regular(layout: Layout, node: int, repeat: Repeat) -> bool:
-    schedule = layout.schedule
+    schedule = layout.task.schedule
     positions = np.array(schedule.steps_of_node[node])
     inside = np.flatnonzero(
         (positions >= repeat.first) & (positions < repeat.first + repeat.period * repeat.num_periods)
@@ -86,10 +86,10 @@ def _is_regular(layout: Layout, node: int, repeat: Repeat) -> bool:
     end = first[-1] + schedule.steps[positions[inside[-1]]].num_rows
     if not _moves_on(first, each):
         return False
-    if node in layout.gathered:
+    if node in layout.reading.gathered:
         rows = slice(int(first[0]), int(end))
-        if layout.sent[node] is not layout.gathered[node] and not _slots_are_regular(
-            layout.gathered[node], inside, each
+        if layout.needs.sent[node] is not layout.reading.gathered[node] and not _slots_are_regular(
+            layout.reading.gathered[node], inside, each
         ):
             return False
         return _gather_is_regular(layout, node, inside, each, rows, repeat.num_periods)
@@ -97,9 +97,9 @@ def _is_regular(layout: Layout, node: int, repeat: Repeat) -> bool:
 
 
 def _gather_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int, rows: slice, num_periods: int) -> bool:
-    if not _slots_are_regular(layout.sent[node], inside, each):
+    if not _slots_are_regular(layout.needs.sent[node], inside, each):
         return False
-    overwrites = layout.slot_overwrites.get(node, {})
+    overwrites = layout.writers.slots.get(node, {})
     per_period = (rows.stop - rows.start) // num_periods
     return len(inside) > 0 and all(_repeats(fresh[rows], per_period) for fresh in overwrites.values())
 
@@ -118,17 +118,17 @@ def _slots_are_regular(gathered: GatheredNode, inside: np.ndarray, each: int) ->
 
 
 def _kernel_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int, first: np.ndarray) -> bool:
-    schedule = layout.schedule
+    schedule = layout.task.schedule
     if schedule.nodes[node].kind is not NodeKind.KERNEL:
         return False
-    if node in layout.live.live and not _liveness_repeats(layout, node, inside, each):
+    if node in layout.needs.live.live and not _liveness_repeats(layout, node, inside, each):
         return False
     for number, operand in enumerate(schedule.nodes[node].operands):
         if operand.use is Use.INDEXED:
             return False
         if operand.use is Use.ROW and not _moves_on(schedule.operand_rows(node, number)[first], each):
             return False
-        overwrites = layout.operand_overwrites.get((node, number))
+        overwrites = layout.writers.operands.get((node, number))
         is_several = overwrites is not None and len(overwrites) > 1
         if is_several and not _repeats(np.array(overwrites)[inside], each):
             return False
@@ -137,8 +137,8 @@ def _kernel_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int,
 
 def _liveness_repeats(layout: Layout, node: int, inside: np.ndarray, each: int) -> bool:
     """Whether in each step the same rows are live as in its counterpart one period before."""
-    steps = [layout.schedule.steps[layout.schedule.steps_of_node[node][number]] for number in inside]
-    live = [layout.live.rows(node)[step.first : step.first + step.num_rows] for step in steps]
+    steps = [layout.task.schedule.steps[layout.task.schedule.steps_of_node[node][number]] for number in inside]
+    live = [layout.needs.live.rows(node)[step.first : step.first + step.num_rows] for step in steps]
     return all(np.array_equal(one, other) for one, other in zip(live[each:], live[:-each], strict=True))
 
 

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.index import distinct
-from nnet3.lowering.contributions import Derivatives
+from nnet3.lowering.contributions import Contributions
 from nnet3.lowering.live_rows import LiveRows
+from nnet3.lowering.needs import BackwardNeeds
 from nnet3.lowering.patterns import SlotPattern
-from nnet3.lowering.schedule import Step
+from nnet3.lowering.schedule import Schedule, Step
 from nnet3.lowering.source import Use
-
-if TYPE_CHECKING:
-    from nnet3.lowering.layout import Layout
 
 _AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes after what the last step sends
 
@@ -47,9 +44,10 @@ class Sending:
 
 
 def slot_contributions(
-    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
+    schedule: Schedule, needs: BackwardNeeds, contributions: Contributions, number: int, positions: np.ndarray
 ) -> list[tuple[int, int, np.ndarray, int]]:
-    gathered, needed = layout.sent[number], layout.needed
+    """Add what a gathered node sends. Returns node, slot, the rows that send, and the contribution's number."""
+    gathered, needed = needs.sent[number], needs.needed
     found = []
     slot_number = 0
     for _, _, slots in gathered.parts:
@@ -61,17 +59,17 @@ def slot_contributions(
             of_step = slice(gathered.step_first[step], gathered.step_first[step] + gathered.step_count[step])
             for source, stretch in _stretches(slots, of_step):
                 if needed[source]:
-                    derivatives.add(source, stretch, positions[step], slot_number, can_overwrite=False)
+                    contributions.add(source, stretch, positions[step], slot_number, can_overwrite=False)
         for slot in slots:
             for source in slot.sources:
                 if not needed[source]:
                     continue
-                bound = bool(layout.schedule.nodes[derivatives.places[source].root].gradient)
+                bound = bool(schedule.nodes[contributions.places[source].root].gradient)
                 used = slot.used & (slot.source_node == source)
                 begin = int(gathered.step_first[0])  # rows before belong to no step
                 rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
                 where = np.repeat(positions, gathered.step_count)[rows - begin]
-                contribution = derivatives.add(source, slot.source_row[rows], where, slot_number, not bound)
+                contribution = contributions.add(source, slot.source_row[rows], where, slot_number, not bound)
                 found.append((number, slot_number, rows, contribution))
             slot_number += 1
     return found
@@ -92,15 +90,14 @@ def _stretches(slots: list[SlotPattern], rows: slice) -> list[tuple[int, np.ndar
 
 
 def operand_contributions(
-    layout: Layout, derivatives: Derivatives, number: int, positions: np.ndarray
+    schedule: Schedule, needs: BackwardNeeds, contributions: Contributions, number: int, positions: np.ndarray
 ) -> list[tuple[tuple[int, int], int, Sending]]:
-    """Node and operand, its contribution, and which rows of that each step sends."""
-    schedule = layout.schedule
+    """Add what a kernel node sends. Returns node and operand, the contribution's number, and what each step sends."""
     rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
-    together = next((nodes for nodes in layout.updates.values() if number in nodes), None)
+    together = next((nodes for nodes in needs.updates.values() if number in nodes), None)
     found = []
     for place, operand in enumerate(schedule.nodes[number].operands):
-        if not layout.needed[operand.node]:
+        if not needs.needed[operand.node]:
             continue
         where, term, counts = positions, place, rows_of_steps
         if operand.use is Use.ROW:
@@ -120,13 +117,13 @@ def operand_contributions(
         else:
             rows, counts = np.zeros(len(positions), int), [1] * len(positions)
         sending = _all_rows(counts)
-        if layout.live.is_limited and (together is None or operand.use is not Use.WHOLE):
+        if needs.live.is_limited and (together is None or operand.use is not Use.WHOLE):
             steps = [schedule.steps[position] for position in positions.tolist()]
-            sending = _live_rows_sent(layout.live, steps, operand.node, rows, counts)
+            sending = _live_rows_sent(needs.live, steps, operand.node, rows, counts)
         where = np.repeat(where, counts)[sending.rows]
-        bound = bool(schedule.nodes[derivatives.places[operand.node].root].gradient)
+        bound = bool(schedule.nodes[contributions.places[operand.node].root].gradient)
         may = sending.can_overwrite & (not bound)
-        contribution = derivatives.add(
+        contribution = contributions.add(
             operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first
         )
         found.append(((number, place), contribution, sending))

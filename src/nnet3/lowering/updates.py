@@ -1,13 +1,11 @@
-"""One update a kernel and minibatch: part of the meaning of a computation, for natural gradient looks at rows together.
+"""The commands of merged updates.
 
-A kernel runs backward in pieces if several nodes share it or if it lies in a recurrence. The pieces send derivatives
-on; what the kernel learns, and the derivatives of its operands without samples, come from one Backprop on the rows of
-all pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix.
+What a kernel learns, and the derivatives of its operands without samples, come from one Backprop on the rows of all
+pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,53 +13,10 @@ import numpy as np
 from nnet3.computation.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
 from nnet3.computation.computation import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
-from nnet3.lowering.live_rows import LiveRows
+from nnet3.lowering.merged_updates import computed_rows
 from nnet3.lowering.places import Storage
-from nnet3.lowering.schedule import Schedule, Step
-from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, Use
-
-Learner = tuple[str, tuple[int, ...]]
-"""The name of a kernel and its operands without samples, which learn with it."""
-
-
-def merged_updates(
-    source: GraphSource, request: LoweringRequest, schedule: Schedule, needed: np.ndarray, live: LiveRows
-) -> dict[Learner, list[int]]:
-    """Kernels that learn from several steps together, and their nodes."""
-    nodes: dict[Learner, list[int]] = defaultdict(list)
-    for number, node in enumerate(schedule.nodes):
-        if node.kind is not NodeKind.KERNEL or not needed[number] or not schedule.steps_of_node[number]:
-            continue
-        if live.worked_on(_own_rows(schedule, number)) is None:
-            continue
-        info = source.kernel(number)
-        whole = any(o.use is Use.WHOLE and needed[o.node] for o in node.operands)
-        rows_only = all(
-            o.use is Use.ROW or (o.use is Use.WHOLE and promises.accumulates_deriv)
-            for o, promises in zip(node.operands, info.inputs, strict=True)
-        )
-        if info.merges_updates and rows_only and ((info.updatable and request.need_model_derivative) or whole):
-            whole_operands = tuple(operand.node for operand in node.operands if operand.use is Use.WHOLE)
-            nodes[info.name, whole_operands].append(number)
-    return {
-        learner: numbers
-        for learner, numbers in nodes.items()
-        if sum(len(schedule.steps_of_node[number]) for number in numbers) > 1
-    }
-
-
-def _own_rows(schedule: Schedule, node: int) -> Step:
-    """The rows of a node that its kernel computes."""
-    given = schedule.num_given[node]
-    return Step(node, given, schedule.num_rows(node) - given)
-
-
-def last_pieces(schedule: Schedule, groups: dict[Learner, list[int]]) -> dict[int, list[Learner]]:
-    """After which step of the backward pass (the first going forward) each update comes."""
-    result: dict[int, list[Learner]] = defaultdict(list)
-    for learner, nodes in groups.items():
-        result[min(schedule.steps_of_node[node][0] for node in nodes)].append(learner)
-    return result
+from nnet3.lowering.schedule import Step
+from nnet3.lowering.source import Use
 
 
 class UpdateCode:
@@ -70,7 +25,8 @@ class UpdateCode:
     def __init__(self, code: KernelCode, nodes: list[int]) -> None:
         self.code, self.nodes = code, nodes
         self.schedule, self.computation = code.schedule, code.computation
-        worked_on = [code.live.worked_on(_own_rows(self.schedule, number)) for number in nodes]
+        self.values, self.derivs, self.needs = code.layout.values, code.layout.derivs, code.layout.needs
+        worked_on = [self.needs.live.worked_on(computed_rows(self.schedule, number)) for number in nodes]
         self._rows = [rows for rows in worked_on if rows is not None]
 
     def update(self) -> Iterator[Command]:
@@ -78,18 +34,18 @@ class UpdateCode:
         info = code.info(self.nodes[0])
         self._collected: list[int] = []
         copies: list[Command] = []
-        deriv = self._together(code.derivs, self._rows, copies)
-        output = self._together(code.values, self._rows, copies) if info.backprop_needs_output else 0
+        deriv = self._together(self.derivs, self._rows, copies)
+        output = self._together(self.values, self._rows, copies) if info.backprop_needs_output else 0
         inputs, added = [], []
         for number, operand in enumerate(node.operands):
             if operand.use is Use.WHOLE:
                 whole = self.schedule.whole(operand.node)
-                inputs.append(code.values.block(*whole) if info.inputs[number].backprop_needs_value else 0)
-                added.append(code.derivs.block(*whole) if code.needed[operand.node] else 0)
+                inputs.append(self.values.block(*whole) if info.inputs[number].backprop_needs_value else 0)
+                added.append(self.derivs.block(*whole) if self.needs.needed[operand.node] else 0)
                 continue
             pieces = [piece for rows in self._rows for piece in self._operand_pieces(rows, number)]
             needs_value = info.inputs[number].backprop_needs_value
-            inputs.append(self._together(code.values, pieces, copies) if needs_value else 0)
+            inputs.append(self._together(self.values, pieces, copies) if needs_value else 0)
             added.append(0)
         yield from copies
         names = {self.schedule.nodes[rows.node].name for rows in self._rows}
@@ -102,7 +58,7 @@ class UpdateCode:
             deriv,
             tuple(written),
             tuple(0 if w else a for a, w in zip(added, written, strict=True)),
-            info.updatable and code.request.need_model_derivative,
+            info.updatable and code.layout.task.request.need_model_derivative,
         )
         yield from (DeallocMatrix(matrix) for matrix in self._collected)
 
@@ -111,7 +67,7 @@ class UpdateCode:
         node = self.nodes[0]
         result = [0] * len(added)
         for number, dest in enumerate(added):
-            if dest and self.code.overwrites[node, number][0]:
+            if dest and self.code.layout.writers.operands[node, number][0]:
                 result[number] = dest
         return result
 

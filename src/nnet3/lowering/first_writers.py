@@ -1,0 +1,172 @@
+"""Third stage of the layout: where derivatives lie, and who writes first to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.lowering.contributions import Block, Contributions, Settled
+from nnet3.lowering.live_rows import LiveRows
+from nnet3.lowering.needs import BackwardNeeds
+from nnet3.lowering.places import Place, find_places
+from nnet3.lowering.reading import Reading, RowsOf
+from nnet3.lowering.requested import output_block
+from nnet3.lowering.schedule import Step
+from nnet3.lowering.sending import Sending, operand_contributions, slot_contributions
+from nnet3.lowering.source import NodeKind, RequestedRows
+from nnet3.lowering.task import Task
+
+
+class TakenRows(NamedTuple):
+    """Rows of a node that take a derivative from outside; `masked`: but not those that are dead."""
+
+    rows: Step
+    masked: bool
+
+
+@dataclass(frozen=True, eq=False)
+class FirstWriters:
+    """Where derivatives lie, and who overwrites them.
+
+    `places`: by node. `views`: gathered nodes whose derivatives lie in another node's matrix. `settled`: by root.
+    `slots[gathered node][slot]` says of each row, `operands[kernel node, operand]` of each step, `outputs` of each
+    requested output, whether it is the first that writes to the derivative there; what is not in them sends nothing.
+    `taken`: by output, see `_taken_rows`.
+    """
+
+    places: list[Place]
+    views: Mapping[int, RowsOf] = field(default_factory=dict)
+    settled: Mapping[int, Settled] = field(default_factory=dict)
+    slots: Mapping[int, Mapping[int, np.ndarray]] = field(default_factory=dict)
+    operands: Mapping[tuple[int, int], list[bool]] = field(default_factory=dict)
+    outputs: list[bool] = field(default_factory=list)
+    taken: list[TakenRows | None] = field(default_factory=list)
+
+    def blocks_to_clear(self, root: int) -> list[Block] | None:
+        """The blocks of a derivative that nobody overwrites; None if nobody writes to it at all."""
+        return self.settled[root].blocks_to_clear() if root in self.settled else None
+
+    def __str__(self) -> str:
+        uncovered = {root: int(each.uncovered.any(axis=1).sum()) for root, each in self.settled.items()}
+        return "\n".join(f"derivative of node {root}: {count} rows to clear" for root, count in uncovered.items())
+
+
+def find_first_writers(task: Task, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
+    """The first writers of all derivatives. A gathered node in order shares its source's place if it writes first."""
+    schedule = task.schedule
+    places = find_places(schedule, {})
+    if not task.request.needs_backward:
+        return FirstWriters(places)
+    root = [place.root for place in places]
+    possible = {
+        node: rows
+        for node, rows in reading.in_order.items()
+        if needs.needed[node] and needs.needed[rows.node] and not schedule.nodes[root[rows.node]].gradient
+        if _stays_live(needs.live, node, rows)
+    }
+    written = [root[node] for node in _written_nodes(task, reading, needs)]
+    writers = np.bincount(written, minlength=len(root))
+    views = {node: rows for node, rows in possible.items() if writers[root[rows.node]] == 1}
+    others = {node: rows for node, rows in possible.items() if node not in views}
+    if others:
+        places = find_places(schedule, views)
+        tried = _collect(task, reading, needs, views, only={places[rows.node].root for rows in others.values()})
+        views |= {node: rows for node, rows in others.items() if tried.slots[node][0].all()}
+    return _collect(task, reading, needs, views)
+
+
+def receivers(task: Task, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
+    """The nodes to whose derivatives this one writes, if its own is no view."""
+    if node in reading.gathered:
+        sources = {source for slot in needs.sent[node].slots for source in slot.sources}
+    else:
+        sources = {operand.node for operand in task.schedule.nodes[node].operands}
+    return [each for each in sorted(sources) if needs.needed[each]]
+
+
+def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
+    """Whether a live row of a gathered node is always one of the node whose rows it is."""
+    own = live.rows(node)
+    return shared.node not in live.live or bool((live.rows(shared.node)[shared.first :][: len(own)] | ~own).all())
+
+
+def _written_nodes(task: Task, reading: Reading, needs: BackwardNeeds) -> list[int]:
+    """The nodes to whose derivatives something is written, once for each that writes there."""
+    written = [io.node for io in task.request.outputs if io.has_deriv]
+    for number, node in enumerate(task.schedule.nodes):
+        if not needs.needed[number] or not task.schedule.steps_of_node[number]:
+            continue
+        if number in reading.gathered:
+            written += [source for slot in needs.sent[number].slots for source in slot.sources]
+        else:
+            written += [operand.node for operand in node.operands]
+    return [node for node in written if needs.needed[node]]
+
+
+def _taken_rows(task: Task, needs: BackwardNeeds, io: RequestedRows, place: Place) -> TakenRows | None:
+    """The rows of an output that take the derivative that the user gives; None if there are none.
+
+    `place`: that of the node's derivative. What is given for rows that nobody reads does no harm.
+    """
+    live = needs.live
+    if not io.has_deriv or not needs.needed[io.node]:
+        return None
+    block = output_block(task.schedule, io)
+    hull = live.hull(block)
+    if hull is None or live.is_whole(block):
+        return hull and TakenRows(hull, False)
+    if place.root in needs.unread:
+        first = block.first + place.row_shift
+        unread = needs.unread[place.root][first : first + block.num_rows]
+        if (live.rows(io.node)[block.first : block.first + block.num_rows] | unread).all():
+            return TakenRows(block, False)
+    return TakenRows(hull, not live.is_whole(hull))
+
+
+def _collect(
+    task: Task, reading: Reading, needs: BackwardNeeds, views: Mapping[int, RowsOf], only: set[int] | None = None
+) -> FirstWriters:
+    """The first writers of all derivatives, or of those of the roots `only`, with these views."""
+    schedule, needed = task.schedule, needs.needed
+    places = find_places(schedule, views)
+    contributions = Contributions(schedule, places, needs.unread)
+    slots: list[tuple[int, int, np.ndarray, int]] = []
+    operands: list[tuple[tuple[int, int], int, Sending]] = []
+    outputs: list[int | None] = []
+    taken = [_taken_rows(task, needs, io, places[io.node]) for io in task.request.outputs]
+    for term, (io, rows_taken) in enumerate(zip(task.request.outputs, taken, strict=True)):
+        outputs.append(None)
+        if rows_taken is not None:
+            _, first, count = rows_taken.rows
+            bound = bool(schedule.nodes[places[io.node].root].gradient)
+            position, whole = np.array(len(schedule.steps)), np.zeros(1, np.int64)
+            rows = np.arange(first, first + count)
+            outputs[term] = contributions.add(io.node, rows, position, term, not bound, step_first=whole)
+    for number, node in enumerate(schedule.nodes):
+        positions = np.array(schedule.steps_of_node[number], np.int64)
+        if not needed[number] or len(positions) == 0 or number in views:
+            continue
+        targets = receivers(task, reading, needs, number)
+        if only is not None and not any(places[target].root in only for target in targets):
+            continue
+        if number in reading.gathered:
+            slots += slot_contributions(schedule, needs, contributions, number, positions)
+        elif node.kind is NodeKind.KERNEL:
+            operands += operand_contributions(schedule, needs, contributions, number, positions)
+    settled, overwrites = contributions.settle()
+    by_slot: dict[int, dict[int, np.ndarray]] = {}
+    for number, slot, rows, contribution in slots:
+        of_node = by_slot.setdefault(number, {})
+        of_node.setdefault(slot, np.zeros(schedule.num_rows(number), bool))[rows] = overwrites[contribution]
+    return FirstWriters(
+        places,
+        views,
+        settled,
+        by_slot,
+        {key: sending.by_step(overwrites[contribution]) for key, contribution, sending in operands},
+        [each is not None and bool(overwrites[each].all()) for each in outputs],
+        taken,
+    )

@@ -1,0 +1,59 @@
+"""Which updates are made together: one a kernel and minibatch, for natural gradient looks at rows together.
+
+A kernel runs backward in pieces if several nodes share it or if it lies in a recurrence. It learns once, from the rows
+of all pieces, after the last of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from nnet3.lowering.live_rows import LiveRows
+from nnet3.lowering.schedule import Schedule, Step
+from nnet3.lowering.source import NodeKind, Use
+from nnet3.lowering.task import Task
+
+Learner = tuple[str, tuple[int, ...]]
+"""The name of a kernel and its operands without samples, which learn with it."""
+
+
+def merged_updates(task: Task, needed: np.ndarray, live: LiveRows) -> dict[Learner, list[int]]:
+    """Kernels that learn from several steps together, and their nodes."""
+    source, request, schedule = task
+    nodes: dict[Learner, list[int]] = defaultdict(list)
+    for number, node in enumerate(schedule.nodes):
+        if node.kind is not NodeKind.KERNEL or not needed[number] or not schedule.steps_of_node[number]:
+            continue
+        if live.worked_on(computed_rows(schedule, number)) is None:
+            continue
+        info = source.kernel(number)
+        whole = any(o.use is Use.WHOLE and needed[o.node] for o in node.operands)
+        rows_only = all(
+            o.use is Use.ROW or (o.use is Use.WHOLE and promises.accumulates_deriv)
+            for o, promises in zip(node.operands, info.inputs, strict=True)
+        )
+        if info.merges_updates and rows_only and ((info.updatable and request.need_model_derivative) or whole):
+            whole_operands = tuple(operand.node for operand in node.operands if operand.use is Use.WHOLE)
+            nodes[info.name, whole_operands].append(number)
+    return {
+        learner: numbers
+        for learner, numbers in nodes.items()
+        if sum(len(schedule.steps_of_node[number]) for number in numbers) > 1
+    }
+
+
+def computed_rows(schedule: Schedule, node: int) -> Step:
+    """The rows of a node that its kernel computes."""
+    given = schedule.num_given[node]
+    return Step(node, given, schedule.num_rows(node) - given)
+
+
+def last_pieces(schedule: Schedule, groups: Mapping[Learner, list[int]]) -> dict[int, list[Learner]]:
+    """After which step of the backward pass (the first going forward) each update comes."""
+    result: dict[int, list[Learner]] = defaultdict(list)
+    for learner, nodes in groups.items():
+        result[min(schedule.steps_of_node[node][0] for node in nodes)].append(learner)
+    return result
