@@ -12,7 +12,7 @@ FIGURES = Path(__file__).resolve().parents[1] / "docs" / "figures"
 
 
 def drawn(net: cn.Network, title: str, highlight: tuple[str, ...] = ()) -> str:
-    """The same picture whether Graphviz is installed or not."""
+    """The picture by the Graphviz of pygraphviz, whatever else is installed."""
     return to_svg(net.draw(title=title, highlight=highlight).graph, use_graphviz=False)
 
 
@@ -80,7 +80,7 @@ def figure_1_9() -> str:
         for t in range(length)
     ]
     arcs = [Arc(f"{n},{t - 1}", f"{n},{t}") for n, length in enumerate(lengths) for t in range(1, length)]
-    return to_svg(Graph(boxes, arcs, "1.9: frame by frame across sequences"))
+    return to_svg(Graph(boxes, arcs, "1.9: frame by frame across sequences"), use_graphviz=False)
 
 
 ALL = {

@@ -16,19 +16,22 @@ def _no_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
 
 
+def texts(path: str) -> list[str]:
+    """What a picture says, in its order."""
+    return [element.text or "" for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
 def test_svg_of_a_model_and_of_a_config(cli: Cli) -> None:
     cli.good("draw", "net.raw", "model.svg")
     cli.good("draw", "net.config", "config.svg")
-    text = Path("model.svg").read_text()
-    assert "AffineComponent" not in text
-    assert "Affine 6 -&gt; 4" in text
-    assert "t-1, t" in text
-    ElementTree.fromstring(text)
-    assert Path("config.svg").read_text() == text.replace("net.raw", "net.config")
+    assert "AffineComponent" not in Path("model.svg").read_text()
+    said = texts("model.svg")
+    assert {"net.raw", "t-1, t"} <= set(said)
+    assert any(text.endswith("Affine 6 -> 4") for text in said)
+    assert texts("config.svg") == [text.replace("net.raw", "net.config") for text in said]
 
 
 def test_dot_and_png(cli: Cli) -> None:
-    pytest.importorskip("matplotlib")
     cli.good("draw", "net.raw", "model.dot")
     cli.good("draw", "net.raw", "model.PNG")
     assert Path("model.dot").read_text().startswith("digraph {")
@@ -37,16 +40,15 @@ def test_dot_and_png(cli: Cli) -> None:
 
 def test_unrolled(cli: Cli) -> None:
     cli.good("draw", "--unroll=0:2", "net.raw", "unrolled.svg")
-    text = Path("unrolled.svg").read_text()
-    assert text.count(">input</text>") == 4
-    assert text.count(">output</text>") == 3
+    assert texts("unrolled.svg").count("input") == 4
+    assert texts("unrolled.svg").count("output") == 3
     cli.good("draw", "--unroll=0:2", "--input=0:9", "net.raw", "unrolled.svg")
-    assert Path("unrolled.svg").read_text().count(">output</text>") == 2
+    assert texts("unrolled.svg").count("output") == 2
 
 
 def test_every_node(cli: Cli) -> None:
     cli.good("draw", "--every-node", "net.raw", "nodes.svg")
-    assert ">softmax</text>" in Path("nodes.svg").read_text()
+    assert "softmax" in texts("nodes.svg")
 
 
 @pytest.mark.parametrize(

@@ -1,51 +1,41 @@
-"""A picture in the language of Graphviz, and Graphviz run on it where it is installed."""
+"""A picture in the language of Graphviz."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 from nnet3.drawing.graph import Arc, Box, Graph
-from nnet3.drawing.style import ARC, DELAY, FAINT, LABEL_SIZE, TEXT, TEXT_SIZE, TITLE_SIZE, colours
-from nnet3.errors import DrawingError
+from nnet3.drawing.ranks import rank_boxes
+from nnet3.drawing.style import ARC, DELAY, FAINT, FONT, LABEL_SIZE, TEXT, TEXT_SIZE, TITLE_SIZE, box_size, colours
 
-_FONT = "DejaVu Sans"
-_MOST_SECONDS = 120
+_GAP_X, _GAP_Y = 30.0, 40.0  # between the boxes of a grid
+_MOST_ROUTED = 100  # boxes of a grid round which arcs are led; the time for it grows with their third power
 
 
 def to_dot(graph: Graph) -> str:
     """The text of a `.dot` file."""
-    lines = ["digraph {", f'  graph [fontname="{_FONT}", fontsize={TITLE_SIZE}, ranksep=0.35, nodesep=0.3];']
+    lines = ["digraph {", f'  graph [fontname="{FONT}", fontsize={TITLE_SIZE}, ranksep=0.35, nodesep=0.3];']
+    if graph.is_grid:
+        splines = "true" if len(graph.nodes) <= _MOST_ROUTED else "line"
+        lines.append(f"  layout=nop; splines={splines}; outputorder=edgesfirst;")
     if graph.title:
-        lines.append(f"  label={_quoted(graph.title)}; labelloc=t; labeljust=l;")
-    lines.append(f'  node [shape=box, style="rounded,filled", fontname="{_FONT}", fontsize={TEXT_SIZE}, height=0.1];')
-    lines.append(f'  edge [fontname="{_FONT}", fontsize={LABEL_SIZE}, arrowsize=0.6];')
+        lines.append(f"  label=<<B>{_escaped(graph.title)}</B>>; labelloc=t; labeljust=l;")
+    lines.append(f'  node [shape=box, style="rounded,filled", fontname="{FONT}", fontsize={TEXT_SIZE}, height=0.1];')
+    lines.append(f'  edge [fontname="{FONT}", fontsize={LABEL_SIZE}, arrowsize=0.6];')
     names = {box.id: f"n{number}" for number, box in enumerate(graph.nodes)}
-    lines += [f"  {names[box.id]} {_box(box)};" for box in graph.nodes]
-    lines += _rows(graph, names)
-    lines += [f"  {names[arc.a]} -> {names[arc.b]} {_arc(arc, graph)};" for arc in graph.arcs]
+    places = _places(graph) if graph.is_grid else {}
+    lines += [f"  {names[box.id]} {_box(box, places.get(box.id, ''))};" for box in graph.nodes]
+    _, upwards = (None, set[Arc]()) if graph.is_grid else rank_boxes(graph)
+    lines += [f"  {_arc(arc, names, is_upwards=arc in upwards)};" for arc in graph.arcs]
     return "\n".join([*lines, "}", ""])
 
 
-def has_graphviz() -> bool:
-    """Whether the program `dot` can be run."""
-    return shutil.which("dot") is not None
+def _places(graph: Graph) -> dict[str, str]:
+    """The middle of each box of a grid, by its id: points to the right and upwards."""
+    sizes = [box_size(box) for box in graph.nodes]
+    pitch_x, pitch_y = max(width for width, _ in sizes) + _GAP_X, max(height for _, height in sizes) + _GAP_Y
+    return {box.id: f', pos="{(box.column or 0.0) * pitch_x:g},{-(box.rank or 0) * pitch_y:g}"' for box in graph.nodes}
 
 
-def run_graphviz(graph: Graph, form: str) -> bytes:
-    """What `dot -T<form>` makes of the graph. Raises DrawingError if it fails."""
-    try:
-        done = subprocess.run(
-            ["dot", f"-T{form}"], input=to_dot(graph).encode(), capture_output=True, timeout=_MOST_SECONDS, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DrawingError(f"Graphviz (dot) failed: {error}") from None
-    if done.returncode:
-        raise DrawingError(f"Graphviz (dot) failed: {done.stderr.decode(errors='replace').strip()[:500]}")
-    return done.stdout
-
-
-def _box(box: Box) -> str:
+def _box(box: Box, place: str) -> str:
     look = colours(box.kind)
     parts = [
         f'<FONT POINT-SIZE="{TEXT_SIZE if number else TITLE_SIZE}" COLOR="{FAINT if number else TEXT}">'
@@ -54,32 +44,20 @@ def _box(box: Box) -> str:
     ]
     label = "<BR/>".join(parts)
     tooltip = f", tooltip={_quoted(box.tooltip)}" if box.tooltip else ""
-    return f'[label=<{label}>, fillcolor="{look.fill}", color="{look.stroke}"{tooltip}]'
+    return f'[label=<{label}>, fillcolor="{look.fill}", color="{look.stroke}"{tooltip}{place}]'
 
 
-def _arc(arc: Arc, graph: Graph) -> str:
+def _arc(arc: Arc, names: dict[str, str], *, is_upwards: bool) -> str:
+    """An arc; one that leads upwards is said from top to bottom, so that Graphviz ranks its boxes as they are."""
     parts = [f'color="{DELAY if arc.is_delay else ARC}"']
     if arc.label:
         parts.append(f'label={_quoted(arc.label)}, fontcolor="{DELAY if arc.is_delay else FAINT}"')
     if arc.is_delay:
         parts.append("style=dashed")
-        if not graph.is_grid:
-            parts.append("constraint=false")
-    return f"[{', '.join(parts)}]"
-
-
-def _rows(graph: Graph, names: dict[str, str]) -> list[str]:
-    """Boxes whose places are given: one line a row, from left to right."""
-    if not graph.is_grid:
-        return []
-    rows: dict[int, list[Box]] = {}
-    for box in graph.nodes:
-        rows.setdefault(box.rank or 0, []).append(box)
-    lines = []
-    for _, boxes in sorted(rows.items()):
-        ordered = [names[box.id] for box in sorted(boxes, key=lambda box: box.column or 0.0)]
-        lines.append(f"  {{ rank=same; {' -> '.join(ordered)} [style=invis]; }}")
-    return lines
+    if is_upwards:
+        parts.append("dir=back")
+    upper, lower = (arc.b, arc.a) if is_upwards else (arc.a, arc.b)
+    return f"{names[upper]} -> {names[lower]} [{', '.join(parts)}]"
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""How things look: colours by kind, fonts, and how much room a text takes."""
+"""How things look: colours by kind, fonts, and about how much room a box takes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from nnet3.drawing.graph import Box
 
-TITLE_SIZE, TEXT_SIZE, LABEL_SIZE = 13, 11, 11  # of fonts, in pixels
-LINE_HEIGHT = 15
-PADDING_X, PADDING_Y = 12, 7
-FONT = "DejaVu Sans, Verdana, Arial, sans-serif"
+TITLE_SIZE, TEXT_SIZE, LABEL_SIZE = 13, 11, 11  # of fonts, in points
+FONT = "DejaVu Sans,Verdana,Arial,sans-serif"
 
 
 @dataclass(frozen=True)
@@ -29,21 +27,11 @@ KINDS = {
 }
 TEXT, FAINT, ARC, DELAY = "#222222", "#555555", "#555555", "#a03a8a"
 
-_NARROW, _WIDE = set("ijl.,:;|'!()[] ftrI"), set("mwMW@%—")
-
-
-def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """Roughly the width in pixels, rather too much than too little."""
-    units = sum(0.40 if c in _NARROW else 0.98 if c in _WIDE else 0.72 if c.isupper() else 0.63 for c in text)
-    return units * size * (1.10 if bold else 1.0)
-
 
 def box_size(box: Box) -> tuple[float, float]:
-    """Width and height in pixels."""
-    widths = [
-        text_width(line, TEXT_SIZE if number else TITLE_SIZE, bold=not number) for number, line in enumerate(box.lines)
-    ]
-    return max(widths, default=0.0) + 2 * PADDING_X, len(box.lines) * LINE_HEIGHT + 2 * PADDING_Y
+    """About the width and height in points, rather too much than too little."""
+    widths = [0.75 * len(line) * (TEXT_SIZE if number else TITLE_SIZE) for number, line in enumerate(box.lines)]
+    return max(widths, default=0.0) + 16, len(box.lines) * 15.0 + 14
 
 
 def colours(kind: str) -> Colours:

@@ -21,7 +21,7 @@ _RANGE = re.compile(r"(-?\d{1,6})(?::(-?\d{1,6}))?")
 @click.option("--unroll", metavar="FIRST:LAST", help="Draw what the output at these frames is computed from.")
 @click.option("--input", "given", metavar="FIRST:LAST", help="With --unroll: the frames of input that are given.")
 @click.option("--every-node", type=KALDI_BOOL, default=False, help="A box for each node rather than for each layer.")
-@click.option("--graphviz", type=KALDI_BOOL, default=None, help="Let Graphviz place the boxes (default: if installed).")
+@click.option("--graphviz", type=KALDI_BOOL, default=None, help="Use the program dot (default: if it is installed).")
 @click.argument("source", metavar="MODEL-OR-CONFIG")
 @click.argument("output", metavar="PICTURE")
 def command(
