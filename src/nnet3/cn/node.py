@@ -14,7 +14,7 @@ from nnet3.cn.arrays import as_array
 from nnet3.cn.operation import Operation
 from nnet3.cn.place import Place, users_place
 from nnet3.cn.shape import Shape
-from nnet3.errors import NetworkError, ShapeError
+from nnet3.errors import NetworkError, ShapeError, check_kind
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
 _SHORT = 60  # longest formula in a message
@@ -30,6 +30,8 @@ class Node:
     __array_ufunc__ = None  # so that `array @ node` comes here, not to NumPy
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
+        check_kind(operation, Operation, "the operation of a node", "one such as cn.Operation's subclasses are")
+        check_kind(operands, (list, tuple), "the operands of a node", "a list of nodes")
         self.operation = operation
         self.operands: tuple[Node, ...] = tuple(as_node(operand, operation.type) for operand in operands)
         self.place: Place = users_place()

@@ -27,7 +27,7 @@ from nnet3.cn.nodes.softmax import log_softmax, softmax
 from nnet3.cn.nodes.sums import element_times, plus
 from nnet3.cn.order import forward_order
 from nnet3.components import Component
-from nnet3.errors import NetworkError
+from nnet3.errors import NetworkError, check_kind
 from nnet3.nnet import Nnet
 from nnet3.nnet.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
@@ -65,6 +65,7 @@ def from_nnet(nnet: Nnet) -> Network:
     at frames that depend on t. A batch-norm in training mode normalizes over all frames that there are, which are more
     here: put the network in test mode for the same numbers.
     """
+    check_kind(nnet, Nnet, "what is made a computational network", "a network")
     return _Bridge(nnet).network()
 
 

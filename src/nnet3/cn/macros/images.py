@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from nnet3.cn.macros.layers import check_activation
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import relu
 from nnet3.cn.nodes.convolution import Convolution
@@ -31,6 +32,7 @@ def cnn_block(
     Parameters `name.K` (channels x window) and `name.b` (channels x 1, the same for each pixel). `pool`: window and
     stride of max pooling, None for none.
     """
+    check_activation(activation)
     operation = Convolution(*window_options(image, window, 1, pad))
     bias = parameter(f"{name}.b", (channels, 1))
     kernels = parameter(f"{name}.K", (channels, operation.num_weights))

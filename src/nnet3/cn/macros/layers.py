@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable, Sequence
 
 from nnet3.cn.node import Node
@@ -10,6 +11,7 @@ from nnet3.cn.nodes.dropout import dropout
 from nnet3.cn.nodes.leaves import parameter
 from nnet3.cn.nodes.products import times
 from nnet3.cn.nodes.sums import plus
+from nnet3.errors import ArgumentError, check_kind
 
 
 def macro_2w1b(w1: Node, i1: Node, w2: Node, i2: Node, b: Node, *, name: str = "") -> Node:
@@ -24,16 +26,25 @@ def macro_3w1b(w1: Node, i1: Node, w2: Node, i2: Node, w3: Node, i3: Node, b: No
 
 def affine(x: Node, dim: int, *, name: str) -> Node:
     """W X + b with parameters `name.W` (dim x rows of X) and `name.b`."""
+    check_kind(x, Node, "the input of a layer", "a node")
     W, b = parameter(f"{name}.W", (dim, x.shape.rows)), parameter(f"{name}.b", (dim, 1))
     return plus(times(W, x), b, name=name)
+
+
+def check_activation(activation: object) -> None:
+    """Raise ArgumentError for what is no function of a node."""
+    if not callable(activation):
+        raise ArgumentError(f"an activation must be a function such as cn.relu, got {activation!r}")
 
 
 def dnn_layer(
     x: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid, dropout_rate: float = 0.0
 ) -> Node:
     """activation(W X + b), with dropout if a rate is given. The value's node is called `name`."""
+    check_activation(activation)
+    check_kind(dropout_rate, numbers.Real, "a rate of dropout", "a number")
     plain = affine(x, dim, name=f"{name}.affine")
-    if not dropout_rate:
+    if dropout_rate == 0:
         return activation(plain, name=name)
     return dropout(dropout_rate, activation(plain), name=name)
 
@@ -48,6 +59,7 @@ def dnn(
     dropout_rate: float = 0.0,
 ) -> Node:
     """Hidden layers `name.1`, `name.2`, ... of the given sizes, and `name.output`: values before a softmax."""
+    check_kind(hidden, (list, tuple), "the hidden layers of a dnn", "a list of sizes")
     for number, dim in enumerate(hidden, 1):
         x = dnn_layer(x, dim, name=f"{name}.{number}", activation=activation, dropout_rate=dropout_rate)
     return affine(x, outputs, name=f"{name}.output")

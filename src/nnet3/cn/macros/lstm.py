@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3.cn.macros.layers import macro_2w1b, macro_3w1b
-from nnet3.cn.node import Node
+from nnet3.cn.node import Node, checked_name
 from nnet3.cn.nodes.activations import sigmoid, tanh
 from nnet3.cn.nodes.delay import delay
 from nnet3.cn.nodes.leaves import input, parameter
@@ -35,6 +35,7 @@ def lstm(x: Node, cells: int, *, name: str = "lstm", lag: int = 1, diagonal: boo
     """
     check_kind(x, Node, "the input of an LSTM", "a node")
     check_kind(cells, int, "the number of cells of an LSTM", "an integer")
+    checked_name(name)
     rows = x.shape.rows
 
     def W(gate: str) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from nnet3.cn.arrays import as_array
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape, as_shape
-from nnet3.errors import ShapeError
+from nnet3.errors import ArgumentError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ def parameter(
     a product or the kernels of a convolution: it becomes random when such a node is made.
     """
     given = as_shape(shape, f"parameter '{name}'")
+    if seed is not None and (not isinstance(seed, numbers.Integral) or seed < 0):
+        raise ArgumentError(f"parameter '{name}': seed must be an integer of at least 0, got {seed!r}")
     node = ParameterNode(Parameter(given.rows, given.cols or 1, trainable), (), name)
     if value is None:
         node.initialize(seed)
