@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from cli.declared import check_options
+from cli.check_options import check_options
 from cli.run_command import Cli
 from nnet3.cli.copy_options import make_copy_options
 from nnet3.errors import Nnet3Error

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and numbers that must be finite."""
+"""Options that several verbs share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from cli.declared import check_options
-from nnet3.cli.options import TRUTHS, FiniteFloat
+from cli.check_options import check_options
+from nnet3.cli.options import TRUTHS, caching_options
 
 BINARY = {"--binary": (True, None)}
 MODES = {"--dropout-test-mode": (True, None)}
@@ -19,7 +19,7 @@ TABLES: dict[str, dict[str, tuple[Any, Any]]] = {
     "am-info": {"--kaldi": (False, None), "--print-learning-rates": (False, None)},
     "copy": BINARY,
     "am-copy": BINARY,
-    "train": BINARY,
+    "train": BINARY | {"--read-cache": (None, None), "--write-cache": (None, None)},
     "compute-prob": MODES | {"--batchnorm-test-mode": (True, None)},
     "chain-compute-prob": MODES | {"--batchnorm-test-mode": (True, None)},
     "combine": BINARY | MODES | EVALUATIONS | {"--batchnorm-test-mode": (False, None)},
@@ -38,22 +38,20 @@ def test_truths_are_those_of_click() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("minimum", "value", "message"),
-    [
-        (None, "nan", "nan is not a finite number."),
-        (None, "-inf", "-inf is not a finite number."),
-        (0.0, "inf", "inf is not a finite number."),
-        (0.0, "-1e-9", "-1e-9 is not in the range x>=0."),
-        (0.25, "0.2", "0.2 is not in the range x>=0.25."),
-        (None, "x", "'x' is not a valid float"),
-    ],
-)
-def test_what_is_no_such_number(minimum: float | None, value: str, message: str) -> None:
-    with pytest.raises(click.BadParameter, match=message):
-        FiniteFloat(minimum).convert(value, None, None)
+def test_caches_are_taken_and_said_to_be_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    @click.command()
+    @caching_options
+    @click.option("--own", type=int, default=1)
+    def command(**given: Any) -> dict[str, Any]:
+        return given
 
-
-def test_numbers() -> None:
-    assert FiniteFloat().convert("-1e300", None, None) == -1e300
-    assert FiniteFloat(0.5).convert("0.5", None, None) == 0.5
+    caplog.set_level("DEBUG", "nnet3")
+    assert command.main([], standalone_mode=False) == {"own": 1}
+    assert caplog.records == []
+    words = ["--read-cache=a", "--write-cache=b", "--binary-write-cache=true", "--own=2"]
+    assert command.main(words, standalone_mode=False) == {"own": 2}
+    assert [record.getMessage() for record in caplog.records] == [
+        "ignored: --read-cache=a, since compiling takes little here",
+        "ignored: --write-cache=b, since compiling takes little here",
+    ]
+    assert "binary-write-cache" not in command.get_help(click.Context(command))

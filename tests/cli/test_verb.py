@@ -7,15 +7,15 @@ from typing import Any
 import click
 import pytest
 
-from nnet3.cli.verb import Verb, take_internal, take_use_gpu, verb
+from nnet3.cli.verb import SEEING, Verb, take_internal, take_use_gpu, verb
 
 
-@verb("some")
+@verb("say what there is", SEEING, program="nnet3-some", program_defaults={"own": 5}, name="some")
 @click.option("--own", type=int, default=3, help="One of its own.")
 @click.option("--hidden", type=int, default=3, hidden=True)
 def some(own: int, hidden: int) -> tuple[Any, ...]:
     """Say what there is."""
-    return own, take_use_gpu(), take_internal("compiler.cache-capacity"), take_internal("computation.debug")
+    return own, take_use_gpu(), take_internal("compiler.cache-capacity", 7), take_internal("computation.debug", None)
 
 
 def _run(*words: str, command: click.Command = some) -> Any:
@@ -24,8 +24,9 @@ def _run(*words: str, command: click.Command = some) -> Any:
 
 def test_what_is_not_given() -> None:
     assert isinstance(some, Verb)
-    assert some.name == "some"
-    assert _run() == (3, None, None, None)
+    assert (some.name, some.family, some.short_help) == ("some", SEEING, "say what there is")
+    assert (some.program, some.program_defaults) == ("nnet3-some", {"own": 5})
+    assert _run() == (3, None, 7, None)
     with some.make_context("some", []) as context:
         assert context.params == {
             "own": 3, "hidden": 3, "config": None, "verbose": 0, "print_args": False, "use_gpu": None,
@@ -33,7 +34,7 @@ def test_what_is_not_given() -> None:
 
 
 def test_what_is_given() -> None:
-    assert _run("--own=4", "--use-gpu=YES", "--compiler.cache-capacity=5") == (4, "yes", "5", None)
+    assert _run("--own=4", "--use-gpu=YES", "--compiler.cache-capacity=5") == (4, "yes", 5, None)
 
 
 @pytest.mark.parametrize("word", ["--use-gpu=perhaps", "--verbose=x", "--print-args=x"])
@@ -56,19 +57,20 @@ def test_the_help() -> None:
 
 
 def test_own_options_prevail() -> None:
-    @verb("other")
+    @verb("do something else", SEEING)
     @click.option("--use-gpu", type=int, default=7)
     @click.option("--verbose", type=int, default=9)
     def other(use_gpu: int, verbose: int) -> tuple[int, int]:
         return use_gpu, verbose
 
     assert isinstance(other, Verb)
+    assert (other.name, other.program, other.program_defaults) == ("test-verb", "", {})
     assert [option.name for option in other.global_options] == ["config", "print_args"]
     assert _run(command=other) == (7, 9)
 
 
 def test_what_nobody_acts_on_is_said_to_be_ignored(caplog: pytest.LogCaptureFixture) -> None:
-    @verb("deaf")
+    @verb("hear nothing", SEEING)
     def deaf() -> int:
         return 5
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import click
 import pytest
 
-from nnet3.cli.run import VERBS
-
-
-def command_of(verb: str) -> click.Command:
-    command: click.Command = importlib.import_module(f"nnet3.cli.{VERBS[verb][0]}").command
-    return command
+from nnet3.cli.registry import find_verb
 
 
 def parsed(verb: str, *words: str) -> dict[str, Any]:
     """What the verb would be called with, if besides these words it got no more than it needs."""
-    command = command_of(verb)
+    command = find_verb(verb)
     needed = [p for p in command.params if p.required]
     options = [f"{p.opts[0]}=1" for p in needed if isinstance(p, click.Option)]
     arguments = ["a"] * sum(max(1, p.nargs) for p in needed if isinstance(p, click.Argument))
@@ -27,28 +21,29 @@ def parsed(verb: str, *words: str) -> dict[str, Any]:
         return {**context.params}
 
 
-def check_options(verb: str, table: Mapping[str, tuple[Any, Any]], not_shown: Collection[str] = ()) -> None:
+def check_options(verb: str, table: Mapping[str, tuple[Any, Any]]) -> None:
     """`table` has for each option its default and the least number that it takes, or None for no bound.
 
-    The help explains each option and says its default, but for `not_shown`; where it is off, it need not.
+    The help explains each option and says its default; where it is off, it need not.
     """
-    options = {name: p for p in command_of(verb).params if isinstance(p, click.Option) for name in p.opts}
+    options = {name: p for p in find_verb(verb).params if isinstance(p, click.Option) for name in p.opts}
     defaults = parsed(verb)
     for name, (default, least) in table.items():
         option = options[name]
         assert repr(defaults[str(option.name)]) == repr(default), name
-        _check_help(verb, option, default, is_shown=name not in not_shown)
+        _check_help(verb, option, default)
         _check_values(verb, option, default, least)
 
 
-def _check_help(verb: str, option: click.Option, default: Any, *, is_shown: bool) -> None:
-    record = option.get_help_record(click.Context(command_of(verb)))
+def _check_help(verb: str, option: click.Option, default: Any) -> None:
+    record = option.get_help_record(click.Context(find_verb(verb)))
     assert record is not None, f"{option.opts} is not in the help"
     usage, text = record
-    assert text[:1].isupper() or text[:1] in "0-", f"{option.opts} is not explained"
+    assert text[:1].isupper() or text[:1] in ("0", "-"), f"{option.opts} is not explained"
     assert option.type is not click.STRING or not usage.endswith(" TEXT"), f"{option.opts}: what text?"
     if default is not False:
-        assert (f"[default: {default}" in text) == (is_shown and default is not None), text
+        shown = ",".join(map(str, default)) if isinstance(default, tuple) else default
+        assert (f"[default: {shown}" in text) == (default is not None), text
 
 
 def _check_values(verb: str, option: click.Option, default: Any, least: Any) -> None:
@@ -70,7 +65,7 @@ def _check_values(verb: str, option: click.Option, default: Any, least: Any) -> 
 
 def check_ignored(verb: str, *options: str) -> None:
     """They are taken, change nothing, and the help does not speak of them."""
-    command = command_of(verb)
+    command = find_verb(verb)
     text = command.get_help(click.Context(command))
     for option in options:
         assert parsed(verb, option) == parsed(verb), option
