@@ -105,8 +105,8 @@ def test_mistakes(cli: Cli) -> None:
     assert outcome.status == 1
     assert "OpenFst" in outcome.err
     outcome = cli("chain-train", "--leaky-hmm-coefficient=0", model, den, egs, "x.raw")
-    assert outcome.status == 1
-    assert "leaky-hmm-coefficient must be > 0 and < 1" in outcome.err
+    assert outcome.status == 2
+    assert "'--leaky-hmm-coefficient': it must be > 0 and < 1, got 0.0" in outcome.err
     outcome = cli("chain-train", model, den, f"ark:{GOLDEN}/chain/biphone/merged.ark", "x.raw")
     assert outcome.status == 1
     outcome = cli("chain-combine", den, model, egs)
