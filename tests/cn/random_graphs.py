@@ -130,7 +130,8 @@ def networks(draw):
     last = maker.pool[-1]
     terms = [cn.square_error(cn.tanh(maker.parameter(2, last.shape.rows) @ last), maker.pool[1])]
     if draw(st.booleans()):
-        terms.append(cn.scale(0.1, cn.l2_norm(maker.parameter(2, last.shape.rows))))
+        norm = maker.choose((cn.l2_norm, cn.squared_norm))
+        terms.append(cn.scale(0.1, norm(maker.parameter(2, last.shape.rows))))
     if draw(st.booleans()):
         terms.append(cn.sum_elements(cn.sigmoid(maker.choose(maker.pool))))
     if draw(st.booleans()):

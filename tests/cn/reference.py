@@ -62,6 +62,7 @@ FORMULAS = {
     "sum_elements": lambda op, x: x.sum().reshape(1, 1),
     "l1_norm": lambda op, x: x.abs().sum().reshape(1, 1),
     "l2_norm": lambda op, x: (x**2).sum().sqrt().reshape(1, 1),
+    "squared_norm": lambda op, x: (x**2).sum().reshape(1, 1),
     "scale": lambda op, x, y: x[0, 0] * y,
     "times": lambda op, x, y: x @ y,
     "element_times": _expanded(torch.mul),

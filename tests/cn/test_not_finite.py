@@ -95,6 +95,6 @@ def test_gradients_of_finite_criteria() -> None:
     net = cn.Network(cn.sum_elements(root), dtype=torch.float64)
     says = r"the criterion is 0, but the gradient of 'times1' \(times\) is the first that is not finite, in column 0"
     assert_refused(net, [{"x": np.ones((3, 2))}], says)
-    large = cn.Network(cn.sum_elements(cn.parameter("V", (1, 3), 0.0) @ x))
+    large = cn.Network(cn.sum_elements(4 * (cn.parameter("V", (1, 3), 0.0) @ x)))
     says = "the criterion is 0, but the gradient of 'V' is not finite in column 1, row 0"
     assert_refused(large, [{"x": np.array([[1.0, 1], [3e38, 3e38], [1, 1]])}], says)

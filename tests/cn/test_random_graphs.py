@@ -43,7 +43,6 @@ def test_the_optimizer_changes_nothing(made) -> None:
     network, inputs = network_of(made)
     gradients = network.gradients(inputs)
     network.optimize = False
-    network.to()  # programs are made anew
     for name, gradient in network.gradients(inputs).items():
         np.testing.assert_allclose(gradient, gradients[name], rtol=1e-8, atol=1e-10)
 

@@ -27,6 +27,71 @@ def test_a_step_is_1_1_and_1_2() -> None:
         np.testing.assert_allclose(array, before[name] - 0.3 * gradients[name] / 40, rtol=1e-12)
 
 
+def regularized(form: str) -> tuple[cn.Network, dict[str, np.ndarray]]:
+    """The square error plus a quarter of the squared norm of W, written in several ways."""
+    x, y = cn.input("x", 3), cn.input("y", 2)
+    W = cn.parameter("W", (2, 3))
+    J, R = cn.square_error(W @ x, y, name="J"), cn.squared_norm(W, name="R")
+    criterion = {
+        "two criteria": {J: 1.0, R: 0.25},
+        "a sum": J + 0.25 * R,
+        "a difference": 1.0 * J - cn.negate(cn.constant(0.25) * R),
+        "half of it twice": {J + 0.25 * R: 0.5, cn.copy(0.5 * J + 0.125 * R): 1.0},
+        "a trained factor": {J: 1.0, cn.scale(cn.parameter("l", (1, 1), 0.25), R): 1.0},
+    }[form]
+    batch = {"x": RANDOM.normal(size=(3, 6)), "y": RANDOM.normal(size=(2, 6))}
+    return cn.Network(criterion, {"J": J}, dtype=torch.float64), batch
+
+
+FORMS = ["two criteria", "a sum", "a difference", "half of it twice", "a trained factor"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_regularization_is_not_divided_by_the_number_of_samples(form) -> None:
+    for copies in (1, 5):  # the same mean of the criterion, whatever the minibatch's size
+        net, batch = regularized(form)
+        W = net.parameters()["W"]
+        batch = {name: np.tile(array, (1, copies)) for name, array in batch.items()}
+        error = W @ batch["x"] - batch["y"]
+        mean = (error**2).sum() / 2 / (6 * copies) + 0.25 * (W**2).sum()
+        slope = error @ batch["x"].T / (6 * copies) + 0.5 * W
+        assert net.backward(batch, per_sample=True) == pytest.approx(mean)
+        np.testing.assert_allclose(net.find("W").memory.grad.numpy().T, slope, rtol=1e-10)
+        assert cn.sgd_step(net, batch, 0.1) == pytest.approx(mean)
+        np.testing.assert_allclose(net.parameters()["W"], W - 0.1 * slope, rtol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_criterion_and_its_gradients_are_sums_over_samples(form) -> None:
+    net, batch = regularized(form)
+    W = net.parameters()["W"]
+    error = W @ batch["x"] - batch["y"]
+    assert net.criterion(batch) == pytest.approx((error**2).sum() / 2 + 0.25 * (W**2).sum())
+    assert net.backward(batch) == pytest.approx(net.criterion(batch))
+    np.testing.assert_allclose(net.gradients(batch)["W"], error @ batch["x"].T + 0.5 * W, rtol=1e-10)
+
+
+def test_the_criterion_of_an_epoch_weighs_minibatches_by_their_samples() -> None:
+    net, batch = regularized("a sum")
+    parts = [{n: a[:, :1] for n, a in batch.items()}, {n: a[:, 1:] for n, a in batch.items()}]
+    W = net.parameters()["W"]
+    expected = ((W @ batch["x"] - batch["y"]) ** 2).sum() / 2 / 6 + 0.25 * (W**2).sum()
+    assert cn.train(net, parts, learning_rate=0.0) == [pytest.approx(expected)]
+
+
+def test_regularization_alone_and_over_sequences() -> None:
+    W = cn.parameter("W", (2, 3))
+    net = cn.Network(cn.squared_norm(W), dtype=torch.float64)
+    value = W.value
+    assert cn.sgd_step(net, {}, 0.25) == pytest.approx((value**2).sum())
+    np.testing.assert_allclose(W.value, value / 2)
+    x = cn.input("x", 3)
+    net = cn.Network(cn.sum_elements(W @ x) + cn.l1_norm(W), dtype=torch.float64)
+    X = [RANDOM.normal(size=(3, frames)) for frames in (2, 4)]
+    expected = (W.value @ np.concatenate(X, 1)).sum() / 6 + np.abs(W.value).sum()
+    assert net.backward({"x": cn.sequences(X)}, per_sample=True) == pytest.approx(expected)
+
+
 def test_training_by_gradient_descent() -> None:
     net, batch = linear()
     minibatches = [{name: array[:, i : i + 10] for name, array in batch.items()} for i in range(0, 40, 10)]

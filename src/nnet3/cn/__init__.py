@@ -15,7 +15,7 @@ from nnet3.cn.nodes.criteria import classification_error, cross_entropy, cross_e
 from nnet3.cn.nodes.delay import delay
 from nnet3.cn.nodes.dropout import dropout
 from nnet3.cn.nodes.leaves import constant, input, parameter
-from nnet3.cn.nodes.norms import l1_norm, l2_norm, sum_elements
+from nnet3.cn.nodes.norms import l1_norm, l2_norm, squared_norm, sum_elements
 from nnet3.cn.nodes.pooling import average_pooling, max_pooling
 from nnet3.cn.nodes.products import khatri_rao_product, times
 from nnet3.cn.nodes.rows import row_slice, row_stack
@@ -83,6 +83,7 @@ __all__ = [
     "sigmoid",
     "softmax",
     "square_error",
+    "squared_norm",
     "sum_elements",
     "tanh",
     "times",

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from nnet3.cn.copying import copy_contents
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
-from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.program import Question, Runners
 from nnet3.cn.samples import Layout
 from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
@@ -38,7 +39,7 @@ class Worker:
     number: int
     device: torch.device
     network: Network
-    runners: dict[tuple[object, ...], Runner] = field(default_factory=dict)
+    runners: Runners = field(default_factory=Runners)
 
 
 Policy: TypeAlias = Callable[[Sequence[Task], "Evaluation", Worker], Task]
@@ -108,10 +109,23 @@ class AsynchronousEvaluator:
             raise NetworkError(f"expected at least one worker, got {workers}")
         self.network, self.policy = network, POLICIES[policy]
         self.record: list[Dispatched] = []
-        places = [torch.device(device) for device in devices] if devices else [network.device] * workers
-        copies = {place: network.copy().to(device=place) for place in places if place != network.device}
-        self._workers = [Worker(number, place, copies.get(place, network)) for number, place in enumerate(places)]
-        self._copies = list(copies.values())
+        self._devices = [torch.device(device) for device in devices] if devices else [None] * workers
+        self._copies: dict[torch.device, Network] = {}
+        self._workers: list[Worker] = []
+        self._find_workers()
+
+    def _find_workers(self) -> None:
+        """Workers with networks that are as the network is now, made anew only when it has moved to another device."""
+        network = self.network
+        places = [network.device if device is None else device for device in self._devices]
+        if [worker.device for worker in self._workers] != places:
+            missing = set(places) - {network.device, *self._copies}
+            self._copies |= {place: network.copy().to(device=place) for place in missing}
+            networks = [network if place == network.device else self._copies[place] for place in places]
+            self._workers = [Worker(number, *each) for number, each in enumerate(zip(places, networks, strict=True))]
+        for worker_network in {id(worker.network): worker.network for worker in self._workers}.values():
+            if worker_network is not network:
+                copy_contents(network, worker_network)
 
     def evaluate(self, node: Node | str | Sequence[Node | str], inputs: Mapping[str, Any] | None = None) -> Any:
         """As `Network.evaluate`. An error in a worker stops the others and is raised here."""
@@ -120,8 +134,7 @@ class AsynchronousEvaluator:
         network = self.network
         roots = [network.find(each) for each in node]
         layout, values = network.given_values(roots, {} if inputs is None else inputs)
-        for copy in self._copies:
-            copy.set_parameters(network.parameters())
+        self._find_workers()
         units = find_units(network.composites, needed_nodes(network.nodes, roots, ()), set(roots))
         evaluation = Evaluation(self, units, layout, values)
         evaluation.run()
@@ -210,12 +223,11 @@ class Evaluation:
 
         given = tuple(node for node in unit.operands if node.operands)
         question = Question(network._nodes, theirs(unit.outputs), self.layout, theirs(given))
-        key = (network.dtype, *question.key)
-        if key not in worker.runners:
-            program = Program(question, optimize=network.optimize, cache=network.cache)
-            worker.runners[key] = Runner(program, network.state, {}, network.dtype, worker.device)
+        runner = worker.runners.find(
+            question, network.optimize, lambda: network._runner_of(network._program_of(question))
+        )
         values = dict(
             zip(theirs(unit.operands), (self.values[n].to(worker.device) for n in unit.operands), strict=True)
         )
-        found = worker.runners[key].forward(values)
+        found = runner.forward(values)
         return dict(zip(unit.outputs, (found[node].to(main.device) for node in theirs(unit.outputs)), strict=True))

@@ -59,11 +59,11 @@ def check_gradients(
     mask_seed = seed + 1
 
     def criterion_and_gradients() -> tuple[float, dict[str, Any]]:
-        double.state.generator.manual_seed(mask_seed)
+        double.seed_random(mask_seed)
         return double.criterion_and_gradients(batch)
 
     def criterion() -> float:
-        double.state.generator.manual_seed(mask_seed)
+        double.seed_random(mask_seed)
         return double.criterion(batch, training=True)
 
     _, gradients = criterion_and_gradients()

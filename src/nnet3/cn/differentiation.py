@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout
+from nnet3.cn.terms import depends_on_samples, terms
 from nnet3.errors import ArgumentError, GradientError, NetworkError
 
 
@@ -22,24 +24,25 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     """Base of `Network`: gradients."""
 
     def gradients(
-        self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool = True
+        self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> dict[str, np.ndarray | list[np.ndarray]]:
         """The gradient of the criterion, summed over samples, by the name of each trainable parameter: (rows, columns).
 
         `wrt`: other nodes whose gradients are wanted too, of the shape of their values. Going against a gradient
-        makes the criterion smaller. Raises GradientError where something between has no gradient.
+        makes the criterion smaller. `training`: in training mode, by default as the network is (see `train`).
+        Raises GradientError where something between has no gradient.
         """
         return self.criterion_and_gradients(inputs, wrt=wrt, training=training)[1]
 
     @takes_turns
     def criterion_and_gradients(
-        self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool = True
+        self, inputs: Mapping[str, Any], *, wrt: Sequence[Node | str] = (), training: bool | None = None
     ) -> tuple[float, dict[str, Any]]:
         """The weighted sum of the criteria, and `gradients` of it."""
         if isinstance(wrt, Node | str) or not isinstance(wrt, Iterable):
             raise ArgumentError(f"wrt must be a list of nodes or names, got {wrt!r}")
         extra = tuple(self.find(node) for node in wrt)
-        value, layout, found = self._backward(inputs, extra, training)
+        value, layout, found = self._backward(inputs, self.criteria, extra, training)
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
             result[self.names[stored]] = self._gradient(stored).detach().cpu().numpy().T.copy()
@@ -56,11 +59,22 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return value, result
 
     @takes_turns
-    def backward(self, inputs: Mapping[str, Any], *, training: bool = True) -> float:
-        """The criterion; its gradients are left in the memory that `tensors` shows, as the `grad` of these tensors."""
-        value = self._backward(inputs, (), training)[0]
+    def backward(self, inputs: Mapping[str, Any], *, training: bool | None = None, per_sample: bool = False) -> float:
+        """The criterion; its gradients are left in the memory that `tensors` shows, as the `grad` of these tensors.
+
+        In training mode batch-norm collects its statistics here. With `per_sample` the criterion is that of (1.2): what
+        is summed over samples is divided by their number, and what belongs to no sample (regularization) is not.
+        """
+        weights = self.criteria if not per_sample else self._weights_per_sample(inputs)
+        value = self._backward(inputs, weights, (), training, stores_statistics=True)[0]
         self.tensors()  # an optimizer may have taken the gradients off
         return value
+
+    def _weights_per_sample(self, inputs: Mapping[str, Any]) -> dict[Node, float]:
+        layout = self._take(tuple(self.criteria), inputs)
+        samples = 1 if layout is None else layout.num_samples
+        nodes = self._nodes.nodes
+        return {n: w / samples if depends_on_samples(n, nodes) else w for n, w in terms(self.criteria).items()}
 
     def _differentiated(self, extra: Sequence[Node]) -> list[StoredNode]:
         """Parameters and statistics whose gradients are wanted."""
@@ -75,11 +89,18 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return torch.zeros((layout if lag is None else layout.of_states(lag)).num_samples, node.shape.rows)
 
     def _backward(
-        self, inputs: Mapping[str, Any], extra: tuple[Node, ...], training: bool
+        self,
+        inputs: Mapping[str, Any],
+        criteria: Mapping[Node, float],
+        extra: tuple[Node, ...],
+        training: bool | None,
+        *,
+        stores_statistics: bool = False,
     ) -> tuple[float, Layout | None, dict[Node, Tensor]]:
-        if not self.criteria:
+        if not criteria:
             raise NetworkError("the network has no criterion")
-        roots = tuple(self.criteria)
+        training = self.training if training is None else training
+        roots = tuple(criteria)
         flags = need_gradient_flags(roots, dict.fromkeys(extra, True))
         needed = needed_nodes(self._nodes.nodes, roots, ())
         check_gradients_exist(needed, flags, self.names)
@@ -96,18 +117,31 @@ class DifferentiatedNetwork(EvaluatedNetwork):
             criteria=tuple(root for root in roots if flags[root]),
             flags={node: True for node, flag in flags.items() if flag},
             probes=probes,
+            training=training,
+            stores_statistics=stores_statistics and training and self._has_statistics_of_components(),
         )
         runner = self._runner(question)
         for stored in self._differentiated(extra):
             self._gradient(stored).zero_()
         for _, operation in self._component_operations():
-            if operation.needs_training:
+            if operation.collects:
                 operation.gradient_kernel().scale_(0.0)
-        self.state.training = training
         values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
-        self._last = inputs, layout, {node: values[node] for node in final}
-        found = runner.backward(self.criteria) if question.criteria else {}
-        return sum(weight * float(values[node]) for node, weight in self.criteria.items()), layout, found
+        self._last = self._times_given(final), layout, {node: values[node] for node in final}
+        found = runner.backward(criteria) if question.criteria else {}
+        value = sum(weight * float(values[node]) for node, weight in criteria.items())
+        if question.stores_statistics and math.isfinite(value):
+            for _, operation in self._component_operations():
+                operation.take_statistics()
+        return value, layout, found
+
+    def _has_statistics_of_components(self) -> bool:
+        return any(operation.stores_statistics for _, operation in self._component_operations())
+
+    def _times_given(self, nodes: Iterable[Node]) -> dict[Node, int | None]:
+        """When the inputs that the nodes need got the values that they have."""
+        needed = needed_nodes(self._nodes.inputs, nodes, ())
+        return {node: self._stamps.time_given(node) for node in needed}
 
     def _carried(self) -> dict[Node, Node]:
         """The nodes whose last frames are the initial states of what follows, by the inputs that these are."""
@@ -121,11 +155,11 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         Those of the last gradient, if it was of these inputs; else they are evaluated.
         """
         carried = self._carried()
-        last, layout, found = self._last
-        if last is not inputs or layout is None or any(node not in found for node in carried.values()):
-            return dict(
-                zip([self.names[s] for s in carried], self.evaluate(list(carried.values()), inputs), strict=True)
-            )
+        self._take(tuple(carried.values()), inputs)
+        times, layout, found = self._last
+        if layout is None or any(n not in found for n in carried.values()) or times != self._times_given(found):
+            values = self.evaluate(list(carried.values()), inputs)
+            return dict(zip([self.names[state] for state in carried], values, strict=True))
         return {self.names[state]: self._shown(node, found[node], layout) for state, node in carried.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,9 @@ class EvaluatedNetwork(NetworkState):
         """The value of a node, or a list with the values of several.
 
         `inputs`: by name, what the node needs; more is allowed. Computes only what is asked for, and of that only what
-        is not known from the last evaluation: values hold until an input or parameter below them changes. Dropout is
-        off. Raises NetworkError for nodes and inputs that are missing, ShapeError for inputs that do not fit.
+        is not known: a value holds until an input or parameter below it changes. Everything is in test mode: dropout is
+        off, batch-norm normalizes by its statistics. Raises NetworkError for nodes and inputs that are missing,
+        ShapeError for inputs that do not fit.
         """
         if isinstance(node, Sequence) and not isinstance(node, str):
             roots = [self.find(each) for each in node]
@@ -41,21 +42,24 @@ class EvaluatedNetwork(NetworkState):
 
     def _values_of(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[dict[Node, Tensor], Layout | None]:
         layout = self._take(roots, inputs)
-        self._stamps.look_at_parameters()
+        self._stamps.look_at(needed_nodes(self._nodes.nodes, roots, ()))
         valid = self._stamps.valid()
         needed = needed_nodes(self._nodes.nodes, roots, valid)
         outputs = [node for node in needed if node.operands and node not in valid and not isinstance(node, StoredNode)]
         self.computed = tuple(self.names[node] for node in outputs)
         if outputs:
-            kept = frontier(self._nodes.nodes, outputs, roots)
             given = tuple(node for node in needed if node in valid)
-            question = Question(self._nodes, tuple(kept), layout, given)
-            runner = self._runner(question)
-            self.state.training = False
-            self._stamps.keep(runner.forward({node: self._stamps.value(node) for node in needed if self._known(node)}))
+            runner = self._runner(Question(self._nodes, self._kept(outputs, roots), layout, given))
+            known = {node: self._stamps.value(node) for node in needed if node in self._stamps}
+            self._stamps.keep(runner.forward(known))
         return {
             root: root.memory if isinstance(root, StoredNode) else self._stamps.value(root) for root in roots
         }, layout
+
+    def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
+        """The values to keep: all, but of those inside a loop only what is asked for or used outside of it."""
+        inside = self._nodes.inside_loops
+        return tuple(node for node in computed if node not in inside or node in roots)
 
     def given_values(
         self, roots: Sequence[Node], inputs: Mapping[str, Any]
@@ -63,15 +67,11 @@ class EvaluatedNetwork(NetworkState):
         """Which samples there are, and the inputs that the roots need as rows."""
         layout = self._take(roots, inputs)
         needed = needed_nodes(self._nodes.nodes, roots, ())
-        self.state.training = False
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
 
     def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layout | None) -> Any:
         """A node's value, from its rows, as users see it."""
         return self._shown(node, node.memory if isinstance(node, StoredNode) else values[node], layout)
-
-    def _known(self, node: Node) -> bool:
-        return not isinstance(node, StoredNode) and node in self._stamps._values
 
     def _shown(self, node: Node, rows: Tensor, layout: Layout | None) -> Any:
         if node.shape.has_samples:
@@ -90,6 +90,7 @@ class EvaluatedNetwork(NetworkState):
             if name not in by_name:
                 hint = did_you_mean(name, by_name) or f"there is: {', '.join(by_name) or 'none'}"
                 raise NetworkError(f"there is no input '{name}'; {hint}")
+        self._follow_memory()
         needed = needed_nodes(self._nodes.nodes, roots, ())
         for node in needed:
             if isinstance(node, StoredNode):
@@ -109,10 +110,9 @@ class EvaluatedNetwork(NetworkState):
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
             self._warn_of_lone_samples(needed, self.names[plain[0]])
         for node in leaves:
-            what = f"input '{self.names[node]}'"
-            self._stamps.give(
-                node, self._rows(node, inputs[self.names[node]], layout, states.get(node), what).to(self.device)
-            )
+            name = self.names[node]
+            rows = self._rows(node, inputs[name], layout, states.get(node), f"input '{name}'")
+            self._stamps.give(node, rows.to(self.device), layout if node.shape.has_samples else None)
         return layout
 
     def _warn_of_lone_samples(self, needed: Iterable[Node], given: str) -> None:
@@ -147,27 +147,12 @@ class EvaluatedNetwork(NetworkState):
 
     @takes_turns
     def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:
-        """The weighted sum of the criteria; with `training`, dropout is on."""
+        """The weighted sum of the criteria, in test mode unless `training`."""
         roots = tuple(self.criteria)
         if not training:
             values = self.evaluate(roots, inputs)
             return sum(weight * float(value) for weight, value in zip(self.criteria.values(), values, strict=True))
         layout = self._take(roots, inputs)
-        runner = self._runner(Question(self._nodes, roots, layout))
-        self.state.training = True
-        found = runner.forward({node: self._stamps.value(node) for node in self._nodes.inputs if self._known(node)})
+        runner = self._runner(Question(self._nodes, roots, layout, training=True))
+        found = runner.forward({node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps})
         return sum(weight * float(found[node]) for node, weight in self.criteria.items())
-
-
-def frontier(nodes: Iterable[Node], computed: Sequence[Node], roots: Iterable[Node]) -> list[Node]:
-    """Of what is computed now, the values to keep: those asked for, those that other nodes of the network use, and
-    those without samples that nodes with samples use.
-    """
-    now, kept = set(computed), {root for root in roots if root in set(computed)}
-    for node in nodes:
-        if isinstance(node, StoredNode):
-            continue
-        for operand in node.operands:
-            if operand in now and (node not in now or node.shape.has_samples > operand.shape.has_samples):
-                kept.add(operand)
-    return [node for node in computed if node in kept]

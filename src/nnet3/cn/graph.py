@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.delay import DelayNode
@@ -30,6 +31,13 @@ class NodeGraph:
         self.states = initial_states(self.nodes)
         check_states(self.nodes, self.states, self.names)
         check_loops(self.composites, self.names)
+
+    @cached_property
+    def inside_loops(self) -> set[Node]:
+        """The nodes of loops whose values only their own loop uses."""
+        loop_of = {node: composite for composite in self.composites if composite.is_loop for node in composite.nodes}
+        outside = {o for node in self.nodes for o in node.operands if loop_of.get(o) is not loop_of.get(node)}
+        return set(loop_of) - outside
 
     @property
     def stored(self) -> list[StoredNode]:

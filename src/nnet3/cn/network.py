@@ -10,6 +10,7 @@ from nnet3.cn.bridge.to_nnet import to_nnet
 from nnet3.cn.copying import copy_network
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import Picture, picture
+from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import (
@@ -37,6 +38,7 @@ class Network(DifferentiatedNetwork):
     without samples is (rows, columns), and a number if it is 1 x 1. A network is used by one thread at a time.
     """
 
+    @takes_turns
     def compute_statistics(self, minibatches: Iterable[Mapping[str, Any]]) -> None:
         """Go through a data set and compute the statistics that are not known yet, once (Section 1.4.4).
 
@@ -91,7 +93,8 @@ class Network(DifferentiatedNetwork):
         flags = need_gradient_flags(roots) if gradients else {}
         criteria = tuple(self.criteria) if gradients else ()
         roots = [root for root in roots if root.operands and not isinstance(root, StoredNode)]
-        question = Question(self._nodes, tuple(roots), layout, (), criteria, flags)
+        training = gradients and self.training
+        question = Question(self._nodes, tuple(roots), layout, (), criteria, flags, training=training)
         return self._program_of(question)
 
     def profile(
@@ -100,7 +103,7 @@ class Network(DifferentiatedNetwork):
         """Where the time goes: of the criteria with their gradients, or of the values of `nodes`. Prints as a table."""
         program = self._program(inputs, nodes, gradients=bool(self.criteria) and not nodes)
         runner = self._runner(program.question)
-        values = {node: self._stamps.value(node) for node in self._nodes.inputs if self._known(node)}
+        values = {node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps}
         profiler = Profiler(runner.computer.computation)
         for repeat in range(1 + repeats):
             if repeat == 1:  # the first was to warm up

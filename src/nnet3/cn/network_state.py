@@ -6,7 +6,6 @@ import functools
 import math
 import numbers
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -18,9 +17,8 @@ from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.leaves import ParameterNode
-from nnet3.cn.operation import RunState
 from nnet3.cn.order import Composite
-from nnet3.cn.program import Program, Question, Runner
+from nnet3.cn.program import Program, Question, Runner, Runners
 from nnet3.cn.samples import Layout
 from nnet3.cn.stamps import Stamps
 from nnet3.compiler.cache import ComputationCache
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
 Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
 Method = TypeVar("Method", bound=Callable[..., Any])
-_MOST_RUNNERS = 128
 _DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 _CACHE = ComputationCache()  # of networks that are given none
 
@@ -58,8 +55,8 @@ class NetworkState:
         outputs: Outputs = None,
         *,
         seed: int = 0,
-        dtype: torch.dtype = torch.float32,
-        device: str | torch.device = "cpu",
+        dtype: torch.dtype | None = None,
+        device: str | torch.device | None = None,
         optimize: bool = True,
         cache: ComputationCache | None = None,
     ):
@@ -71,17 +68,18 @@ class NetworkState:
         check_kind(seed, int, "the seed of a network", "an integer")
         check_kind(cache, (ComputationCache, type(None)), "the cache of a network", "a ComputationCache")
         self._lock = threading.RLock()  # threads take turns
-        self.device = checked_device(device)
-        self.state = RunState(torch.Generator().manual_seed(seed % 2**63))
+        self.generator = torch.Generator().manual_seed(seed % 2**63)
+        self.training = True  # see `train`
         self.optimize, self.cache = optimize, _CACHE if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
-        self._runners: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
+        self._runners = Runners()
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[StoredNode, Tensor] = {}
         self._has_warned = False  # of samples that are no sequences
-        self._last: tuple[Any, Layout | None, dict[Node, Tensor]] = (None, None, {})
-        self.dtype = dtype
-        self.to(dtype)
+        self._last: tuple[dict[Node, int | None], Layout | None, dict[Node, Tensor]] = ({}, None, {})
+        self._dtype, self._device = torch.float32, torch.device("cpu")
+        self._follow_memory()
+        self.to(dtype, device)
 
     # ---- parameters ----
 
@@ -144,8 +142,9 @@ class NetworkState:
                 continue
             node = self._parameter(name)
             checked.append((node.memory, torch.as_tensor(node.checked_value(value)).T))
-        for tensor, new in checked:
-            tensor.copy_(new)
+        with torch.no_grad():
+            for tensor, new in checked:
+                tensor.copy_(new)
 
     def _component_tensors(self, *, trainable: bool = False) -> list[tuple[str, Tensor]]:
         """Parameters of component nodes; with `trainable` those that are not frozen."""
@@ -200,25 +199,57 @@ class NetworkState:
 
     @takes_turns
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert parameters and statistics, shared with other networks of the same nodes; returns the network."""
+        """Convert parameters and statistics, and return the network.
+
+        Networks that share nodes share the memory of these and follow it: see `docs/computational_networks.md`.
+        """
         check_kind(dtype, (torch.dtype, type(None)), "the dtype of a network", "one such as torch.float64")
         if dtype is not None and dtype not in _DTYPES:
             raise ArgumentError(
                 "the dtype of a network must be torch.float16, float32 or float64, which NumPy has too: values come as "
                 f"arrays; got {dtype}"
             )
-        self.device = self.device if device is None else checked_device(device)
-        self.dtype = self.dtype if dtype is None else dtype
+        self._device = self._device if device is None else checked_device(device)
+        self._dtype = self._dtype if dtype is None else dtype
         for node in self._nodes.stored:
-            if node.memory.dtype != self.dtype or node.memory.device != self.device:
-                node.memory = node.memory.detach().to(self.device, self.dtype)
+            if node.memory.dtype != self._dtype or node.memory.device != self._device:
+                node.memory = node.memory.detach().to(self._device, self._dtype)
         for _, operation in self._component_operations():
-            if any(t.dtype != self.dtype or t.device != self.device for t in operation.parameters().values()):
-                operation.to(self.dtype, self.device)
+            if any((t.dtype, t.device) != (self._dtype, self._device) for t in operation.converted):
+                operation.to(self._dtype, self._device)
         self._gradients.clear()
         self._runners.clear()
         self._stamps.forget()
         return self
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers, which is that of the nodes' memory."""
+        self._follow_memory()
+        return self._dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the nodes' memory lies."""
+        self._follow_memory()
+        return self._device
+
+    def _follow_memory(self) -> None:
+        """Be of the type and on the device of the nodes' memory, which another network of them may have converted.
+
+        Where only some of it was converted, the rest is too: to the widest type, so that no number is rounded that
+        this network was not asked to round, and to the device that is new.
+        """
+        memory = [node.memory for node in self._nodes.stored]
+        memory += [tensor for _, operation in self._component_operations() for tensor in operation.converted]
+        if all(tensor.dtype == self._dtype and tensor.device == self._device for tensor in memory):
+            return
+        dtype = functools.reduce(torch.promote_types, [tensor.dtype for tensor in memory])
+        devices = {tensor.device for tensor in memory} - {self._device}
+        if len(devices) > 1:
+            places = ", ".join(sorted(map(str, devices)))
+            raise NetworkError(f"the network's parameters lie on several devices ({places}): call to(device=...)")
+        self.to(dtype, next(iter(devices), self._device))
 
     def _parameter_nodes(self) -> list[ParameterNode]:
         return [node for node in self._nodes.nodes if isinstance(node, ParameterNode)]
@@ -230,24 +261,44 @@ class NetworkState:
         return node
 
     def _gradient(self, node: StoredNode) -> Tensor:
-        if node not in self._gradients:
-            self._gradients[node] = torch.zeros_like(node.memory)
-        return self._gradients[node]
+        """The memory of a gradient; another one when the node's memory has become one of another kind."""
+        known, memory = self._gradients.get(node), node.memory
+        if known is None or (known.shape, known.dtype, known.device) != (memory.shape, memory.dtype, memory.device):
+            self._gradients[node] = known = torch.zeros_like(memory, requires_grad=False)
+        return known
+
+    # ---- modes and random numbers ----
+
+    def train(self, mode: bool = True) -> Self:
+        """Let gradients be computed in training mode again, after `eval`; returns the network."""
+        self.training = mode
+        return self
+
+    def eval(self) -> Self:
+        """Let gradients be computed in test mode from now on: no dropout, batch-norm by its statistics.
+
+        Values (`evaluate`, `criterion`) are computed in test mode whatever the network's mode is.
+        """
+        return self.train(False)
+
+    def seed_random(self, seed: int) -> None:
+        """Make all later random draws, those of dropout and of components, a function of `seed`."""
+        self.generator.manual_seed(seed % 2**63)
+        for number, (_, operation) in enumerate(self._component_operations(), 1):
+            operation.component.seed_random(seed * 1_000_003 + number)
+
+    @takes_turns
+    def touch(self) -> None:
+        """Forget all known values: the next evaluation computes everything that it needs."""
+        self._stamps.forget()
 
     # ---- programs ----
 
     def _runner(self, question: Question) -> Runner:
-        key = question.key
-        if key not in self._runners:
-            for node in self._nodes.stored:
-                if question.flags.get(node, False):
-                    self._gradient(node)
-            program = self._program_of(question)
-            self._runners[key] = Runner(program, self.state, self._gradients, self.dtype, self.device)
-            while len(self._runners) > _MOST_RUNNERS:
-                self._runners.popitem(last=False)
-        self._runners.move_to_end(key)
-        return self._runners[key]
+        return self._runners.find(question, self.optimize, lambda: self._runner_of(self._program_of(question)))
+
+    def _runner_of(self, program: Program) -> Runner:
+        return Runner(program, self.generator, self._gradient, self.dtype, self.device)
 
     def _program_of(self, question: Question) -> Program:
         return Program(question, optimize=self.optimize, cache=self.cache)

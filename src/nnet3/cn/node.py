@@ -111,7 +111,7 @@ class StoredNode(Node):
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
-        self.memory: Tensor = torch.zeros(self.shape.cols or 1, self.shape.rows)
+        self.memory: Tensor = torch.zeros(self.shape.cols or 1, self.shape.rows, dtype=torch.float32)
 
     @property
     def formula(self) -> str:
@@ -126,7 +126,8 @@ class StoredNode(Node):
 
     @value.setter
     def value(self, value: Any) -> None:
-        self.memory.copy_(torch.as_tensor(self.checked_value(value)).T)
+        with torch.no_grad():
+            self.memory.copy_(torch.as_tensor(self.checked_value(value)).T)
 
     def checked_value(self, value: Any) -> np.ndarray:
         """`value` as an array of this node's shape; raises ShapeError for another shape."""

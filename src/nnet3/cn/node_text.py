@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nnet3.cn.node import Node
+from nnet3.cn.operation import Operation
 
 Names = Mapping[Node, str]
 
@@ -14,9 +15,9 @@ def node_line(node: Node, names: Names) -> str:
     return _line(node, names, {**node.operation.options(), **_changed(node)})
 
 
-def structure_line(node: Node, names: Names) -> str:
-    """The same with what programs depend on alone."""
-    return _line(node, names, node.operation.structure())
+def structure_line(node: Node, names: Names, operation: Operation) -> str:
+    """The same with what programs depend on alone, of the operation in the mode of the program."""
+    return _line(node, names, operation.structure())
 
 
 def _line(node: Node, names: Names, options: Mapping[str, object]) -> str:

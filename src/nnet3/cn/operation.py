@@ -7,7 +7,7 @@ the chapter is a row here; one without samples, R x C, lies as C rows of R colum
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from typing import Any, ClassVar
 
@@ -112,13 +112,31 @@ class Operation:
         """What computes the node: the operation itself unless it needs more than its options."""
         return self
 
-    def parameters(self) -> dict[str, Tensor]:
-        """The operation's own parameters, by name; most have none."""
-        return {}
-
     def gradient_kernel(self) -> Kernel:
         """Where the gradients of the operation's own parameters are collected, if it has any."""
         return self
+
+    # ---- of operations that keep something; see `nnet3.cn.dependence` ----
+
+    def parameters(self) -> dict[str, Tensor]:
+        """The operation's own parameters, by name."""
+        return {}
+
+    def in_mode(self, training: bool) -> Operation:
+        """The operation as it computes in training, or else in test mode."""
+        return self
+
+    def contents(self) -> tuple[list[Tensor], object]:
+        """The numbers and the settings, besides the operation's options, of which values in test mode are made."""
+        return [], None
+
+    def variant(self, training: bool) -> Hashable:
+        """What programs depend on that may change after the node was made."""
+        return None
+
+    def held(self, training: bool) -> list[object]:
+        """The objects that the operation's kernels are made of in this mode, as they are now."""
+        return []
 
     # ---- in text ----
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.dependence import are_the_same, bonds, program_key
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.node_text import structure_line
@@ -26,6 +28,7 @@ from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.lower import lower
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
 
+_MOST_RUNNERS = 128
 _NO_ROWS = np.zeros((0, 3), np.int32)
 
 
@@ -34,7 +37,8 @@ class Question:
     """What is asked of a network, whose nodes `graph` holds.
 
     `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
-    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes`: see `CnSource`.
+    whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes` and `training`: see
+    `CnSource`. With `stores_statistics` components take from the samples what test mode normalizes by.
     """
 
     graph: NodeGraph
@@ -44,6 +48,8 @@ class Question:
     criteria: tuple[Node, ...] = ()
     flags: Mapping[Node, bool] = field(default_factory=dict)
     probes: tuple[Node, ...] = ()
+    training: bool = False
+    stores_statistics: bool = False
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -52,7 +58,8 @@ class Question:
         flagged = (node for node, flag in self.flags.items() if flag)
         groups = (self.outputs, self.given, self.criteria, self.probes, flagged)
         named = (tuple(names[node] for node in nodes) for nodes in groups)
-        return (None if self.layout is None else self.layout.sorted, *named)
+        layout = None if self.layout is None else self.layout.sorted
+        return (layout, *named, self.training, self.stores_statistics)
 
 
 class Program:
@@ -62,7 +69,9 @@ class Program:
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.optimize, self.cache = question, optimize, cache
-        self.source = CnSource(question.graph, question.outputs, question.flags, question.given, question.probes)
+        self.source = CnSource(
+            question.graph, question.outputs, question.flags, question.given, question.probes, question.training
+        )
 
     def layout_of(self, node: Node) -> Layout:
         """Which samples a node with samples has."""
@@ -106,7 +115,7 @@ class Program:
         ]
         samples = None if question.layout is None else question.layout.indexes
         needs_model = bool(question.criteria) and any(info.updatable for info in self.source.kernel_infos())
-        return LoweringRequest(inputs, outputs, need_model_derivative=needs_model, samples=samples)
+        return LoweringRequest(inputs, outputs, needs_model, question.stores_statistics, samples)
 
     @cached_property
     def graph(self) -> ComputationGraph:
@@ -117,7 +126,10 @@ class Program:
         if self.cache is None:
             return self._compile()
         # With shapes, for of given nodes the operands are not among the lines.
-        lines = sorted(f"{structure_line(node, self.source.names)} {node.shape}" for node in self.source.number)
+        lines = sorted(
+            f"{structure_line(node, self.source.names, operation)} {node.shape}"
+            for node, operation in self.source.operations.items()
+        )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
         key = {"cn": lines, "promises": promises, "question": self.question.key, "optimize": self.optimize}
         return self.cache.get_or_compile(key, self._compile)
@@ -133,46 +145,57 @@ class _Kernels:
 
 
 class Runner:
-    """A program with memory: runs it as often as wanted, in one thread at a time."""
+    """A program with memory: runs it as often as wanted, in one thread at a time.
+
+    Parameters are read where they lie, and the gradients of those that need one are added to what `gradient_of` gives.
+    """
 
     def __init__(
         self,
         program: Program,
-        state: RunState,
-        gradients: Mapping[StoredNode, Tensor],
+        generator: torch.Generator,
+        gradient_of: Callable[[StoredNode], Tensor],
         dtype: torch.dtype,
         device: torch.device,
     ):
+        self._gradient_of, self._bonds = gradient_of, bonds(program, gradient_of)
         self.program, self.dtype, self.device = program, dtype, device
         self.names = program.source.names
         self.memory: dict[str, Tensor] = {}  # of values without samples, by the name under which they are bound
         for node, number in program.source.number.items():
-            self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient, gradients)
+            self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
         for node, number in program.source.probe.items():
             self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
-        kernels = _Kernels(program.source.kernels(state))
+        kernels = _Kernels(program.source.kernels(RunState(generator, program.question.training)))
         updates = program.request.need_model_derivative
         to_update = _Kernels(program.source.kernels_to_update(kernels.components)) if updates else None
+        stores = program.question.stores_statistics
+        to_store = _Kernels({**kernels.components, **program.source.kernels_of_statistics()}) if stores else None
         used = [matrix.name for matrix in program.computation.outside]
         self.computer = NnetComputer(
             program.computation,
             kernels,
             to_update,
             device,
+            nnet_to_store_stats=to_store,
             dtype=dtype,
             outside={name: self.memory[name] for name in used},
             check_finite=False,
         )
 
-    def _bind(self, node: Node, memory: str, gradient: str, gradients: Mapping[StoredNode, Tensor]) -> None:
+    def is_current(self) -> bool:
+        """Whether what it works on is still what its nodes have."""
+        return are_the_same(self._bonds, bonds(self.program, self._gradient_of))
+
+    def _bind(self, node: Node, memory: str, gradient: str) -> None:
         if not memory:
             return
         if not isinstance(node, StoredNode):
             self._bind_buffers(node, memory, gradient)
             return
-        self.memory[memory] = node.memory
+        self.memory[memory] = node.memory.detach()  # its memory of now, whatever `node.memory.data` will be
         if gradient:
-            self.memory[gradient] = gradients[node]
+            self.memory[gradient] = self._gradient_of(node).detach()
 
     def _bind_buffers(self, node: Node, memory: str, gradient: str) -> None:
         if memory:
@@ -226,3 +249,27 @@ class Runner:
             if not isinstance(node, StoredNode) and not node.operands and self.names[node] + GRADIENT in self.memory:
                 found[node] = self.memory[self.names[node] + GRADIENT].clone()
         return found
+
+
+class Runners:
+    """Runners of the programs that one network or worker was asked for; the last ones are kept."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def find(self, question: Question, optimize: bool, make: Callable[[], Runner]) -> Runner:
+        """The runner for a question: a new one unless one is known that works on what there is now."""
+        key = program_key(question, optimize)
+        runner = self._kept.pop(key, None)
+        if runner is None or not runner.is_current():
+            runner = make()
+        self._kept[key] = runner
+        while len(self._kept) > _MOST_RUNNERS:
+            self._kept.popitem(last=False)
+        return runner
+
+    def clear(self) -> None:
+        self._kept.clear()

@@ -15,7 +15,7 @@ from nnet3.cn.nodes.criteria import ClassificationError, CrossEntropy, CrossEntr
 from nnet3.cn.nodes.delay import Delay, DelayNode
 from nnet3.cn.nodes.dropout import Dropout
 from nnet3.cn.nodes.leaves import Input, Parameter, ParameterNode
-from nnet3.cn.nodes.norms import L1Norm, L2Norm, SumElements
+from nnet3.cn.nodes.norms import L1Norm, L2Norm, SquaredNorm, SumElements
 from nnet3.cn.nodes.pooling import AveragePooling, MaxPooling
 from nnet3.cn.nodes.products import KhatriRaoProduct, Times
 from nnet3.cn.nodes.rows import RowSlice, RowStack
@@ -79,7 +79,7 @@ def is_same_class(one: type, other: type) -> bool:
 OPERATIONS: dict[str, type[Operation]] = {}
 for _operation in (
     *(Input, Parameter),
-    *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm),
+    *(Negate, Sigmoid, Tanh, Relu, Log, Exp, Copy, Softmax, LogSoftmax, SumElements, L1Norm, L2Norm, SquaredNorm),
     *(Scale, Times, ElementTimes, Plus, Minus, DiagTimes, Dropout, KhatriRaoProduct, Cos),
     *(ClassificationError, SquareError, CrossEntropy, CrossEntropyWithSoftmax),
     *(Mean, InvStdDev, PerDimMeanVarNorm),

@@ -41,7 +41,7 @@ class CnSource:
 
     `given`: nodes whose values are provided instead of computed. `flags`: whether the gradient of each node is needed
     (Algorithm 1.5). `probes`: nodes to whose value zeros from outside are added, so that the derivative of those is the
-    gradient of the node, loops included.
+    gradient of the node, loops included. `training`: whether components compute as in training.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class CnSource:
         flags: Mapping[Node, bool],
         given: Collection[Node] = (),
         probes: Collection[Node] = (),
+        training: bool = False,
     ):
         self._flags = flags
         self._nodes: list[SourceNode] = []
@@ -60,6 +61,7 @@ class CnSource:
         self.probe: dict[Node, int] = {}
         self.names = graph.names
         ordered = needed_nodes(graph.nodes, roots, given)
+        self.operations = {node: node.operation.in_mode(training) for node in ordered}
         for node in ordered:
             self.number[node] = self._reserve()
         given_with_samples = [
@@ -104,7 +106,7 @@ class CnSource:
         return SourceNode(name, NodeKind.PROVIDED, shape.rows, num_rows=shape.cols, memory=name, gradient=gradient)
 
     def _compute(self, number: int, node: Node, name: str) -> None:
-        operation = node.operation
+        operation = self.operations[node]
         operands = [self.number[operand] for operand in node.operands]
         shapes = [operand.shape for operand in node.operands]
         if isinstance(operation, Delay):
@@ -183,6 +185,10 @@ class CnSource:
         """The same, but for those with parameters of their own: what collects the gradients of these."""
         updated = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.updatable}
         return {**kernels, **updated}
+
+    def kernels_of_statistics(self) -> dict[str, Kernel]:
+        """What collects the statistics of training, by name."""
+        return {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
 
     def kernel_infos(self) -> list[KernelInfo]:
         return [info for _, info in self._kernels.values()]

@@ -1,81 +1,79 @@
-"""Time stamps (Section 1.2): which values still hold, so that only what has changed is computed again."""
+"""Time stamps (Section 1.2): a value is computed again only if one of its operands has a newer one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-import torch
 from torch import Tensor
 
+from nnet3.cn.dependence import Snapshot, same_numbers
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation
+from nnet3.cn.samples import Layout
 
 
 class Stamps:
     """Values of nodes, (rows, columns), each with the time at which it was given or computed.
 
-    A parameter is newer whenever its memory was written; an input when other numbers are given.
+    What is given is newer if it is other numbers or other samples; what a node keeps, if its contents have changed.
     """
 
     def __init__(self, graph: NodeGraph):
         self.graph = graph
         self._now = 0
-        self._time_of_leaf: dict[Node, int] = {}
-        self._state_of_leaf: dict[Node, Any] = {}
-        self._values: dict[Node, tuple[int, Tensor]] = {}
+        self._changed: dict[Node, int] = {}  # when an input was given, or a node's contents were seen to be others
+        self._computed: dict[Node, int] = {}
+        self._values: dict[Node, Tensor] = {}
+        self._layouts: dict[Node, Layout | None] = {}
+        self._snapshots: dict[Node, Snapshot] = {}
 
-    def give(self, node: Node, value: Tensor) -> None:
-        """The value of an input."""
-        known = self._values.get(node)
-        if known is not None and known[1].shape == value.shape and torch.equal(known[1], value):
+    def __contains__(self, node: Node) -> bool:
+        return node in self._values
+
+    def give(self, node: Node, value: Tensor, layout: Layout | None) -> None:
+        """The value of an input, and which samples its rows are."""
+        if node in self and self._layouts[node] == layout and same_numbers(self._values[node], value):
             return
         self._now += 1
-        self._time_of_leaf[node] = self._now
-        self._values[node] = self._now, value
+        self._changed[node] = self._now
+        self._values[node], self._layouts[node] = value, layout
 
-    def look_at_parameters(self) -> None:
-        """Notice which parameters and statistics have been written since the last look."""
-        for node in self.graph.nodes:
-            if isinstance(node, StoredNode):
-                state: object = (id(node.memory), node.memory._version)
-            elif isinstance(node.operation, ComponentOperation):
-                state = [(id(tensor), tensor._version) for tensor in node.operation.parameters().values()]
-            else:
-                continue
-            if self._state_of_leaf.get(node) != state:
+    def look_at(self, nodes: Iterable[Node]) -> None:
+        """Notice which of these nodes keep something else than at the last look."""
+        for node in nodes:
+            if self._snapshots.setdefault(node, Snapshot()).renew(node):
                 self._now += 1
-                self._state_of_leaf[node] = state
-                self._time_of_leaf[node] = self._now
+                self._changed[node] = self._now
 
     def keep(self, values: Mapping[Node, Tensor]) -> None:
         """Computed values, that hold until something below them changes."""
         self._now += 1
         for node, value in values.items():
-            self._values[node] = self._now, value
+            self._values[node], self._computed[node] = value, self._now
 
     def forget(self) -> None:
-        """All computed values and inputs."""
+        """All values."""
         self._values.clear()
-        self._time_of_leaf.clear()
-        self._state_of_leaf.clear()
+        self._computed.clear()
+        self._changed.clear()
+        self._snapshots.clear()
 
     def value(self, node: Node) -> Tensor:
-        return self._values[node][1]
+        return self._values[node]
+
+    def time_given(self, node: Node) -> int | None:
+        """When an input got the value that it has."""
+        return self._changed.get(node)
 
     def valid(self) -> set[Node]:
         """Computed nodes whose value is newer than all that it depends on."""
         newest: dict[Node, int] = {}
-        found = set()
+        found: set[Node] = set()
         for composite in self.graph.composites:
             time = 0
             for node in composite.nodes:
                 below: Iterable[Node] = () if isinstance(node, StoredNode) else node.operands
-                time = max([time, self._time_of_leaf.get(node, 0), *(newest.get(operand, 0) for operand in below)])
-            for node in composite.nodes:
-                newest[node] = time
-                known = self._values.get(node)
-                if node.operands and known is not None and known[0] > time:
-                    found.add(node)
+                time = max([time, self._changed.get(node, 0), *(newest.get(operand, 0) for operand in below)])
+            newest.update(dict.fromkeys(composite.nodes, time))
+            found.update(node for node in composite.nodes if self._computed.get(node, 0) > time)
         return found

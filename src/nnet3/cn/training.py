@@ -21,21 +21,20 @@ Batch = Mapping[str, Any]
 
 
 def sgd_step(network: Network, batch: Batch, learning_rate: float) -> float:
-    """W <- W - learning_rate * (sum over samples of the gradient) / (samples of the minibatch) (1.1, 1.2).
+    """W <- W - learning_rate * gradient, of the criterion's mean over the minibatch's samples (1.1, 1.2).
 
-    Returns the criterion per sample, from before the step. Raises TrainingError if it or its gradient is not finite,
-    and then changes nothing.
+    What belongs to no sample, as regularization does, is not divided. Returns that criterion, from before the step.
+    Raises TrainingError if it or its gradient is not finite, and then changes nothing.
     """
     check_kind(network, Network, "what is trained", "a network")
     _check_rate(learning_rate)
-    value = network.backward(batch)
+    value = network.backward(batch, per_sample=True)
     check_finite(network, batch, value)
-    samples = num_samples(network, batch)
     with torch.no_grad():
         for tensor in network.tensors().values():
             assert tensor.grad is not None
-            tensor.add_(tensor.grad, alpha=-learning_rate / samples)
-    return value / samples
+            tensor.add_(tensor.grad, alpha=-learning_rate)
+    return value
 
 
 def train(
@@ -47,12 +46,13 @@ def train(
     epochs: int = 1,
     report: Callable[[int, float], None] | None = None,
 ) -> list[float]:
-    """Go through the minibatches `epochs` times; returns the criterion per sample of each epoch.
+    """Go through the minibatches `epochs` times; returns the criterion of (1.2) of each epoch: its mean over samples.
 
     Without `optimizer` by plain gradient descent with `learning_rate`; with one, made of `network.tensors().values()`,
-    by its steps on gradients per sample; LBFGS may ask for them several times. `minibatches`: a list, or a function
-    that begins anew for each epoch. `report(epoch, criterion)` is called after each. Raises TrainingError for an
-    optimizer of other tensors, for a criterion or gradient that is not finite, and if there are no minibatches.
+    by its steps on gradients per sample (see `Network.backward`); LBFGS may ask for them several times. `minibatches`:
+    a list, or a function that begins anew for each epoch. `report(epoch, criterion)` is called after each. Raises
+    TrainingError for an optimizer of other tensors, for a criterion or gradient that is not finite, and if there are no
+    minibatches.
     """
     check_kind(network, Network, "what is trained", "a network")
     check_kind(epochs, int, "epochs", "an integer")
@@ -68,7 +68,7 @@ def train(
             check_kind(batch, Mapping, "a minibatch", "a mapping from names of inputs to their values")
             count = num_samples(network, batch)
             try:
-                total += _step(network, batch, optimizer, learning_rate, count) * count
+                total += _step(network, batch, optimizer, learning_rate) * count
             except NotFiniteError as error:
                 raise TrainingError(f"epoch {epoch + 1}, after {samples} samples: {error}") from None
             samples += count
@@ -86,23 +86,18 @@ def _check_rate(learning_rate: float) -> None:
         raise TrainingError(f"a learning rate must be a finite number >= 0, got {learning_rate}")
 
 
-def _step(
-    network: Network, batch: Batch, optimizer: torch.optim.Optimizer | None, learning_rate: float, count: int
-) -> float:
+def _step(network: Network, batch: Batch, optimizer: torch.optim.Optimizer | None, learning_rate: float) -> float:
     if optimizer is None:
         return sgd_step(network, batch, learning_rate)
     values: list[float] = []
 
     def closure() -> float:
         """The criterion per sample; optimizers such as LBFGS ask for it several times in a step."""
-        value = network.backward(batch)
+        value = network.backward(batch, per_sample=True)
         if not values:
             check_finite(network, batch, value)
-        for tensor in network.tensors().values():
-            assert tensor.grad is not None
-            tensor.grad.div_(count)
-        values.append(value / count)
-        return values[-1]
+        values.append(value)
+        return value
 
     optimizer.step(closure)
     if not values:

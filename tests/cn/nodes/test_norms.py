@@ -12,6 +12,7 @@ FORMULAS = {
     cn.sum_elements: lambda x: torch.einsum("ij->", x).reshape(1, 1),
     cn.l1_norm: lambda x: (x * x).sqrt().sum().reshape(1, 1),
     cn.l2_norm: lambda x: torch.trace(x @ x.T).sqrt().reshape(1, 1),
+    cn.squared_norm: lambda x: torch.trace(x @ x.T).reshape(1, 1),
 }
 
 

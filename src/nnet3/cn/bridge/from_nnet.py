@@ -62,8 +62,8 @@ def from_nnet(nnet: Nnet) -> Network:
 
     Affine, linear and elementwise components become nodes of the CN's own types, others `component` nodes. Raises
     NetworkError for what has no counterpart: Round, Switch, ReplaceIndex, Failover, offsets in x, components that look
-    at frames that depend on t. A batch-norm in training mode normalizes over all frames that there are, which are more
-    here: put the network in test mode for the same numbers.
+    at frames that depend on t. Values are computed in test mode, as by `nnet.in_test_mode()`; in training a
+    batch-norm normalizes over all frames that there are, which are more here.
     """
     check_kind(nnet, Nnet, "what is made a computational network", "a network")
     return _Bridge(nnet).network()

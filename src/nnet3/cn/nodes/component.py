@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -34,6 +34,11 @@ class ComponentOperation(Operation):
     trainable: bool = True
     _gradient: Component | None = field(default=None, repr=False)
 
+    @property
+    def parts(self) -> list[Component]:
+        """The component and what it is composed of."""
+        return [self.component, *(leaf for _, leaf in self.component.leaves() if leaf is not self.component)]
+
     def parameters(self) -> dict[str, Tensor]:
         """The component's own tensors, by name."""
         return self.component.parameters()
@@ -60,20 +65,78 @@ class ComponentOperation(Operation):
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         made = self.component
         info = kernel_info(name, made.properties, 1, made.needs_indexes, made.backprop_needs_sign_only)
-        return info if self.trainable else replace(info, updatable=False)
+        return replace(
+            info, updatable=info.updatable and self.trainable, stores_stats=info.stores_stats and self.stores_statistics
+        )
 
     def kernel(self, state: RunState) -> Kernel:
         return self.component
 
     def gradient_kernel(self) -> Component:
-        """A component that collects plain gradients; the same one until `to`."""
-        if self._gradient is None:
-            self._gradient = self.component.gradient_copy()
-        return self._gradient
+        """A component that collects plain gradients and statistics; the same one until `component` lies elsewhere."""
+        known, parameters = self._gradient, self.parameters()
+        theirs = {} if known is None else known.parameters()
+        if known is None or {n: _kind(t) for n, t in theirs.items()} != {n: _kind(t) for n, t in parameters.items()}:
+            self._gradient = known = self.component.gradient_copy()
+        return known
 
     def to(self, dtype: torch.dtype, device: torch.device) -> None:
         self.component.to(dtype=dtype, device=device)
-        self._gradient = None
+
+    @property
+    def converted(self) -> list[Tensor]:
+        """The tensors that `to` converts to a type of floats."""
+        names = ((part, (*part.parameter_names, *part.constant_names)) for part in self.parts)
+        return [tensor for part, own in names for tensor in (getattr(part, name) for name in own)]
+
+    # ---- modes: dropout and batch-norm have two ----
+
+    @property
+    def stores_statistics(self) -> bool:
+        """Whether a training pass collects what test mode normalizes by."""
+        return any(part.has_running_statistics and not part.test_mode for part in self.parts)
+
+    @property
+    def collects(self) -> bool:
+        """Whether a training pass leaves something in `gradient_kernel`."""
+        return self.needs_training or self.stores_statistics
+
+    def take_statistics(self) -> None:
+        """Take over the statistics that a training pass has left in `gradient_kernel`."""
+        if self.stores_statistics:
+            collected = ComponentOperation(self.gradient_kernel())
+            for mine, theirs in zip(self.parts, collected.parts, strict=True):
+                if mine.has_running_statistics:
+                    mine.add_stats_(1.0, theirs)
+
+    def in_mode(self, training: bool) -> ComponentOperation:
+        """In test mode a twin that shares all tensors; in training the component in the mode that it has itself."""
+        if training:
+            return self
+        twin = ComponentOperation(self.component.shared_copy(), self.trainable)
+        twin.component.set_test_mode(True)
+        has_modes = any(one.test_mode != other.test_mode for one, other in zip(self.parts, twin.parts, strict=True))
+        if not has_modes:
+            return self
+        twin._gradient = self.gradient_kernel() if self.collects else None
+        return twin
+
+    def contents(self) -> tuple[list[Tensor], object]:
+        numbers: list[Tensor] = []
+        settings: list[object] = []
+        for part in self.parts:
+            numbers += [value for value in vars(part).values() if isinstance(value, Tensor)]
+            plain = {name: value for name, value in vars(part).items() if isinstance(value, bool | int | float | str)}
+            settings.append((part.type_name, plain))
+        return numbers, settings
+
+    def variant(self, training: bool) -> Hashable:
+        return self.trainable, self.in_mode(training).structure()["fingerprint"]
+
+    def held(self, training: bool) -> list[object]:
+        kernels: list[object] = [self.component, *([self.gradient_kernel()] if self.collects else [])]
+        # A twin in test mode is made of all that the component has, and only tensors change in place.
+        return kernels if training else [*kernels, *(value for part in self.parts for value in vars(part).values())]
 
     def options(self) -> dict[str, Any]:
         writer = Writer(binary=False)
@@ -96,6 +159,10 @@ class ComponentOperation(Operation):
     @classmethod
     def option_kinds(cls) -> dict[str, str]:
         return {"text": "str", "trainable": "bool"}
+
+
+def _kind(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.shape, tensor.dtype, tensor.device
 
 
 def component(made: Component | str, x: Node, *, name: str = "") -> Node:

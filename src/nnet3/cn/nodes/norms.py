@@ -1,4 +1,4 @@
-"""Scalars made of all elements of an operand: sum, L1 norm, L2 (Frobenius) norm (1.38 to 1.49)."""
+"""Scalars made of all elements of an operand: sum, L1 norm, L2 (Frobenius) norm and its square (1.38 to 1.49)."""
 
 from __future__ import annotations
 
@@ -71,6 +71,22 @@ class L2Norm(Total):
         put_scaled(dx, inputs[0], factor, accumulate)
 
 
+@dataclass(frozen=True)
+class SquaredNorm(Total):
+    type: ClassVar[str] = "squared_norm"
+    gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({0}),)
+
+    def evaluate(self, inputs: Matrices, output: Tensor) -> None:
+        # v = sum_ij x_ij^2, the square of (1.46)
+        output.fill_(torch.linalg.vector_norm(inputs[0]).square_())
+
+    def compute_partial_gradient(
+        self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
+    ) -> None:
+        # dX += dv * 2 X
+        put_scaled(dx, inputs[0], 2 * gradient, accumulate)
+
+
 def sum_elements(x: Node, *, name: str = "") -> Node:
     """The sum of all elements, over samples too: 1 x 1."""
     return Node(SumElements(), (x,), name)
@@ -82,5 +98,10 @@ def l1_norm(x: Node, *, name: str = "") -> Node:
 
 
 def l2_norm(x: Node, *, name: str = "") -> Node:
-    """The square root of the sum of all squares (not the sum itself): 1 x 1."""
+    """The square root of the sum of all squares (not the sum itself, see `squared_norm`): 1 x 1."""
     return Node(L2Norm(), (x,), name)
+
+
+def squared_norm(x: Node, *, name: str = "") -> Node:
+    """The sum of the squares of all elements, as for weight decay: 1 x 1."""
+    return Node(SquaredNorm(), (x,), name)

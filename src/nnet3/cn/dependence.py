@@ -1,0 +1,108 @@
+"""What values, programs and runners depend on besides the graph: said here once, compared by whoever keeps one of them.
+
+* A value: on its operands' values; that of an input on the numbers and the layout given, that of a parameter, statistic
+  or component on the node's `contents`.
+* A program: on its question (mode and layout included), on the `variant` of each operation, on whether it is optimized.
+* A runner: on its program and on the objects and memory that it works on, its `bonds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.cn.node import Node, StoredNode
+
+if TYPE_CHECKING:
+    from nnet3.cn.program import Program, Question
+
+_INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def contents(node: Node) -> tuple[list[Tensor], object]:
+    """The numbers and the settings that a node keeps between runs and its value is made of."""
+    return ([node.memory], None) if isinstance(node, StoredNode) else node.operation.contents()
+
+
+class Snapshot:
+    """A copy of a node's contents, to tell whether they have changed.
+
+    Numbers are compared, not PyTorch's counts of writes: fused optimizers, `p.data` and `vector_to_parameters` write
+    without being counted.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: list[Tensor] = []
+        self._settings: object = None
+
+    def renew(self, node: Node) -> bool:
+        """Copy what the node keeps now; returns whether it differs from the last copy."""
+        numbers, settings = contents(node)
+        fits = settings == self._settings and len(numbers) == len(self._numbers)
+        if fits and all(same_numbers(*pair) for pair in zip(numbers, self._numbers, strict=True)):
+            return False
+        self._numbers, self._settings = [tensor.detach().clone() for tensor in numbers], settings
+        return True
+
+
+def same_numbers(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are equal bit by bit: NaN is equal to NaN, 0 is not equal to -0."""
+    if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
+        return False
+    mine, theirs = _integers(one), _integers(other)
+    if one.device.type == "cpu":  # NumPy compares several numbers at once
+        return np.array_equal(mine.numpy(), theirs.numpy())
+    return torch.equal(mine, theirs)
+
+
+def _integers(tensor: Tensor) -> Tensor:
+    """The bits of a tensor, as few large numbers if they lie together."""
+    bits = tensor.detach().view(_INTEGER_OF_SIZE[tensor.element_size()])
+    together = bits.is_contiguous() and bits.numel() * bits.element_size() % 8 == 0
+    return bits.view(-1).view(torch.int64) if together else bits
+
+
+def program_key(question: Question, optimize: bool) -> tuple[object, ...]:
+    """Equal for questions that one program of a network answers."""
+    variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
+    return (*question.key, optimize, variants)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies."""
+
+    address: int
+    dtype: torch.dtype
+    device: torch.device
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: Tensor) -> Place:
+        return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride())
+
+
+def bonds(program: Program, gradient_of: Callable[[StoredNode], Tensor]) -> list[object]:
+    """The places in memory and the objects that a runner of the program works on, as they are now."""
+    found: list[object] = []
+    for node, number in program.source.number.items():
+        if isinstance(node, StoredNode):
+            found.append(Place.of(node.memory))
+            if program.source.nodes[number].gradient:
+                found.append(Place.of(gradient_of(node)))
+        elif node not in program.question.given:
+            found += node.operation.held(program.question.training)
+    return found
+
+
+def are_the_same(one: list[object], other: list[object]) -> bool:
+    """Whether two lists of bonds are of the same places and the same objects."""
+    return len(one) == len(other) and all(
+        a is b or (isinstance(a, Place) and a == b) for a, b in zip(one, other, strict=True)
+    )
