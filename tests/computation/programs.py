@@ -43,18 +43,15 @@ def node_matrix(c: NnetComputation, node: str, rows: int, *, is_deriv: bool = Fa
 
 
 def index_table(c: NnetComputation, rows: list[int]) -> int:
-    c.index_tables.append(np.array(rows, dtype=np.int32))
-    return len(c.index_tables) - 1
+    return c.new_index_table(np.array(rows, dtype=np.int32))
 
 
 def multi_table(c: NnetComputation, pairs: list[tuple[int, int]]) -> int:
-    c.multi_tables.append(np.array(pairs, dtype=np.int32).reshape(-1, 2))
-    return len(c.multi_tables) - 1
+    return c.new_multi_table(np.array(pairs, dtype=np.int32).reshape(-1, 2))
 
 
 def range_table(c: NnetComputation, ranges: list[tuple[int, int]]) -> int:
-    c.range_tables.append(np.array(ranges, dtype=np.int32).reshape(-1, 2))
-    return len(c.range_tables) - 1
+    return c.new_range_table(np.array(ranges, dtype=np.int32).reshape(-1, 2))
 
 
 def training_step(rows: int = 4) -> NnetComputation:

@@ -35,16 +35,13 @@ class Program:
         return self.computation.new_submatrix(matrix, row, rows, col, cols)
 
     def index_table(self, rows: list[int]) -> int:
-        self.computation.index_tables.append(np.array(rows, dtype=np.int32))
-        return len(self.computation.index_tables) - 1
+        return self.computation.new_index_table(np.array(rows, dtype=np.int32))
 
     def multi_table(self, pairs: list[tuple[int, int]]) -> int:
-        self.computation.multi_tables.append(np.array(pairs, dtype=np.int32).reshape(-1, 2))
-        return len(self.computation.multi_tables) - 1
+        return self.computation.new_multi_table(np.array(pairs, dtype=np.int32).reshape(-1, 2))
 
     def range_table(self, ranges: list[tuple[int, int]]) -> int:
-        self.computation.range_tables.append(np.array(ranges, dtype=np.int32).reshape(-1, 2))
-        return len(self.computation.range_tables) - 1
+        return self.computation.new_range_table(np.array(ranges, dtype=np.int32).reshape(-1, 2))
 
     def kernel(self, info: KernelInfo) -> int:
         self.computation.kernels.append(info)

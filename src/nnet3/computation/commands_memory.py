@@ -17,7 +17,7 @@ from nnet3.computation.declarations import (
     Writes,
 )
 from nnet3.computation.formatting import format_submatrix
-from nnet3.computation.shape_rules import Problems
+from nnet3.computation.shape_rules import any_sizes
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
@@ -31,8 +31,7 @@ class AllocMatrix(Command):
     matrix: Allocates
     zeroed: Flag
 
-    def problems(self, computation: NnetComputation) -> Problems:
-        return iter(())
+    problems = any_sizes
 
     def text(self, computation: NnetComputation) -> str:
         name = format_submatrix(computation, self.matrix)
@@ -50,8 +49,7 @@ class DeallocMatrix(Command):
     role: ClassVar[Role] = Role.MEMORY
     matrix: Deallocates
 
-    def problems(self, computation: NnetComputation) -> Problems:
-        return iter(())
+    problems = any_sizes
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.matrix)} = []"
@@ -64,8 +62,7 @@ class SetConst(Command):
     dest: Writes
     value: Real
 
-    def problems(self, computation: NnetComputation) -> Problems:
-        return iter(())
+    problems = any_sizes
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.dest)}.set({self.value:g})"
@@ -78,8 +75,7 @@ class CompressMatrix(Command):
     role: ClassVar[Role] = Role.MEMORY
     matrix: Compresses
 
-    def problems(self, computation: NnetComputation) -> Problems:
-        return iter(())
+    problems = any_sizes
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.matrix)}.compress()"
@@ -92,8 +88,7 @@ class DecompressMatrix(Command):
     role: ClassVar[Role] = Role.MEMORY
     matrix: Decompresses
 
-    def problems(self, computation: NnetComputation) -> Problems:
-        return iter(())
+    problems = any_sizes
 
     def text(self, computation: NnetComputation) -> str:
         return f"{format_submatrix(computation, self.matrix)}.decompress()"

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation
 
 
+def _call(computation: NnetComputation, command: Command, operand: int, scale: float, rows: str) -> str:
+    return f"{format_submatrix(computation, operand)}.{type(command).__name__}({scale:g}, {rows})"
+
+
 @dataclass(frozen=True)
 class _FromMatrix(Command):
     """All rows of one source."""
@@ -81,8 +85,8 @@ class _FromIndexes(Command):
         yield from rows_exist(computation, indexes, self.source)
 
     def text(self, computation: NnetComputation) -> str:
-        dest, source = format_submatrix(computation, self.dest), format_submatrix(computation, self.source)
-        return f"{dest}.{type(self).__name__}({self.scale:g}, {source}{index_list(computation, self.indexes)})"
+        rows = format_submatrix(computation, self.source) + index_list(computation, self.indexes)
+        return _call(computation, self, self.dest, self.scale, rows)
 
 
 @dataclass(frozen=True)
@@ -109,8 +113,7 @@ class _Gather(Command):
         return rows_of_submatrices(computation, self.table, dest=self.dest)
 
     def text(self, computation: NnetComputation) -> str:
-        dest, rows = format_submatrix(computation, self.dest), multi_list(computation, self.table)
-        return f"{dest}.{type(self).__name__}({self.scale:g}, {rows})"
+        return _call(computation, self, self.dest, self.scale, multi_list(computation, self.table))
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,7 @@ class AddToRowsMulti(Command):
         yield from no_row_twice(computation, self.table)
 
     def text(self, computation: NnetComputation) -> str:
-        source, rows = format_submatrix(computation, self.source), multi_list(computation, self.table)
-        return f"{source}.AddToRowsMulti({self.scale:g}, {rows})"
+        return _call(computation, self, self.source, self.scale, multi_list(computation, self.table))
 
 
 @dataclass(frozen=True)
@@ -158,5 +160,5 @@ class AddRowRanges(Command):
         yield from ranges_exist(computation, ranges, self.source)
 
     def text(self, computation: NnetComputation) -> str:
-        dest, source = format_submatrix(computation, self.dest), format_submatrix(computation, self.source)
-        return f"{dest}.AddRowRanges({self.scale:g}, {source}, {range_list(computation, self.ranges)})"
+        rows = f"{format_submatrix(computation, self.source)}, {range_list(computation, self.ranges)}"
+        return _call(computation, self, self.dest, self.scale, rows)

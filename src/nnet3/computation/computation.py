@@ -161,6 +161,18 @@ class NnetComputation:
         self.submatrices.extend(map(SubMatrix._make, blocks.tolist()))
         return first
 
+    def new_index_table(self, rows: np.ndarray) -> int:
+        """Append a list of row numbers, -1 for none; returns its number."""
+        return _append(self.index_tables, rows)
+
+    def new_multi_table(self, pairs: np.ndarray) -> int:
+        """Append (rows, 2) pairs of sub-matrix and row in it, (-1, -1) for none; returns the number of the table."""
+        return _append(self.multi_tables, pairs)
+
+    def new_range_table(self, ranges: np.ndarray) -> int:
+        """Append (rows, 2) pairs [first, end) of rows; returns the number of the table."""
+        return _append(self.range_tables, ranges)
+
     def _known_submatrices(self) -> dict[SubMatrix, int]:
         """Position by sub-matrix, kept up to date lazily."""
         cache = self.__dict__.setdefault("_submatrix_cache", {})
@@ -187,3 +199,8 @@ class NnetComputation:
         if info is not None:
             return info.indexes is not None
         return all(self.submatrices[bound.submatrix].matrix != matrix for bound in self.outside)
+
+
+def _append(tables: list[np.ndarray], table: np.ndarray) -> int:
+    tables.append(table.astype(np.int32))
+    return len(tables) - 1

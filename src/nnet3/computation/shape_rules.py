@@ -15,8 +15,14 @@ from nnet3.computation.formatting import format_submatrix
 
 if TYPE_CHECKING:
     from nnet3.computation.computation import NnetComputation, SubMatrix
+    from nnet3.computation.declarations import Command
 
 Problems = Iterator[str]
+
+
+def any_sizes(command: Command, computation: NnetComputation) -> Problems:
+    """The rule of a class whose operands may have any sizes: `problems = any_sizes`."""
+    return iter(())
 
 
 def same_shape(computation: NnetComputation, **operands: int) -> Problems:

@@ -104,7 +104,7 @@ class _Generator:
             number = value if rows is None else self._user_matrix(io, value, is_deriv=False)
             accepts.append(AcceptInput(number, io.name))
             if rows is not None:
-                copies.append(CopyRows(value, number, self._index_table(np.argsort(rows))))
+                copies.append(CopyRows(value, number, self.computation.new_index_table(np.argsort(rows))))
             self.computation.inputs.append(IoInfo(io.name, number, 0))
         return accepts + copies
 
@@ -116,7 +116,7 @@ class _Generator:
             rows = user_rows(self.schedule, self.request, io)
             number = value if rows is None else self._user_matrix(io, value, is_deriv=False)
             if rows is not None:
-                copies.append(CopyRows(number, value, self._index_table(rows)))
+                copies.append(CopyRows(number, value, self.computation.new_index_table(rows)))
             provides.append(ProvideOutput(number, io.name))
             self.computation.outputs.append(IoInfo(io.name, number, 0))
         return copies + provides
@@ -161,7 +161,7 @@ class _Generator:
         if taken.masked:
             users[np.repeat(~self.live.rows(io.node)[first : first + count], m)] = -1
         low = (taken.rows.first - first) * m
-        return self._index_table(users[low : low + taken.rows.num_rows * m])
+        return self.computation.new_index_table(users[low : low + taken.rows.num_rows * m])
 
     def _part(self, io: RequestedRows, number: int, rows: Step) -> int:
         """These rows of the user's matrix, whose rows are in order."""
@@ -187,7 +187,7 @@ class _Generator:
             rows = user_rows(self.schedule, self.request, io)
             number = deriv if rows is None else self._user_matrix(io, deriv, is_deriv=True)
             if rows is not None:
-                copies.append(CopyRows(number, deriv, self._index_table(rows)))
+                copies.append(CopyRows(number, deriv, self.computation.new_index_table(rows)))
             provides.append(ProvideOutput(number, io.name))
             self.computation.inputs[position] = IoInfo(io.name, self.computation.inputs[position].value, number)
         return copies + provides
@@ -197,10 +197,6 @@ class _Generator:
         info = MatrixInfo(io.name, is_deriv, io.indexes if len(io.indexes) else None)
         rows = len(io.indexes) or block.num_rows
         return self.computation.new_matrix(rows, block.num_cols, info)
-
-    def _index_table(self, rows: np.ndarray) -> int:
-        self.computation.index_tables.append(rows.astype(np.int32))
-        return len(self.computation.index_tables) - 1
 
     # ---- steps ----
 

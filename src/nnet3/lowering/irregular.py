@@ -128,7 +128,7 @@ class IrregularGather:
         taken = each.rows[each.valid]
         low, high = int(taken.min()), int(taken.max())
         rows = computation.new_submatrix(source, low, high - low + 1)
-        table = self._index_table(np.where(each.valid, each.rows - low, -1))
+        table = self.computation.new_index_table(np.where(each.valid, each.rows - low, -1))
         return AddRows(target, rows, table, scale) if add else CopyRows(target, rows, table, scale)
 
     def _gather_multi(
@@ -156,13 +156,13 @@ class IrregularGather:
         if len(distinct(taken)) == len(taken):
             inverse = np.full(high - low + 1, -1, np.int32)
             inverse[taken - low] = np.flatnonzero(each.valid)
-            yield AddRows(dest, origin, self._index_table(inverse), scale)
+            yield AddRows(dest, origin, self.computation.new_index_table(inverse), scale)
             return
         ranges = runs_of(each.rows)
         if ranges is None:
             yield from self._scatter_sorted(origin, each, dest, scale)
         else:
-            yield AddRowRanges(dest, origin, self._range_table(ranges), scale)
+            yield AddRowRanges(dest, origin, self.computation.new_range_table(ranges), scale)
 
     def _scatter_sorted(self, origin: int, each: LocationList, dest: int, scale: float) -> Iterator[Command]:
         """Rows that go to the same place do not stand together: bring them together in a matrix of their own first."""
@@ -173,19 +173,11 @@ class IrregularGather:
         assert ranges is not None, "sorted rows stand together"
         gathered = computation.new_matrix(len(order), computation.submatrices[origin].num_cols)
         yield AllocMatrix(gathered, zeroed=False)
-        yield CopyRows(gathered, origin, self._index_table(order))
-        yield AddRowRanges(dest, gathered, self._range_table(ranges), scale)
+        yield CopyRows(gathered, origin, self.computation.new_index_table(order))
+        yield AddRowRanges(dest, gathered, self.computation.new_range_table(ranges), scale)
         yield DeallocMatrix(gathered)
 
     # ---- side tables ----
-
-    def _index_table(self, rows: np.ndarray) -> int:
-        self.computation.index_tables.append(rows.astype(np.int32))
-        return len(self.computation.index_tables) - 1
-
-    def _range_table(self, ranges: np.ndarray) -> int:
-        self.computation.range_tables.append(ranges)
-        return len(self.computation.range_tables) - 1
 
     def _multi_table(self, storage: Storage, nodes: np.ndarray, rows: np.ndarray) -> int:
         """A table of (sub-matrix, row), each sub-matrix being just the rows of a node that are named."""
@@ -195,8 +187,7 @@ class IrregularGather:
             low, high = int(rows[here].min()), int(rows[here].max())
             table[here, 0] = self.computation.new_submatrix(storage.columns(node), low, high - low + 1)
             table[here, 1] = rows[here] - low
-        self.computation.multi_tables.append(table)
-        return len(self.computation.multi_tables) - 1
+        return self.computation.new_multi_table(table)
 
 
 def _no_row_twice(root_of_node: np.ndarray, nodes: np.ndarray, rows: np.ndarray) -> bool:

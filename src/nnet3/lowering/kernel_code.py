@@ -151,9 +151,7 @@ class KernelCode:
         if self.live.is_whole(hull):
             return MatrixAdd(dest, own)
         taken = np.repeat(live[hull.first : hull.first + hull.num_rows], m)
-        table = np.where(taken, np.arange(len(taken)), -1).astype(np.int32)
-        self.computation.index_tables.append(table)
-        return AddRows(dest, own, len(self.computation.index_tables) - 1)
+        return AddRows(dest, own, self.computation.new_index_table(np.where(taken, np.arange(len(taken)), -1)))
 
     def _overlap(self, one: int, other: int) -> bool:
         """A kernel may use a value twice; its two derivatives cannot lie in one place."""
