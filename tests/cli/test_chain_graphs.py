@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from cli.run_command import Cli, Shell
-from nnet3.kaldi_io import load_fst
+from nnet3.kaldi_io import Fst, load_fst, save_fst
+from nnet3.nnet import load_transition_model
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
 from nnet3.train.chain.graphs import openfst
 from nnet3.train.examples import ExampleReader
@@ -82,6 +83,39 @@ def test_end_to_end(cli: Cli) -> None:
     files = ["normalization.fst", "ark:feats.ark", "ark:graphs.ark", "0.trans_mdl", "ark:egs"]
     outcome = cli.good("chain-e2e-get-egs", *options, *files)
     assert f"{len(_examples('egs'))} examples of " in outcome.err
+
+
+@pytest.mark.parametrize(("bad", "status"), [(0, 0), (1, 0), (2, 1)])
+def test_supervision_of_more_utterances_than_not_is_good(cli: Cli, bad: int, status: int) -> None:
+    _copy("mono")
+    good = "".join(f"good{number} 1 3 ; 2 4\n" for number in range(2))
+    Path("phones").write_text(good + "".join(f"bad{number} 1 0\n" for number in range(bad)))
+    options = ["--frame-subsampling-factor=3", "tree", "0.trans_mdl"]
+    outcome = cli("chain-get-supervision", *options, "ark:phones", "ark:sup")
+    assert outcome.status == status
+    assert f"supervision of 2 utterances; {bad} could not be used\n" in outcome.err
+
+
+@pytest.mark.parametrize(("denominator", "normalization"), [("none/den", "norm"), ("den", "none/norm")])
+def test_graphs_that_cannot_be_written_are_not_made(cli: Cli, denominator: str, normalization: str) -> None:
+    """That is found out before anything is read."""
+    outcome = cli("chain-make-den-fst", "no", "such", "files", denominator, normalization)
+    assert outcome.status == 1
+    assert "cannot write this file: No such file or directory" in outcome.err
+    assert cli("chain-est-phone-lm", "ark:none", "none/lm").err.startswith("nnet3: none/lm: cannot write this file")
+    assert "such: cannot read this file" in cli("chain-make-den-fst", "no", "such", "files", "den", "norm").err
+
+
+def test_pdfs_that_do_not_occur_are_counted(cli: Cli) -> None:
+    _copy("mono")
+    graph = load_fst("phone_lm.fst")
+    (self_loop,) = {int(graph.ilabel[0])}
+    save_fst(Fst.from_arcs(0, [0.0], [0], [0], [self_loop], [0.5]), "one.fst")
+    outcome = cli.good("chain-make-den-fst", "tree", "0.trans_mdl", "one.fst", "den.fst", "norm.fst")
+    occurring = len(set(load_fst("den.fst").ilabel.tolist()))
+    total = load_transition_model("0.trans_mdl").num_pdfs
+    assert 0 < occurring < total
+    assert f"warning: {total - occurring} of {total} pdfs do not occur in the denominator graph\n" in outcome.err
 
 
 def test_mistakes(cli: Cli) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from cli.run_command import Cli, Shell
 from nnet3 import load
@@ -57,6 +58,20 @@ def test_combine_as_kaldi_does(cli: Cli, path: Path) -> None:
     for (*_, one, first), (*_, other, other_first) in zip(own, wanted, strict=False):
         assert float(one or first) == pytest.approx(float(other or other_first), rel=1e-4)
     _compare(load("combined.raw"), load(path / "combined.raw"))
+
+
+@needs_shared
+def test_one_network_is_combined_with_nothing(cli: Cli) -> None:
+    files = [MONO / "den.fst", MONO / "plain.raw", f"ark:{MONO}/merged.ark"]
+    outcome = cli.good("chain-combine", "--leaky-hmm-coefficient=0.1", *files, "one.raw")
+    assert outcome.err.endswith("Finished combining neural nets, wrote model to one.raw\n")
+    own, before = load("one.raw"), load(MONO / "plain.raw")
+    for name, component in own.components.items():
+        for key, tensor in component.parameters().items():
+            assert torch.equal(tensor, before.components[name].parameters()[key])
+    outcome = cli("chain-combine", *files)
+    assert outcome.status == 2
+    assert "give the denominator graph, at least one network, the examples, and the file to write" in outcome.err
 
 
 def _compare(own: Nnet, kaldi: Nnet) -> None:

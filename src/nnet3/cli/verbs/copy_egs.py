@@ -38,11 +38,11 @@ def command(
     weight_of, name_of = later.egs_tables.optional_reals(weights), later.egs_tables.optional_tokens(outputs)
 
     def change(key: str, example: later.examples.Example) -> later.examples.Example | None:
-        weight = 1.0 if weight_of is None else later.egs_tables.looked_up(weight_of, key)
+        weight = None if weight_of is None else later.egs_tables.looked_up(weight_of, key)
         name = None if name_of is None else later.egs_tables.looked_up(name_of, key)
-        if weight is None or (name_of is not None and name is None):
+        if (weight_of is not None and weight is None) or (name_of is not None and name is None):
             return None
-        changed = changes.apply(example if weight_of is None else later.copying.weighted(example, weight), rng)
+        changed = changes.apply(example if weight is None else later.copying.weighted(example, weight), rng)
         return changed if changed is None or name is None else later.copying.renamed(changed, name)
 
     later.egs_tables.copy(later.examples.EXAMPLES, examples, outputs_to_write, change, options)

@@ -1,0 +1,83 @@
+"""How a process begins and ends: which arguments and name it has, signals that end it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from nnet3.cli import entry
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@pytest.fixture(autouse=True)
+def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[list[str], str]]]:
+    """What would have been run: arguments and program. Its status is 3."""
+    calls: list[tuple[list[str], str]] = []
+
+    def run(arguments: list[str], program: str) -> int:
+        calls.append((arguments, program))
+        return 3
+
+    def imported(name: str) -> SimpleNamespace:
+        assert name == "nnet3.cli.run"
+        return SimpleNamespace(run=run)
+
+    monkeypatch.setattr(entry, "import_quickly", imported)
+    before = {number: signal.getsignal(number) for number in NUMBERS}
+    yield calls
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_the_arguments_of_the_process(ran: list[tuple[list[str], str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/bin/nnet3", "info", "x"])
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert end.value.code == 3
+    assert ran == [(["info", "x"], "nnet3")]
+
+
+def test_arguments_that_are_given(ran: list[tuple[list[str], str]]) -> None:
+    """Python goes on after them: its signals are as they were."""
+    before = [signal.getsignal(number) for number in NUMBERS]
+    with pytest.raises(SystemExit) as end:
+        entry.main(("info", "x"))
+    assert end.value.code == 3
+    assert ran == [(["info", "x"], "nnet3")]
+    assert [signal.getsignal(number) for number in NUMBERS] == before
+
+
+@pytest.mark.parametrize("path", ["nnet3-copy", "/usr/bin/nnet3-copy", "C/nnet3-copy.exe", "bin/nnet3-copy.py"])
+def test_the_name_of_a_program(ran: list[tuple[list[str], str]], monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.setattr("sys.argv", [path, "a", "b"])
+    with pytest.raises(SystemExit):
+        entry.kaldi_program()
+    assert ran == [(["a", "b"], "nnet3-copy")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_process_as_an_exit_does_once(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["nnet3"])
+    signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises(SystemExit):
+        entry.main()
+    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # it is too late for that
+    with pytest.raises(SystemExit) as end:
+        signal.raise_signal(number)
+    assert end.value.code == 128 + number
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_what_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for what nohup or a shell has started in the background."""
+    monkeypatch.setattr("sys.argv", ["nnet3"])
+    for number in NUMBERS:
+        signal.signal(number, signal.SIG_IGN)
+    with pytest.raises(SystemExit):
+        entry.main()
+    assert [signal.getsignal(number) for number in NUMBERS] == [signal.SIG_IGN] * 3
