@@ -94,3 +94,13 @@ def test_a_reader_that_stops_reading_is_no_error(cli: Cli, tmp_path: Path) -> No
     assert process.stderr == ""
     assert process.returncode == 0
     assert process.stdout.startswith("request: input input")
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_a_signal_while_python_ends_changes_nothing(name: str) -> None:
+    """PyTorch takes a while to end, and torchrun sends one to all processes when one has died."""
+    end = f"import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.{name})"
+    code = f"{end}; import sys; sys.argv = ['nnet3', '--version']; from nnet3.cli import main; main()"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("nnet3, version ")

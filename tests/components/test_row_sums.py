@@ -13,6 +13,7 @@ from nnet3.components.row_sums import (
     sum_and_count,
     sum_over_processes_,
     summed_by,
+    take_those_of_first_,
     whole_gradient,
 )
 
@@ -57,3 +58,22 @@ def test_it_ends_with_an_error_too() -> None:
     with pytest.raises(ValueError, match="x"), summed_by(Twins()):
         raise ValueError("x")
     assert not rows_are_divided()
+
+
+def test_what_the_first_has_is_taken_by_all() -> None:
+    x, y = torch.ones(3), torch.ones(2)
+    take_those_of_first_(x, y)
+    assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1])
+
+    class First(Twins):
+        rank = 0
+
+        def sum_(self, tensors: Sequence[Tensor]) -> None:
+            """The other one gives zeros."""
+
+    with summed_by(First()):
+        take_those_of_first_(x, y)
+    assert (x.tolist(), y.tolist()) == ([1, 1, 1], [1, 1])
+    with summed_by(Twins()):
+        take_those_of_first_(x, y)
+    assert (x.tolist(), y.tolist()) == ([0, 0, 0], [0, 0])  # what it gives to the sum

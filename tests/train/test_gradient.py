@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -16,8 +15,9 @@ from nnet3.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
 from nnet3.train.minibatch import Target, grid
 from nnet3.train.objectives import ObjectiveByNode
-from patience import PATIENCE
+from nnet3.train.run.world import World
 from train.networks import everything
+from train.run.thread_world import in_threads
 
 CONFIG = """
 input-node name=input dim=4
@@ -44,49 +44,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "momentum": {"momentum": 0.5, "max_param_change": 0.05},
     "backstitch": {"backstitch_training_scale": 0.3},
 }
-
-
-class Together:
-    """Sums among threads."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.barrier = threading.Barrier(size, timeout=PATIENCE)
-        self.given: list[list[Tensor]] = [[] for _ in range(size)]
-
-    def member(self, rank: int) -> Member:
-        return Member(self, rank)
-
-
-class Member:
-    def __init__(self, group: Together, rank: int) -> None:
-        self.group, self.rank, self.size = group, rank, group.size
-
-    def sum_(self, tensors: Sequence[Tensor]) -> None:
-        self.group.given[self.rank] = [tensor.clone() for tensor in tensors]
-        self.group.barrier.wait()
-        for number, tensor in enumerate(tensors):
-            parts = [given[number] for given in self.group.given]
-            tensor.copy_(torch.stack(parts).sum(0))
-        self.group.barrier.wait()
-
-
-def in_threads(size: int, work: Callable[[int, Member], Any]) -> list[Any]:
-    group, results = Together(size), [None] * size
-
-    def run(rank: int) -> None:
-        try:
-            results[rank] = work(rank, group.member(rank))
-        except BaseException:
-            group.barrier.abort()
-            raise
-
-    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(size)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
 
 
 def data(number: int, first: int, last: int) -> Minibatch:
@@ -118,9 +75,9 @@ def test_two_are_one(kind: str, seed: int) -> None:
     results = [trainer.train_minibatch(data(number, 0, 5), 0.02) for number in range(6)]
     nets = [network(seed) for _ in range(2)]
 
-    def work(rank: int, member: Member) -> list[StepResult]:
-        own = Trainer(nets[rank], options, reduction=member)
-        return [own.train_minibatch(data(n, *((0, 3), (3, 5))[rank]), 0.02) for n in range(6)]
+    def work(world: World) -> list[StepResult]:
+        own = Trainer(nets[world.rank], options, reduction=world)
+        return [own.train_minibatch(data(n, *((0, 3), (3, 5))[world.rank]), 0.02) for n in range(6)]
 
     shared = in_threads(2, work)
     start, wanted, *found = (everything(net) for net in (network(seed), alone, *nets))
@@ -140,12 +97,12 @@ def test_they_skip_together(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL)
     nets = [network(1) for _ in range(2)]
 
-    def work(rank: int, member: Member) -> list[str | None]:
-        own = Trainer(nets[rank], TrainerOptions(momentum=0.5), reduction=member)
+    def work(world: World) -> list[str | None]:
+        own = Trainer(nets[world.rank], TrainerOptions(momentum=0.5), reduction=world)
         reasons = []
         for number in range(3):
-            minibatch = data(number, *((0, 3), (3, 5))[rank])
-            if number == 1 and rank == 1:
+            minibatch = data(number, *((0, 3), (3, 5))[world.rank])
+            if number == 1 and world.rank == 1:
                 minibatch.inputs[0].matrix[0, 0] = math.nan
             reasons.append(own.train_minibatch(minibatch, 0.02).skipped)
         return reasons
@@ -172,10 +129,10 @@ def test_no_two_drop_the_same_units() -> None:
             self.seen = [*self.seen, outputs[0].clone(), settings["rng"].uniform_tensor(3, like=outputs[0])]
             return super().evaluate(target, outputs, **settings)
 
-    def work(rank: int, member: Member) -> Sequence[Tensor]:
+    def work(world: World) -> Sequence[Tensor]:
         nnet = Nnet.from_config(config)
         looking = Looking(nnet)
-        trainer = Trainer(nnet, TrainerOptions(seed=1), looking, reduction=member)
+        trainer = Trainer(nnet, TrainerOptions(seed=1), looking, reduction=world)
         for _ in range(2):
             trainer.train_minibatch(minibatch)
         return looking.seen

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nnet3.components.row_matrix import RowMatrix
-from nnet3.components.row_sums import sum_and_count, sum_over_processes_
+from nnet3.components.row_sums import sum_and_count, sum_over_processes_, take_those_of_first_
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Directions:
     def norm_of_product(self) -> Tensor:
         """tr(X_hat X_hat^T) without X_hat, inexact where it is much smaller than tr(X X^T)."""
         gram = (self.projection.t() @ self.projection).double()
-        sum_over_processes_(gram)
-        of_w = (self.w.t() @ self.w).double()
-        return self.norm - 2 * gram.trace() + (gram * of_w).sum()
+        change = (gram * (self.w.t() @ self.w).double()).sum() - 2 * gram.trace()
+        sum_over_processes_(change)
+        return self.norm + change
 
     def scale(self, norm_hat: Tensor) -> Tensor:
         """What restores the Frobenius norm of X, given tr(X_hat X_hat^T)."""
@@ -193,9 +193,10 @@ class OnlineNaturalGradient:
         root = e.rsqrt()
         z = root[:, None] * (gain**2 * k + gain * (l + l.t()) / 2 * (old[:, None] + old)) * root
         z += torch.diag(old.square())
-        if not z.isfinite().all():
-            return
         c, u = _decreasing_eigenvalues(z, x.dtype)
+        take_those_of_first_(c, u)  # rounding may turn eigenvectors of equal eigenvalues, and J is of all processes' W
+        if not c.isfinite().all():
+            return
 
         floor = (rho * (1 - eta)) ** 2
         spread = bool(c[0] > 1e6 * c[-1])
@@ -234,8 +235,10 @@ def _decreasing_eigenvalues(z: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tens
     """Eigenvalues, the largest first, and eigenvectors in columns, computed in `dtype` and given in float64.
 
     In float32 the rounding of the largest eigenvalue is what the smallest ones consist of; the estimate shows that in
-    Kaldi, so more precision here would agree less.
+    Kaldi, so more precision here would agree less. They are NaN if z is not finite.
     """
+    if not z.isfinite().all():
+        return torch.full_like(z[0], math.nan), torch.full_like(z, math.nan)
     scale = z.trace().clamp(min=1.0)
     values, vectors = torch.linalg.eigh((z / scale).to(torch.promote_types(dtype, torch.float32)))
     return values.double().flip(0) * scale, vectors.double().flip(1)

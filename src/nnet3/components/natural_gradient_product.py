@@ -27,7 +27,7 @@ def add_natural_gradient(
     """
     into = preconditioner_in.directions(x, has_ones=bias is not None)
     out = preconditioner_out.directions(y_deriv)
-    if len(y_deriv) >= max(weight.shape) and y_deriv.device.type == "cpu":
+    if out.num_rows >= max(weight.shape) and y_deriv.device.type == "cpu":  # the same choice in all processes
         # factors save most on the wider side; the narrower one is as well made, if it is much narrower
         output_dim, input_dim = weight.shape
         scale_in = _precise_scale(into) if 2 * input_dim >= output_dim else None

@@ -56,6 +56,13 @@ def sum_over_processes_(*tensors: Tensor) -> None:
         reduction.sum_(tensors)
 
 
+def take_those_of_first_(*tensors: Tensor) -> None:
+    """Replace each by that of the first process."""
+    reduction = _REDUCTION.get()
+    if reduction is not None:
+        reduction.sum_([tensor if reduction.rank == 0 else tensor.zero_() for tensor in tensors])
+
+
 def sum_and_count(total: Tensor, rows: int) -> tuple[Tensor, int]:
     """A sum over rows, and the number of rows, of all processes."""
     if not rows_are_divided():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -14,10 +15,13 @@ from nnet3.compute import NnetComputer
 from nnet3.compute.recent import RecentComputers
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.finite import bad_results
+from nnet3.train.finite import bad_data, bad_results
+from nnet3.train.in_step import digest_of_sums
 from nnet3.train.minibatch import Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult
 from nnet3.train.running_state import add_up_statistics, device_of, statistics
+
+_ANOTHER = "another process found something that is not finite"
 
 
 class UnusableError(Exception):
@@ -46,19 +50,41 @@ class Gradient:
         self._cache = default_cache() if cache is None else cache
         self._reduction, self._compile_options = reduction, compile_options
         self._computers = RecentComputers()
+        self._digests = WeakKeyDictionary[NnetComputer, float]()
         self._store_stats = store_stats
 
-    def agree(self, complaint: str | None, count: int) -> int:
-        """The sum of `count` over all processes. Raises UnusableError in all of them if one has a complaint."""
+    def begin(self, minibatch: Minibatch) -> int:
+        """The number of sequences of all processes' parts of the minibatch.
+
+        Raises UnusableError in all of them if the data of one are not finite, TrainingError if they would not add up
+        the same.
+        """
+        complaint, count = bad_data(minibatch), minibatch.num_sequences
         if self._reduction is None:
             if complaint is not None:
                 raise UnusableError(complaint)
             return count
-        numbers = torch.tensor([complaint is not None, count], dtype=torch.float64)
+        rank, size = self._reduction.rank, self._reduction.size
+        numbers = torch.zeros(2 + size, dtype=torch.float64)
+        numbers[0], numbers[1], numbers[2 + rank] = complaint is not None, count, self._digest(minibatch)
         self._reduction.sum_([numbers])
         if numbers[0]:
-            raise UnusableError(complaint or "another process found something that is not finite")
+            raise UnusableError(complaint or _ANOTHER)
+        if (numbers[2:] != numbers[2]).any():
+            raise TrainingError(
+                f"process {rank} of {size}: the processes' parts of this minibatch are of different structure, and are "
+                "computed in different steps: divide examples that can be merged (those that a run merges are), or "
+                "average models instead"
+            )
         return int(numbers[1])
+
+    def _agree(self, complaint: str | None) -> None:
+        """Raise UnusableError in all processes if one has a complaint."""
+        has_complaint = torch.tensor([complaint is not None], dtype=torch.float64)
+        if self._reduction is not None:
+            self._reduction.sum_([has_complaint])
+        if has_complaint:
+            raise UnusableError(complaint or _ANOTHER)
 
     def add(self, minibatch: Minibatch, seed: int, *, delta_is_zero: bool) -> dict[str, ObjectiveStats]:
         """delta += rate times the gradient; what the objective says of each output.
@@ -101,7 +127,7 @@ class Gradient:
             for target in minibatch.targets:
                 outputs = [computer.get_output(name) for name in self._objective.outputs(target)]
                 results += self._objective.evaluate(target, outputs, rng=rng, with_derivs=True)
-            self.agree(bad_results(results), 0)
+            self._agree(bad_results(results))
         except (TrainingError, UnusableError):
             computer.reset()
             raise
@@ -110,6 +136,12 @@ class Gradient:
             computer.accept_input(result.name, result.deriv)
         computer.run()
         return results
+
+    def _digest(self, minibatch: Minibatch) -> float:
+        computer = self._computer(minibatch)
+        if computer not in self._digests:
+            self._digests[computer] = digest_of_sums(computer.computation, self._nnet)
+        return self._digests[computer]
 
     def _computer(self, minibatch: Minibatch) -> NnetComputer:
         outputs = [self._objective.outputs(target) for target in minibatch.targets]

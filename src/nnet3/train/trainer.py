@@ -16,7 +16,6 @@ from nnet3.components.row_sums import RowReduction
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import TrainerOptions
-from nnet3.train.finite import bad_data
 from nnet3.train.gradient import Gradient, UnusableError
 from nnet3.train.l2 import add_l2
 from nnet3.train.max_change import Update, add_with_max_change
@@ -111,7 +110,7 @@ class Trainer:
         before = Before(self.nnet, self._delta, delta_is_zero=self._delta_is_zero, keep_parameters=two_steps)
         try:
             with naming(minibatch):
-                num_sequences = self._gradient.agree(bad_data(minibatch), minibatch.num_sequences)
+                num_sequences = self._gradient.begin(minibatch)
             step = self._backstitch_steps if two_steps else self._plain_step
             result = step(minibatch, number, num_sequences)
         except UnusableError as reason:

@@ -13,7 +13,7 @@ from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
 from nnet3.kaldi_io.general import dense
 from nnet3.train.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
-from nnet3.train.examples.merging import MergingStatistics, merge_examples
+from nnet3.train.examples.merging import Group, MergingStatistics, merge_examples
 from nnet3.train.examples.sizes import MinibatchSizes
 from shared_data import golden_cases, needs_shared
 from train.example_data import frame_example, grid, written
@@ -134,11 +134,42 @@ def test_what_is_counted_and_compressed() -> None:
         "  2 minibatches of 3 examples of 6 rows",
         "  2 minibatches of 3 examples of 8 rows",
     ]
+    assert str(statistics.discarded) == "Counter()"
     for options in ({}, {"statistics": statistics}):
         keys, minibatches = zip(*merge_examples(made[:3], EXAMPLES, MinibatchSizes.parse("2"), **options), strict=True)
         assert keys == ("merged-0-2",)
         assert isinstance(minibatches[0].ios[0].matrix, np.ndarray)
     assert (statistics.num_discarded, statistics.num_minibatches) == (1, 7)
+
+
+def test_which_structures_did_not_fill_a_minibatch() -> None:
+    rng = np.random.default_rng(0)
+    lengths = [frames for frames in range(1, 14) for _ in range(2 if frames == 5 else 1)]
+    made = [(str(k), frame_example(rng, frames)) for k, frames in enumerate([*lengths, 20, 20, 20])]
+    statistics = MergingStatistics()
+    list(merge_examples(made, EXAMPLES, MinibatchSizes.parse("3"), statistics=statistics))
+    lines = str(statistics).splitlines()
+    assert lines[:3] == [
+        "17 examples made 1 minibatches, 14 were discarded",
+        "  1 minibatches of 3 examples of 22 rows",
+        "  2 examples of input (7 rows, t = -1 to 5), output (5 rows, t = 0 to 4) did not fill a minibatch",
+    ]
+    assert (
+        lines[3] == "  1 examples of input (3 rows, t = -1 to 1), output (1 rows, t = 0 to 0) did not fill a minibatch"
+    )
+    assert len(lines) == 2 + 10 + 1
+    assert lines[-1] == "  and of 3 more structures"
+    empty = Example((NnetIo("input", np.zeros((0, 3), np.int32), np.zeros((0, 1), np.float32)),))
+    assert EXAMPLES.describe(empty) == "input (0 rows)"
+
+
+def test_parts_of_a_group() -> None:
+    group = Group("merged", tuple("abcde"), tuple(range(5)))
+    parts = [group.part(number, 3) for number in range(3)]
+    assert [part.keys for part in parts] == [("a",), ("b", "c"), ("d", "e")]
+    assert [part.examples for part in parts] == [(0,), (1, 2), (3, 4)]
+    assert {part.key for part in parts} == {"merged"}
+    assert group.part(0, 1) == group
 
 
 def test_nothing_to_merge() -> None:

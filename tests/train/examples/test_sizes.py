@@ -52,3 +52,9 @@ def test_what_is_no_rule(text: str, message: str) -> None:
         MinibatchSizes.parse(text)
     assert message in str(error.value)
     assert "such as 64,128 or 1:64" in str(error.value)
+
+
+def test_of_several_processes_together() -> None:
+    rule = MinibatchSizes.parse("128=64/256=40,10:20").times(3)
+    assert rule == MinibatchSizes.parse("128=192/256=120,30:60")
+    assert rule.times(1) == rule

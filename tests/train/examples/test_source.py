@@ -9,7 +9,7 @@ import pytest
 
 from nnet3.errors import ArgumentError, TableError, TrainingError
 from nnet3.train.examples import EXAMPLES, Example, example_writer
-from nnet3.train.examples.source import MinibatchSource, Position, Prepared, SourceOptions, short
+from nnet3.train.examples.source import MinibatchSource, NoMinibatchesError, Position, Prepared, SourceOptions, short
 from train.example_data import frame_example, written
 
 Source = MinibatchSource[Example, bytes]
@@ -99,15 +99,33 @@ def test_what_is_wrong_with_a_minibatch_is_said_of_its_examples(archives: list[s
     assert short(["a", "b", "c", "d"]) == "a b c and 1 more"
 
 
-def test_ranks_share_the_minibatches(archives: list[str]) -> None:
-    alone = _epoch(_source(archives, minibatch_size="1:8", shuffle_buffer=20))
-    assert len(alone) % 3
+@pytest.mark.parametrize("count", [2, 4])
+def test_processes_divide_minibatches_of_one_structure(archives: list[str], count: int) -> None:
+    """Together they have what one has with minibatches as many times as large, in the same order."""
+    alone = _keys_of(_source(archives, minibatch_size=f"{count}:{6 * count}", shuffle_buffer=20))
     ranks = [
-        _epoch(_source(archives, minibatch_size="1:8", shuffle_buffer=20, rank=rank, num_ranks=3)) for rank in range(3)
+        _keys_of(_source(archives, minibatch_size="1:6", shuffle_buffer=20, rank=rank, num_ranks=count))
+        for rank in range(count)
     ]
-    assert {len(made) for made in ranks} == {len(alone) // 3}
-    joined = [made.minibatch for round_ in zip(*ranks, strict=True) for made in round_]
-    assert joined == [made.minibatch for made in alone[: len(joined)]]
+    assert [sum(parts, ()) for parts in zip(*ranks, strict=True)] == alone
+    sizes = [[len(keys) for keys in parts] for parts in zip(*ranks, strict=True)]
+    assert max(map(max, sizes)) == 6
+    assert all(max(each) - min(each) <= 1 for each in sizes)
+    assert any(max(each) != min(each) for each in sizes)
+    assert all(len({int(key.split("-")[1]) % 2 for key in keys}) == 1 for keys in alone)  # 4 frames, or 5
+    source = _source(archives, minibatch_size="1:6", rank=1, num_ranks=count)
+    assert source.count() == len(alone)
+    assert source.statistics.num_discarded == 75 - sum(map(len, alone))
+
+
+def _keys_of(source: Source) -> list[tuple[str, ...]]:
+    return [made.example_keys for made in _epoch(source)]
+
+
+def test_examples_that_are_minibatches_go_to_processes_in_turn(archives: list[str]) -> None:
+    ranks = [_keys_of(_source(archives[:1], rank=rank, num_ranks=2)) for rank in range(2)]
+    assert [keys for pair in zip(*ranks, strict=True) for keys in pair] == [(f"egs.1-{k}",) for k in range(24)]
+    assert _source(archives[:1], rank=1, num_ranks=2).count() == 12
 
 
 def test_changes_by_epoch(archives: list[str]) -> None:
@@ -141,8 +159,14 @@ def test_damage_is_an_error_or_counted(archives: list[str]) -> None:
 
 
 def test_nothing_to_train_on(archives: list[str]) -> None:
-    with pytest.raises(TrainingError, match="75 examples, 0 damaged, minibatch size 999"):
-        _epoch(_source(archives, minibatch_size="999"))
+    wanted = (
+        r"egs\.3\.ark: 75 examples, 0 damaged, minibatch size 999\n  39 examples of input \(6 rows.*\n  36 examples of"
+    )
+    for fail in (_epoch, Source.count):
+        with pytest.raises(NoMinibatchesError, match=wanted):
+            fail(_source(archives, minibatch_size="999"))
+    with pytest.raises(NoMinibatchesError, match="minibatch size 20 for each of 2 processes"):
+        _source(archives, minibatch_size="20", num_ranks=2).count()
     with pytest.raises(ArgumentError, match="no archives"):
         _source([])
     with pytest.raises(ArgumentError, match="rank 2 is none of 2"):

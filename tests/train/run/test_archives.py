@@ -93,9 +93,9 @@ def test_settings_reach_the_readers(task: Task, monkeypatch: pytest.MonkeyPatch)
     )
     nnet = nnet3.Nnet.from_config_file(task.folder / "net.config")
     source = FramesKind().open(section, nnet, Share(1, 2), 11)
-    count = SourceOptions("8", on_damage="skip", ahead=3, seed=11)
-    held_out = dataclasses.replace(count, minibatch_size="4")
-    training = dataclasses.replace(count, shuffle_buffer=17, rank=1, num_ranks=2)
+    count = SourceOptions("8", on_damage="skip", ahead=3, seed=11, rank=1, num_ranks=2)
+    held_out = dataclasses.replace(count, minibatch_size="4", rank=0, num_ranks=1)
+    training = dataclasses.replace(count, shuffle_buffer=17)
     assert made == [((train,), count), ((valid,), held_out), ((train,), training)]
     assert [minibatch.num_sequences for minibatch in source.combination()] == [4] * 5
     assert made[3:] == [((valid,), held_out)]
@@ -119,8 +119,15 @@ def test_time_waited_is_rounded(task: Task) -> None:
         ({"train": ("ark:none.ark",)}, "none.ark"),
         ({"train": ("none.ark",)}, "none.ark"),
         ({"valid": ("ark:none.ark",)}, "none.ark"),
-        ({"combine": ("ark:/dev/null",)}, "there are no minibatches in ark:/dev/null"),
-        ({"minibatch_size": "60"}, "100 training examples make 1 minibatches of size 60, too few for 2 processes"),
+        ({"train": ("ark:/dev/null",)}, "train: there are no minibatches in ark:/dev/null: 0 examples, 0 damaged, "),
+        ({"valid": ("ark:/dev/null",)}, "valid: there are no minibatches in ark:/dev/null: 0 examples, 0 damaged, "),
+        ({"combine": ("ark:/dev/null",)}, "combine: there are no minibatches in ark:/dev/null: 0 examples, 0 damaged"),
+        (
+            {"minibatch_size": "60"},
+            "train.ark: 100 examples, 0 damaged, minibatch size 60 for each of 2 processes\n"
+            "  100 examples of input (6 rows, t = -1 to 4), output (4 rows, t = 0 to 3) did not fill a minibatch",
+        ),
+        ({"valid_minibatch_size": "64"}, "valid: there are no minibatches in ark:"),
     ],
 )
 def test_mistakes(task: Task, values: dict[str, Any], message: str) -> None:

@@ -224,3 +224,42 @@ def test_the_last_round_may_be_short_and_an_empty_one_is_none() -> None:
 
     nnets = _in_threads(work, round_size=3)
     assert torch.equal(_parameters(nnets[0]), _parameters(nnets[1]))
+
+
+def test_a_process_whose_minibatches_were_all_skipped_has_no_statistics_to_average() -> None:
+    """Those of the others are averaged all the same, and stay what they are."""
+    attention = "num-heads=1 key-dim=1 value-dim=2 output-context=false time-stride=1 num-left-inputs=0 "
+    attention += "num-right-inputs=1 num-left-inputs-required=0 num-right-inputs-required=0"
+    nnet = nnet3.Nnet.from_config(
+        f"""
+        input-node name=input dim=3
+        component name=relu type=RectifiedLinearComponent dim=3
+        component-node name=relu component=relu input=input
+        component name=attention type=RestrictedAttentionComponent {attention}
+        component name=affine type=AffineComponent input-dim=3 output-dim=6
+        component-node name=affine component=affine input=relu
+        component-node name=attention component=attention input=affine
+        output-node name=output input=attention objective=quadratic
+        """
+    )
+
+    def work(world: World) -> tuple[list[float], list[tuple[int, ...]]]:
+        own = nnet.copy()
+        models = AveragedModels(own, OPTIONS, ObjectiveByNode(own), world, 1)
+        for step in range(2):  # of the first round only the best model is kept
+            minibatch = _minibatch(step)
+            if world.rank == 0:
+                minibatch.inputs[0].matrix[0, 0] = float("nan")
+            assert (models.train_minibatch(minibatch, 0.01).skipped is not None) == (world.rank == 0)
+            models.after_minibatch(step + 1)
+        relu, attention = own.components["relu"], own.components["attention"]
+        return [relu.count, attention.stats_count], [
+            tuple(relu.value_sum.shape),
+            tuple(attention.posterior_stats.shape),
+        ]
+
+    first, second = in_threads(2, work)
+    assert not isinstance(first, Exception), first
+    assert first == second
+    assert first[0][0] == 20
+    assert first[1] == [(3,), (1, 2)]

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from nnet3.errors import Nnet3Error
-from nnet3.train.run.continuing import check_same_run, environment
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.train.run.continuing import check_same_everywhere, check_same_run, environment
+from nnet3.train.run.world import World
+from train.run.thread_world import in_threads
 
 FACTS: dict[str, dict[str, Any]] = {
     "settings": {"a": 1, "b": [1, 2], "none": None},
@@ -66,3 +68,22 @@ def test_many_changes_are_cut() -> None:
 
 def test_environment() -> None:
     assert environment(3) == {"processes": 3, "threads": torch.get_num_threads(), "torch": torch.__version__}
+
+
+def test_what_processes_begin_with_must_be_the_same() -> None:
+    """Each one says so, and which process differs in what."""
+
+    def begin(different: int) -> Any:
+        def work(world: World) -> None:
+            own = {"threads": 1, "size": 9 if world.rank == different else 10}
+            check_same_everywhere(world, own)
+
+        return work
+
+    assert in_threads(3, begin(-1)) == [None, None, None]
+    for different, others in ((0, "9 in process 0, 10 in process 1"), (2, "10 in process 0, 9 in process 2")):
+        ends = in_threads(3, begin(different))
+        assert [type(end) for end in ends] == [TrainingError] * 3
+        assert {str(end) for end in ends} == {
+            f"all processes must begin with the same settings, model and data, but size is {others}"
+        }

@@ -21,9 +21,26 @@ def test_a_process_that_dies_is_started_again_and_the_run_goes_on(task: Task, tm
     expected = task.final
     assert task.events("valid")[-1]["accuracy"] > 0.6
     task.use_folder("disturbed")
-    torchrun(task, tmp_path, dies=True)
+    said = torchrun(task, tmp_path, dies=True).splitlines()
+    assert [line for line in said if "lost" in line or "Traceback" in line] == [
+        "nnet3: process 0 of 2 has lost the others: one of them has ended, see what it said, or did not come in time "
+        "([distributed] timeout). The same command with --resume goes on from the last checkpoint; torchrun "
+        "--max-restarts=3 does that by itself"
+    ]
     assert [event["step"] for event in task.events("resume")] == [12]
     assert task.final == expected
+
+
+def test_processes_with_fewer_rows_than_a_matrix_has_columns_keep_in_step(task: Task, tmp_path: Path) -> None:
+    """Minibatches of 16 examples of 4 frames, and in the end of 2: more rows than 40, and fewer."""
+    config = (
+        (task.folder / "net.config").read_text().replace("output-dim=8", "output-dim=40").replace("dim=8", "dim=40")
+    )
+    (task.folder / "net.config").write_text(config)
+    task.write_examples(task.folder / "train.ark", 100, 1)
+    task.change(data__minibatch_size='"1:16"', training__momentum=0.5)
+    torchrun(task, tmp_path)
+    assert [event["step"] for event in task.events("epoch")] == [4, 8, 12]
 
 
 def test_what_one_process_must_skip_is_skipped_by_all_and_reported_by_the_one_that_writes(

@@ -12,7 +12,7 @@ from nnet3.train.run.progress import Progress
 
 def test_json_and_back() -> None:
     progress = Progress(
-        step=7, epoch=1, position=[3, "x"], done=0.25, scheduled_at=0.1, frames=70, skipped=2, owes_snapshot=True,
+        step=7, epoch=1, position=[3, "x"], done=0.25, scheduled_at=0.1, skipped=2, owes_snapshot=True,
         snapshots=[3, 5], interval=ObjectiveStats(-1.5, -0.5, 3.0, 1.0, 2.0), whole_epoch=ObjectiveStats(-4.0),
     )  # fmt: skip
     assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress

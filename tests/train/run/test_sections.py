@@ -46,6 +46,7 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "distributed.mode": ("all-reduce", ["all-reduce", "averaging"], ["none"]),
     "distributed.round": (400, [1], [0]),
     "distributed.timeout": (1800.0, [0.1], [0]),
+    "distributed.check": (False, TRUTHS, [1]),
     "output.folder": ("", TEXTS, [3]),
     "output.print_every": (100, [1], [0]),
     "output.curves": (True, TRUTHS, [1]),
@@ -73,7 +74,8 @@ ALL_SECTIONS = {
 }  # fmt: skip
 WITHOUT_EFFECT_ON_PARAMETERS = {
     "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.timeout",
-    "output.folder", "output.print_every", "output.curves", "output.tensorboard", "frames.valid", "frames.ahead",
+    "distributed.check", "output.folder", "output.print_every", "output.curves", "output.tensorboard", "frames.valid",
+    "frames.ahead",
 }  # fmt: skip
 
 

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import re
+from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.train.run import world as module
-from nnet3.train.run.world import World, joined_world
+from nnet3.train.run.world import LostError, World, joined_world
+from train.run.thread_world import in_threads
 
 
 class _Network:
@@ -154,3 +159,87 @@ def test_the_number_on_a_machine_is_0_if_torchrun_does_not_say(monkeypatch: pyte
     monkeypatch.delenv("LOCAL_RANK")
     with joined_world("cpu", 1.0) as world:
         assert world.local_rank == 0
+
+
+def _ends(work: Callable[[World], Any]) -> list[Any]:
+    return in_threads(2, work)
+
+
+def test_calls_that_are_out_of_step_are_said_in_all_processes() -> None:
+    def sums(world: World) -> None:
+        world.sum_([torch.ones(2) if world.rank == 0 else torch.ones(2, 3)])
+
+    def other(world: World) -> None:
+        world.largest(1) if world.rank == 0 else world.tell(2)
+
+    for work, first, second in (
+        (sums, r"sum of torch.float32 \(2,\)", r"sum of torch.float32 \(2, 3\)"),
+        (other, "largest of 1 numbers", "telling of an object"),
+    ):
+        ends = _ends(work)
+        assert len({str(end) for end in ends}) == 1
+        name = f"test_world.{work.__name__}:"
+        wanted = f"the processes are out of step: process 0: {first} in {name}.*; process 1: {second} in {name}"
+        assert re.match(wanted, str(ends[0])), ends[0]
+
+
+def test_a_process_that_loses_the_others_says_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(*_: Any, **__: Any) -> None:
+        raise RuntimeError("[pair.cc:537] Connection closed by peer")
+
+    def full(*_: Any, **__: Any) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    for name in ("all_reduce", "gather_object", "broadcast_object_list"):
+        monkeypatch.setattr(dist, name, closed)
+    world = World(1, 3)
+    for call in (lambda: world.sum_([torch.ones(1)]), lambda: world.largest(1), lambda: world.gather(1)):
+        with pytest.raises(LostError, match=r"^process 1 of 3 has lost the others: .* --resume goes on .* itself$"):
+            call()
+    monkeypatch.setattr(dist, "all_reduce", full)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        world.largest(1)
+
+
+def test_processes_that_do_not_find_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    _Torchrun(monkeypatch)
+
+    def late(*_: Any, **__: Any) -> None:
+        raise dist.DistStoreError("wait timeout after 7500ms")
+
+    monkeypatch.setattr(dist, "init_process_group", late)
+    with (
+        pytest.raises(TrainingError, match=r"^process 5 of 6 has not found the others: .* within 7\.5 s \(\[distrib"),
+        joined_world("cpu", 7.5),
+    ):
+        pass
+
+
+def test_torchrun_is_told_why_a_process_ends_but_not_of_what_follows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _Torchrun(monkeypatch)
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    for error in (LostError("lost"), KeyError("no mistake of a user")):
+        with pytest.raises(type(error)), joined_world("cpu", 1.0):
+            raise error
+        assert not path.exists()
+    with pytest.raises(TrainingError), joined_world("cpu", 1.0):
+        raise TrainingError("the disk is full")
+    failure = ProcessFailure(1, 2, 1, str(path))
+    assert failure.message == "the disk is full"
+    assert failure.timestamp > 1e9
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "none" / "error.json"))
+    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 1.0):
+        raise TrainingError("the disk is full")
+    monkeypatch.delenv("TORCHELASTIC_ERROR_FILE")
+    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 1.0):
+        raise TrainingError("the disk is full")
+
+
+@pytest.mark.parametrize("checks", [False, True])
+def test_processes_are_checked_if_that_is_said(monkeypatch: pytest.MonkeyPatch, checks: bool) -> None:
+    _Torchrun(monkeypatch)
+    with joined_world("cpu", 1.0, checks=checks) as world:
+        assert world.checks == checks

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from nnet3.train.run import train_model
@@ -52,26 +53,22 @@ class Exchange:
 
 
 class ThreadWorld(World):
-    """What `World` does with processes, with threads."""
+    """What `World` does with processes, with threads. They are always checked to be in step."""
 
     def __init__(self, rank: int, size: int, exchange: Exchange):
-        super().__init__(rank, size)
+        super().__init__(rank, size, checks=True)
         self._exchange = exchange
 
-    def largest(self, *numbers: int) -> list[int]:
-        return [max(each) for each in zip(*self._exchange(self.rank, numbers), strict=True)]
+    def _reduce(self, tensor: Tensor, operation: Any) -> None:
+        given = torch.stack(self._exchange(self.rank, tensor.clone()))
+        tensor.copy_(given.amax(0) if operation == dist.ReduceOp.MAX else given.sum(0))
 
-    def gather(self, value: Any) -> list[Any]:
+    def _gather(self, value: Any) -> list[Any]:
         values = self._exchange(self.rank, pickle.dumps(value))
         return [pickle.loads(each) for each in values] if self.is_first else []
 
-    def tell(self, value: Any) -> Any:
+    def _tell(self, value: Any) -> Any:
         return pickle.loads(self._exchange(self.rank, pickle.dumps(value))[0])
-
-    def sum_(self, tensors: Sequence[Tensor]) -> None:
-        given = self._exchange(self.rank, [tensor.clone() for tensor in tensors])
-        for tensor, *parts in zip(tensors, *given, strict=True):
-            tensor.copy_(torch.stack(parts).sum(0))
 
 
 def in_threads(size: int, work: Callable[[World], T]) -> list[T | Exception]:
@@ -101,7 +98,7 @@ def run_in_threads(task: Task, size: int = 2, **options: Any) -> list[int | Exce
         return task.run(**options)
 
     @contextlib.contextmanager
-    def joined(device: str, timeout: float) -> Iterator[World]:
+    def joined(device: str, timeout: float, checks: bool) -> Iterator[World]:
         yield worlds.world
 
     worlds = threading.local()

@@ -27,7 +27,8 @@ training_run.TrainingRun._step = step
 
 
 def torchrun(task: Task, tmp_path: Path, *, dies: bool = False) -> str:
-    """Two processes; if one `dies`, it is the second one, once. Returns what they said."""
+    """Two processes, checked to be in step; if one `dies`, it is the second one, once. Returns what they said."""
+    task.change(distributed__check="true")
     hook = tmp_path / "hook"
     hook.mkdir(exist_ok=True)
     (hook / "sitecustomize.py").write_text(DIES if dies else "")

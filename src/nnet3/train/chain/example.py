@@ -10,7 +10,7 @@ from nnet3.kaldi_io import Reader, Writer
 from nnet3.train.chain.supervision_file import read_target, write_target
 from nnet3.train.chain.target import ChainTarget, merge_targets
 from nnet3.train.examples.example import merge_ios
-from nnet3.train.examples.io import NnetIo, read_io, write_io
+from nnet3.train.examples.io import NnetIo, describe_rows, read_io, write_io
 from nnet3.train.examples.kind import ExampleKind
 
 TOKEN = "<Nnet3ChainEg>"
@@ -71,6 +71,12 @@ def structure(example: ChainExample) -> tuple[object, ...]:
     return tuple(io.structure for io in example.inputs), outputs
 
 
+def describe(example: ChainExample) -> str:
+    """The structure of an example in words."""
+    rows = [(io.name, io.indexes) for io in example.inputs] + [(each.name, each.indexes) for each in example.outputs]
+    return ", ".join(describe_rows(*each) for each in rows)
+
+
 def size(example: ChainExample) -> int:
     """The largest number of indexes of an input or output."""
     return max([len(io.indexes) for io in example.inputs] + [len(target.indexes) for target in example.outputs])
@@ -88,4 +94,6 @@ def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExam
     return ChainExample(tuple(inputs), tuple(outputs))
 
 
-CHAIN_EXAMPLES: ExampleKind[ChainExample] = ExampleKind(TOKEN, read_example, write_example, structure, size, merge)
+CHAIN_EXAMPLES: ExampleKind[ChainExample] = ExampleKind(
+    TOKEN, read_example, write_example, structure, describe, size, merge
+)

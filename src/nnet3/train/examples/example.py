@@ -10,7 +10,7 @@ import numpy as np
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.kaldi_io.general import append_rows, compressed
-from nnet3.train.examples.io import NnetIo, read_io, write_io
+from nnet3.train.examples.io import NnetIo, describe_rows, read_io, write_io
 from nnet3.train.examples.kind import ExampleKind
 
 TOKEN = "<Nnet3Eg>"
@@ -61,6 +61,11 @@ def structure(example: Example) -> tuple[object, ...]:
     return tuple(io.structure for io in example.ios)
 
 
+def describe(example: Example) -> str:
+    """The structure of an example in words."""
+    return ", ".join(describe_rows(io.name, io.indexes) for io in example.ios)
+
+
 def size(example: Example) -> int:
     """The largest number of indexes of an io."""
     return max(len(io.indexes) for io in example.ios)
@@ -93,4 +98,4 @@ def _join(name: str, ios_of_example: Sequence[Sequence[NnetIo]], step: int, comp
     return NnetIo(name, indexes, compressed(matrix) if compress else matrix)
 
 
-EXAMPLES: ExampleKind[Example] = ExampleKind(TOKEN, read_example, write_example, structure, size, merge)
+EXAMPLES: ExampleKind[Example] = ExampleKind(TOKEN, read_example, write_example, structure, describe, size, merge)

@@ -28,6 +28,12 @@ class NnetIo:
         return self.name, (rows, columns), np.ascontiguousarray(self.indexes, np.int32).tobytes()
 
 
+def describe_rows(name: str, indexes: np.ndarray) -> str:
+    """Such as `input (6 rows, t = -1 to 4)`."""
+    times = indexes[:, 1]
+    return f"{name} ({len(times)} rows" + (f", t = {times.min()} to {times.max()})" if len(times) else ")")
+
+
 def read_io(reader: Reader) -> NnetIo:
     """The `<NnetIo>` at the reader's position."""
     reader.expect("<NnetIo>")

@@ -12,18 +12,33 @@ from nnet3.train.examples.sizes import MinibatchSizes
 
 E = TypeVar("E")
 
+_MOST_SHOWN = 10
+
 
 @dataclass
 class MergingStatistics:
     """What became of examples."""
 
     num_examples: int = 0
-    num_discarded: int = 0
+    discarded: Counter[str] = field(default_factory=Counter)  # examples of structures that did not fill a minibatch
     minibatches: Counter[tuple[int, int]] = field(default_factory=Counter)  # of (size of example, examples)
 
     @property
     def num_minibatches(self) -> int:
         return self.minibatches.total()
+
+    @property
+    def num_discarded(self) -> int:
+        return self.discarded.total()
+
+    def discarded_in_words(self) -> list[str]:
+        """The structures with most discarded examples, one a line."""
+        lines = [
+            f"  {count} examples of {structure} did not fill a minibatch"
+            for structure, count in self.discarded.most_common(_MOST_SHOWN)
+        ]
+        more = len(self.discarded) - len(lines)
+        return [*lines, f"  and of {more} more structures"] if more > 0 else lines
 
     def __str__(self) -> str:
         lines = [
@@ -33,7 +48,7 @@ class MergingStatistics:
             f"  {count} minibatches of {examples} examples of {size} rows"
             for (size, examples), count in sorted(self.minibatches.items())
         ]
-        return "\n".join(lines)
+        return "\n".join(lines + self.discarded_in_words())
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,11 @@ class Group(Generic[E]):
     key: str
     keys: tuple[str, ...]
     examples: tuple[E, ...]
+
+    def part(self, number: int, count: int) -> Group[E]:
+        """Number `number` of `count` parts, which differ in size by one at most."""
+        first, last = (len(self.keys) * each // count for each in (number, number + 1))
+        return Group(self.key, self.keys[first:last], self.examples[first:last])
 
     def merge(self, kind: ExampleKind[E], compress: bool = False) -> E:
         """The minibatch."""
@@ -79,7 +99,8 @@ class Grouper(Generic[E]):
             while count := self._sizes.largest_within(size, len(queue)):
                 yield self._group(queue[:count], size)
                 del queue[:count]
-            self.statistics.num_discarded += len(queue)
+            if queue:
+                self.statistics.discarded[self._kind.describe(queue[0][1])] += len(queue)
 
     def _group(self, queue: list[tuple[str, E]], size: int) -> Group[E]:
         keys, examples = zip(*queue, strict=True)

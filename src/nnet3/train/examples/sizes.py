@@ -35,6 +35,12 @@ class MinibatchSizes:
             raise ArgumentError(f"'{text}': the sizes of examples must be different; {_FORM}")
         return cls(tuple(rules))
 
+    def times(self, count: int) -> MinibatchSizes:
+        """The rules for what `count` minibatches of these sizes have together."""
+        return MinibatchSizes(
+            tuple((size, tuple((first * count, last * count) for first, last in ranges)) for size, ranges in self.rules)
+        )
+
     def largest(self, size_of_example: int) -> int:
         """The largest minibatch of examples of this size."""
         return max(last for _, last in self._ranges(size_of_example))

@@ -21,6 +21,10 @@ E = TypeVar("E")
 M = TypeVar("M")
 
 
+class NoMinibatchesError(TrainingError):
+    """The archives have no examples, or too few for one minibatch of each process."""
+
+
 @dataclass(frozen=True)
 class Position:
     """How far training has come: epochs that are complete, and minibatches of the next one."""
@@ -32,8 +36,9 @@ class Position:
 @dataclass(frozen=True)
 class SourceOptions:
     """`minibatch_size`: a rule such as 64 or 1:64; None if the examples are minibatches already. `shuffle_buffer`: how
-    many examples are held for shuffling (0: all; None: the order of the archives is kept). Of `num_ranks` processes
-    that train together each takes every `num_ranks`-th minibatch, and all take equally many.
+    many examples are held for shuffling (0: all; None: the order of the archives is kept). `num_ranks` processes that
+    train together divide minibatches `num_ranks` times as large, so that theirs are of equal structure; of those that
+    are made already each takes one in turn, and all take equally many.
     """
 
     minibatch_size: str | None = None
@@ -95,17 +100,29 @@ class MinibatchSource(Generic[E, M]):
         return Background(self.prepared(position), self.options.ahead)
 
     def prepared(self, position: Position) -> Iterator[Prepared[M]]:
-        """As `epoch`, without a thread. TrainingError if there are no minibatches."""
+        """As `epoch`, without a thread. Raises NoMinibatchesError."""
         number = 0
         for number, group in enumerate(self._groups_of_rank(position.epoch), 1):
             if number > position.minibatch:
                 yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number))
         if number == 0:
-            raise TrainingError(
-                f"there are no minibatches in {' '.join(self._rspecifiers)}: {self.statistics.num_examples} examples, "
-                f"{self.num_damaged} damaged, minibatch size {self.options.minibatch_size or 'as it is'}, "
-                f"{self.options.num_ranks} processes"
-            )
+            raise self._no_minibatches()
+
+    def count(self) -> int:
+        """The number of minibatches that each process has in an epoch; makes none. Raises NoMinibatchesError."""
+        number = sum(1 for _ in self._groups_of_rank(0))
+        if number == 0:
+            raise self._no_minibatches()
+        return number
+
+    def _no_minibatches(self) -> NoMinibatchesError:
+        options = self.options
+        processes = f" for each of {options.num_ranks} processes" if options.num_ranks > 1 else ""
+        summary = (
+            f"there are no minibatches in {' '.join(self._rspecifiers)}: {self.statistics.num_examples} examples, "
+            f"{self.num_damaged} damaged, minibatch size {options.minibatch_size or 'as it is'}{processes}"
+        )
+        return NoMinibatchesError("\n".join([summary, *self.statistics.discarded_in_words()]))
 
     def _made(self, group: Group[E]) -> M:
         """The minibatch of a group. Errors say of which examples it is."""
@@ -117,12 +134,17 @@ class MinibatchSource(Generic[E, M]):
             raise TrainingError(f"{of}: {error}") from error
 
     def _groups_of_rank(self, epoch: int) -> Iterator[Group[E]]:
-        """Every `num_ranks`-th group; a last round that is not complete is left out by all."""
+        """This process's part of each step."""
+        rank, count = self.options.rank, self.options.num_ranks
+        if self.options.minibatch_size is not None:
+            for group in self._groups(epoch):
+                yield group.part(rank, count)
+            return
         round_: list[Group[E]] = []
         for group in self._groups(epoch):
             round_.append(group)
-            if len(round_) == self.options.num_ranks:
-                yield round_[self.options.rank]
+            if len(round_) == count:
+                yield round_[rank]
                 round_.clear()
 
     def _groups(self, epoch: int) -> Iterator[Group[E]]:
@@ -136,7 +158,7 @@ class MinibatchSource(Generic[E, M]):
                 self.statistics.num_examples += 1
                 yield Group(key, (key,), (example,))
             return
-        sizes = MinibatchSizes.parse(self.options.minibatch_size)
+        sizes = MinibatchSizes.parse(self.options.minibatch_size).times(self.options.num_ranks)
         yield from group_examples(entries, Grouper(self._kind, sizes, self.statistics))
 
     def _examples(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[str, E]]:

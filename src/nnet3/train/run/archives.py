@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +13,7 @@ from nnet3.options import Options, option
 from nnet3.text.values import Integer, Text, Texts, at_least, choice
 from nnet3.train.examples import ExampleKind
 from nnet3.train.examples.sizes import MinibatchSizes
-from nnet3.train.examples.source import MinibatchSource, Position, SourceOptions, short
+from nnet3.train.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions, short
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.run.plugs import Placed, SettingError, Share
 
@@ -77,22 +76,19 @@ class ArchiveSource(Generic[E]):
             seed=seed,
         )
         self._options = options
-        self._num_examples, total, self._num_damaged = self._count()
-        self._per_epoch = total // share.size
-        if self._per_epoch == 0:
-            raise SettingError(
-                "minibatch-size",
-                f"{' '.join(section.train)}: {self._num_examples} training examples make {total} minibatches of size "
-                f"{section.minibatch_size}, too few for {share.size} process{'es' * (share.size > 1)}",
-            )
-        for tables in dict.fromkeys((section.valid, section.combine)):
-            with closing(self._held_out(tables)) as held_out:
+        options = replace(options, rank=share.rank, num_ranks=share.size)
+        with _naming("train"):
+            counted = MinibatchSource(section.train, kind, prepare, options)
+            self._per_epoch = counted.count()
+        self._num_examples, self._num_damaged = counted.statistics.num_examples, counted.num_damaged
+        for key in ("valid", "combine"):
+            with _naming(key), closing(self._held_out(getattr(section, key))) as held_out:
                 next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
-        options = replace(options, shuffle_buffer=section.shuffle_buffer, rank=share.rank, num_ranks=share.size)
+        options = replace(options, shuffle_buffer=section.shuffle_buffer)
         self._training = MinibatchSource(section.train, kind, prepare, options, change)
         self._idle_share = 0.0
 
-    def training(self, epoch: int, position: Any) -> Iterator[Placed]:
+    def training(self, epoch: int, position: Any) -> Generator[Placed]:
         first = Position(epoch, 0 if position is None else position)
         with self._training.epoch(first) as items:
             for item in items:
@@ -125,14 +121,14 @@ class ArchiveSource(Generic[E]):
             for item in items:
                 yield _named(item.minibatch, item.example_keys)
 
-    def _count(self) -> tuple[int, int, int]:
-        """Training examples, minibatches of them, damaged ones."""
-        source = MinibatchSource(self._section.train, self._kind, self._prepare, self._options)
-        for _ in source.prepared(Position(0, sys.maxsize)):
-            raise AssertionError("no minibatch is so late")
-        found = source.statistics
-        is_merged = self._options.minibatch_size is None
-        return found.num_examples, found.num_examples if is_merged else found.num_minibatches, source.num_damaged
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Within it an error says which key of the settings has named tables without minibatches."""
+    try:
+        yield
+    except NoMinibatchesError as error:
+        raise SettingError(key, str(error)) from None
 
 
 def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:

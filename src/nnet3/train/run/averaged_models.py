@@ -101,7 +101,7 @@ class AveragedModels:
         """Replace parameters and statistics of all models by their sum, each times its share."""
         parameters = self._nnet.flat_parameters()
         found = statistics(self._nnet)
-        values = [statistic.copy() for statistic in found.values()]
+        values = self._whole([statistic.copy() for statistic in found.values()])
         for tensor in (*parameters, *values):
             tensor.zero_() if share == 0 else tensor.mul_(share)  # times zero would keep a NaN
         self._world.sum_(parameters)
@@ -109,3 +109,9 @@ class AveragedModels:
         self._nnet.zero_stats()  # what is derived from old statistics is forgotten too
         for statistic, value in zip(found.values(), values, strict=True):
             statistic.set(value)
+
+    def _whole(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Zeros for what is empty because this process has not stored it yet: its minibatches may all be skipped."""
+        sides = iter(self._world.largest(*(side for value in values for side in value.shape)))
+        shapes = [[next(sides) for _ in value.shape] for value in values]
+        return [value if value.numel() else value.new_zeros(shape) for value, shape in zip(values, shapes, strict=True)]

@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.train.run.world import World
 
 _LOG = logging.getLogger("nnet3")
 _MOST_SHOWN = 10
@@ -46,6 +47,17 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
         f"{path}: this run cannot go on as it began, since something has changed:\n  {shown}\n"
         "change it back, or say --allow-changes to go on with it"
     )
+
+
+def check_same_everywhere(world: World, own: Mapping[str, Any]) -> None:
+    """Raise TrainingError in all processes unless what they begin with is the same: they would fall out of step."""
+    complaint = None
+    for rank, theirs in enumerate(world.gather(own)):
+        for name, of_first, is_theirs in _differences(own, theirs):
+            complaint = complaint or f"{name} is {of_first} in process 0, {is_theirs} in process {rank}"
+    complaint = world.tell(complaint)
+    if complaint is not None:
+        raise TrainingError(f"all processes must begin with the same settings, model and data, but {complaint}")
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -5,7 +5,7 @@ Another kind is an entry in `KINDS` (kinds.py); nothing else in a run knows of k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,7 +47,7 @@ class Share:
 class DataSource(Protocol):
     """Opened data of a run. Readers of it may work in the background."""
 
-    def training(self, epoch: int, position: Any) -> Iterator[Placed]:
+    def training(self, epoch: int, position: Any) -> Generator[Placed]:
         """The minibatches of an epoch (from 0), or those after a position in it. Equal calls give equal minibatches."""
 
     def validation(self) -> Iterable[Minibatch]:

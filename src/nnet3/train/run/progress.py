@@ -18,7 +18,6 @@ class Progress:
     position: Any = None  # in the epoch; None: at its beginning
     done: float = 0.0  # of the epoch, as its position says
     scheduled_at: float = 0.0  # the part of training by which learning rate and dropout were set last
-    frames: int = 0  # of all processes
     skipped: int = 0  # minibatches with NaN or infinity, of all processes
     owes_snapshot: bool = False  # one is due as soon as all processes have the same model
     snapshots: list[int] = field(default_factory=list)  # steps
@@ -35,4 +34,5 @@ class Progress:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Progress:
         sums = {name: ObjectiveStats(**values[name]) for name in ("interval", "whole_epoch")}
-        return cls(**{**values, **sums})
+        known = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{name: value for name, value in {**values, **sums}.items() if name in known})

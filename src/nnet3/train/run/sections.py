@@ -86,6 +86,12 @@ class DistributedSection(Options):
     )
     round: int = option(400, _SIZE, "minibatches of each process between averages (averaging)")
     timeout: float = option(1800.0, _POSITIVE, "seconds that processes wait for each other", steers=False)
+    check: bool = option(
+        False,
+        Boolean(),
+        "compare what processes are about to send each other (slow): where they fall out of step",
+        steers=False,
+    )
 
 
 @dataclass(frozen=True)

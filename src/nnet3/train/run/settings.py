@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,14 +45,20 @@ class RunSettings:
 
     def arithmetic(self) -> dict[str, Any]:
         """`section.key` -> value of all settings that the parameters of the trained network depend on."""
+        return self._values(lambda item: item.steers)
+
+    def all(self) -> dict[str, Any]:
+        """`section.key` -> value of all settings."""
+        return self._values(lambda item: True)
+
+    def _values(self, is_wanted: Callable[[Option], bool]) -> dict[str, Any]:
         values: dict[str, Any] = {"data.kind": self.data_kind, "objective.kind": self.objective_kind}
         for section in (*SECTIONS, *_PLUGGED):
             content = getattr(self, section)
-            for item in declared(type(content)):
-                if item.steers:
-                    value = getattr(content, item.name)
-                    value = item.program_default if value is None else value
-                    values[f"{section}.{item.key}"] = list(value) if isinstance(value, tuple) else value
+            for item in filter(is_wanted, declared(type(content))):
+                value = getattr(content, item.name)
+                value = item.program_default if value is None else value
+                values[f"{section}.{item.key}"] = list(value) if isinstance(value, tuple) else value
         return values
 
 

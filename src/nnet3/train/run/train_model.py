@@ -17,7 +17,7 @@ from nnet3.train.objectives import Objective
 from nnet3.train.run.averaged_models import AveragedModels
 from nnet3.train.run.beginning import choose_device, contents_digest, dropout_schedule, load_start, prepare_folder
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
-from nnet3.train.run.continuing import check_same_run, environment
+from nnet3.train.run.continuing import check_same_everywhere, check_same_run, environment
 from nnet3.train.run.display import Display
 from nnet3.train.run.ending import finish_run
 from nnet3.train.run.folder_lock import locked
@@ -75,11 +75,11 @@ def train_model(
     checkpoints stay as they are.
     """
     check_can_save()
-    stop = StopRequest()
+    stop, distributed = StopRequest(), settings.distributed
     with (
         contextlib.ExitStack() as opened,
         stop.listening(),
-        joined_world(settings.training.device, settings.distributed.timeout) as world,
+        joined_world(settings.training.device, distributed.timeout, checks=distributed.check) as world,
     ):
         if settings.training.threads:
             torch.set_num_threads(settings.training.threads)
@@ -106,6 +106,7 @@ def train_model(
                 "data": source.identity(),
                 "environment": environment(world.size),
             }
+            check_same_everywhere(world, {**settings.all(), **facts["settings"], **facts["data"]})
             if checkpoint is not None:
                 check_same_run(str(checkpoint.path), checkpoint.facts, facts, allow_changes)
             first_step = 0 if checkpoint is None else checkpoint.step
@@ -150,7 +151,7 @@ def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
             finish_run(run)
     except Nnet3Error as error:
         with contextlib.suppress(Nnet3Error):
-            run.reports.event("error", step=run.progress.step, message=str(error))
+            run.reports.record("error", step=run.progress.step, message=str(error))
         raise
     run.reports.draw(at_once=True)
     return 128 + run.stopped_by if run.stopped_by else 0

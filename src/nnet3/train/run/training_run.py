@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,8 +55,9 @@ class TrainingRun:
         epochs = self.settings.training.epochs
         with self.reports.display.showing(self.progress.part_done(epochs)):
             while self.progress.epoch < epochs:
-                for placed in self._minibatches():
-                    self._step(placed)
+                with contextlib.closing(self._minibatches()) as minibatches:
+                    for placed in minibatches:
+                        self._step(placed)
                 if self.stopped_by:
                     self.save_checkpoint()
                     self.reports.event("stop", step=self.progress.step, signal=signal.Signals(self.stopped_by).name)
@@ -86,15 +88,15 @@ class TrainingRun:
 
     # ---- minibatches ----
 
-    def _minibatches(self) -> Iterator[Placed]:
+    def _minibatches(self) -> Generator[Placed]:
         """Those left in this epoch. It ends for all processes when one has none left, or is asked to stop."""
-        minibatches = iter(self.source.training(self.progress.epoch, self.progress.position))
-        while True:
-            placed = None if self.stop.number else next(minibatches, None)
-            has_none, self.stopped_by = self.world.largest(int(placed is None), self.stop.number)
-            if has_none or placed is None:
-                return
-            yield placed
+        with contextlib.closing(self.source.training(self.progress.epoch, self.progress.position)) as minibatches:
+            while True:
+                placed = None if self.stop.number else next(minibatches, None)
+                has_none, self.stopped_by = self.world.largest(int(placed is None), self.stop.number)
+                if has_none or placed is None:
+                    return
+                yield placed
 
     def _step(self, placed: Placed) -> None:
         training, progress = self.settings.training, self.progress
@@ -106,8 +108,7 @@ class TrainingRun:
         stats = result.total_of(target.name for target in placed.minibatch.targets)
         progress.interval.add(stats)
         progress.whole_epoch.add(stats)
-        frames = len(placed.minibatch.targets[0].indexes) * self.world.size
-        progress.frames += frames
+        frames = len(placed.minibatch.targets[0].indexes) * self.world.size  # about: others may have a row less or more
         self._count_skipped(placed, result.skipped)
         after = progress.part_done(training.epochs)
         average = progress.interval.average if progress.interval.weight else None

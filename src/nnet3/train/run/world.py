@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Iterator, Sequence
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-from nnet3.errors import Nnet3Error
+from nnet3.errors import Nnet3Error, TrainingError, is_out_of_memory
+
+T = TypeVar("T")
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_CALLERS_SHOWN = 3
+
+
+class LostError(TrainingError):
+    """Another process has ended, or does not answer."""
 
 
 class World:
     """This process among `size`: number `rank`, number `local_rank` on its machine. Its methods are called by all.
 
-    It is a `RowReduction` for what sums over the rows of a minibatch that processes share.
+    All that processes say to each other goes through here. It is a `RowReduction` for what sums over the rows of a
+    minibatch that processes share. If `checks`, each call is compared first: processes that do not all make the same
+    one raise an error that says what each of them was about to do, where calls out of step would mix up numbers.
     """
 
-    def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0):
-        self.rank, self.size, self.local_rank = rank, size, local_rank
+    def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, *, checks: bool = False):
+        self.rank, self.size, self.local_rank, self.checks = rank, size, local_rank, checks
 
     @property
     def is_first(self) -> bool:
@@ -37,45 +54,80 @@ class World:
 
     def largest(self, *numbers: int) -> list[int]:
         """The largest of all processes' numbers, each place for itself."""
-        if self.size == 1:
+        if self.size == 1 or not numbers:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.int64)
-        dist.all_reduce(tensor, dist.ReduceOp.MAX, group=_control_group())
+        self._together(f"largest of {len(numbers)} numbers", partial(self._reduce, tensor, dist.ReduceOp.MAX))
         return [int(number) for number in tensor]
 
     def gather(self, value: Any) -> list[Any]:
         """What each process gives, by rank, in the first process; nothing in the others. Made of plain values."""
-        if self.size == 1:
-            return [value]
-        values: list[Any] | None = [None] * self.size if self.is_first else None
-        dist.gather_object(value, values, group=_control_group())
-        return values or []
+        return [value] if self.size == 1 else self._together("gathering of objects", partial(self._gather, value))
 
     def tell(self, value: Any) -> Any:
         """What the first process gives, in all."""
-        if self.size == 1:
-            return value
-        values = [value]
-        dist.broadcast_object_list(values, group=_control_group())
-        return values[0]
+        return value if self.size == 1 else self._together("telling of an object", partial(self._tell, value))
 
-    def sum_(self, tensors: Sequence[torch.Tensor]) -> None:
+    def sum_(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by the sum of all processes' tensors; those of one dtype and device travel together."""
         if self.size == 1:
             return
-        groups: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+        groups: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
         for tensor in tensors:
             groups.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-        for (_, device), group in groups.items():
+        for (dtype, _), group in groups.items():
             whole = group[0].reshape(-1) if len(group) == 1 else torch.cat([tensor.reshape(-1) for tensor in group])
-            dist.all_reduce(whole, group=_control_group() if device.type == "cpu" else None)
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in group)
+            self._together(f"sum of {dtype} {shapes}", partial(self._reduce, whole, dist.ReduceOp.SUM))
             for tensor, part in zip(group, whole.split([tensor.numel() for tensor in group]), strict=True):
                 if tensor.data_ptr() != part.data_ptr():
                     tensor.copy_(part.view(tensor.shape))
 
+    # ---- how it is done: by torch.distributed ----
+
+    def _reduce(self, tensor: Tensor, operation: Any) -> None:
+        dist.all_reduce(tensor, operation, group=_control_group() if tensor.device.type == "cpu" else None)
+
+    def _gather(self, value: Any) -> list[Any]:
+        values: list[Any] | None = [None] * self.size if self.is_first else None
+        dist.gather_object(value, values, group=_control_group())
+        return values or []
+
+    def _tell(self, value: Any) -> Any:
+        values = [value]
+        dist.broadcast_object_list(values, group=_control_group())
+        return values[0]
+
+    def _together(self, what: str, call: Callable[[], T]) -> T:
+        """The result of a call that all processes make. Raises LostError if one does not."""
+        try:
+            if self.checks:
+                self._check_in_step(f"{what} in {_callers(3)}")
+            return call()
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise LostError(
+                f"process {self.rank} of {self.size} has lost the others: one of them has ended, see what it said, or "
+                "did not come in time ([distributed] timeout). The same command with --resume goes on from the last "
+                "checkpoint; torchrun --max-restarts=3 does that by itself"
+            ) from error
+
+    def _check_in_step(self, call: str) -> None:
+        calls = self._tell(self._gather(call))
+        if len(set(calls)) > 1:
+            shown = "; ".join(f"process {rank}: {each}" for rank, each in enumerate(calls))
+            raise TrainingError(f"the processes are out of step: {shown}")  # a mistake of ours
+
+
+def _callers(depth: int) -> str:
+    """The functions that have called the one `depth` calls further out than this, the innermost first."""
+    frames = islice(traceback.walk_stack(sys._getframe(depth)), _CALLERS_SHOWN)
+    return " < ".join(f"{Path(f.f_code.co_filename).stem}.{f.f_code.co_name}:{line}" for f, line in frames)
+
 
 @contextlib.contextmanager
-def joined_world(device: str, timeout: float) -> Iterator[World]:
+def joined_world(device: str, timeout: float, *, checks: bool = False) -> Iterator[World]:
     """The processes that torchrun has started, connected; this process alone if it was not started by torchrun."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -88,17 +140,39 @@ def joined_world(device: str, timeout: float) -> Iterator[World]:
     local_rank = int(os.environ.get("LOCAL_RANK", "0"))
     if is_cuda:
         torch.cuda.set_device(local_rank)
-    wait = timedelta(seconds=timeout)
+    try:
+        _join(is_cuda, timedelta(seconds=timeout))
+    except RuntimeError as error:
+        raise TrainingError(
+            f"process {os.environ['RANK']} of {size} has not found the others: they have not all begun within "
+            f"{timeout:g} s ([distributed] timeout), or MASTER_ADDR and MASTER_PORT are not those of the first one"
+        ) from error
+    try:
+        yield World(dist.get_rank(), dist.get_world_size(), local_rank, checks=checks)
+    except LostError:
+        raise
+    except Nnet3Error as error:
+        _tell_torchrun(str(error))
+        raise
+    finally:
+        _GROUPS.clear()
+        dist.destroy_process_group()
+
+
+def _tell_torchrun(message: str) -> None:
+    """Leave a message where torchrun looks for the reason why a process has ended."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if path:
+        with contextlib.suppress(OSError):
+            Path(path).write_text(json.dumps({"message": message, "timestamp": int(time.time())}))
+
+
+def _join(is_cuda: bool, wait: timedelta) -> None:
     store, rank, size = next(dist.rendezvous("env://", timeout=wait))
     # Processes that torchrun has started again may find the addresses of those before them in the same store.
     own = dist.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group("nccl" if is_cuda else "gloo", store=own, rank=rank, world_size=size, timeout=wait)
     _GROUPS.append(dist.new_group(backend="gloo") if is_cuda else None)
-    try:
-        yield World(dist.get_rank(), dist.get_world_size(), local_rank)
-    finally:
-        _GROUPS.clear()
-        dist.destroy_process_group()
 
 
 _GROUPS: list[Any] = []  # what numbers and objects are sent over: never the GPUs
