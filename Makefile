@@ -8,12 +8,13 @@ SECONDS_TO_FUZZ ?= 600
 N ?= 300
 ROOM ?= computation
 MUTANTS ?= 50
+RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate real coverage xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate record-commands compare-commands real coverage xconfig options clean
 
 help:  ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -55,6 +56,12 @@ kill: $(VENV)/installed  ## kill training runs N times at random moments, compar
 
 mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
 	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)
+
+record-commands: $(VENV)/installed  ## keep in RECORDS what the command lines of tools/command_lines/commands.txt do, all or those of GROUPS
+	PYTHONPATH=tools $(BIN)/python -m command_lines --shared $(SHARED) --workers $(WORKERS) record $(RECORDS) $(GROUPS)
+
+compare-commands: $(VENV)/installed  ## compare what they do now with what RECORDS has
+	PYTHONPATH=tools $(BIN)/python -m command_lines --shared $(SHARED) --workers $(WORKERS) compare $(RECORDS) $(GROUPS)
 
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python tools/real_model.py --recordings $(SHARED)/data/fsdd/recordings.zip

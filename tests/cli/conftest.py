@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.prepared_programs import prepared_programs
-from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell, installed_scripts
+from cli.prepared_programs import installed_scripts, prepared_programs
+from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell
 from nnet3 import Nnet
 from shared_data import GOLDEN
 

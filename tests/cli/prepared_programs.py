@@ -7,9 +7,14 @@ imported anew in each process, as they are by the installed programs; only what 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import gc
 import importlib
+import inspect
 import json
 import os
+import pkgutil
+import re
 import signal
 import socket
 import subprocess
@@ -17,33 +22,57 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
 _CLIENT = """#!{python} -SEs
+from __future__ import annotations
 import json, os, socket, sys
-server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-server.connect({address!r})
-words = json.dumps([{place!r}, sys.argv, os.getcwd(), dict(os.environ)])
-socket.send_fds(server, [words.encode()], [0, 1, 2])
-status = server.recv(1)
-sys.exit(status[0] if status else "the process was killed")
+{ask}
+status = ask({address!r}, {place!r}, sys.argv, os.getcwd(), dict(os.environ), [0, 1, 2])
+sys.exit("the process was killed" if status is None else status)
 """
 _LONGEST_MESSAGE = 1 << 17
+_PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
-@contextmanager
-def prepared_programs(places: Mapping[str, str]) -> Iterator[Path]:
-    """A folder with a program for each name; what it runs is a `module:function`, as in pyproject.toml."""
+def installed_scripts() -> dict[str, str]:
+    """What installation puts on the path: names, and the functions that they call."""
+    _, _, section = _PROJECT.read_text().partition("[project.scripts]\n")
+    return dict(re.findall(r'^(\S+) = "(\S+)"$', section.partition("\n[")[0], re.MULTILINE))
+
+
+def ask(
+    address: str, place: str, words: list[str], folder: str, environment: dict[str, str], files: list[int]
+) -> int | None:
+    """Let the server run `place` as a program with these words; returns its exit status, None if it was killed.
+
+    `files` are its standard input, output and error. The source of this function is part of each program.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.connect(address)
+        socket.send_fds(server, [json.dumps([place, words, folder, environment]).encode()], files)
+        status = server.recv(1)
+    return status[0] if status else None
+
+
+@contextlib.contextmanager
+def prepared_programs(places: Mapping[str, str], package: str = "") -> Iterator[Path]:
+    """A folder with a program for each name; what it runs is a `module:function`, as in pyproject.toml.
+
+    Beside it is `socket`, the address for `ask`. The modules of `package`, if given, are loaded beforehand too: then
+    programs begin at once, and do not show how they import.
+    """
     with tempfile.TemporaryDirectory() as folder:
         address = str(Path(folder, "socket"))
         programs = Path(folder, "bin")
         programs.mkdir()
         for name, place in places.items():
             path = programs / name
-            path.write_text(_CLIENT.format(python=sys.executable, address=address, place=place))
+            path.write_text(
+                _CLIENT.format(python=sys.executable, address=address, place=place, ask=inspect.getsource(ask))
+            )
             path.chmod(0o755)
-        server = subprocess.Popen([sys.executable, __file__, address], stdout=subprocess.PIPE)
+        server = subprocess.Popen([sys.executable, __file__, address, package], stdout=subprocess.PIPE)
         try:
             assert server.stdout is not None
             assert server.stdout.readline() == b"ready\n"
@@ -53,9 +82,12 @@ def prepared_programs(places: Mapping[str, str]) -> Iterator[Path]:
             server.communicate()
 
 
-def _serve(address: str) -> None:
+def _serve(address: str, package: str) -> None:
     import torch  # noqa: F401  (the processes are to have it)
 
+    if package:
+        _import_all(package)
+    gc.freeze()  # looking through all of it would copy it in every process
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(address)
     listener.listen(64)
@@ -68,6 +100,14 @@ def _serve(address: str) -> None:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _answer(client)
         client.close()
+
+
+def _import_all(package: str) -> None:
+    """Import the modules of a package but those that start programs and those that need what is not installed."""
+    for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
+        if not module.name.endswith(".__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
 
 
 def _answer(client: socket.socket) -> None:
@@ -111,4 +151,4 @@ def _status_of(place: str) -> int:
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of this file
-    _serve(sys.argv[1])
+    _serve(*sys.argv[1:])

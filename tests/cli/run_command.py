@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,8 +37,6 @@ component-node name=affine component=affine input=Append(input, ReplaceIndex(ive
 output-node name=output input=affine
 """
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -72,9 +69,3 @@ class Cli:
 
 Shell = Callable[[str], "subprocess.CompletedProcess[str]"]
 """Runs a script of bash in the folder of the test, with the programs on its path."""
-
-
-def installed_scripts() -> dict[str, str]:
-    """What installation puts on the path: names, and the functions that they call."""
-    _, _, section = (ROOT / "pyproject.toml").read_text().partition("[project.scripts]\n")
-    return dict(re.findall(r'^(\S+) = "(\S+)"$', section.partition("\n[")[0], re.MULTILINE))

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import CONFIG, Cli, Shell, installed_scripts
+from cli.prepared_programs import installed_scripts
+from cli.run_command import CONFIG, Cli, Shell
 from nnet3 import AcousticModel, Nnet, load, load_nnet
 from nnet3.cli.registry import find_program, find_verb, verb_names
 from nnet3.kaldi_io import matrix_writer, open_matrix_table

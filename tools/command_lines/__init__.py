@@ -1,0 +1,1 @@
+"""Records of what command lines do: see __main__.py."""
