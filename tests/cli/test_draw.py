@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 
-from cli.run_command import Cli
+from cli.run_command import CONFIG, Cli
+from nnet3.cli import main
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +50,31 @@ def test_unrolled(cli: Cli) -> None:
     assert texts("unrolled.svg").count("output") == 2
 
 
+def test_unrolled_with_the_context_on_both_sides(cli: Cli) -> None:
+    Path("wide.config").write_text(
+        CONFIG.replace("Append(Offset(input, -1), input)", "Append(input, Offset(input, 4))")
+    )
+    cli.good("draw", "--unroll=2", "wide.config", "unrolled.svg")
+    assert texts("unrolled.svg").count("input") == 2
+    assert texts("unrolled.svg").count("output") == 1
+    outcome = cli("draw", "--unroll=2", "--input=2:5", "wide.config", "unrolled.svg")
+    assert "no output can be computed at t = 2 to 2" in outcome.err
+    cli.good("draw", "--unroll=2", "--input=2:6", "wide.config", "unrolled.svg")
+
+
+def test_to_standard_output(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for source in ("net.config", "-"):
+        given, taken = io.BytesIO(Path("net.config").read_bytes()), io.BytesIO()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", SimpleNamespace(buffer=given))
+            patch.setattr(sys, "stdout", SimpleNamespace(buffer=taken, flush=lambda: None, isatty=lambda: False))
+            with pytest.raises(SystemExit) as end:
+                main(["draw", source, "-"])
+        assert end.value.code == 0
+        Path("taken.svg").write_bytes(taken.getvalue())
+        assert ("net.config" in texts("taken.svg")) == (source != "-")
+
+
 def test_every_node(cli: Cli) -> None:
     cli.good("draw", "--every-node", "net.raw", "nodes.svg")
     assert "softmax" in texts("nodes.svg")
@@ -58,6 +87,8 @@ def test_every_node(cli: Cli) -> None:
         (["--unroll=2:1", "net.raw", "out.svg"], 2, "--unroll must be FIRST:LAST such as 0:3, got '2:1'"),
         (["--input=2:3", "net.raw", "out.svg"], 2, "give both"),
         (["--unroll=0:2", "--input=50:60", "net.raw", "out.svg"], 1, "no output can be computed at t = 0 to 2"),
+        (["--unroll=1:x", "net.raw", "out.svg"], 2, "--unroll must be FIRST:LAST such as 0:3, got '1:x'"),
+        (["--unroll=1", "--input=3:2", "net.raw", "out.svg"], 2, "--input must be FIRST:LAST such as 0:3, got '3:2'"),
         (["nofile", "out.svg"], 1, "nofile: No such file or directory"),
     ],
 )

@@ -6,11 +6,13 @@ from pathlib import Path
 
 from cli.run_command import Cli
 from nnet3.train.run.kinds import KINDS
+from nnet3.train.run.settings import describe_settings
 from nnet3.train.run.settings_text import parse_toml
 
 
 def test_describe_prints_a_file_with_every_key(cli: Cli) -> None:
     text = cli.good("train-model", "--describe").out
+    assert text == describe_settings(*KINDS.sections)
     values = parse_toml(text, "run.toml").sections
     assert values["training"]["epochs"] == 10
     assert values["data"]["kind"] == "frames"
