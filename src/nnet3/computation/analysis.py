@@ -29,12 +29,11 @@ READ, WRITE, UPDATE = int(AccessKind.READ), int(AccessKind.WRITE), int(AccessKin
 
 
 class Accesses:
-    """What each command reads, writes and updates, and where matrices are allocated and deallocated.
+    """All accesses of a computation, and where the live ranges of its matrices change.
 
-    `command`, `submatrix`, `kind`: (accesses,), ordered by command, without allocations.
-    `lives`: for each Life where matrices begin (also `allocations`), end (`deallocations`), are compressed and brought
-    back, lists of (command, matrix). `numbers_of_class`: the commands of each class.
-    `memo_makers`: the command that makes each memo; `memo_uses`: (command, memo), by class.
+    `command`, `submatrix` and `kind` are arrays, (accesses,), ordered by command, without allocations. `lives` lists
+    (command, matrix) for each Life; `allocations` and `deallocations` are two of these lists. `numbers_of_class` lists
+    the commands of each class, `memo_uses` (command, memo); `memo_makers` has the command that makes each memo.
     """
 
     def __init__(self, computation: NnetComputation) -> None:
@@ -80,20 +79,20 @@ class Accesses:
                 self._parts.append((at, np.array(values, dtype=np.int64), declared.access))
 
     def _add(self, at: Integers, values: Sequence[Sequence[int] | Integers], kind: int) -> None:
-        """Several sub-matrices for each command."""
+        """Add accesses of several sub-matrices by each command."""
         counts = list(map(len, values))
         flat = np.fromiter(chain.from_iterable(values), np.int64, sum(counts))
         self._parts.append((np.repeat(at, counts), flat, kind))
 
 
 def _memos(field: str, numbers: list[int], commands: list[Command]) -> list[tuple[int, int]]:
-    """Command and memo, for all that have one in this field; none without a field."""
+    """Returns (command, memo) for each command with a memo in this field; none if there is no such field."""
     memos = map(attrgetter(field), commands) if field else ()
     return [(number, memo) for number, memo in zip(numbers, memos, strict=False) if memo >= 0]
 
 
 class Analysis:
-    """The accesses of a computation by variable and by matrix. Command numbers are positions in its list.
+    """Def-use chains by variable and live ranges by matrix. A command is its position in the computation's list.
 
     An allocation is no access: `alloc_command` and `dealloc_command`, (matrices,), say where the (last)
     allocation and deallocation of each matrix are, or -1.
@@ -117,7 +116,7 @@ class Analysis:
 
     @cached_property
     def begins_as_zeros(self) -> npt.NDArray[np.bool_]:
-        """Whether each matrix is allocated as zeros, (matrices,)."""
+        """A mask, (matrices,), of those that are allocated as zeros."""
         zeros = np.zeros(len(self.computation.matrices), dtype=bool)
         for number, matrix in self.accesses.allocations:
             command = self.computation.commands[number]
@@ -126,7 +125,7 @@ class Analysis:
 
     @cached_property
     def table(self) -> Integers:
-        """All sub-matrices, see `submatrix_table`."""
+        """The table of all sub-matrices; see `submatrix_table`."""
         return submatrix_table(self.computation)
 
     @cached_property
@@ -156,7 +155,7 @@ class Analysis:
 
     @cached_property
     def _events(self) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-        """Variable, command and kind of each event, sorted by variable and then by command."""
+        """The variable, command and kind of each event, sorted by variable and then by command."""
         submatrix, kind = self.accesses.submatrix, self.accesses.kind
         variable = self.variables.of_submatrices(submatrix)
         counts = self.variables.counts(submatrix)
@@ -187,7 +186,7 @@ class Analysis:
         return self._events[2]
 
     def accesses_of_variable(self, variable: int) -> list[tuple[int, AccessKind]]:
-        """The commands that access this variable, in order, and what they do to it."""
+        """Returns the commands that access this variable, in order, each with what it does."""
         start, end = np.searchsorted(self.event_variable, [variable, variable + 1])
         commands, kinds = self.event_command[start:end].tolist(), self.event_kind[start:end].tolist()
         return list(zip(commands, map(AccessKind, kinds), strict=True))
@@ -221,7 +220,7 @@ class Analysis:
         return self._next(submatrices, at, READ)
 
     def next_write(self, submatrices: Integers, at: Integers) -> Integers:
-        """As `next_read`, for the first command that writes to any part."""
+        """Returns the same as `next_read` for the first command that writes to any part."""
         return self._next(submatrices, at, WRITE)
 
     def _next(self, submatrices: Integers, at: Integers, kind: int) -> Integers:
@@ -237,7 +236,7 @@ class Analysis:
         return np.minimum.reduceat(found, np.cumsum(counts) - counts)
 
     def events_at(self, submatrices: Integers, at: Integers) -> Integers:
-        """The events of all variables of these sub-matrices at these commands, sub-matrix by sub-matrix."""
+        """Returns the events of all variables of each sub-matrix at its command `at`, sub-matrix by sub-matrix."""
         keys = self.event_variable * self._key_base + self.event_command
         wanted = self.variables.of_submatrices(submatrices) * self._key_base
         return np.searchsorted(keys, wanted + np.repeat(at, self.variables.counts(submatrices)))
@@ -247,7 +246,7 @@ class Analysis:
         return self.num_commands + 1
 
     def _keys_of_kind(self, kind: int) -> tuple[Integers, Integers]:
-        """Sorted keys (variable, command) of the events of a kind, and their commands; both with an end mark."""
+        """Returns the sorted keys (variable, command) of the events of a kind and their commands, with end marks."""
         if kind not in self._event_keys:
             chosen = (self.event_kind & kind) != 0
             commands = self.event_command[chosen]
@@ -257,7 +256,7 @@ class Analysis:
 
 
 def analyse(computation: NnetComputation) -> Analysis:
-    """The analysis of a computation, kept for the next who asks if its commands and tables are still the same."""
+    """Returns the analysis of a computation, the one from the last call as long as commands and tables are the same."""
     tables = [id(table) for table in computation.multi_tables]
     parts: list[list[Any]] = [computation.commands, computation.submatrices, computation.matrices, tables]
     kept = computation.__dict__.get("_analysis")
@@ -270,5 +269,5 @@ def analyse(computation: NnetComputation) -> Analysis:
 
 
 def forget_analysis(computation: NnetComputation) -> None:
-    """Give back the memory of what `analyse` has kept."""
+    """Free what `analyse` has kept."""
     computation.__dict__.pop("_analysis", None)

@@ -79,7 +79,7 @@ def _check_memos(computation: NnetComputation) -> None:
 
 
 def _check_segments(computation: NnetComputation) -> None:
-    """In each segment: all input, then all computing, then all output, and no name twice."""
+    """Each segment accepts input, then computes, then provides output, and uses no name twice."""
     computing = providing = -1
     accepted: set[str] = set()
     provided: set[str] = set()
@@ -109,7 +109,7 @@ def _check_segments(computation: NnetComputation) -> None:
 
 
 def _check_all_io(computation: NnetComputation) -> None:
-    """Everything the computation declares as input or output is accepted or provided where it is declared."""
+    """Every declared input and output is accepted or provided in the sub-matrix that is declared for it."""
     accepted = {(c.name, c.dest) for c in computation.commands if isinstance(c, cmd.AcceptInput)}
     provided = {(c.name, c.source) for c in computation.commands if isinstance(c, cmd.ProvideOutput)}
     wanted = (
@@ -162,7 +162,7 @@ def _check_lifetimes(analysis: Analysis) -> None:
 
 
 def _check_end_of_life(analysis: Analysis) -> None:
-    """What is left at the end was handed to the user."""
+    """Every matrix is deallocated, unless it was handed to the user."""
     computation = analysis.computation
     alloc, dealloc = analysis.alloc_command, analysis.dealloc_command
     outputs = [c.source for c in computation.commands if isinstance(c, cmd.ProvideOutput)]
@@ -176,7 +176,7 @@ def _check_end_of_life(analysis: Analysis) -> None:
 
 
 def _check_defined(analysis: Analysis) -> None:
-    """The first that happens to a variable is that it is written, unless its matrix begins as zeros or is outside."""
+    """A variable is written before it is read, unless its matrix begins as zeros or lies outside."""
     computation = analysis.computation
     first = analysis.first_event
     zeroed = analysis.begins_as_zeros.copy()
@@ -190,7 +190,7 @@ def _check_defined(analysis: Analysis) -> None:
 
 
 def _check_overlap(analysis: Analysis) -> None:
-    """No command reads what it fills, except where it may work in place, or an update of its own destination."""
+    """No command reads what it fills, except where it may work in place or updates its destination."""
     computation = analysis.computation
     for number, source, dest in _overlapping_operands(analysis):
         if not _may_be_in_place(computation, computation.commands[number], source, dest):
@@ -199,7 +199,7 @@ def _check_overlap(analysis: Analysis) -> None:
 
 
 def _overlapping_operands(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
-    """Command, sub-matrix that it reads, sub-matrix that it writes or updates, for each pair with a common element."""
+    """Yields (command, sub-matrix it reads, sub-matrix it fills) for each pair that has an element in common."""
     accesses, block = analysis.accesses, submatrix_table(analysis.computation)
     reads = np.flatnonzero(accesses.kind == READ)
     fills = np.flatnonzero(accesses.kind != READ)
@@ -221,7 +221,7 @@ def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source:
 
 
 def _check_compression(analysis: Analysis) -> None:
-    """Between Compress and Decompress nothing touches the matrix."""
+    """No command touches a matrix between its CompressMatrix and its DecompressMatrix."""
     computation = analysis.computation
     lives = analysis.accesses.lives
     compressing, restoring = set(lives[Life.COMPRESSES]), set(lives[Life.DECOMPRESSES])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AcceptInput(Command):
-    """dest = what the user gave under this name (a value, or an output's derivative)."""
+    """dest = the matrix that the user gave under this name: a value, or the derivative of an output."""
 
     role: ClassVar[Role] = Role.IO
     dest: Writes
@@ -35,7 +35,7 @@ class AcceptInput(Command):
 
 @dataclass(frozen=True)
 class ProvideOutput(Command):
-    """Hand a value, or an input's derivative, to the user under this name."""
+    """Hand a value, or the derivative of an input, to the user under this name."""
 
     role: ClassVar[Role] = Role.IO
     source: Reads
@@ -55,7 +55,7 @@ class ProvideOutput(Command):
 
 @dataclass(frozen=True)
 class SegmentMarker(Command):
-    """A run stops here and goes on with the next call, for instance with the backward part."""
+    """End a segment: a run stops here, and the next one goes on, for instance with the backward part."""
 
     role: ClassVar[Role] = Role.CONTROL
 

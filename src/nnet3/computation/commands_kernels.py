@@ -72,11 +72,11 @@ class Propagate(Command):
 
 @dataclass(frozen=True)
 class Backprop(Command):
-    """The derivatives of the inputs of a kernel; with `update` its parameters and statistics change.
+    """Compute the derivatives of a kernel's inputs; with `update` change its parameters and statistics.
 
-    `input_derivs[i]` is overwritten, `added_derivs[i]` is added to: at most one of them is there for each input, the
-    latter only where the kernel promises `accumulates_deriv`; none is computed where both are 0. `inputs` and `output`
-    are 0 where the kernel does not need the value.
+    The derivative of input i overwrites `input_derivs[i]` or is added to `added_derivs[i]`; one of them is 0, and if
+    both are, none is computed. Adding needs the promise `accumulates_deriv`. `inputs` and `output` are 0 where the
+    kernel does not need the value.
     """
 
     kernel: KernelNumber
@@ -168,6 +168,6 @@ def _filled(computation: NnetComputation, filled: int, added: int) -> str:
 
 
 def _rows_of_sample(computation: NnetComputation, name: str, number: int, **output: int) -> Problems:
-    """An input with samples has a row for each row of the output; other inputs may have any size."""
+    """An input whose rows are samples must have as many rows as the output; other inputs may have any size."""
     if computation.has_samples(computation.submatrices[number].matrix):
         yield from same_rows(computation, **{name: number}, **output)

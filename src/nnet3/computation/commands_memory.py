@@ -70,7 +70,7 @@ class SetConst(Command):
 
 @dataclass(frozen=True)
 class CompressMatrix(Command):
-    """Keep one byte an element of a whole matrix: whether it is positive. Only DecompressMatrix may touch it next."""
+    """Replace a whole matrix by the signs of its elements, one byte each. Only DecompressMatrix may touch it next."""
 
     role: ClassVar[Role] = Role.MEMORY
     matrix: Compresses

@@ -38,7 +38,7 @@ def _call(computation: NnetComputation, command: Command, operand: int, scale: f
 
 @dataclass(frozen=True)
 class _FromMatrix(Command):
-    """All rows of one source."""
+    """Base of commands that take all rows of one source."""
 
     dest: Writes
     source: Reads
@@ -71,7 +71,7 @@ class MatrixAdd(_FromMatrix):
 
 @dataclass(frozen=True)
 class _FromIndexes(Command):
-    """Rows of one source by an index list."""
+    """Base of commands that take rows of one source by an index list."""
 
     dest: Writes
     source: Reads
@@ -103,7 +103,7 @@ class AddRows(_FromIndexes):
 
 @dataclass(frozen=True)
 class _Gather(Command):
-    """Rows of several sub-matrices by a multi table."""
+    """Base of commands that gather rows of several sub-matrices by a multi table."""
 
     dest: Writes
     table: ReadsRowsOf

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Matrix(NamedTuple):
-    """The size of a matrix; number 0 of a computation is the empty one."""
+    """The size and dtype of a matrix. Number 0 of a computation is the empty one."""
 
     num_rows: int
     num_cols: int
@@ -35,7 +35,7 @@ class SubMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class MatrixInfo:
-    """What a matrix stands for: a node's value or derivative, and the index of each of its rows."""
+    """The node whose value or derivative a matrix holds, and the index of each row."""
 
     node: str
     is_deriv: bool
@@ -43,7 +43,7 @@ class MatrixInfo:
 
 
 class OutsideMatrix(NamedTuple):
-    """A matrix that lies in memory that is bound by name: never allocated, defined from the beginning."""
+    """A matrix in memory that the user binds by name: never allocated, and defined from the beginning."""
 
     name: str
     submatrix: int
@@ -52,7 +52,7 @@ class OutsideMatrix(NamedTuple):
 
 @dataclass(frozen=True)
 class IoInfo:
-    """Where the value and the derivative of a named input or output live (sub-matrices; deriv 0: none)."""
+    """The sub-matrices of the value and the derivative of a named input or output; deriv 0 is none."""
 
     name: str
     value: int
@@ -97,7 +97,7 @@ class NnetComputation:
         return f"<NnetComputation: {summary(self).removeprefix('# ')}>"
 
     def copy(self) -> NnetComputation:
-        """A copy whose lists may be changed; the (immutable) entries are shared."""
+        """Returns a copy whose lists may be changed; the immutable entries are shared."""
         lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
         return replace(self, matrix_info=dict(self.matrix_info), attachments=None, **lists)
 
@@ -134,7 +134,7 @@ class NnetComputation:
         col_offset: int = 0,
         num_cols: int | None = None,
     ) -> int:
-        """A block of sub-matrix `base`; an equal one declared before is found again."""
+        """Returns the number of a block of sub-matrix `base`, which is declared unless it is known."""
         whole = self.submatrices[base]
         rows = whole.num_rows - row_offset if num_rows is None else num_rows
         cols = whole.num_cols - col_offset if num_cols is None else num_cols
@@ -145,7 +145,7 @@ class NnetComputation:
         )
 
     def find_or_add(self, block: SubMatrix) -> int:
-        """The number of this sub-matrix, which is declared unless it is known."""
+        """Returns the number of this sub-matrix, which is declared unless it is known."""
         known = self._known_submatrices()
         if block not in known:
             self.submatrices.append(block)
@@ -174,7 +174,7 @@ class NnetComputation:
         return _append(self.range_tables, ranges)
 
     def _known_submatrices(self) -> dict[SubMatrix, int]:
-        """Position by sub-matrix, kept up to date lazily."""
+        """Returns the number of each sub-matrix; the cache is brought up to date by each call."""
         cache = self.__dict__.setdefault("_submatrix_cache", {})
         start = self.__dict__.get("_submatrix_cached", 0)
         for number in range(start, len(self.submatrices)):
@@ -190,11 +190,11 @@ class NnetComputation:
         return (block.num_rows, block.num_cols) == (matrix.num_rows, matrix.num_cols)
 
     def outside_by_matrix(self) -> dict[int, OutsideMatrix]:
-        """The matrices that lie outside, by number."""
+        """Returns the outside matrices by the number of their matrix."""
         return {self.submatrices[bound.submatrix].matrix: bound for bound in self.outside}
 
     def has_samples(self, matrix: int) -> bool:
-        """Whether the rows of a matrix are samples. Those of a matrix without information are, unless it is outside."""
+        """Tells whether the rows of a matrix are samples; without information they are, unless it lies outside."""
         info = self.matrix_info.get(matrix)
         if info is not None:
             return info.indexes is not None

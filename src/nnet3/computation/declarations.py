@@ -1,4 +1,4 @@
-"""What commands declare of their fields, and all that follows from it.
+"""Declarations of the fields of commands, and everything that is derived from them.
 
 A field of a command is annotated with one of the names below, which say what it is: a sub-matrix that is read,
 written or updated, a side table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class AccessKind(enum.IntEnum):
-    """What a command does to a sub-matrix; the numbers are bits, as analysis uses them in arrays."""
+    """How a command accesses a sub-matrix. The numbers are bits, so that arrays can combine them."""
 
     READ = 1
     WRITE = 2  # every element gets a new value; the old ones do not matter
@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
 
 class Life(enum.Enum):
-    """What a command does to the live range of a matrix."""
+    """How a command changes the live range of a matrix."""
 
     BEGINS = "begins"
     ENDS = "ends"
@@ -46,7 +46,7 @@ class Life(enum.Enum):
 
 
 class Role(enum.Enum):
-    """What a class of commands is for. What computes may be dropped if nobody reads its results."""
+    """The purpose of a class of commands. Only what computes may be dropped when nobody reads its results."""
 
     COMPUTE = "compute"
     MEMORY = "memory"  # where matrices begin, end and are compressed
@@ -56,7 +56,7 @@ class Role(enum.Enum):
 
 @dataclass(frozen=True)
 class Operand:
-    """The number of a sub-matrix. 0, the empty one, is accessed by nobody and allowed only where `optional`."""
+    """A field that holds the number of a sub-matrix; 0, the empty one, is allowed only where `optional`."""
 
     access: AccessKind | None
     optional: bool = False
@@ -65,7 +65,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Table:
-    """The number of a side table of the computation, in the list of this name; entries have so many `columns`."""
+    """A field that holds the number of a side table in the list `tables`, whose entries have so many `columns`."""
 
     tables: str
     columns: int  # 0: a plain list
@@ -74,7 +74,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Reference:
-    """The number of an entry of another list of the computation; memos are `num_memos` numbers from 0, -1 is none."""
+    """A field that holds the number of an entry of the list `to`; memos count from 0 to num_memos - 1, -1 is none."""
 
     to: str
     access: AccessKind | None = None  # of a memo: who makes it and who uses it
@@ -82,7 +82,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Value:
-    """A plain value. A flag with `side_effect` makes its command one that must be kept."""
+    """A field that holds a plain value. A command whose flag with `side_effect` is set must be kept."""
 
     kind: type
     side_effect: bool = False
@@ -125,7 +125,7 @@ class FieldForm(NamedTuple):
 
 
 class Form:
-    """The declarations of one class of commands, and functions made from them that are fast on many commands."""
+    """The declared fields of one class of commands, grouped for those that ask."""
 
     def __init__(self, command: type[Command]) -> None:
         hints = get_type_hints(command, include_extras=True)
@@ -156,7 +156,7 @@ class Form:
         return eval(f"lambda command: ({''.join(parts)})")
 
     def values_of_operands(self, command: Command, numbers: Sequence[int]) -> Iterator[tuple[str, Any]]:
-        """The fields that hold operands and what they become with `numbers` in the place of `operands(command)`."""
+        """Yields each field of operands with its value when `numbers` replace `operands(command)`."""
         if self.fixed_operands:
             return zip(self.operand_names, numbers, strict=True)
         values: list[tuple[str, Any]] = []
@@ -198,24 +198,24 @@ class Command:
             COMMAND_CLASSES[cls.__name__] = cls
 
     def problems(self, computation: NnetComputation) -> Iterator[str]:
-        """What is wrong with the sizes of the operands, all of which exist. A class must say this itself."""
+        """Yields what is wrong with the sizes of the operands, all of which exist. Every class defines it."""
         yield f"class {type(self).__name__} has no shape rule: it must define problems()"
 
     def text(self, computation: NnetComputation) -> str:
-        """The printed form; operands may be such as do not exist."""
+        """Returns the printed form, also of a command whose operands do not exist."""
         return repr(self)
 
     def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
-        """(sub-matrix that is read, sub-matrix that is written) for each pair that may be one and the same block."""
+        """Returns the pairs (sub-matrix read, sub-matrix written) that may be one and the same block."""
         return ()
 
     @property
     def side_effects(self) -> bool:
-        """Whether it does something beyond its accesses and memos, so that it must be kept."""
+        """True if the command does something beyond its accesses and memos, so that it must be kept."""
         return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
 
     def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
-        """What the command reads, writes and updates in place."""
+        """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
         for name, declared, several in self.form.operand_fields:
             assert isinstance(declared, Operand)
@@ -230,13 +230,13 @@ class Command:
 
 
 def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
-    """The sub-matrices that a multi table names, ascending, each once."""
+    """Returns the sub-matrices that a multi table names, ascending, each once."""
     numbers = distinct(computation.multi_tables[multi_table][:, 0])
     return numbers[numbers >= 0]
 
 
 def with_operands(command: Command, numbers: Sequence[int]) -> Command:
-    """The command with other sub-matrices: `numbers` in the order of `command.form.operands(command)`."""
+    """Returns the command with other sub-matrices: `numbers` in the order of `command.form.operands(command)`."""
     changed = object.__new__(type(command))
     values = changed.__dict__
     values.update(command.__dict__)
@@ -245,7 +245,7 @@ def with_operands(command: Command, numbers: Sequence[int]) -> Command:
 
 
 def with_values(command: Command, **values: Any) -> Command:
-    """As `dataclasses.replace`, several times faster, for fields that exist."""
+    """Does what `dataclasses.replace` does, several times faster; the fields must exist."""
     changed = object.__new__(type(command))
     changed.__dict__.update(command.__dict__)
     changed.__dict__.update(values)
@@ -255,7 +255,7 @@ def with_values(command: Command, **values: Any) -> Command:
 def substitute(
     command: Command, submatrices: Sequence[int], tables: Mapping[str, Sequence[int]] = MappingProxyType({})
 ) -> Command:
-    """The command with sub-matrix `submatrices[s]` for each s; the same object if that changes nothing.
+    """Returns the command with `submatrices[s]` in the place of each sub-matrix s, itself if nothing changes.
 
     `tables` says likewise, by the name of the list ("index_tables"), which tables are to be named instead. What multi
     tables name is not looked at.

@@ -18,7 +18,7 @@ MAX_ITEMS = 8  # of an index list
 
 
 def format_submatrix(computation: NnetComputation, number: int) -> str:
-    """`m3` for a whole matrix, `m3(0:9, 20:39)` for a block of it, `[]` for the empty sub-matrix."""
+    """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block of it, `[]` for the empty sub-matrix."""
     if number == 0:
         return "[]"
     if not 0 < number < len(computation.submatrices):
@@ -28,7 +28,7 @@ def format_submatrix(computation: NnetComputation, number: int) -> str:
 
 
 def _block(computation: NnetComputation, number: int, rows: range) -> str:
-    """These rows of the matrix and the columns of sub-matrix `number`."""
+    """Formats these rows of the matrix with the columns of sub-matrix `number`."""
     block = computation.submatrices[number]
     if not 0 <= block.matrix < len(computation.matrices):
         return f"<no matrix {block.matrix}>"
@@ -54,7 +54,7 @@ def _run(first: int, last: int) -> str:
 
 
 def index_list(computation: NnetComputation, table: int) -> str:
-    """Row numbers, `[0:11, -1x4]`: runs that count up, and runs of -1."""
+    """Formats row numbers as runs that count up and runs of -1: `[0:11, -1x4]`."""
     rows = _table(computation.index_tables, table, 1)
     if isinstance(rows, str):
         return rows
@@ -64,7 +64,7 @@ def index_list(computation: NnetComputation, table: int) -> str:
 
 
 def multi_list(computation: NnetComputation, table: int) -> str:
-    """Rows of sub-matrices, `[m17(0:3, :), -1x2]`."""
+    """Formats rows of sub-matrices: `[m17(0:3, :), -1x2]`."""
     pairs = _table(computation.multi_tables, table, 2)
     if isinstance(pairs, str):
         return pairs
@@ -84,7 +84,7 @@ def _multi_item(computation: NnetComputation, sub: int, first: int, last: int, l
 
 
 def range_list(computation: NnetComputation, table: int) -> str:
-    """Row ranges, `[0:3, -, 4]`, with a dash for an empty one."""
+    """Formats row ranges, with a dash for an empty one: `[0:3, -, 4]`."""
     ranges = _table(computation.range_tables, table, 2)
     if isinstance(ranges, str):
         return ranges
@@ -92,7 +92,7 @@ def range_list(computation: NnetComputation, table: int) -> str:
 
 
 def _table(tables: Sequence[np.ndarray], number: int, dimensions: int) -> np.ndarray | str:
-    """The table as int64, or what to print in its place: a list has one dimension, pairs have two."""
+    """Returns the table as int64, or what to print in its place unless it exists and has so many dimensions."""
     if not 0 <= number < len(tables):
         return f"[<no table {number}>]"
     if tables[number].ndim != dimensions:
@@ -105,7 +105,7 @@ def _nothing(times: int) -> str:
 
 
 def _runs(goes_on: np.ndarray, length: int) -> Iterator[tuple[int, int]]:
-    """First and last position of each run, where `goes_on[i]` says that i and i + 1 are in one run."""
+    """Yields the first and last position of each run; `goes_on[i]` says that i and i + 1 are in one run."""
     if length == 0:
         return iter(())
     cuts = np.flatnonzero(~goes_on)
@@ -124,7 +124,7 @@ def kernel_name(computation: NnetComputation, kernel: int) -> str:
 
 
 def submatrix_list(computation: NnetComputation, numbers: Sequence[int], reference: str = "") -> str:
-    """One or several operands; `reference` marks those that are filled."""
+    """Formats one or several operands; `reference` marks those that are filled."""
     names = [(reference if number else "") + format_submatrix(computation, number) for number in numbers]
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 

@@ -1,4 +1,4 @@
-"""The one protocol through which the intermediate form and the executor see what computes."""
+"""Kernels: the one protocol through which the intermediate form and the executor see what computes."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch import Tensor
 
 
 class Kernel(Protocol):
-    """A forward and a backward function on matrices, with state of its own (parameters, statistics).
+    """A forward and a backward function on matrices, with a state of its own: parameters and statistics.
 
     Matrices may be ranges of rows and columns of wider ones. A kernel without inputs is given an empty sequence.
     """
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
-        """Overwrite `output`; the result is the memo that run_stats and run_backward are given."""
+        """Overwrite `output`; returns the memo for run_stats and run_backward."""
 
     def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
         """Add this forward pass to the kernel's statistics."""
@@ -41,12 +41,12 @@ class Kernel(Protocol):
         """
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
-        """What the functions are given as `indexes`, from the named arrays of the computation."""
+        """Returns what the functions get as `indexes`, made from the named arrays of the computation."""
 
 
 @dataclass(frozen=True)
 class InputPromises:
-    """What a kernel promises of one input."""
+    """The promises of a kernel about one input."""
 
     backprop_needs_value: bool = False
     propagate_in_place: bool = False  # the output may lie where this input lies
@@ -56,7 +56,7 @@ class InputPromises:
 
 @dataclass(frozen=True)
 class KernelInfo:
-    """What lowering and passes may know of a kernel: promises, not types."""
+    """All that lowering and passes may know of a kernel: promises, not types."""
 
     name: str
     inputs: tuple[InputPromises, ...] = field(default=(InputPromises(),))

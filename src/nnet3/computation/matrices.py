@@ -1,4 +1,4 @@
-"""Matrices from outside, as tensors: whatever holds real numbers in rows is welcome."""
+"""Conversion of matrices from outside to tensors: anything that holds real numbers in rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def as_tensor(
     error: type[Nnet3Error] = ExecutionError,
     copy: bool = False,
 ) -> Tensor:
-    """The numbers of a tensor or array of any float or integer dtype and any strides, as `dtype` on `device`.
+    """Returns the numbers of a tensor or array, of any float or integer dtype and strides, as `dtype` on `device`.
 
     Without `dtype` floats stay what they are and integers become float32. The tensor has no gradient history; it may
     share memory with the matrix unless `copy` is set. Raises `error` for anything else, such as lists and complex

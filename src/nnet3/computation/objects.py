@@ -1,4 +1,4 @@
-"""Making many objects at once that all stay."""
+"""Allocation of many objects that stay."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def many_objects() -> Iterator[None]:
-    """Put off the search for garbage, which would go through all new objects again and again and find none."""
+    """Switch the garbage collector off: it would search all new objects again and again and find none to free."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def print_computation(computation: NnetComputation, max_commands: int | None = None) -> str:
-    """The whole computation as text; with `max_commands` only that many commands, and how many were left out."""
+    """Returns the computation as text: at most `max_commands` commands, and how many were left out."""
     lines = [summary(computation), *introductions(computation)]
     shown = computation.commands[:max_commands]
     lines += [numbered_command(computation, number) for number in range(len(shown))]
@@ -37,7 +37,7 @@ def print_computation(computation: NnetComputation, max_commands: int | None = N
 
 
 def summary(computation: NnetComputation) -> str:
-    """One line: how large the computation is."""
+    """Returns one line with the numbers of matrices, commands and segments."""
     segments = 1 + sum(isinstance(command, SegmentMarker) for command in computation.commands)
     counts = (
         _count(len(computation.matrices) - 1, "matrix", "matrices"),
@@ -48,12 +48,12 @@ def summary(computation: NnetComputation) -> str:
 
 
 def numbered_command(computation: NnetComputation, number: int) -> str:
-    """Command `number` with its number before it, `c3: m2 += m1`."""
+    """Returns a command with its number before it, `c3: m2 += m1`."""
     return f"c{number}: {format_command(computation, computation.commands[number])}"
 
 
 def format_command(computation: NnetComputation, command: Command) -> str:
-    """One command without its number."""
+    """Returns a command without its number, `m2 += m1`."""
     return command.text(computation)
 
 
@@ -62,7 +62,7 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 
 
 def introductions(computation: NnetComputation) -> list[str]:
-    """A line for each matrix that is used: its size, what it stands for, and where it lies if that is outside."""
+    """Returns a line for each matrix that is used: its size, what it holds, and its memory if that lies outside."""
     outside = {
         computation.submatrices[bound.submatrix].matrix: bound
         for bound in computation.outside
@@ -86,7 +86,7 @@ def introductions(computation: NnetComputation) -> list[str]:
 
 
 def used_matrices(computation: NnetComputation) -> set[int]:
-    """The numbers of the matrices that some command names."""
+    """Returns the numbers of the matrices that some command names."""
     named = {number for command in computation.commands for number in command.form.operands(command)}
     for command in computation.commands:
         named.update(access.submatrix for access in command.accesses(computation))

@@ -1,4 +1,4 @@
-"""Whether everything exists that commands and tables refer to, as their fields are declared."""
+"""Checks that everything exists to which commands and tables refer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, int] | None:
-    """The first number that a field so declared may hold, and the first above it that it may not; None for a value."""
+    """Returns the half-open interval of numbers that a field so declared may hold; None for a plain value."""
     if isinstance(declared, Operand):
         return (0 if declared.optional else 1), len(computation.submatrices)
     if isinstance(declared, Table):
@@ -29,7 +29,7 @@ def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, in
 def reference_problems(
     computation: NnetComputation, command: Command, outside: Mapping[int, OutsideMatrix]
 ) -> Iterator[str]:
-    """What a command refers to that is not there, or not of the declared form.
+    """Yields each reference of a command to what does not exist or has another form than declared.
 
     `outside` is what `computation.outside_by_matrix()` gives, which need not be made again for each command.
     """
@@ -52,7 +52,7 @@ def reference_problems(
 def _whole_matrix(
     computation: NnetComputation, role: str, number: int, outside: Mapping[int, OutsideMatrix]
 ) -> Iterator[str]:
-    """An operand whose life the command changes."""
+    """Checks an operand whose live range the command changes: it must be a whole matrix of the arena."""
     if not computation.is_whole_matrix(number):
         yield f"its {role} must be a whole matrix, got {format_submatrix(computation, number)}"
     bound = outside.get(computation.submatrices[number].matrix)
@@ -70,7 +70,7 @@ def _table(computation: NnetComputation, role: str, declared: Table, number: int
 
 
 def table_problems(computation: NnetComputation) -> Iterator[str]:
-    """What is wrong with the matrices, sub-matrices, inputs and outputs and outside matrices of a computation.
+    """Yields what is wrong with the matrices, sub-matrices, inputs, outputs and outside matrices of a computation.
 
     As everywhere, the first problem counts: what follows relies on it.
     """

@@ -1,8 +1,8 @@
-"""A computation as plain data, a header that JSON can hold and named arrays, and back.
+"""Conversion of a computation to plain data (a header for JSON, and named arrays) and back.
 
-Commands are stored class by class: all that is a whole number in one int64 table (one row a command), real numbers in
-a float64 table, texts as numbers in a list of texts, tuples as their lengths and one flat list. What a command has of
-each comes from its declarations, so that nothing here knows any command.
+Commands are stored class by class and field by field, as their fields are declared: whole numbers in one int64 array,
+real numbers in a float64 array, texts as numbers in a list of texts, tuples as their lengths and one flat list. Nothing
+here knows any command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
-    """The header (lists, dicts, strings, numbers) and the arrays of a computation."""
+    """Returns the header (lists, dicts, strings, numbers) and the arrays of a computation."""
     arrays: Arrays = {
         "matrices": np.array([m[:2] for m in computation.matrices], dtype=np.int64),
         "submatrices": np.fromiter(chain.from_iterable(computation.submatrices), np.int64).reshape(-1, 5),
@@ -57,7 +57,7 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
 
 
 def from_data(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetComputation:
-    """The computation that `to_data` was given. What it refers to exists; the checker can say more.
+    """Returns the computation that `to_data` was given. What it refers to exists; the checker can say more.
 
     Raises ModelFormatError for data that is not of this form or version.
     """
@@ -79,7 +79,7 @@ def from_data(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Nn
 
 
 def _missing(computation: NnetComputation) -> Iterator[str]:
-    """What multi tables refer to that does not exist; the fields of commands were looked at when they were read."""
+    """Yields multi tables that name what does not exist; fields of commands were checked when they were read."""
     for number, table in enumerate(computation.multi_tables):
         if len(table) and not ((table[:, 0] >= -1) & (table[:, 0] < len(computation.submatrices))).all():
             yield f"multi table {number} names a sub-matrix that does not exist"
@@ -89,7 +89,7 @@ def _missing(computation: NnetComputation) -> Iterator[str]:
 
 
 def _info_to_data(computation: NnetComputation, arrays: Arrays) -> list[list[Any]]:
-    """[matrix, node, is derivative, number of its index table or -1]; tables that are equal are stored once."""
+    """Returns [matrix, node, is derivative, number of its index table or -1] each; equal tables are stored once."""
     tables: dict[bytes, int] = {}
     distinct: list[np.ndarray] = []
     result: list[list[Any]] = []
@@ -106,7 +106,7 @@ def _info_to_data(computation: NnetComputation, arrays: Arrays) -> list[list[Any
 
 
 def _precomputed_to_data(computation: NnetComputation, arrays: Arrays) -> list[list[str] | None]:
-    """The names of the arrays of each entry; they are stored as `precomputed.NUMBER.NAME`."""
+    """Returns the names of the arrays of each entry, which are stored as `precomputed.NUMBER.NAME`."""
     result: list[list[str] | None] = []
     for number, entry in enumerate(computation.precomputed):
         result.append(None if entry is None else list(entry))
@@ -156,7 +156,7 @@ def _typed(value: Any, kind: type) -> Any:
 
 
 def _integers(array: np.ndarray, columns: int) -> np.ndarray:
-    """An array of integers, a plain list if `columns` is 0."""
+    """Returns the array if it holds integers in so many `columns`; 0 is a plain list."""
     if array.dtype.kind not in "iu" or array.shape[1:] != ((columns,) if columns else ()):
         raise ValueError(f"expected integers in {columns or 'no'} columns, got {array.dtype} {array.shape}")
     return array
@@ -213,7 +213,7 @@ def _kind(field: FieldForm) -> type:
 
 
 class _CommandReader:
-    """Takes the numbers of the commands from their arrays, class by class and field by field."""
+    """Reads commands from their arrays, class by class and field by field."""
 
     def __init__(self, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray], computation: NnetComputation):
         self.computation = computation

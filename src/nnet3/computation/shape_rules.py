@@ -1,4 +1,4 @@
-"""What the shape rules of commands are made of. A rule yields what is wrong; operands exist when it is asked.
+"""Parts of the shape rules of commands. A rule yields what is wrong; operands exist when it is asked.
 
 Operands are given by name, for the message: `same_shape(computation, dest=3, source=4)`. A rule may rely on what it has
 reported itself: callers take one problem at a time and stop at the first.
@@ -26,21 +26,21 @@ def any_sizes(command: Command, computation: NnetComputation) -> Problems:
 
 
 def same_shape(computation: NnetComputation, **operands: int) -> Problems:
-    """Two operands of equal size."""
+    """Two operands must have equal sizes."""
     (name, rows, cols), (other_name, other_rows, other_cols) = _sizes(computation, operands)
     if (rows, cols) != (other_rows, other_cols):
         yield f"its {name} is {rows} x {cols}, its {other_name} {other_rows} x {other_cols}; they must be equal"
 
 
 def same_columns(computation: NnetComputation, **operands: int) -> Problems:
-    """Two operands with as many columns."""
+    """Two operands must have equally many columns."""
     (name, _, cols), (other_name, _, other_cols) = _sizes(computation, operands)
     if cols != other_cols:
         yield f"its {name} has {cols} columns, its {other_name} {other_cols}; they must be equal"
 
 
 def same_rows(computation: NnetComputation, **operands: int) -> Problems:
-    """Two operands with as many rows."""
+    """Two operands must have equally many rows."""
     (name, rows, _), (other_name, other_rows, _) = _sizes(computation, operands)
     if rows != other_rows:
         yield f"its {name} has {rows} rows, its {other_name} {other_rows}; they must be equal"
@@ -52,21 +52,21 @@ def _sizes(computation: NnetComputation, operands: dict[str, int]) -> list[tuple
 
 
 def one_entry_a_row(computation: NnetComputation, kind: str, table: np.ndarray, **operand: int) -> Problems:
-    """A side table has one entry for each row of the operand."""
+    """A side table must have one entry for each row of the operand."""
     ((name, rows, _),) = _sizes(computation, operand)
     if len(table) != rows:
         yield f"its {kind} table has {len(table)} entries, its {name} {rows} rows; they must be equal"
 
 
 def rows_exist(computation: NnetComputation, indexes: np.ndarray, source: int) -> Problems:
-    """Row numbers are rows of the source, or -1."""
+    """Row numbers must be rows of the source, or -1."""
     rows = computation.submatrices[source].num_rows
     for i in np.flatnonzero((indexes < -1) | (indexes >= rows))[:1]:
         yield f"entry {i} of its index table is row {indexes[i]}, expected -1 to {rows - 1}"
 
 
 def ranges_exist(computation: NnetComputation, ranges: np.ndarray, source: int) -> Problems:
-    """Ranges [first, end) are rows of the source."""
+    """Ranges [first, end) must be rows of the source."""
     rows = computation.submatrices[source].num_rows
     first, end = ranges.T
     for i in np.flatnonzero((first < 0) | (first > end) | (end > rows))[:1]:
@@ -74,7 +74,7 @@ def ranges_exist(computation: NnetComputation, ranges: np.ndarray, source: int) 
 
 
 def rows_of_submatrices(computation: NnetComputation, number: int, **operand: int) -> Problems:
-    """A multi table has for each row of the operand a sub-matrix as wide as it and a row there, or (-1, -1)."""
+    """A multi table must have, for each row of the operand, a sub-matrix of its width and a row there, or (-1, -1)."""
     table = computation.multi_tables[number]
     yield from one_entry_a_row(computation, "row", table, **operand)
     ((name, _, cols),) = _sizes(computation, operand)
@@ -94,7 +94,7 @@ def rows_of_submatrices(computation: NnetComputation, number: int, **operand: in
 
 
 def no_row_twice(computation: NnetComputation, number: int) -> Problems:
-    """No two entries of a multi table name the same row, or overlapping parts of it."""
+    """No two entries of a multi table may name the same row, or overlapping parts of it."""
     table = computation.multi_tables[number]
     entries = np.flatnonzero(table[:, 0] != -1)
     distinct, inverse = np.unique(table[entries, 0], return_inverse=True)
@@ -112,7 +112,7 @@ def no_row_twice(computation: NnetComputation, number: int) -> Problems:
 
 
 def overlap(a: SubMatrix, b: SubMatrix) -> bool:
-    """Whether two sub-matrices have an element in common."""
+    """Tells whether two sub-matrices have an element in common."""
     return (
         a.matrix == b.matrix
         and max(a.row_offset, b.row_offset) < min(a.row_offset + a.num_rows, b.row_offset + b.num_rows)

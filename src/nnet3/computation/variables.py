@@ -1,4 +1,4 @@
-"""Variables: the coarsest row and column blocks of each matrix of which every sub-matrix in use is a union.
+"""Variables: the coarsest blocks of a matrix such that every sub-matrix in use is a union of them.
 
 A matrix in which rows 0:3 and 2:9 are used apart has three variables, rows 0:1, 2:3 and 4:9. Two accesses can
 get in each other's way exactly if they have a variable in common.
@@ -23,13 +23,13 @@ _KEY = 1 << 32  # above every row and column number
 
 
 def concatenate_ranges(starts: Integers, counts: Integers) -> Integers:
-    """`start, start + 1, ...` (count numbers) for each pair, one after the other."""
+    """Returns `start, start + 1, ...`, count numbers for each pair, one after the other."""
     ends = np.cumsum(counts)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
 
 
 def submatrix_table(computation: NnetComputation) -> Integers:
-    """All sub-matrices as rows (matrix, first row, end row, first column, end column): (sub-matrices, 5)."""
+    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column of each."""
     blocks = computation.submatrices
     table = np.fromiter(chain.from_iterable(blocks), np.int64, 5 * len(blocks)).reshape(-1, 5)
     table[:, 2] += table[:, 1]
@@ -38,16 +38,16 @@ def submatrix_table(computation: NnetComputation) -> Integers:
 
 
 def matrix_sizes(computation: NnetComputation) -> Integers:
-    """Rows and columns of all matrices: (matrices, 2)."""
+    """Returns the rows and columns of all matrices, (matrices, 2)."""
     return np.array([matrix[:2] for matrix in computation.matrices], dtype=np.int64)
 
 
 class Variables:
-    """The variables of all matrices, numbered: those of one matrix follow each other, row block by row block.
+    """The numbered variables of all matrices: those of one matrix follow each other, row block by row block.
 
-    `table`: sub-matrices as `submatrix_table` gives them; `sizes`: (matrices, 2) rows and columns. `used` are the
-    numbers of the sub-matrices that make the cuts. `of_matrix` has, for each matrix, the number of its first variable,
-    and one entry more: matrix m has the variables of_matrix[m] to of_matrix[m + 1] - 1.
+    `table` holds the sub-matrices (see `submatrix_table`), `sizes` the rows and columns of matrices, (matrices, 2), and
+    `used` the numbers of the sub-matrices that make cuts. Matrix m has the variables of_matrix[m] to
+    of_matrix[m + 1] - 1.
     """
 
     def __init__(self, table: Integers, sizes: Integers, used: Integers) -> None:
@@ -63,16 +63,16 @@ class Variables:
         return int(self.of_matrix[-1])
 
     def matrix_of(self, variables: Integers) -> Integers:
-        """The matrix to which each variable belongs."""
+        """Returns the matrix to which each variable belongs."""
         return np.searchsorted(self.of_matrix, variables, side="right") - 1
 
     def counts(self, submatrices: Integers) -> Integers:
-        """How many variables each of these sub-matrices has."""
+        """Returns the number of variables of each of these sub-matrices."""
         rows, columns = self._rows[submatrices], self._columns[submatrices]
         return (rows[:, 1] - rows[:, 0]) * (columns[:, 1] - columns[:, 0])
 
     def of_submatrices(self, submatrices: Integers) -> Integers:
-        """The variables of each of these sub-matrices, one after the other; `counts` says how many each has.
+        """Returns the variables of these sub-matrices, one after the other; `counts` says how many each has.
 
         A sub-matrix that made no cuts is covered by its variables but need not be the union of them.
         """
@@ -87,7 +87,7 @@ class Variables:
 
 
 class _Cuts:
-    """Where the rows (or columns) of each matrix are cut."""
+    """The cuts of each matrix between its rows, or between its columns."""
 
     def __init__(self, ranges: Integers, sizes: Integers) -> None:
         """`ranges`: (uses, 3) of matrix, first, end; `sizes`: (matrices,)."""
@@ -99,7 +99,7 @@ class _Cuts:
         self.num_blocks = np.diff(self._first_of_matrix) - 1
 
     def blocks(self, ranges: Integers) -> Integers:
-        """First and end block that cover each range (matrix, first, end): (ranges, 2)."""
+        """Returns the first and end block, (ranges, 2), that cover each range (matrix, first, end)."""
         origin = self._first_of_matrix[ranges[:, 0]]
         first = np.searchsorted(self._keys, ranges[:, 0] * _KEY + ranges[:, 1], side="right") - 1
         end = np.searchsorted(self._keys, ranges[:, 0] * _KEY + ranges[:, 2], side="left")

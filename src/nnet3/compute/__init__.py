@@ -1,4 +1,4 @@
-"""Running a computation: a plan of its memory and calls, links of plans to memory and kernels, NnetComputer."""
+"""Execution: a computation is planned (memory and calls), linked (to memory and kernels) and run."""
 
 from nnet3.compute.computer import NnetComputer
 from nnet3.compute.link import LinkedComputation, link

@@ -1,4 +1,4 @@
-"""The kinds of calls that plans are made of, and how each is bound to views and kernels."""
+"""The kinds of calls in plans, and how each is bound to views and kernels."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _propagate(link: Linker, args: Sequence[int], number: float) -> BoundCall:
 
 @call_kind("propagate and keep")
 def _propagate_and_keep(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    """Keep the memo (unless its number is negative), and with `stores` take statistics."""
+    """Keep the memo unless its number is negative; with `stores` take statistics."""
     kernel, precomputed, output, memo_number, stores, *inputs = args
     forward, memos = link.forward(kernel, precomputed, output, inputs), link.memos
     store_stats = link.kernels.for_statistics(link.plan.kernels[kernel]).run_stats if stores else None

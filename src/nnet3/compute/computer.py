@@ -27,15 +27,15 @@ from nnet3.text import did_you_mean
 
 
 class KernelSource(Protocol):
-    """What runs a computation's kernels; `nnet3.Nnet` is one."""
+    """The owner of a computation's kernels; `nnet3.Nnet` is one."""
 
     @property
     def components(self) -> Mapping[str, Any]:
-        """Kernels by name."""
+        """The kernels by name."""
 
 
 class Observer(Protocol):
-    """Runs segments and looks at what happens."""
+    """Runs segments in the place of the computer, and looks at what happens."""
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Make all calls of the segment, in order."""
@@ -128,7 +128,7 @@ class NnetComputer:
 
     @property
     def dtype(self) -> torch.dtype:
-        """What it computes in; of a network without parameters float32 until inputs say something else."""
+        """The dtype of the computation; without parameters it is float32 until inputs have another."""
         return LANES[self.plan.dtype]
 
     def _prepare(self, dtype: torch.dtype) -> None:
@@ -145,7 +145,7 @@ class NnetComputer:
         return kernels
 
     def _linked(self) -> LinkedComputation:
-        """The calls, bound to the arena that this computer has now."""
+        """Returns the calls, bound to the arena that this computer has now."""
         if self._lease is None:
             self._lease = Lease(pool_of(self.device), self.plan.num_bytes, self)
         if not self._kernels.are_the_same():
@@ -196,7 +196,7 @@ class NnetComputer:
         return segments[self._next_segment] if self._next_segment < len(segments) else None
 
     def wanted(self) -> list[Port]:
-        """What the next run takes from `accept_input`."""
+        """Returns what the next run takes from `accept_input`."""
         segment = self._segment
         return [] if segment is None else [p for p in segment.accepts if p.bound_name not in self.outside]
 
@@ -276,7 +276,7 @@ class NnetComputer:
             self._observer = before
 
     def get_output(self, name: str) -> Tensor:
-        """An output's value after the forward run, an input's derivative after the backward run: (rows, columns)."""
+        """Returns an output's value after the forward run, an input's derivative after the backward run."""
         check_kind(name, str, "the name of an output", "a str")
         with self._alone():
             provided = self._state.provided
@@ -290,7 +290,7 @@ class NnetComputer:
             raise ExecutionError(f"there is no output '{name}'; {_choice(name, names)}")
 
     def take_output(self, name: str) -> Tensor:
-        """What `get_output` gives, which is forgotten here: nobody else holds it."""
+        """Returns what `get_output` returns, and forgets it: nobody else holds it."""
         output = self.get_output(name)
         with self._alone():
             del self._state.provided[name]

@@ -26,7 +26,7 @@ class Tracer:
         self.computation, self.stream = computation, stream
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
-        """Raises NumericalError at the first command that wrote a NaN or an infinity."""
+        """Run one segment. Raises NumericalError at the first command that wrote a NaN or an infinity."""
         self.linked = linked
         for number in range(segment.start, segment.end):
             for call in self.linked.calls_of_command(number):
@@ -49,7 +49,7 @@ class Tracer:
         self._look_at_update(number, text)
 
     def _written(self, number: int) -> list[int]:
-        """The sub-matrices to which command `number` wrote."""
+        """Returns the sub-matrices to which command `number` wrote."""
         command = self.computation.commands[number]
         accesses = command.accesses(self.computation)
         return list(dict.fromkeys(a.submatrix for a in accesses if a.kind is not AccessKind.READ))
@@ -68,12 +68,12 @@ class Tracer:
 
 
 def bad_rows(value: Tensor) -> np.ndarray:
-    """The rows of a matrix in which something is not finite."""
+    """Returns the rows of a matrix that hold a NaN or an infinity."""
     return np.flatnonzero((~torch.isfinite(value)).any(dim=1).cpu().numpy())
 
 
 def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray) -> str:
-    """Some rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0"."""
+    """Describes rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0"."""
     block = computation.submatrices[submatrix]
     row_text = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[0]}..{rows[-1]} ({len(rows)} of them)"
     info = computation.matrix_info.get(block.matrix)

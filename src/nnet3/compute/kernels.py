@@ -1,4 +1,4 @@
-"""Where kernels are looked up by name: the network, the one that is updated, the one that takes statistics."""
+"""Kernels by name, in the network, in the one that is updated, in the one that takes statistics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.text import did_you_mean
 
 @dataclass(frozen=True)
 class Kernels:
-    """Looks kernels up and remembers them, so that it can be told whether they are still the same objects."""
+    """Looks kernels up and remembers them, so that it sees when a network has others."""
 
     network: Mapping[str, Kernel]
     to_update: Mapping[str, Kernel] | None = None
@@ -48,7 +48,7 @@ class Kernels:
                 )
 
     def for_statistics(self, kernel: PlannedKernel) -> Kernel:
-        """Who takes forward statistics: unless somebody was named, the network that is updated, or else the network."""
+        """Returns the kernel that takes forward statistics: of `to_store_stats`, else `to_update`, else the network."""
         if self.to_store_stats is not None:
             return self._look_up("to_store_stats", kernel.name, "the network to store statistics")
         if self.to_update is not None:
@@ -56,7 +56,7 @@ class Kernels:
         return self.find(kernel)
 
     def for_update(self, kernel: PlannedKernel, need_model_derivative: bool) -> Kernel | None:
-        """Who a backward step updates; kernels without parameters only take statistics there."""
+        """Returns the kernel that a backward step updates; one without parameters only takes statistics there."""
         if kernel.updatable and not need_model_derivative:
             return None
         if kernel.updatable and self.to_update is None:
@@ -69,7 +69,7 @@ class Kernels:
         return None if self.to_update is None else self._look_up("to_update", kernel.name, "the network to update")
 
     def are_the_same(self) -> bool:
-        """Whether all kernels that were found are still the ones of their names."""
+        """Tells whether all kernels found so far are still the ones of their names."""
         return all(getattr(self, where).get(name) is kernel for (where, name), kernel in self._found.items())
 
     def _look_up(self, where: str, name: str, description: str) -> Kernel:

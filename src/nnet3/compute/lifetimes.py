@@ -1,4 +1,4 @@
-"""Live ranges: when each matrix needs its memory, which it lends to others while it is compressed."""
+"""Live ranges of matrices. A compressed matrix lends its memory to others meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS_AND_BEGINS = {Life.BEGINS: (0, 1), Life.ENDS: (1, 0), Life.COMPRESSES: (1,
 
 
 def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
-    """Where each matrix is in memory, as increasing spans; key -m is the compressed form of matrix m."""
+    """Returns the live range of each matrix as increasing spans; key -m is the compressed form of matrix m."""
     begun: dict[int, int] = {}
     spans: dict[int, list[Span]] = defaultdict(list)
     for number, command in enumerate(computation.commands):

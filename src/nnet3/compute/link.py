@@ -1,4 +1,4 @@
-"""Linking: a plan, memory and kernels become calls without arguments."""
+"""Linking: the calls of a plan are bound to memory and kernels, so that they need no arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from nnet3.errors import ExecutionError
 
 @dataclass
 class RunState:
-    """What changes from run to run outside the arena."""
+    """The state of a run outside the arena."""
 
     accepted: dict[str, Tensor] = field(default_factory=dict)
     provided: dict[str, Tensor] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class RunState:
 
 @dataclass
 class Constants:
-    """Tables of a plan on a device, loaded when they are first asked for; they outlive a change of memory."""
+    """The tables of a plan on a device, loaded when first needed; they outlive a change of memory."""
 
     device: torch.device
     indexes: dict[int, Tensor] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class LinkedComputation:
     calls_of_segment: list[list[BoundCall]]
 
     def view(self, computation: NnetComputation, submatrix: int, command: int) -> Tensor:
-        """A sub-matrix of the computation as it lies at a command, (rows, columns)."""
+        """Returns a sub-matrix of the computation as it lies at a command, (rows, columns)."""
         block = computation.submatrices[submatrix]
         matrix = computation.matrices[block.matrix]
         name = next(
@@ -77,7 +77,7 @@ class LinkedComputation:
 
 
 class Linker:
-    """What the kinds of calls ask while they are bound."""
+    """Everything that kinds of calls need while they are bound."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Linker:
         self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
 
     def index(self, number: int) -> Tensor:
-        """A table of row numbers on the device."""
+        """Returns a table of row numbers on the device."""
         found = self.constants.indexes.get(number)
         if found is None:
             # A copy: tables of a plan that was read from a file cannot be written to.
@@ -107,7 +107,7 @@ class Linker:
         return found
 
     def loaded(self, kernel: int, precomputed: int) -> Any:
-        """What a kernel asked to know of its rows, as it wants it on the device."""
+        """Returns what a kernel has precomputed of its rows, loaded for the device."""
         arrays = self.plan.precomputed[precomputed]
         if arrays is None:
             return None
@@ -176,7 +176,7 @@ def link(
 
 
 def make_views(plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> list[Tensor]:
-    """The views of a plan in their order."""
+    """Returns the views of a plan in their order."""
     lanes = [arena.lane(LANES[name]) for name in plan.lanes]
     bound = [outside[memory.name].detach() for memory in plan.outside]
     views = []

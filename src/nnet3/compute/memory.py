@@ -1,4 +1,4 @@
-"""The memory that computations run in: a few arenas per device, each used by one run at a time."""
+"""Memory of computations: a few arenas per device, each used by one run at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnet3.errors import ExecutionError
 
 
 class Arena:
-    """One piece of memory. `links`: what has been bound to it, by computer; this goes when the memory goes."""
+    """One piece of memory. `links` holds what is bound to it, by computer, and goes when the memory goes."""
 
     def __init__(self, num_bytes: int, device: torch.device) -> None:
         self.storage = torch.empty(num_bytes, dtype=torch.uint8, device=device)
@@ -25,12 +25,12 @@ class Arena:
         return self.storage.numel()
 
     def lane(self, dtype: torch.dtype) -> Tensor:
-        """All of it as one-dimensional numbers of this type."""
+        """Returns the whole arena as a one-dimensional tensor of this dtype."""
         return self.storage[: self.num_bytes // dtype.itemsize * dtype.itemsize].view(dtype)
 
 
 class ArenaPool:
-    """The arenas of one device that nobody is using.
+    """The free arenas of one device.
 
     Computers that run one after the other share one arena, which grows to the largest plan. A run that begins while
     another is between its first and last segment gets another arena.
@@ -42,7 +42,7 @@ class ArenaPool:
         self._lock = threading.RLock()  # a lease may be forgotten by the garbage collector while the lock is held
 
     def acquire(self, num_bytes: int, user: object) -> Arena:
-        """An arena of at least this size: one that `user` is linked to, else the smallest that is large enough.
+        """Returns an arena of at least this size: one that `user` is linked to, else the smallest that is large enough.
 
         If there is none, a new one takes the place of the largest.
         """
@@ -63,18 +63,18 @@ class ArenaPool:
             self._free.append(arena)
 
     def free_bytes(self) -> int:
-        """The size of all arenas that nobody is using."""
+        """Returns the size of all free arenas."""
         with self._lock:
             return sum(arena.num_bytes for arena in self._free)
 
     def clear(self) -> None:
-        """Give back to the system what nobody is using."""
+        """Free the arenas that nobody uses."""
         with self._lock:
             self._free.clear()
 
 
 class Lease:
-    """An arena in use; given back when it is released or forgotten."""
+    """An arena in use, which is given back when it is released or forgotten."""
 
     def __init__(self, pool: ArenaPool, num_bytes: int, user: object) -> None:
         self._pool, self._arena = pool, pool.acquire(num_bytes, user)
@@ -100,21 +100,21 @@ _POOLS_LOCK = threading.Lock()
 
 
 def pool_of(device: torch.device) -> ArenaPool:
-    """The pool of a device; on CUDA that of the present stream, so that runs share memory only in their order."""
+    """Returns the pool of a device; on CUDA of the current stream, so that runs that share memory are in order."""
     stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else 0
     with _POOLS_LOCK:
         return _POOLS.setdefault((device, stream), ArenaPool(device))
 
 
 def release_memory() -> None:
-    """Give back to the system the memory of all arenas in which no computation is running."""
+    """Free the memory of all arenas in which no computation is running."""
     with _POOLS_LOCK:
         for pool in _POOLS.values():
             pool.clear()
 
 
 def checked_device(device: str | torch.device) -> torch.device:
-    """The device, with its number. Raises ExecutionError if it is not there."""
+    """Returns the device, with its number. Raises ExecutionError if it is not there."""
     try:
         checked = torch.device(device)
     except (RuntimeError, TypeError) as error:

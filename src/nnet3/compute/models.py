@@ -1,4 +1,4 @@
-"""What the executor asks of a whole network: its type of numbers, and whether it is the one that was compiled for."""
+"""Checks of a whole network: its dtype, and that the computation was compiled for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_SHOWN = 5  # aspects in a message
 
 
 def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
-    """The type that a network computes in: that of its first parameter; None if it has none and none is wanted.
+    """Returns the dtype of a network's first parameter; None if it has no parameters and none is wanted.
 
     Raises ExecutionError for a wanted type that the network does not have.
     """
@@ -34,7 +34,7 @@ def model_dtype(nnet: Any, wanted: torch.dtype | None) -> torch.dtype | None:
 
 
 def _tensors(nnet: Any) -> Iterator[Tensor]:
-    """The tensors of the kernels that have any: trained ones, then fixed ones."""
+    """Yields the tensors of all kernels, of each the trained ones first."""
     for component in nnet.components.values():
         yield from getattr(component, "parameters", dict)().values()
         yield from (getattr(component, name) for name in getattr(component, "constant_names", ()))
@@ -68,7 +68,7 @@ def check_one_dtype(nnet: Any, dtype: torch.dtype) -> None:
 
 
 def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
-    """The type that holds the numbers of all these; float32 for integers."""
+    """Returns the dtype to which all of these are promoted; integers count as float32."""
     result: torch.dtype | None = None
     for tensor in tensors:
         dtype = tensor.dtype if tensor.dtype in LANES.values() else torch.float32

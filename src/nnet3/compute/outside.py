@@ -1,4 +1,4 @@
-"""Matrices from outside: memory that is bound by name, and matrices given for one run."""
+"""Matrices from outside: memory bound by name, and matrices given for one run."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check_outside(plan: Plan, outside: Mapping[str, Any], device: torch.device) 
 
 
 def outside_dtype(computation: NnetComputation, outside: Mapping[str, Any]) -> torch.dtype | None:
-    """The type of what is bound to matrices that have the type in which the computation is run; None if nothing is."""
+    """Returns the dtype of the first bound matrix whose dtype is that of the run; None if there is none."""
     for memory in computation.outside:
         tensor = outside.get(memory.name)
         if not computation.matrices[computation.submatrices[memory.submatrix].matrix].dtype and isinstance(
@@ -67,7 +67,7 @@ def outside_dtype(computation: NnetComputation, outside: Mapping[str, Any]) -> t
 
 
 def accepted_matrix(matrix: Any, shape: tuple[int, int], what: str, device: torch.device) -> Tensor:
-    """A copy of a matrix given by the user, on the device, of its own type (of NumPy's odd ones: the nearest).
+    """Returns a copy of the user's matrix on the device, in its own dtype (for those that only NumPy has: the nearest).
 
     Raises ExecutionError for other shapes, and for what does not hold floats or integers.
     """

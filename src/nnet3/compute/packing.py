@@ -1,4 +1,4 @@
-"""Where blocks of memory lie in one arena: those that never live at the same time may share a place."""
+"""Packing of blocks into one arena: blocks whose live ranges do not overlap may share a place."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _MASK = (1 << _SHIFT) - 1
 
 
 def pack(sizes: Sequence[int], first: Sequence[int], last: Sequence[int]) -> tuple[list[int], int]:
-    """Byte offsets of blocks that live from command `first` to `last`, both included, and the total size.
+    """Returns byte offsets of blocks that live from command `first` to `last`, both included, and the total size.
 
-    Offsets are multiples of ALIGNMENT. Blocks of equal lifetimes are placed as one. An allocator that takes the
-    smallest sufficient gap is played forward and, unless that is good, backward in time (matrices that grow along
-    the program leave gaps too small for their successors in one direction only); then few blocks are placed largest
-    first. The best result wins.
+    Offsets are multiples of ALIGNMENT. Blocks with equal live ranges are placed as one. Best fit is tried in time
+    order. Unless that is good, few blocks are placed largest first, and many by best fit backward in time (matrices
+    that grow along the program leave gaps too small for their successors in one direction only). The better one wins.
     """
     units = -(-np.asarray(sizes, dtype=np.int64).reshape(-1) // ALIGNMENT)
     spans = np.stack([np.asarray(first, dtype=np.int64), np.asarray(last, dtype=np.int64)], axis=-1).reshape(-1, 2)
@@ -41,7 +40,7 @@ def pack(sizes: Sequence[int], first: Sequence[int], last: Sequence[int]) -> tup
 
 
 def most_alive(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> int:
-    """The largest sum of sizes alive at one command: no plan can do with less."""
+    """Returns the largest sum of sizes alive at one command, the least that any packing needs."""
     times = np.concatenate([first, last + 1])
     order = np.argsort(times, kind="stable")
     changes = np.concatenate([sizes, -sizes])[order]
@@ -61,7 +60,7 @@ def _pack_groups(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tupl
 
 
 def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[int], int]:
-    """An allocator that always takes the smallest sufficient gap; gaps that touch are joined."""
+    """Best fit in time order: take the smallest sufficient gap, and join gaps that touch."""
     count = len(sizes)
     times = np.concatenate([last + 1, first])  # at equal times: freed before taken
     events = np.argsort(times, kind="stable")
@@ -110,7 +109,7 @@ def _play(sizes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[list[
 
 
 def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: float) -> tuple[list[int], int]:
-    """Blocks put one after the other at the lowest place that is free during their lives, in several orders.
+    """Place blocks one by one at the lowest place that is free during their lives; try several orders.
 
     Begins with the large ones, and with those that live long; then, as long as that helps, what reaches highest comes
     earlier in the order.
@@ -134,7 +133,7 @@ def _search(sizes: np.ndarray, first: np.ndarray, last: np.ndarray, enough: floa
 
 
 def _place(sizes: list[int], neighbours: list[list[int]], order: list[int]) -> tuple[list[int], int]:
-    """Each block at the lowest free place, in this order; `neighbours` live at the same time."""
+    """Place each block at the lowest free place, in this order; `neighbours` live at the same time."""
     offsets, total = [-1] * len(sizes), 0
     for block in order:
         taken = sorted([(offsets[other], sizes[other]) for other in neighbours[block] if offsets[other] >= 0])
@@ -149,7 +148,7 @@ def _place(sizes: list[int], neighbours: list[list[int]], order: list[int]) -> t
 
 
 def lowest_gap(begins: np.ndarray, ends: np.ndarray, size: int) -> int:
-    """Where `size` units fit between intervals that may overlap: the lowest place, at the latest behind all."""
+    """Returns the lowest place where `size` units fit between intervals, which may overlap, or behind them."""
     by_begin = np.argsort(begins)
     reached = np.maximum.accumulate(np.concatenate([[0], ends[by_begin]]))
     fits = np.flatnonzero(begins[by_begin] - reached[:-1] >= size)

@@ -1,4 +1,4 @@
-"""Plan: where each matrix lies and which calls each command becomes, as plain data that can be saved."""
+"""Plan: the place of each matrix and the calls of each command, as plain data that can be saved."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PLAN_VERSION = 2
 
 @dataclass(frozen=True)
 class Port:
-    """A matrix that comes from outside or goes there in one segment."""
+    """A matrix that a segment accepts or provides."""
 
     name: str
     num_rows: int
@@ -32,7 +32,7 @@ class Port:
 
 @dataclass(frozen=True)
 class OutsidePlan:
-    """Memory from outside that the program reads, or with `writable` changes, where it lies."""
+    """Outside memory that the program reads where it lies, or with `writable` changes."""
 
     name: str
     num_rows: int
@@ -43,7 +43,7 @@ class OutsidePlan:
 
 @dataclass(frozen=True)
 class PlannedKernel:
-    """What the program does with a kernel. Widths are columns, -1 where it has no single input or does not run."""
+    """How the program uses a kernel. Widths are columns, -1 where it has no single input or does not run."""
 
     name: str
     updatable: bool
@@ -65,15 +65,15 @@ class SegmentPlan:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """All that linking needs to know of a computation, for one dtype.
+    """Everything that linking needs of a computation, for one dtype.
 
-    * The arena has `num_bytes`; `lanes` are the types in which it is looked at.
+    * The arena has `num_bytes`; `lanes` are the dtypes of views of it.
     * `views` (views, 8): lane, start, column, outer, inner, columns, outer step, inner step. Row i * inner + j of a
       view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of `inner` rows. In lane
       l >= 0 these count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`, where they count rows.
     * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
       kernels, names in `texts`) and `call_number[c]`; command k becomes calls first_call[k] up to first_call[k + 1].
-    * `indexes`: row numbers, int64. `precomputed`: what kernels asked to know of their rows.
+    * `indexes`: row numbers, int64. `precomputed`: what kernels have derived from indexes.
     * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
     """
 
@@ -102,7 +102,7 @@ class Plan:
         return len(self.call_kind)
 
     def byte_offset(self, matrix: int, command: int) -> int:
-        """Where a matrix lies in the arena at a command. Raises ExecutionError if it is not in memory there."""
+        """Returns the place of a matrix in the arena at a command. Raises ExecutionError if it is not in memory."""
         for offset in self.places[self._is_at(matrix, command), 3].tolist():
             return int(offset)
         form = "compressed" if matrix < 0 else "in memory"
@@ -113,7 +113,7 @@ class Plan:
         return np.asarray((key == matrix) & (first <= command) & (command <= last))
 
     def to_data(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """A header (what JSON can hold) and named arrays."""
+        """Returns a header that JSON can hold, and named arrays."""
         arrays: dict[str, np.ndarray] = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"indexes.{number}": table for number, table in enumerate(self.indexes)}
         header: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
@@ -136,7 +136,7 @@ class Plan:
 
     @classmethod
     def from_data(cls, header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Plan:
-        """The plan that `to_data` gave, perhaps by way of JSON. Raises ExecutionError if it was of another version."""
+        """Returns the plan that `to_data` gave, perhaps by way of JSON. Raises ExecutionError for another version."""
         if header.get("version") != PLAN_VERSION:
             raise ExecutionError(f"a plan of version {header.get('version')} cannot be used, only {PLAN_VERSION}")
         values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
@@ -154,7 +154,7 @@ class Plan:
         return cls(**values)
 
     def __str__(self) -> str:
-        """A line for the whole and one a call: its command, kind and operands."""
+        """Returns a line for the whole, then one for each call: its command, kind and operands."""
         lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
         command_of_call = np.repeat(np.arange(len(self.first_call) - 1), np.diff(self.first_call))
         for call, command in enumerate(command_of_call.tolist()):

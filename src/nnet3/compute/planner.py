@@ -1,4 +1,4 @@
-"""From a computation to a plan: memory laid out, every command turned into calls on views of it."""
+"""Planning: memory is laid out, and every command becomes calls on views of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ALWAYS: Span = (-1, 1 << 60)
 
 
 class ViewTable:
-    """The views of a plan, each once, as `Plan.views` describes them."""
+    """The views of a plan, each once; see `Plan.views`."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []
@@ -42,7 +42,7 @@ class ViewTable:
 
 
 class Planner:
-    """What the rules ask while they plan: views, tables, scratch memory. `command` is the one that is being planned."""
+    """Views, tables and scratch memory for the rules. `command` is the one that is being planned."""
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         self.computation, self.dtype, self.command = computation, dtype, 0
@@ -73,11 +73,11 @@ class Planner:
     # ---- calls ----
 
     def call(self, kind: str, *args: int, number: float = 0.0) -> None:
-        """One more call of the present command."""
+        """Add a call of the present command."""
         self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
 
     def index(self, rows: np.ndarray) -> int:
-        """A table of row numbers."""
+        """Add a table of row numbers; returns its number."""
         self.indexes.append(rows.astype(np.int64))
         return len(self.indexes) - 1
 
@@ -86,7 +86,7 @@ class Planner:
         self.kernels[number] = replace(self.kernels[number], **facts)
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
-        """What is regular in an index table, and the rows for which it has -1; equal tables are looked at once."""
+        """Returns the pattern of an index table and the rows for which it has -1; equal tables are analysed once."""
         rows = self.computation.index_tables[table]
         key = rows.tobytes()
         if key not in self._patterns:
@@ -95,7 +95,7 @@ class Planner:
         return self._patterns[key]
 
     def text(self, text: str) -> int:
-        """The number of a name."""
+        """Returns the number of a name."""
         return self.texts.setdefault(text, len(self.texts))
 
     # ---- views ----
@@ -104,7 +104,7 @@ class Planner:
         return self.computation.submatrices[submatrix]
 
     def view(self, submatrix: int) -> int:
-        """The sub-matrix as a view (rows, columns); (0, 0) for number 0."""
+        """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
         known = self._known_views.get(submatrix)
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]
@@ -116,7 +116,7 @@ class Planner:
         return number
 
     def place(self, submatrix: int) -> tuple[tuple[int, int], int, int]:
-        """Where a sub-matrix lies: its space (lane and column), address of its first row, distance of rows.
+        """Returns the space (lane and column) of a sub-matrix, the address of its first row, the distance of rows.
 
         Addresses count elements of the lane, and rows in outside memory.
         """
@@ -129,20 +129,20 @@ class Planner:
         return (lane, 0), start + block.row_offset * stride + block.col_offset, stride
 
     def lane(self, submatrix: int) -> int:
-        """The type of number of a sub-matrix."""
+        """Returns the lane of a sub-matrix."""
         return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
 
     def rows_view(
         self, space: tuple[int, int], start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
     ) -> int:
-        """A view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
+        """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
         lane, col = space
         return self.views.add((lane, start, col, outer, rows, cols, outer_step, step))
 
     def block_views(
         self, space: tuple[int, int], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
     ) -> list[int]:
-        """The rows of each block: (inner, columns), or (outer, inner, columns). Blocks count in `unit` from `start`."""
+        """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`."""
         return [
             self.rows_view(space, start + first * unit, inner, inner_step * unit, num_cols)
             if outer == 1
@@ -160,7 +160,7 @@ class Planner:
         ]
 
     def compressed(self, submatrix: int) -> int:
-        """The memory for the compressed form of a whole matrix."""
+        """Returns the view of the compressed form of a whole matrix."""
         block = self.computation.submatrices[submatrix]
         lane = self._lane(_COMPRESSED)
         start = self._span_now(-block.matrix)[1] // LANES[self.lanes[lane]].itemsize
@@ -169,7 +169,7 @@ class Planner:
     # ---- memory within a command ----
 
     def scratch(self, rows: int, cols: int, lane: int) -> int:
-        """A matrix that holds its contents within this command, up to `release_scratch`: a gap between those alive."""
+        """Returns a matrix for this command, valid up to `release_scratch`, in a gap between those alive."""
         itemsize = LANES[self.lanes[lane]].itemsize
         units = -(-rows * cols * itemsize // ALIGNMENT)
         alive = (self.places[:, 1] <= self.command) & (self.command <= self.places[:, 2])
@@ -183,11 +183,11 @@ class Planner:
         return self.rows_view((lane, 0), start * ALIGNMENT // itemsize, rows, cols, cols)
 
     def release_scratch(self) -> None:
-        """What was taken so far in this command is not needed any more."""
+        """Give back the scratch memory that this command has taken so far."""
         self._scratch_end = (-1, 0)
 
     def converted(self, view: int, lane: int) -> int:
-        """The contents of a plain view of the arena in another type; the view itself if it has that type."""
+        """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
         old, _, _, _, rows, cols, _, _ = self.views.rows[view]
         if old == lane:
             return view
@@ -196,7 +196,7 @@ class Planner:
         return result
 
     def stacked(self, view: int, outer: int) -> int:
-        """A plain view with its rows divided into `outer` groups: (outer, rows / outer, columns)."""
+        """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
         lane, start, col, _, rows, cols, _, step = self.views.rows[view]
         inner = rows // outer
         return self.rows_view((lane, col), start, inner, step, cols, outer, inner * step)
@@ -214,7 +214,7 @@ class Planner:
         return matrix.num_rows * matrix.num_cols * LANES[name].itemsize
 
     def _span_now(self, key: int) -> tuple[Span, int]:
-        """When a matrix is in memory, at present, and where."""
+        """Returns the span of a matrix that holds the present command, and its offset."""
         for span, offset in self._offsets.get(key, ()):
             if span[0] <= self.command <= span[1]:
                 return span, offset
@@ -269,7 +269,7 @@ def _plan(planner: Planner) -> Plan:
 
 
 def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
-    """The plan that is kept with a computation, or a new one, which is kept if the computation keeps anything.
+    """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
 
     A kept plan of another version is made anew.
     """
@@ -289,6 +289,6 @@ def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) 
 
 
 def _last_memo_uses(computation: NnetComputation) -> dict[int, int]:
-    """The last command that uses each memo."""
+    """Returns the last command that uses each memo."""
     users = [(number, command) for number, command in enumerate(computation.commands) if command.form.uses_memo]
     return {getattr(command, command.form.uses_memo): number for number, command in users}

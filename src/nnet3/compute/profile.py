@@ -1,4 +1,4 @@
-"""Where the time of a computation goes: by command, kernel and node; as a table, and as a trace for Chrome."""
+"""Profiles: the time of a computation by command, kernel and node, as a table and as a trace for Chrome."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _MICROSECONDS = 1e6
 
 @dataclass(frozen=True)
 class CommandTime:
-    """One command as it ran: `begin` and `seconds` of the last repetition and on average.
+    """The time of one command: `begin` and `last_seconds` are of the last repetition, `seconds` is the average.
 
-    `num_bytes`: of the matrices (and parameters) that it reads and writes. `type`: of its kernel.
+    `num_bytes` counts the matrices and parameters that it reads and writes. `type` is that of its kernel.
     """
 
     number: int
@@ -48,7 +48,7 @@ class CommandTime:
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """Commands that are alike: how many there are, their seconds and bytes in one run of all."""
+    """A group of alike commands: their number, seconds and bytes in one run."""
 
     keys: tuple[str, ...]
     calls: int
@@ -68,11 +68,11 @@ class ProfileReport:
 
     @property
     def seconds(self) -> float:
-        """Of all commands, in one run."""
+        """The seconds of all commands in one run."""
         return sum(timing.seconds for timing in self.times)
 
     def rows(self, by: Sequence[str] = ("kind", "type")) -> list[ProfileRow]:
-        """Commands put together that are equal in these KEYS, the slowest first. Raises ExecutionError for others."""
+        """Groups commands by these KEYS, the slowest group first. Raises ExecutionError for other keys."""
         for key in by:
             if key not in KEYS:
                 raise ExecutionError(f"commands cannot be put together by '{key}'; keys are: {', '.join(KEYS)}")
@@ -86,7 +86,7 @@ class ProfileReport:
         return sorted(rows, key=lambda row: -row.seconds)
 
     def table(self, by: Sequence[str] = ("kind", "type"), limit: int | None = None) -> str:
-        """Rows as text: keys, calls, milliseconds, share of the time, microseconds a call, megabytes, GB/s."""
+        """Returns rows as text: keys, calls, milliseconds, share of the time, microseconds a call, megabytes, GB/s."""
         rows = self.rows(by)
         lines = [[*by, "calls", "ms", "%", "us/call", "MB", "GB/s"]]
         lines += [[*row.keys, *self._numbers(row)] for row in rows[:limit]]
@@ -113,7 +113,7 @@ class ProfileReport:
         return [str(row.calls), *[f"{value:.{digits}f}" for value, digits in zip(values, (3, 1, 1, 2, 1), strict=True)]]
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The last repetition in the format of chrome://tracing: one row a segment, times in microseconds."""
+        """Returns the last repetition for chrome://tracing: one row a segment, times in microseconds."""
         start = min((timing.begin for timing in self.times), default=0.0)
         return {
             "displayTimeUnit": "ms",
@@ -208,7 +208,7 @@ class Profiler:
         self._dtype = linked.plan.dtype
 
     def report(self) -> ProfileReport:
-        """What has been measured so far."""
+        """Returns what has been measured so far."""
         repeats = max((len(seconds) for seconds in self._seconds.values()), default=0)
         times = [self._time(segment, number, seconds) for (segment, number), seconds in self._seconds.items()]
         return ProfileReport(tuple(times), repeats)
@@ -233,7 +233,7 @@ class Profiler:
         )
 
     def _node(self, command: Command) -> str:
-        """The node of a kernel, else that of what is written."""
+        """Returns the node of a kernel, else that of what is written."""
         node = getattr(command, "node", None)
         if node is not None:
             return str(node)

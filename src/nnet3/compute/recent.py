@@ -1,4 +1,4 @@
-"""The computers that were used last, by whatever tells them apart."""
+"""A cache of computers that are ready to run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnet3.compute.computer import NnetComputer
 
 
 class RecentComputers:
-    """Computers that are ready to run; the one that was not used for longest goes first.
+    """Computers by key; the least recently used one goes first.
 
     Computers that do not run at the same time share their memory, and programs are kept elsewhere (see
     `nnet3.ComputationCache`), so that what is lost with one is only a few milliseconds of linking. Not for several
@@ -22,7 +22,7 @@ class RecentComputers:
         self._computers: OrderedDict[Any, NnetComputer] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], NnetComputer]) -> NnetComputer:
-        """The computer of this key, made if there is none."""
+        """Returns the computer of this key, made if there is none."""
         if key not in self._computers:
             self._computers[key] = make()
             if len(self._computers) > self.most:
@@ -31,5 +31,5 @@ class RecentComputers:
         return self._computers[key]
 
     def __iter__(self) -> Iterator[Any]:
-        """The keys, the one used last at the end."""
+        """Iterates over the keys, the one used last at the end."""
         return iter(self._computers)

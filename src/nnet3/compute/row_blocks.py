@@ -1,4 +1,4 @@
-"""Regular patterns in lists of row addresses: what is regular is copied through strided views, without an index.
+"""Regular patterns in lists of row addresses, which strided views can copy without an index.
 
 Addresses are element numbers in the arena. Copying rows from T step matrices into one, picking each third frame,
 or turning frames-within-sequence into sequence-within-frames all come out as a few blocks.
@@ -18,7 +18,8 @@ class RowBlocks:
     """Block b is the rows start[b] + i * outer_step[b] + j * inner_step[b], i < outer[b], j < inner[b].
 
     start, outer_step and inner_step are (blocks, lists), one column for each address list; the block's rows follow
-    each other in the lists, i counting slowly. The blocks are in the lists' order and cover them.
+    each other in the lists, i counting slowly. The blocks are in the lists' order and cover them. For example, the
+    list 0, 10, 20, 5, 15, 25, 99 is two blocks: start 0, outer 2 by 5, inner 3 by 10; and the single row 99.
     """
 
     start: np.ndarray
@@ -40,13 +41,13 @@ def find_blocks(addresses: np.ndarray) -> RowBlocks:
 
 
 def find_runs(addresses: np.ndarray, may_join: np.ndarray) -> RowBlocks:
-    """The same with one level only; rows r and r + 1 are kept apart where may_join[r] is false."""
+    """Does the same with one level only; rows r and r + 1 are kept apart where may_join[r] is false."""
     first, inner, inner_step = _runs(addresses, may_join)
     return RowBlocks(addresses[first], np.ones_like(inner), np.zeros_like(inner_step), inner, inner_step)
 
 
 def _runs(columns: np.ndarray, may_join: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Maximal runs with the one step, (lists,), that is most frequent: first row, length and step of each run.
+    """Returns first row, length and step of the maximal runs with the most frequent step, (lists,).
 
     Steps that go back are not used, since tensors have no negative strides. A run of one row has step 0.
     """
@@ -65,7 +66,7 @@ def _runs(columns: np.ndarray, may_join: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _most_frequent(steps: np.ndarray) -> np.ndarray:
-    """The most frequent row of `steps`; zeros if there is none."""
+    """Returns the most frequent row of `steps`; zeros if there is none."""
     if len(steps) == 0:
         return np.zeros(steps.shape[1], dtype=np.int64)
     keys = steps[:, 0].copy()

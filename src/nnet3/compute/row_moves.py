@@ -1,4 +1,4 @@
-"""Copying and adding rows, looked at while planning: strided views where the pattern is regular, an index elsewhere."""
+"""Plans for copying and adding rows: strided views where the pattern is regular, an index elsewhere."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOREACH_FROM = 12
 
 @dataclass(frozen=True, eq=False)
 class RowPattern:
-    """Which rows of one matrix go to which rows of another: dest_row[i] from source_row[i], no dest row twice.
+    """Moves from rows of one matrix to rows of another: dest_row[i] from source_row[i], no dest row twice.
 
     `blocks` counts rows and is None where views would be too many; `is_slice`: the dest rows are consecutive.
     """
@@ -35,7 +35,7 @@ class RowPattern:
 
 
 def row_pattern(dest_row: np.ndarray, source_row: np.ndarray) -> RowPattern:
-    """What is regular in pairs of rows."""
+    """Finds what is regular in pairs of rows."""
     blocks = find_blocks(np.stack([dest_row, source_row], axis=1))
     use_views = len(blocks) <= VIEWS_PER_GROUP + len(dest_row) // _ROWS_PER_VIEW
     return RowPattern(dest_row, source_row, blocks if use_views else None, _goes_up_by_one(dest_row))
@@ -43,7 +43,7 @@ def row_pattern(dest_row: np.ndarray, source_row: np.ndarray) -> RowPattern:
 
 @dataclass(frozen=True, eq=False)
 class RowMoves:
-    """Pairs of rows: row dest_row[i] of sub-matrix dest[i] from row source_row[i] of source[i]; no dest row twice."""
+    """Moves between sub-matrices: row dest_row[i] of dest[i] from row source_row[i] of source[i], no dest row twice."""
 
     dest: np.ndarray
     dest_row: np.ndarray
@@ -126,7 +126,7 @@ def plan_add_multi(planner: Planner, moves: RowMoves, scale: float) -> None:
 def _copy_views(
     planner: Planner, dests: Sequence[int], sources: Sequence[int], target: int | None, scale: float
 ) -> None:
-    """`target`: all dests as one view, if the sources may be joined."""
+    """Plans copies between views; `target` is all dests as one view, if the sources may be joined."""
     if target is not None and len(dests) > 1:
         planner.call("cat", target, *sources)  # much faster than as many copies
         if scale != 1:
@@ -147,18 +147,18 @@ def _add_views(planner: Planner, dests: Sequence[int], sources: Sequence[int], s
 
 
 def _can_join(blocks: RowBlocks) -> bool:
-    """Whether the blocks are plain matrices, which can stand one below the other."""
+    """Tells whether the blocks are several plain matrices, which `torch.cat` can join."""
     return len(blocks) > 1 and bool((blocks.outer == 1).all())
 
 
 def _views(planner: Planner, submatrix: int, blocks: RowBlocks, column: int) -> list[int]:
-    """The blocks of rows of a sub-matrix."""
+    """Returns views of the blocks of rows of a sub-matrix."""
     space, start, step = planner.place(submatrix)
     return planner.block_views(space, start, step, planner.block(submatrix).num_cols, blocks, column)
 
 
 def _slice(planner: Planner, submatrix: int, rows: np.ndarray) -> int:
-    """Consecutive rows of a sub-matrix as one view."""
+    """Returns consecutive rows of a sub-matrix as one view."""
     space, start, step = planner.place(submatrix)
     first = int(rows[0])
     return planner.rows_view(space, start + first * step, len(rows), step, planner.block(submatrix).num_cols)
@@ -172,7 +172,7 @@ def _goes_up_by_one(rows: np.ndarray) -> bool:
 
 
 def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
-    """The moves apart by where their dest and source lie: lanes of the arena, outside memories."""
+    """Splits the moves by where dest and source lie: lanes of the arena, outside memories."""
     if len(moves) == 0:
         return
 
@@ -191,7 +191,7 @@ def _by_space(planner: Planner, moves: RowMoves) -> Iterator[RowMoves]:
 def _blocks_of_addresses(
     planner: Planner, moves: RowMoves
 ) -> tuple[RowBlocks | None, list[tuple[tuple[int, int], int, int, int]]]:
-    """Blocks of addresses that are regular on both sides, None if there are too many; and the arguments for views."""
+    """Returns blocks that are regular on both sides, None if there are too many, and the arguments for views."""
     num_cols = planner.block(int(moves.dest[0])).num_cols
     addresses, sides, most = [], [], 1
     for submatrices, rows in ((moves.dest, moves.dest_row), (moves.source, moves.source_row)):
@@ -207,14 +207,14 @@ def _blocks_of_addresses(
 
 
 def _pairs(moves: RowMoves) -> Iterator[tuple[int, int, RowPattern]]:
-    """The moves between each pair of sub-matrices, in order of appearance within a pair."""
+    """Yields the moves between each pair of sub-matrices, in order of appearance."""
     for rows in _equal(np.stack([moves.dest, moves.source])):
         pattern = row_pattern(moves.dest_row[rows], moves.source_row[rows])
         yield int(moves.dest[rows[0]]), int(moves.source[rows[0]]), pattern
 
 
 def _equal(columns: np.ndarray) -> Iterator[np.ndarray]:
-    """The positions of equal columns of (any, entries), each in order."""
+    """Yields the positions of each group of equal columns of (any, entries), in order."""
     _, group = np.unique(columns, axis=1, return_inverse=True)
     group = group.reshape(-1)
     order = np.argsort(group, kind="stable")
@@ -257,7 +257,7 @@ def _indexed_add(planner: Planner, dest: int, source: int, pattern: RowPattern, 
 
 
 def _selected(planner: Planner, source: int, rows: np.ndarray, scale: float, lane: int) -> int:
-    """scale * source[rows] in scratch memory of type `lane`."""
+    """Returns scale * source[rows] in scratch memory of type `lane`."""
     planner.release_scratch()
     selected = planner.scratch(len(rows), planner.block(source).num_cols, planner.lane(source))
     planner.call("select rows", selected, planner.view(source), planner.index(rows))

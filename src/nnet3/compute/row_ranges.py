@@ -1,4 +1,4 @@
-"""Sums over ranges of rows, always in the same order: results do not vary from run to run, on any device."""
+"""Sums over ranges of rows, always in the same order, so that all runs give equal results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _by_length(
     length: np.ndarray,
     scale: float,
 ) -> None:
-    """All ranges of one length together: gather their rows, sum, add."""
+    """Plan all ranges of one length together: gather their rows, sum, add."""
     num_cols, lane = planner.block(dest).num_cols, planner.lane(source)
     for size in distinct(length).tolist():
         chosen = np.flatnonzero(length == size)

@@ -1,4 +1,4 @@
-"""How each command runs: one small function a command, which plans the calls that carry it out.
+"""Rules: one small function for each class of commands, which plans the calls that carry a command out.
 
 To add a command: its class in `nnet3.computation`, a rule here, and their tests; a call that no rule has used before
 also needs its kind in `nnet3.compute.calls`.
@@ -66,7 +66,7 @@ def _alloc_matrix(command: cmd.AllocMatrix, planner: Planner) -> None:
 
 @rule(cmd.DeallocMatrix)
 def _dealloc_matrix(command: cmd.DeallocMatrix, planner: Planner) -> None:
-    """Nothing is called: the memory plan has dealt with it."""
+    """Plans no call: the memory plan has dealt with it."""
 
 
 @rule(cmd.SetConst)
@@ -105,7 +105,7 @@ def _propagate(command: cmd.Propagate, planner: Planner) -> None:
 
 @rule(cmd.Backprop)
 def _backprop(command: cmd.Backprop, planner: Planner) -> None:
-    """Views of derivatives that are not computed are -1."""
+    """Gives -1 for the views of derivatives that are not computed."""
     if command.update and not planner.kernels[command.kernel].is_updated:
         planner.note_kernel(command.kernel, is_updated=True)
     is_last_use = planner.last_memo_use.get(command.memo) == planner.command
@@ -148,7 +148,7 @@ def _add_rows(command: cmd.AddRows, planner: Planner) -> None:
 
 
 def _table(command: Any, planner: Planner) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The entries of a multi table that are there: their positions, sub-matrices and rows."""
+    """Returns the positions, sub-matrices and rows of those entries of a multi table that are not (-1, -1)."""
     sub, row = planner.computation.multi_tables[command.table].astype(np.int64).T
     valid = np.flatnonzero(sub >= 0)
     return valid, sub[valid], row[valid]

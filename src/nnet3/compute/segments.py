@@ -1,4 +1,4 @@
-"""How a program falls into segments, one of which each run goes through."""
+"""Segments of a program: each run goes through one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FORMS = ("svg", "png", "dot")
 
 
 def to_svg(graph: Graph, *, use_graphviz: bool | None = None) -> str:
-    """An SVG element, which is a whole file too. `use_graphviz`: see `draw`."""
+    """Returns an SVG element, which is a whole file too. `use_graphviz`: see `draw`."""
     text = render(graph, "svg", use_graphviz).decode()
     return text[text.index("<svg") :]
 
@@ -28,7 +28,7 @@ def to_png(graph: Graph, path: str | os.PathLike[str], *, use_graphviz: bool | N
 
 
 def draw(graph: Graph, form: str, *, use_graphviz: bool | None = None) -> bytes:
-    """The contents of a file of a form: svg, png or dot.
+    """Returns the contents of a file of a form: svg, png or dot.
 
     `use_graphviz`: whether the program `dot` of this machine paints, or else the library that pygraphviz brings; by
     default the program if it is installed. Raises DrawingError where there is neither, and for other forms.

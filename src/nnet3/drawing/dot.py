@@ -1,4 +1,4 @@
-"""A picture in the language of Graphviz."""
+"""Pictures in DOT, the language of Graphviz."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_ROUTED = 100  # boxes of a grid round which arcs are led; the time for it 
 
 
 def to_dot(graph: Graph) -> str:
-    """The text of a `.dot` file."""
+    """Returns the text of a `.dot` file."""
     lines = ["digraph {", f'  graph [fontname="{FONT}", fontsize={TITLE_SIZE}, ranksep=0.35, nodesep=0.3];']
     if graph.is_grid:
         splines = "true" if len(graph.nodes) <= _MOST_ROUTED else "line"
@@ -29,7 +29,7 @@ def to_dot(graph: Graph) -> str:
 
 
 def _places(graph: Graph) -> dict[str, str]:
-    """The middle of each box of a grid, by its id: points to the right and upwards."""
+    """Returns the attribute with the middle of each box of a grid, by its id: points to the right and upwards."""
     sizes = [box_size(box) for box in graph.nodes]
     pitch_x, pitch_y = max(width for width, _ in sizes) + _GAP_X, max(height for _, height in sizes) + _GAP_Y
     return {box.id: f', pos="{(box.column or 0.0) * pitch_x:g},{-(box.rank or 0) * pitch_y:g}"' for box in graph.nodes}
@@ -48,7 +48,7 @@ def _box(box: Box, place: str) -> str:
 
 
 def _arc(arc: Arc, names: dict[str, str], *, is_upwards: bool) -> str:
-    """An arc; one that leads upwards is said from top to bottom, so that Graphviz ranks its boxes as they are."""
+    """Formats an arc, from top to bottom if it leads upwards, so that Graphviz keeps the ranks of its boxes."""
     parts = [f'color="{DELAY if arc.is_delay else ARC}"']
     if arc.label:
         parts.append(f'label={_quoted(arc.label)}, fontcolor="{DELAY if arc.is_delay else FAINT}"')

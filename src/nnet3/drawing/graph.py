@@ -1,4 +1,4 @@
-"""What a picture shows: boxes with lines of text, and arcs between them. Nothing here knows what they stand for."""
+"""Graphs to draw: boxes with lines of text, and arcs between them. Nothing here knows what they stand for."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ class Graph:
 
     @property
     def is_grid(self) -> bool:
-        """Whether the places of all boxes are given."""
+        """True if the places of all boxes are given."""
         return bool(self.nodes) and all(box.rank is not None and box.column is not None for box in self.nodes)

@@ -1,4 +1,4 @@
-"""Graphviz at work: the program `dot` where it is installed, else the library that the package pygraphviz brings."""
+"""Painting by Graphviz: the program `dot` where it is installed, else the library in the package pygraphviz."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ except Exception as error:
 
 
 def render(graph: Graph, form: str, use_program: bool | None = None) -> bytes:
-    """A picture in a form of Graphviz, such as svg or png.
+    """Returns a picture in a form of Graphviz, such as svg or png.
 
     `use_program`: the program `dot` (True) or pygraphviz (False); by default the first of them that is there. Raises
     DrawingError if it is not there, fails, or takes more than two minutes.

@@ -1,4 +1,4 @@
-"""Which row each box of a picture stands in: below all that it has arcs from, and not further down than need be."""
+"""Ranks: each box stands below all that it has arcs from, and no further down than need be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nnet3.drawing.graph import Arc, Graph
 
 
 def rank_boxes(graph: Graph) -> tuple[dict[str, int], set[Arc]]:
-    """The rank of each box, from 0, and the arcs that lead upwards: delays, and arcs that would close a circle."""
+    """Returns the rank of each box, from 0, and the arcs that lead upwards: delays, and those that close circles."""
     forward = [arc for arc in graph.arcs if not arc.is_delay and arc.a != arc.b]
     closing = _closing_arcs(graph, forward)
     forward = [arc for arc in forward if arc not in closing]
@@ -25,7 +25,7 @@ def _users(graph: Graph, arcs: list[Arc]) -> dict[str, list[Arc]]:
 
 
 def _closing_arcs(graph: Graph, arcs: list[Arc]) -> set[Arc]:
-    """Arcs back to a box that a depth-first walk is still at; without them there are no circles."""
+    """Returns the arcs back to a box on the path of a depth-first search; without them there are no circles."""
     users = _users(graph, arcs)
     closing: set[Arc] = set()
     state: dict[str, int] = {}  # 1: on the way, 2: done

@@ -1,4 +1,4 @@
-"""How things look: colours by kind, fonts, and about how much room a box takes."""
+"""Style: colours by kind, fonts, and the approximate size of a box."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXT, FAINT, ARC, DELAY = "#222222", "#555555", "#555555", "#a03a8a"
 
 
 def box_size(box: Box) -> tuple[float, float]:
-    """About the width and height in points, rather too much than too little."""
+    """Returns about the width and height in points, rather too much than too little."""
     widths = [0.75 * len(line) * (TEXT_SIZE if number else TITLE_SIZE) for number, line in enumerate(box.lines)]
     return max(widths, default=0.0) + 16, len(box.lines) * 15.0 + 14
 

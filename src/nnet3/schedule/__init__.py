@@ -1,4 +1,4 @@
-"""From what depends on what to an order of work: epochs of nodes, levels of items.
+"""Scheduling of a dependency graph: epochs of nodes, levels of items.
 
 `epochs` looks at the network only: nodes that can be finished before others begin come in earlier epochs.
 `exact_levels` looks at the items (cindexes) of one computation: what needs nothing unfinished goes together.

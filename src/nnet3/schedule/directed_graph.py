@@ -1,4 +1,4 @@
-"""Directed graphs as two arrays (compressed sparse rows), and walking many rows of them at once."""
+"""Directed graphs in compressed sparse rows, and a gather of many rows at once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Integers = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class DirectedGraph:
-    """Nodes 0 .. num_nodes - 1; the arcs of `node` lead to `successors[indptr[node] : indptr[node + 1]]`."""
+    """A graph of nodes 0 .. num_nodes - 1; `successors[indptr[node] : indptr[node + 1]]` are those of `node`."""
 
     indptr: npt.NDArray[np.int64]  # (num_nodes + 1,)
     successors: npt.NDArray[np.int32]  # (num_arcs,), increasing within each node, no arc twice
 
     @classmethod
     def from_edges(cls, num_nodes: int, sources: Any, targets: Any) -> DirectedGraph:
-        """The graph with an arc from each of `sources` to the target beside it; repeated arcs count once."""
+        """Makes the graph with an arc from each of `sources` to the target beside it; repeated arcs count once."""
         sources, targets = np.asarray(sources, dtype=np.int64), np.asarray(targets, dtype=np.int64)
         assert sources.shape == targets.shape, "one target for each source"
         for ends in (sources, targets):
@@ -42,12 +42,12 @@ class DirectedGraph:
         return np.repeat(np.arange(self.num_nodes, dtype=np.int32), np.diff(self.indptr))
 
     def reversed(self) -> DirectedGraph:
-        """The same graph with every arc turned round."""
+        """Returns the graph with every arc turned round."""
         return DirectedGraph.from_edges(self.num_nodes, self.successors, self.sources)
 
 
 def gather_rows(indptr: Integers, values: Integers, rows: Integers) -> Integers:
-    """The values of these rows of compressed sparse rows, one row after the other: one array."""
+    """Returns the values of these rows of compressed sparse rows, one row after the other, as one array."""
     starts, lengths = indptr[rows], indptr[rows + 1] - indptr[rows]
     ends = np.cumsum(lengths)
     if len(ends) == 0 or ends[-1] == 0:

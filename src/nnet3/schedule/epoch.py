@@ -1,4 +1,4 @@
-"""Epochs: which nodes of a network can be finished before which others are begun.
+"""Epochs: groups of nodes that are finished one group after the other.
 
 In a feedforward network each layer is an epoch of its own: all of it is computed before anything that
 depends on it. The nodes of a recurrence need each other, at other times, and can only take turns; together
@@ -16,7 +16,7 @@ from nnet3.schedule.strong_components import strongly_connected_components
 
 
 def epochs(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """The epoch of each node, (num_nodes,), and for each epoch whether it is recurrent, (num_epochs,).
+    """Returns the epoch of each node, (num_nodes,), and whether each epoch is recurrent, (num_epochs,).
 
     An arc leads from a node to one that ever refers to it. An epoch is a strongly connected component, numbered
     in topological order; it is recurrent if it has several nodes or one that refers to itself.

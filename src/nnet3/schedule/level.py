@@ -1,4 +1,4 @@
-"""Levels of items that need each other: how long the longest chain of needs below each one is.
+"""Levels of items that need each other: the length of the longest chain of needs below each.
 
 An item is whatever is computed as one: a cindex, that is one row of the output of one node. Everything that an item
 needs has a lower level, so items of one level can be computed together. A recurrence has a level for each round of its
@@ -27,7 +27,7 @@ class CycleError(RequestError):
 
 
 def exact_levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:
-    """The level of each item, int32 (num_items,): the length of the longest chain of needs below it.
+    """Returns the level of each item, int32 (num_items,): the length of the longest chain of needs below it.
 
     Item `needing[i]` needs item `needed[i]`. Items are followed in waves; each wave costs a fixed number of array
     operations over its own items and arcs only, so the work is O(items + needs) and the number of calls depends on the
@@ -42,7 +42,7 @@ def exact_levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDA
 
 
 def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[np.int32]:
-    """The length of the longest chain of needs below each item; -1 for items on a cycle and all that need them."""
+    """Returns the levels; -1 for items on a cycle and all items that need them."""
     order = np.argsort(needed, kind="stable")
     dependents = needing[order]  # grouped by the item they need
     indptr = np.concatenate([[0], np.cumsum(np.bincount(needed, minlength=num_items))])
@@ -63,7 +63,7 @@ def _levels(num_items: int, needing: Integers, needed: Integers) -> npt.NDArray[
 
 
 def _find_cycle(level: Integers, needing: Integers, needed: Integers) -> list[int]:
-    """Items each of which needs the next one and the last of which needs the first.
+    """Returns items each of which needs the next one, and the last of which needs the first.
 
     Every item without a level needs another one without a level, so that a walk along these must come back.
     """

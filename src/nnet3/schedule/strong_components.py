@@ -1,4 +1,4 @@
-"""Strongly connected components: the largest sets of nodes that all reach each other along arcs."""
+"""Strongly connected components: the largest sets of nodes that all reach each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nnet3.schedule.directed_graph import DirectedGraph
 
 
 def strongly_connected_components(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
-    """The component of each node, (num_nodes,), and how many there are.
+    """Returns the component of each node, (num_nodes,), and the number of components.
 
     They are numbered in topological order: where an arc leads from A to B and these are in different
     components, component(A) < component(B). Of the components that could come next, the one with the
@@ -68,7 +68,7 @@ def _tarjan(graph: DirectedGraph) -> tuple[npt.NDArray[np.int32], int]:
 
 
 def _topological_ranks(graph: DirectedGraph, label: npt.NDArray[np.int32], num_labels: int) -> npt.NDArray[np.int32]:
-    """The place of each component in the topological order that follows the node numbers where it can (Kahn)."""
+    """Returns the place of each component in the topological order that follows node numbers where it can (Kahn)."""
     first_node = np.zeros(num_labels, dtype=np.int64)
     first_node[label[::-1]] = np.arange(graph.num_nodes)[::-1]
     sources, targets = label[graph.sources], label[graph.successors]

@@ -1,4 +1,4 @@
-"""Keep one byte an element of a value of which the backward pass needs the signs only.
+"""Compression of values whose signs are all that the backward pass needs.
 
 What a rectified linear unit computed is needed again, going backward, but only where it is positive. Between the two
 passes nothing else reads it, and memory is scarcest there.
@@ -25,7 +25,7 @@ _FEWEST_ELEMENTS = 4096  # below that two more commands cost more than the memor
 
 
 def compress_signs(computation: NnetComputation) -> NnetComputation:
-    """Matrices that are read after the marker only for their signs are compressed before it and brought back after.
+    """Compress, across the marker, each matrix whose signs are all that is read after it.
 
     A computation with several markers stays as it is.
     """
@@ -61,7 +61,7 @@ def _whole(computation: NnetComputation, matrix: int) -> SubMatrix:
 
 
 def _candidates(analysis: Analysis, marker: int) -> list[tuple[int, int, int]]:
-    """Matrices all of whose accesses after the marker look at signs: matrix, last access before, first after it."""
+    """Returns (matrix, last access before the marker, first after it) where all accesses after it look at signs."""
     computation, command, matrix = analysis.computation, analysis.accesses.command, analysis.matrix_of_access
     is_after = command > marker
     excluded = np.zeros(len(computation.matrices), bool)

@@ -1,4 +1,4 @@
-"""Drop the commands whose results nobody reads, and the matrices that nobody uses."""
+"""Dead code elimination: commands whose results nobody reads, matrices that nobody uses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnet3.index import distinct
 
 
 def dead_code(computation: NnetComputation) -> NnetComputation:
-    """The computation without commands that have neither side effects nor readers.
+    """Drop the commands that have neither side effects nor readers.
 
     A result that a command need not give (an optional operand, a memo) becomes 0, or -1, if nobody reads it.
     """
@@ -40,9 +40,9 @@ class _Result(NamedTuple):
 
 
 class _Needs:
-    """What is needed: commands with side effects, and whatever something needed reads.
+    """Liveness: commands with side effects are needed, and so is whatever a needed command reads.
 
-    `is_needed`: (commands,). Results count by themselves: one that is added to, and that nobody reads, needs nothing.
+    `is_needed` is a mask, (commands,). A command that adds to a result reads it, but needs it only if the sum is read.
     """
 
     def __init__(self, analysis: Analysis) -> None:
@@ -55,7 +55,7 @@ class _Needs:
         self._leave_matrices()
 
     def _acting(self) -> np.ndarray:
-        """Commands that must stay whoever reads them, (commands,): those without any access are of no concern here."""
+        """Returns the roots of liveness, a mask (commands,): those that stay even if nobody reads their results."""
         analysis = self.analysis
         acting = np.ones(analysis.num_commands, dtype=bool)
         acting[analysis.accesses.command] = False
@@ -71,8 +71,7 @@ class _Needs:
     def _edges(self) -> np.ndarray:
         """Def-use edges, (edges, 4), the last reader first: reader, its event, writer, its event.
 
-        The reader's event counts only where it adds to a result that nobody may need, else it is -1; so is the writer's
-        where it is of no such result.
+        An event is -1 unless it is of an optional result; then not the command counts but whether the result is read.
         """
         analysis = self.analysis
         reads = np.flatnonzero(((analysis.event_kind & READ) != 0) & (analysis.source_of_event >= 0))
@@ -105,7 +104,7 @@ class _Needs:
         return np.array(needed, dtype=bool)
 
     def _leave_matrices(self) -> None:
-        """Allocations and deallocations are needed where something needed uses the matrix."""
+        """Keep the allocations and deallocations of matrices that a needed command uses."""
         accesses, used = self.analysis.accesses, np.zeros(len(self.analysis.computation.matrices), dtype=bool)
         of_needed = self.is_needed[accesses.command]
         unread = self._unread_results()
@@ -118,7 +117,7 @@ class _Needs:
             self.is_needed[number] = used[matrix]
 
     def narrowed_commands(self) -> dict[int, Command]:
-        """Needed commands of which a part need not be made, as they become."""
+        """Returns the needed commands that can leave out a result, each in its narrowed form."""
         changes: dict[int, dict[str, object]] = {}
         for number, field, position, *_ in self._unread_results():
             values = changes.setdefault(number, {})
@@ -146,12 +145,12 @@ class _Needs:
         return found
 
     def _events_of(self, results: list[_Result]) -> Integers:
-        """The events of results, result by result."""
+        """Returns the events of results, result by result."""
         submatrices = np.array([result.submatrix for result in results], dtype=np.int64)
         return self.analysis.events_at(submatrices, np.array([result.command for result in results], dtype=np.int64))
 
     def _unread_results(self) -> list[_Result]:
-        """Results of needed commands that nobody needed reads."""
+        """Returns the results of needed commands that no needed command reads."""
         if not self.results:
             return []
         counts = self.analysis.variables.counts(np.array([result.submatrix for result in self.results]))
@@ -161,7 +160,7 @@ class _Needs:
 
 
 def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:
-    """The fields (tuples) of sub-matrices that a command fills unless they are empty; whether it adds to them."""
+    """Returns the tuple fields of sub-matrices that a command may leave empty, each with whether it is added to."""
     found = []
     for name, declared, several in command_class.form.operand_fields:
         is_filled = isinstance(declared, Operand) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)

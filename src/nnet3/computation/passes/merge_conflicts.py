@@ -1,4 +1,4 @@
-"""Which matrices of a group get in each other's way if the group lies in one place."""
+"""Interference between the matrices of a group that would lie in one place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
 
 
 class MergeConflicts:
-    """The accesses to all groups as rows, (rows,): variable of the shared place, command, kind and matrix."""
+    """All accesses to groups, one row each: arrays (rows,) of shared variable, command, kind and matrix."""
 
     def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, Place]) -> None:
         self.analysis, self.candidates, self.groups = analysis, candidates, groups
@@ -40,7 +40,7 @@ class MergeConflicts:
         self._add_zeros()
 
     def _agrees(self, pair: Pair) -> bool:
-        """Whether source and destination of the commands of this pair are one block now."""
+        """Tells whether source and destination of the commands of this pair are one block now."""
         source, dest = self.groups.get(pair.source), self.groups.get(pair.dest)
         if source is None or dest is None:
             return False
@@ -64,7 +64,7 @@ class MergeConflicts:
         self.matrix = np.append(self.matrix, matrix)
 
     def _add_outputs(self) -> None:
-        """What is given to the user stays to the end."""
+        """Add a read after the last command for each matrix that is handed to the user."""
         computation = self.analysis.computation
         for number in self.analysis.accesses.numbers_of_class.get(ProvideOutput, ()):
             source = computation.commands[number].form.operands(computation.commands[number])
@@ -74,7 +74,7 @@ class MergeConflicts:
                 self._add_rows(variable, self.analysis.num_commands, READ, np.full(len(variable), matrix))
 
     def _add_zeros(self) -> None:
-        """Zeros that somebody sees are written before all else."""
+        """Add a write before the first command for each matrix whose initial zeros are read."""
         zeroed = self.analysis.begins_as_zeros
         order = np.lexsort((np.arange(len(self.variable)), self.matrix, self.variable))
         key = self.variable[order] * len(zeroed) + self.matrix[order]
@@ -85,14 +85,14 @@ class MergeConflicts:
             self._sort()
 
     def _sort(self) -> None:
-        """By variable, command, and turn within a command."""
+        """Sort the rows by variable, command, and turn within a command."""
         order = np.lexsort((_TURN[self.kind], self.command, self.variable))
         self.variable, self.command, self.kind, self.matrix = (
             part[order] for part in (self.variable, self.command, self.kind, self.matrix)
         )
 
     def found(self) -> set[tuple[int, int]]:
-        """Pairs of matrices: one that somebody reads, and one that has been written over it."""
+        """Returns pairs of matrices: one that is read, and one that has been written over it."""
         if len(self.variable) == 0:
             return set()
         return self._overwritten() | self._at_once()
@@ -109,7 +109,7 @@ class MergeConflicts:
         return set(zip(self.matrix[wrong].tolist(), self.matrix[latest[wrong]].tolist(), strict=True))
 
     def _latest_copy(self) -> Integers:
-        """For each row the latest before it that copies to the same variable of the same matrix, or -1."""
+        """Returns for each row the latest before it that copies to the same variable of the same matrix, or -1."""
         order = np.lexsort((self.command, self.matrix, self.variable))
         copy = _latest(np.where(self.kind[order] == COPY, np.arange(len(order)), -1))
         same = (copy >= 0) & (self.variable[order[copy]] == self.variable[order])
@@ -119,7 +119,7 @@ class MergeConflicts:
         return result
 
     def _at_once(self) -> set[tuple[int, int]]:
-        """What one command reads and changes, unless it may do so in place."""
+        """Returns pairs of which one command reads the first and changes the second, unless it may do so in place."""
         ends = np.append((self.variable[1:] != self.variable[:-1]) | (self.command[1:] != self.command[:-1]), True)
         end = np.flatnonzero(ends)
         last = np.repeat(end, np.diff(np.append(-1, end)))  # the last row of the same command and variable
@@ -137,5 +137,5 @@ class MergeConflicts:
 
 
 def _latest(numbers: Integers) -> Integers:
-    """The largest number before each, -1 if there is none."""
+    """Returns the largest number before each position, -1 before the first."""
     return np.append(-1, np.maximum.accumulate(numbers)[:-1]) if len(numbers) else numbers

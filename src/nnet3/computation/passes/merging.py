@@ -1,10 +1,13 @@
-"""Which matrices can lie in one place, and the computation in which they do.
+"""Coalescing: laying matrices into one place where they do not interfere.
 
-A pass that knows commands whose source and destination may be one block (because the command then has nothing to do, or
-because a kernel can run in place) offers the pairs of matrices as candidates. Pairs that have matrices in common make a
-group, which is laid into the largest of them. The group can lie there if each read of a variable, now one of the shared
-place, still finds what it is to find: the latest that was written there was written to its own matrix, or copied
-to it from another of the group and not changed since. Conflicts take candidates away until the rest has none.
+A pass offers candidates: pairs of matrices that some commands would like to be one.
+
+    c4: m2 = m1                   share_copies offers (m1, m2): the copy would have nothing to do
+    c5: relu.Propagate(m2, &m3)   work_in_place offers (m2, m3): the kernel can run in place
+
+Pairs that have matrices in common make a group, which is laid into its largest matrix. Two matrices of a group
+interfere if a read would then find what was written to the other one and not copied from there. Interference takes
+candidates away until what is left has none.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from nnet3.computation.passes.relocate import relocate
 
 
 def merge_matrices(computation: NnetComputation, candidates: Candidates) -> NnetComputation:
-    """The computation in which those pairs of the candidates that can be are one matrix."""
+    """Lay the two matrices of each candidate pair into one place, where no read would find another value."""
     analysis = analyse(computation)
     pairs = _possible(analysis, candidates.commands)
     places: dict[int, Place] = {}
@@ -38,7 +41,7 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 
 
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
-    """Pairs of two matrices of which neither must stay where it is; of each two matrices one pair."""
+    """Returns the pairs of matrices that may both be moved, one pair for any two matrices."""
     computation = analysis.computation
     given, fixed = _given(computation), _fixed(analysis)
     chosen: dict[tuple[int, int], Pair] = {}
@@ -55,13 +58,13 @@ def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
 
 
 def _fixed(analysis: Analysis) -> set[int]:
-    """Matrices that lie outside, and those that are compressed for a while."""
+    """Returns the matrices that lie outside and those that are compressed for a while."""
     compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
     return {0, *analysis.computation.outside_by_matrix(), *compressed}
 
 
 def _given(computation: NnetComputation) -> set[int]:
-    """Matrices that are exchanged with the user: they stay whole."""
+    """Returns the matrices that are exchanged with the user, which stay whole."""
     io = (*computation.inputs, *computation.outputs)
     return {computation.submatrices[number].matrix for i in io for number in (i.value, i.deriv)}
 
@@ -70,7 +73,7 @@ def _given(computation: NnetComputation) -> set[int]:
 
 
 def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Place]:
-    """Where each matrix of the pairs would lie: in the largest that is connected with it, if it fits there."""
+    """Returns a place for each matrix of the pairs: in the largest one that is connected with it, if it fits there."""
     neighbours: dict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         neighbours[pair.source].append(pair)
@@ -97,7 +100,7 @@ def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Pl
 def _without(
     pairs: Sequence[Pair], conflicts: set[tuple[int, int]], groups: dict[int, Place], done: dict[int, Place]
 ) -> list[Pair]:
-    """The pairs that are left to try, at least one less: those of failed groups that have no part in a conflict."""
+    """Returns the pairs left to try, fewer than before: those of failed groups that are part of no conflict."""
     left = [pair for pair in pairs if pair.source not in done and pair.dest not in done]
     for victim, other in conflicts:
         direct = [pair for pair in left if {pair.source, pair.dest} == {victim, other}]

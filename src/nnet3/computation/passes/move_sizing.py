@@ -1,4 +1,4 @@
-"""Let every matrix live as briefly as possible, so that others can have its memory before and after."""
+"""Shorten live ranges, so that matrices can share memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
 
 
 def _provided(computation: NnetComputation) -> np.ndarray:
-    """Whether each matrix is given to the user, (matrices,)."""
+    """Returns the mask, (matrices,), of those that are handed to the user."""
     provided = np.zeros(len(computation.matrices), dtype=bool)
     for command in computation.commands:
         if isinstance(command, ProvideOutput):

@@ -1,4 +1,4 @@
-"""What passes say of matrices that may lie in one place."""
+"""Candidates for one place: what the passes offer and what merging decides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Pair(NamedTuple):
-    """A matrix that is read and one that is written by commands that allow them to be one.
+    """Two matrices that may be one: some commands read the first and write the second.
 
     Row r and column c of `dest` are row r + row_shift and column c + col_shift of `source`.
     """
@@ -20,14 +20,14 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Candidates:
-    """The commands of each pair; `are_copies` if they have nothing to do where source and destination are one."""
+    """The commands of each pair; `are_copies`: they have nothing to do once source and destination are one."""
 
     commands: dict[Pair, list[int]]
     are_copies: bool
 
 
 class Place(NamedTuple):
-    """Where a matrix lies in another."""
+    """The position of one matrix in another."""
 
     matrix: int
     row: int

@@ -1,4 +1,4 @@
-"""The computation in which some matrices lie in others."""
+"""Rewriting of a computation in which matrices lie in others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnet3.computation.passes.places import Candidates, Place
 
 
 def relocate(analysis: Analysis, places: dict[int, Place], candidates: Candidates) -> NnetComputation:
-    """The computation with each matrix in its place, and without the copies from a block to itself.
+    """Move each matrix to its place, and drop the copies from a block to itself.
 
     Sub-matrices keep their numbers, so that commands and tables stay as they are. The matrix in which others lie lives
     from the first allocation of one of them to the last deallocation.
@@ -35,7 +35,7 @@ def _is_one_block(result: NnetComputation, command: Command) -> bool:
 
 
 def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, Place]) -> set[int]:
-    """One allocation and one deallocation (or none) of each shared place; the commands that go."""
+    """Leave one allocation and at most one deallocation for each shared place; returns the commands to drop."""
     members: dict[int, list[int]] = {}
     for matrix, place in places.items():
         members.setdefault(place.matrix, []).append(matrix)

@@ -1,4 +1,4 @@
-"""Do not zero a matrix whose zeros nobody sees."""
+"""Removal of zeroing whose zeros nobody reads."""
 
 from __future__ import annotations
 

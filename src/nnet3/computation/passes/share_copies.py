@@ -1,4 +1,4 @@
-"""A matrix that holds nothing but what another holds gives way to it.
+"""Copy elimination: a matrix that only holds a copy gives way to the original.
 
 The copy is not needed where both can lie in one place: as long as either is read, nobody changes the other.
 """
@@ -14,7 +14,7 @@ from nnet3.computation.passes.places import Candidates, Pair
 
 
 def share_copies(computation: NnetComputation) -> NnetComputation:
-    """Read the original instead of a copy, wherever both stay as they are as long as they are read."""
+    """Let copies share the place of their originals, where neither changes while the other is read."""
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     sizes = [matrix.num_rows * matrix.num_cols for matrix in computation.matrices]

@@ -1,7 +1,7 @@
-"""Kernels that can write where they read do so, if nobody needs again what they overwrite.
+"""In-place execution: kernels write where they read, if nobody needs again what they overwrite.
 
-A value goes on in the matrix of the value it is made of, and a derivative in that of the derivative it comes from. All
-commands between two matrices work in place or none does, so the conditions hold for all their rows and columns.
+An output lies in the matrix of its input, and the derivative of the input in that of the output. Either all commands
+between two matrices work in place or none does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnet3.computation.passes.places import Candidates, Pair
 
 
 def work_in_place(computation: NnetComputation) -> NnetComputation:
-    """The output of a kernel lies where its input lies, wherever the kernel allows it and the input dies there."""
+    """Lay the output of a kernel where its input lies, if the kernel allows it and the input is dead afterwards."""
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     classes = {type(command) for command in computation.commands}
