@@ -185,6 +185,18 @@ component-node name=last component=last input=scales
         0,
         0,
     ),
+    "a product of two parts, and of three": (
+        """
+component name=two type=ElementwiseProductComponent input-dim=6 output-dim=3
+component-node name=two component=two input=Append(input, input)
+component name=three type=ElementwiseProductComponent input-dim=9 output-dim=3
+component-node name=three component=three input=Append(two, Offset(input, -1), input)
+component name=last type=LinearComponent input-dim=3 output-dim=2
+component-node name=last component=last input=three
+""",
+        1,
+        0,
+    ),
     "one component in two places": (
         """
 component name=affine type=AffineComponent input-dim=3 output-dim=3
@@ -227,6 +239,42 @@ def test_equal_in_the_frames_that_nnet3_can_compute(name) -> None:
         expected = in_nnet3(nnet, x, range(left, frames - right))
         (ours,) = net.evaluate("output", {"input": cn.sequences([x])})
         np.testing.assert_allclose(ours[:, left : frames - right], expected, rtol=1e-4, atol=1e-5)
+
+
+#: Of each network the types of nodes, besides parameters, that the CN is made of.
+TYPES = {
+    "plain": "input plus tanh times",
+    "spliced": "delay input plus row_stack tanh times",
+    "ahead": "delay input plus row_stack tanh times",
+    "sums": "delay input plus scale tanh times",
+    "optional": "delay input plus row_stack tanh times",
+    "margins that add up": "component delay input plus row_stack tanh times",
+    "optional frames that are not computed": (
+        "copy delay element_times exp input plus row_slice row_stack scale tanh times"
+    ),
+    "components with frames of their own": "component input",
+    "parts and products": "diag_times element_times input log_softmax row_slice times",
+    "a product of two parts, and of three": "delay element_times input row_slice row_stack times",
+    "one component in two places": "delay input plus relu sigmoid times",
+    "a recurrence": "delay input plus row_stack tanh times",
+    "a recurrence of what is computed later": (
+        "delay element_times exp input plus row_slice row_stack scale tanh times"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_types_of_nodes(name) -> None:
+    """Own types where there are any; zeros for missing frames are made only where frames are missing."""
+    nodes = cn.from_nnet(network_of(NETWORKS[name][0])).nodes
+    assert " ".join(sorted({node.type for node in nodes} - {"parameter"})) == TYPES[name]
+
+
+def test_names_are_those_of_the_nodes() -> None:
+    net = cn.from_nnet(network_of(NETWORKS["parts and products"][0]))
+    assert {"part", "wide", "product", "scales", "last", "input"} < set(net.names.values())
+    net = cn.from_nnet(network_of(NETWORKS["a product of two parts, and of three"][0]))
+    assert {net.find("two").type, net.find("three").type} == {"element_times"}
 
 
 @pytest.mark.parametrize("name", NETWORKS)

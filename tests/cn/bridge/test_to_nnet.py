@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from reference import columns
@@ -76,3 +78,190 @@ def test_there_and_back(name) -> None:
 def test_what_has_no_counterpart(make, says) -> None:
     with pytest.raises(NetworkError, match=says):
         cn.Network(outputs={"output": make(cn.input("x", 3))}).to_nnet()
+
+
+def lines_of(net: cn.Network) -> list[str]:
+    """Without the ends that are alike."""
+    found = "\n".join(net.to_nnet().config_lines()).replace(" objective=linear", "")
+    return [line.replace("component-node", "node") for line in found.splitlines()]
+
+
+def weights(name: str, rows: int, cols: int) -> cn.Node:
+    return cn.parameter(name, (rows, cols), RANDOM.normal(size=(rows, cols)))
+
+
+X, Y = cn.input("x", 3), cn.input("y", 3)
+W, B = weights("W", 2, 3), weights("b", 2, 1)
+PRODUCT = cn.times(W, X, name="WX")
+H = cn.tanh(X, name="h")
+#: Outputs, and the lines of their nodes.
+LINES: list[tuple[dict[str, cn.Node], list[str]]] = [
+    ({"o": X}, ["input-node name=x dim=3", "output-node name=o input=x"]),
+    (
+        {"o": cn.plus(PRODUCT, B, name="a")},
+        ["input-node name=x dim=3", "node name=a component=a input=x", "output-node name=o input=a"],
+    ),
+    (
+        {"o": cn.plus(B, cn.times(W, H), name="a")},
+        [
+            "input-node name=x dim=3",
+            "node name=h component=h input=x",
+            "node name=a component=a input=h",
+            "output-node name=o input=a",
+        ],
+    ),
+    (  # what is an output, or used elsewhere, is computed
+        {"o": cn.plus(PRODUCT, B, name="a"), "p": PRODUCT},
+        [
+            "input-node name=x dim=3",
+            "node name=WX component=WX input=x",
+            "node name=a component=a input=WX",
+            "output-node name=o input=a",
+            "output-node name=p input=WX",
+        ],
+    ),
+    (
+        {"o": cn.plus(PRODUCT, B, name="a"), "t": cn.tanh(PRODUCT, name="t")},
+        [
+            "input-node name=x dim=3",
+            "node name=WX component=WX input=x",
+            "node name=a component=a input=WX",
+            "node name=t component=t input=WX",
+            "output-node name=o input=a",
+            "output-node name=t.output input=t",
+        ],
+    ),
+    (
+        {"h": H, "h.output": cn.plus(X, Y, name="sum"), "sum": cn.row_stack(H, X)},
+        [
+            "input-node name=x dim=3",
+            "node name=h component=h input=x",
+            "input-node name=y dim=3",
+            "output-node name=h.output input=h",
+            "output-node name=h.output.output input=Sum(x, y)",
+            "output-node name=sum input=Append(h, x)",
+        ],
+    ),
+    (
+        {"output": cn.tanh(X, name="output")},
+        [
+            "input-node name=x dim=3",
+            "node name=output component=output input=x",
+            "output-node name=output.output input=output",
+        ],
+    ),
+    (  # parts of sums are equal in number, and a node has one scale in a sum
+        {"o": cn.plus(cn.row_stack(X, Y, name="s"), cn.input("z", 6))},
+        [
+            "input-node name=x dim=3",
+            "input-node name=y dim=3",
+            "node name=s component=s input=Append(x, y)",
+            "input-node name=z dim=6",
+            "output-node name=o input=Sum(s, z)",
+        ],
+    ),
+    (
+        {"o": cn.plus(cn.scale(0.5, X, name="half"), cn.delay(X, -2))},
+        [
+            "input-node name=x dim=3",
+            "node name=half component=half input=Scale(0.5, x)",
+            "output-node name=o input=Sum(half, IfDefined(Offset(x, 2)))",
+        ],
+    ),
+    (
+        {"o": cn.row_stack(cn.scale(2.0, X), cn.delay(Y, 3))},
+        [
+            "input-node name=x dim=3",
+            "input-node name=y dim=3",
+            "output-node name=o input=Append(Scale(2, x), IfDefined(Offset(y, -3)))",
+        ],
+    ),
+    (
+        {"o": cn.delay(cn.plus(X, Y, name="sum")), "p": cn.scale(3.0, cn.row_stack(X, Y, name="both"))},
+        [
+            "input-node name=x dim=3",
+            "input-node name=y dim=3",
+            "node name=sum component=sum input=Sum(x, y)",
+            "node name=both component=both input=Append(x, y)",
+            "output-node name=o input=IfDefined(Offset(sum, -1))",
+            "output-node name=p input=Scale(3, both)",
+        ],
+    ),
+    (
+        {"o": cn.row_slice(cn.row_stack(X, Y, name="both"), 2, 3, name="part")},
+        [
+            "input-node name=x dim=3",
+            "input-node name=y dim=3",
+            "node name=both component=both input=Append(x, y)",
+            "dim-range-node name=part input-node=both dim-offset=2 dim=3",
+            "output-node name=o input=part",
+        ],
+    ),
+    (
+        {"o": cn.element_times(X, Y, name="xy"), "d": cn.diag_times(weights("d", 3, 1), X, name="dx")},
+        [
+            "input-node name=x dim=3",
+            "input-node name=y dim=3",
+            "node name=xy component=xy input=Append(x, y)",
+            "node name=dx component=dx input=x",
+            "output-node name=o input=xy",
+            "output-node name=d input=dx",
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("outputs", "lines"), LINES, ids=lambda value: ", ".join(value))
+def test_lines(outputs, lines) -> None:
+    assert lines_of(cn.Network(outputs=outputs)) == lines
+
+
+@pytest.mark.parametrize("outputs", [outputs for outputs, _ in LINES], ids=", ".join)
+def test_values(outputs) -> None:
+    """Also where a sum has a parameter on its left, and of all outputs, in their order."""
+    net = cn.Network(outputs=outputs)
+    inputs = {net.names[node]: RANDOM.normal(size=(node.shape.rows, 5)).astype(np.float32) for node in net.inputs}
+    batch = {name: cn.sequences([value]) for name, value in inputs.items()}
+    again = cn.from_nnet(net.to_nnet())
+    for name, other in zip(net.outputs, again.outputs, strict=True):
+        np.testing.assert_allclose(again.evaluate(other, batch)[0], net.evaluate(name, batch)[0], rtol=1e-5, atol=1e-6)
+
+
+COMPONENTS = {
+    "affine": (cn.plus(PRODUCT, B), "NaturalGradientAffineComponent", {"linear_params": W, "bias_params": B}),
+    "linear": (PRODUCT, "LinearComponent", {"params": W}),
+    "offset": (cn.plus(B, cn.input("z", 2)), "PerElementOffsetComponent", {"offsets": B}),
+    "scales": (cn.diag_times(B, cn.input("z", 2)), "PerElementScaleComponent", {"params": B}),
+}
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_parameters_are_copied(name) -> None:
+    node, type_name, expected = COMPONENTS[name]
+    (component,) = cn.Network(outputs={"o": node}).to_nnet().components.values()
+    assert component.type_name == type_name
+    found = component.parameters()
+    assert set(found) == set(expected)
+    for key, parameter in expected.items():
+        np.testing.assert_array_equal(found[key].numpy().ravel(), parameter.value.ravel())
+    found[key].zero_()
+    assert expected[key].value.all()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: cn.Network(cn.l2_norm(X)), "without outputs has no nnet3 counterpart"),
+        (lambda: cn.Network(outputs={"o": cn.times(W, weights("V", 3, 2))}), "'V' (parameter) belongs to no sample"),
+        (lambda: cn.Network(outputs={"o": W}), "'W' (parameter) belongs to no sample"),
+        (lambda: cn.Network(outputs={"o": cn.element_times(X, cn.input("o", 1))}), "is an operation of computational"),
+        (lambda: cn.Network(outputs={"o": cn.scale(weights("c", 1, 1), X)}), "(scale) is an operation of"),
+        (lambda: cn.Network(outputs={"o": cn.diag_times(cn.tanh(B), cn.input("z", 2))}), "'b' (parameter) belongs"),
+        (lambda: cn.Network(outputs={"o": X + cn.input("o", 1)}), "repeats an operand"),
+        (lambda: cn.Network(outputs={"o": cn.input("c", (3, 2))}), "'c' (input) is an operation of computational"),
+        (lambda: cn.Network(outputs={"o": X - Y}), "(minus) is an operation of computational networks"),
+    ],
+)
+def test_what_nnet3_has_not(make, says) -> None:
+    with pytest.raises(NetworkError, match=re.escape(says)):
+        make().to_nnet()

@@ -109,6 +109,14 @@ def test_changed_parameters_are_noticed() -> None:
         net.set_parameters({"affine.bias_params": np.zeros(9)})
 
 
+def test_a_component_of_one_row() -> None:
+    x = cn.input("x", 1)
+    node = cn.component("TanhComponent dim=1", x, name="t")
+    np.testing.assert_allclose(cn.Network(outputs=node).evaluate("t", {"x": np.ones((1, 2))}), np.tanh(1), rtol=1e-6)
+
+
 def test_components_that_do_not_fit() -> None:
+    with pytest.raises(ShapeError, match="component needs an operand with samples"):
+        cn.component("TanhComponent dim=4", cn.parameter("W", (4, 4)))
     with pytest.raises(ShapeError, match="TanhComponent needs 4 rows"):
         cn.component("TanhComponent dim=4", cn.input("x", 3))

@@ -186,10 +186,8 @@ class _Bridge:
             return _FUNCTIONS[made.type_name](x, name=name)
         if made.type_name == "ElementwiseProductComponent":
             rows = made.output_dim
-            parts = [row_slice(x, first, rows) for first in range(0, made.input_dim, rows)]
-            for part in parts[1:-1]:
-                parts[0] = element_times(parts[0], part)
-            return element_times(parts[0], parts[-1], name=name) if len(parts) > 1 else copy(parts[0], name=name)
+            *parts, last = [row_slice(x, first, rows) for first in range(0, made.input_dim, rows)]
+            return element_times(reduce(element_times, parts), last, name=name)
         if made.type_name in ("AffineComponent", "NaturalGradientAffineComponent", "FixedAffineComponent"):
             p = self._parameters(node.component, made)
             return plus(times(p["linear_params"], x), p["bias_params"], name=name)

@@ -49,6 +49,7 @@ class _Writer:
         self.network, self.names = network, network.names
         self.component_lines: list[str] = []
         self.node_lines: list[str] = []
+        self.taken: set[str] = set()  # names of the lines
         self.values: dict[str, dict[str, Tensor]] = {}
         self.components: dict[str, Component] = {}
         self.descriptors: dict[Node, str] = {}
@@ -68,7 +69,7 @@ class _Writer:
             if not isinstance(node, (StoredNode, DelayNode)):
                 self.descriptors[node] = self._named(node, self._node(node))
         for name, node in self.network.outputs.items():
-            self.node_lines.append(f"output-node name={self._free(name)} input={self._seen(node)} objective=linear")
+            self._node_line("output", self._free(name), f"input={self._seen(node)} objective=linear")
         result = Nnet.from_config("\n".join([*self.component_lines, *self.node_lines]))
         for name, tensors in self.values.items():
             for key, tensor in result.components[name].parameters().items():
@@ -78,9 +79,10 @@ class _Writer:
         return result
 
     def _free(self, name: str) -> str:
-        """An output may be called as its node is: nnet3 has one space of names."""
-        taken = set(self.network.names.values())
-        return name if name not in taken else f"{name}.output" if name != "output" else name
+        """A name for an output, which may be called as a node is: nnet3 has one space of names."""
+        while name in self.taken:
+            name = f"{name}.output"
+        return name
 
     # ---- what others write to look at a node ----
 
@@ -99,8 +101,11 @@ class _Writer:
         return f"IfDefined(Offset({self.names[node.operands[0]]}, {-node.operation.lag}))"
 
     def _named(self, node: Node, seen: str) -> str:
-        """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names."""
-        refers = any(user.type in ("delay", "row_slice", "scale") for user in self.users.get(node, ()))
+        """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names; so do
+        stacks and scales in sums, whose terms have equal parts, and each node in one scale.
+        """
+        users = {user.type for user in self.users.get(node, ())}
+        refers = users & {"delay", "row_slice", "scale"} or ("plus" in users and node.type in ("row_stack", "scale"))
         if seen == self.names[node] or not seen or not refers:
             return seen
         return self._line(self.names[node], f"NoOpComponent dim={node.shape.rows}", seen)
@@ -113,12 +118,10 @@ class _Writer:
     def _node(self, node: Node) -> str:
         operation, name = node.operation, self.names[node]
         if node.type == "input" and node.shape.has_samples:
-            self.node_lines.append(f"input-node name={name} dim={node.shape.rows}")
-            return name
+            return self._node_line("input", name, f"dim={node.shape.rows}")
         if isinstance(operation, RowSlice):
             dims = f"dim-offset={operation.first} dim={operation.rows}"
-            self.node_lines.append(f"dim-range-node name={name} input-node={self._seen(node.operands[0])} {dims}")
-            return name
+            return self._node_line("dim-range", name, f"input-node={self._seen(node.operands[0])} {dims}")
         if isinstance(operation, ComponentOperation):
             self.components[name] = operation.component.copy()
             dims = f"input-dim={node.operands[0].shape.rows} output-dim={node.shape.rows}"
@@ -145,7 +148,11 @@ class _Writer:
 
     def _line(self, name: str, component: str, seen: str) -> str:
         self.component_lines.append(f"component name={name} type={component}")
-        self.node_lines.append(f"component-node name={name} component={name} input={seen}")
+        return self._node_line("component", name, f"component={name} input={seen}")
+
+    def _node_line(self, kind: str, name: str, options: str) -> str:
+        self.node_lines.append(f"{kind}-node name={name} {options}")
+        self.taken.add(name)
         return name
 
     def _plus(self, node: Node) -> str:
@@ -154,7 +161,7 @@ class _Writer:
             x, y = node.operands
             if isinstance(x, ParameterNode):
                 x, y = y, x
-            if isinstance(y, ParameterNode) and y.shape.cols == 1 and y.shape.rows == node.shape.rows:
+            if isinstance(y, ParameterNode) and y.shape.rows == node.shape.rows:
                 self.values[self.names[node]] = {"offsets": y.memory}
                 return self._line(self.names[node], f"PerElementOffsetComponent dim={node.shape.rows}", self._seen(x))
             if x.shape != y.shape:
@@ -171,9 +178,10 @@ class _Writer:
     def _bias_of(self, node: Node) -> Node | None:
         """The product of W X + b, if the node is that and nobody else uses the product."""
         for product, bias in (node.operands, node.operands[::-1]):
-            is_bias = isinstance(bias, ParameterNode) and bias.shape.cols == 1 and bias.shape.rows == node.shape.rows
+            is_bias = isinstance(bias, ParameterNode) and bias.shape.rows == node.shape.rows
             is_product = product.type == "times" and isinstance(product.operands[0], ParameterNode)
-            if is_bias and is_product and len(self.users[product]) == 1:
+            is_seen = len(self.users[product]) > 1 or product in self.network.outputs.values()
+            if is_bias and is_product and not is_seen:
                 return product
         return None
 
@@ -181,8 +189,7 @@ class _Writer:
         W, x = node.operands
         if not isinstance(W, ParameterNode):
             raise self._error(node, "has a first operand that is no parameter")
-        users = self.users.get(node, [])
-        if len(users) == 1 and users[0].type == "plus" and self._bias_of(users[0]) is node:
+        if any(user.type == "plus" and self._bias_of(user) is node for user in self.users.get(node, ())):
             return ""  # part of an AffineComponent
         self.values[self.names[node]] = {"params": W.memory.T}
         dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
