@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.computation.commands_control import ProvideOutput
 from nnet3.computation.commands_memory import AllocMatrix
 from nnet3.computation.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
 from nnet3.computation.variables import Integers, Variables, matrix_sizes, submatrix_table
@@ -122,6 +123,15 @@ class Analysis:
             command = self.computation.commands[number]
             zeros[matrix] = isinstance(command, AllocMatrix) and command.zeroed
         return zeros
+
+    @cached_property
+    def is_provided(self) -> npt.NDArray[np.bool_]:
+        """A mask, (matrices,), of those that are handed to the user."""
+        provided = np.zeros(len(self.computation.matrices), dtype=bool)
+        for command in self.computation.commands:
+            if isinstance(command, ProvideOutput):
+                provided[self.table[command.source, 0]] = True
+        return provided
 
     @cached_property
     def table(self) -> Integers:

@@ -163,13 +163,9 @@ def _check_lifetimes(analysis: Analysis) -> None:
 
 def _check_end_of_life(analysis: Analysis) -> None:
     """Every matrix is deallocated, unless it was handed to the user."""
-    computation = analysis.computation
-    alloc, dealloc = analysis.alloc_command, analysis.dealloc_command
-    outputs = [c.source for c in computation.commands if isinstance(c, cmd.ProvideOutput)]
-    provided = {computation.submatrices[source].matrix for source in outputs}
-    for m in np.flatnonzero((alloc != -1) & (dealloc == -1)):
-        if m not in provided:
-            _fail(computation, alloc[m], f"m{m} is never deallocated, and it is not an output")
+    alloc = analysis.alloc_command
+    for m in np.flatnonzero((alloc != -1) & (analysis.dealloc_command == -1) & ~analysis.is_provided)[:1]:
+        _fail(analysis.computation, alloc[m], f"m{m} is never deallocated, and it is not an output")
 
 
 # ---- contents ----

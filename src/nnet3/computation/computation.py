@@ -85,9 +85,9 @@ class NnetComputation:
     commands: list[Command] = field(default_factory=list)
     num_memos: int = 0
     need_model_derivative: bool = False
-    #: What the network was like that it was compiled for: digests by aspect; nobody compares if it is empty.
+    #: The network that it was compiled for, as digests by aspect; nobody compares if it is empty.
     fingerprint: dict[str, str] = field(default_factory=dict)
-    #: What others have derived from the finished program and want kept with it; None if it may still change.
+    #: Things that others have derived from the finished program, such as plans; None if it may still change.
     attachments: MutableMapping[str, Any] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:

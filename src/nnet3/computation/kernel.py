@@ -63,7 +63,7 @@ class KernelInfo:
     updatable: bool = False
     #: Output row i belongs to row i of every input that has samples: they have equal numbers of rows.
     row_by_row: bool = False
-    #: What an update does depends on the rows it is given at once; it may be given those of several steps together.
+    #: An update depends on all rows that it is given at once; it may be given those of several steps together.
     merges_updates: bool = False
     backprop_needs_output: bool = False
     backprop_needs_sign_only: bool = False  # of the output: whether each element is positive

@@ -9,7 +9,7 @@ from nnet3.computation.declarations import Life
 
 Span = tuple[int, int]  # first and last command, both included
 
-#: Which of the two forms of a matrix, 1 or compressed -1, ends and which begins; 0 is none.
+#: The form of a matrix whose span ends, and the one whose span begins: 1, compressed -1, or 0 for none.
 _ENDS_AND_BEGINS = {Life.BEGINS: (0, 1), Life.ENDS: (1, 0), Life.COMPRESSES: (1, -1), Life.DECOMPRESSES: (-1, 1)}
 
 

@@ -58,7 +58,7 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class ProfileReport:
-    """What `profile` has measured. `repeats` runs were averaged. Prints as the table by kind and type."""
+    """The result of `profile`. `repeats` runs were averaged. Prints as the table by kind and type."""
 
     times: tuple[CommandTime, ...]
     repeats: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from nnet3.computation.analysis import analyse
-from nnet3.computation.commands import ProvideOutput
 from nnet3.computation.computation import NnetComputation
 
 _BEFORE, _AT, _AFTER = 0, 1, 2  # a command's turn within the place it moves to
@@ -22,13 +21,12 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     turn = np.full(analysis.num_commands, _AT)
     kept = np.ones(analysis.num_commands, dtype=bool)
     unused = analysis.last_access == -1
-    provided = _provided(computation)
     for number, matrix in analysis.accesses.allocations:
         place[number], turn[number] = analysis.first_access[matrix], _BEFORE
         kept[number] = not unused[matrix]
     for number, matrix in analysis.accesses.deallocations:
         kept[number] = not unused[matrix]
-        if not provided[matrix]:
+        if not analysis.is_provided[matrix]:
             place[number], turn[number] = analysis.last_access[matrix], _AFTER
     order = np.lexsort((np.arange(analysis.num_commands), turn, place))
     order = order[kept[order]]
@@ -37,12 +35,3 @@ def move_sizing(computation: NnetComputation) -> NnetComputation:
     result = computation.copy()
     result.commands = [computation.commands[number] for number in order]
     return result
-
-
-def _provided(computation: NnetComputation) -> np.ndarray:
-    """Returns the mask, (matrices,), of those that are handed to the user."""
-    provided = np.zeros(len(computation.matrices), dtype=bool)
-    for command in computation.commands:
-        if isinstance(command, ProvideOutput):
-            provided[computation.submatrices[command.source].matrix] = True
-    return provided
