@@ -43,9 +43,7 @@ class Picture:
         return self.svg
 
 
-def picture(
-    network: Network, *, highlight: Collection[Node | str] = (), title: str = "", shapes: bool = True
-) -> Picture:
+def picture(network: Network, *, highlight: Collection[Node | str] = (), title: str = "") -> Picture:
     """The picture of a network. `highlight`: nodes that are marked, by themselves or by name.
 
     Arcs into delays are dashed and say how far they look; a parameter with several users says how many.
@@ -55,9 +53,7 @@ def picture(
     parents = parents_of(network.nodes)
     boxes, arcs = [], []
     for node in network.nodes:
-        lines = [f"{{{names[node]} : {node.type}}}"]
-        if shapes:
-            lines.append(str(node.shape))
+        lines = [f"{{{names[node]} : {node.type}}}", str(node.shape)]
         users = len(parents[node])
         if isinstance(node, ParameterNode) and users > 1:
             lines.append(f"shared by {users}")

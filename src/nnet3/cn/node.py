@@ -58,10 +58,6 @@ class Node:
         return self.operation.type
 
     @property
-    def is_leaf(self) -> bool:
-        return not self.operands
-
-    @property
     def formula(self) -> str:
         """The name, or else how the node is made, cut to a line: for messages."""
         return self.name or shorten(f"{self.type}({', '.join(o.formula for o in self.operands)})", _SHORT)

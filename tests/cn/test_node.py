@@ -1,0 +1,117 @@
+"""Nodes: names, formulas, operators, values of stored ones, messages of shapes that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from nnet3 import cn
+from nnet3.cn.node import shorten
+from nnet3.errors import NetworkError, ShapeError
+
+x, y = cn.input("x", 3), cn.input("y", 3)
+
+
+@pytest.mark.parametrize("name", ["a", "_", "A.b-c_9", "größe"])
+def test_names(name) -> None:
+    assert cn.tanh(x, name=name).name == name
+
+
+@pytest.mark.parametrize("name", ["1a", "a b", "-a", ".a", "a:b", "a\n", "a(", 3, b"a"])
+def test_what_is_no_name(name) -> None:
+    with pytest.raises(NetworkError, match="cannot be the name of a node"):
+        cn.tanh(x, name=name)
+
+
+def test_formulas() -> None:
+    W, b = cn.parameter("W", (3, 3)), cn.parameter("b", (3, 1))
+    assert (W @ x + b).formula == "plus(times(W, x), b)"
+    assert repr(cn.tanh(W @ x, name="h")) == "<h : tanh, 3 x S>"
+    assert repr(cn.tanh(cn.tanh(x, name="h"))) == "<tanh(h) : tanh, 3 x S>"
+    assert cn.constant(0.5).formula == "0.5"
+    assert cn.constant([1.0, 2.0]).formula == "parameter()"
+    assert cn.parameter("c", (1, 1), 2.0).formula == "c"
+    assert cn.mean(cn.input("z", 1)).formula == "mean(z)"
+    long = x
+    for _ in range(20):
+        long = cn.tanh(long)
+    assert len(long.formula) == 60
+    assert long.formula.startswith("tanh(tanh(")
+    assert long.formula.endswith("…")
+
+
+def test_shortened_texts() -> None:
+    assert [shorten("abcd", length) for length in (5, 4, 3)] == ["abcd", "abcd", "ab…"]
+
+
+def test_operators_make_the_node_that_they_say() -> None:
+    W = cn.parameter("W", (3, 3))
+    made = [W @ x, x + y, x - y, x * y, -x, x + 1.0, 1.0 + x, 1.0 - x, x - 1.0, 2.0 * x, x * 2.0]
+    types = "times plus minus element_times negate plus plus minus minus scale scale"
+    assert " ".join(node.type for node in made) == types
+    assert [[o.formula for o in node.operands] for node in made] == [
+        *(["W", "x"], ["x", "y"], ["x", "y"], ["x", "y"], ["x"]),
+        *(["x", "1"], ["1", "x"], ["1", "x"], ["x", "1"], ["2", "x"], ["2", "x"]),
+    ]
+    column, matrix = np.ones((3, 1)), np.ones((2, 3))
+    assert [node.type for node in (matrix @ x, column * x, x * column, column + x, x - column)] == [
+        *("times", "element_times", "element_times", "plus", "minus")
+    ]
+    assert (column * x).operands[1] is x
+    for wrong in (True, "a", None):
+        with pytest.raises(NetworkError, match="expected a node, a number or an array"):
+            x + wrong
+
+
+def test_messages_name_operands_shapes_and_the_line() -> None:
+    with pytest.raises(ShapeError) as caught:
+        cn.square_error(x, cn.tanh(cn.input("z", 4)), name="J")
+    first, second = str(caught.value).split("\n")
+    assert first == "square_error needs operands of equal shape 'J': 'x' is 3 x S, 'tanh(z)' is 4 x S"
+    assert second.strip().startswith(f"{__file__}:")
+    assert second.endswith('cn.square_error(x, cn.tanh(cn.input("z", 4)), name="J")')
+    code = compile("cn.square_error(x, cn.input('z', 4))", "gone.py", "exec")
+    with pytest.raises(ShapeError, match=r"'z' is 4 x S\n  gone.py:1$"):
+        exec(code, {"cn": cn, "x": x})
+
+
+def test_values_of_stored_nodes() -> None:
+    W = cn.parameter("W", (2, 3), [[1.0, 2, 3], [4, 5, 6]])
+    assert W.memory.tolist() == [[1, 4], [2, 5], [3, 6]]
+    copy = W.value
+    copy[0, 0] = 9
+    assert W.value.tolist() == [[1, 2, 3], [4, 5, 6]]
+    W.value = torch.arange(6).reshape(2, 3)
+    assert W.value.tolist() == [[0, 1, 2], [3, 4, 5]]
+    b = cn.parameter("b", (3, 1), [1.0, 2.0, 3.0])  # a column may be flat
+    assert b.value.tolist() == [[1], [2], [3]]
+    for wrong in (np.ones((3, 2)), np.ones(3), np.ones((1, 3)), 1.0):
+        with pytest.raises(ShapeError, match=r"value of 'W': expected shape \(2, 3\), got"):
+            W.value = wrong
+    with pytest.raises(ShapeError, match=r"value of 'r': expected shape \(1, 3\), got \(3,\)"):
+        cn.parameter("r", (1, 3), [1.0, 2.0, 3.0])
+    with pytest.raises(ShapeError, match="value of 'W': expected numbers, got bool"):
+        W.value = np.ones((2, 3), bool)
+
+
+def test_initial_values() -> None:
+    W = cn.parameter("W", (40, 50))
+    limit = (6 / 90) ** 0.5
+    assert np.abs(W.value).max() <= limit
+    assert np.abs(W.value).max() > 0.99 * limit
+    assert abs(W.value.mean()) < 0.1 * limit
+    np.testing.assert_array_equal(cn.parameter("W", (40, 50)).value, W.value)  # by the name
+    assert not np.array_equal(cn.parameter("V", (40, 50)).value, W.value)
+    seeded = [cn.parameter(name, (40, 50), seed=seed).value for name, seed in (("W", 1), ("V", 1), ("W", 2))]
+    np.testing.assert_array_equal(seeded[0], seeded[1])
+    assert not np.array_equal(seeded[0], seeded[2])
+    assert not np.array_equal(seeded[0], W.value)
+    for value in (2, 2.0, np.float32(2), np.array(2.0), torch.tensor(2.0)):
+        assert (cn.parameter("W", (2, 3), value).value == 2).all()
+    assert cn.parameter("W", (2, 3)).trainable
+    assert not cn.parameter("W", (2, 3), trainable=False).trainable
+    assert not cn.constant(np.ones((2, 3))).trainable
+    assert cn.constant([1.0, 2.0]).shape == cn.Shape(2, 1)
+    assert cn.constant(1).shape == cn.Shape(1, 1)
+    assert cn.constant([[1.0, 2.0]], "row").name == "row"
