@@ -64,3 +64,66 @@ def test_what_is_no_matrix() -> None:
     for wrong in ([[A, A[0]]], [["a"]], []):
         with pytest.raises((ShapeError, ValueError)):
             cn.sequences(*wrong) if wrong else cn.sequences([])
+
+
+def test_sequences_are_a_sequence_of_arrays() -> None:
+    batch = cn.sequences([A, torch.from_numpy(B), [[1.0], [2.0]]])
+    assert len(batch) == 3
+    assert batch.lengths == (3, 2, 1)
+    np.testing.assert_array_equal(batch[1], B)
+    assert [array.shape for array in batch] == [(2, 3), (2, 2), (2, 1)]
+    assert len(cn.sequences(np.ones((4, 2, 3)))) == len(cn.sequences(torch.ones(4, 2, 3))) == 4
+    assert cn.sequences(np.ones((4, 2, 3))).lengths == (3, 3, 3, 3)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ([], "expected at least one sequence"),
+        ("abc", "expected a list of arrays, one for each sequence, got 'abc'"),
+        (3, "expected a list of arrays"),
+        ([A, A[:1]], r"sequences of one batch have equally many rows, got \[1, 2\]"),
+        ([A, A[0]], r"sequence 1: expected a matrix of numbers, got shape \(3,\)"),
+    ],
+)
+def test_what_are_no_sequences(value, says) -> None:
+    with pytest.raises(ShapeError, match=says):
+        cn.sequences(value)
+
+
+def test_layouts_in_words() -> None:
+    assert str(Layout.of(A, "x")) == "3 samples"
+    assert str(Layout.of(cn.sequences([A, B]), "x")) == "2 sequences of 3, 2 frames"
+    assert Layout.of(A, "x").num_samples == 3
+    assert Layout.of(cn.sequences([A, B, B]), "x").num_samples == 7
+
+
+def test_nothing_is_no_batch() -> None:
+    with pytest.raises(ShapeError, match="x: there are no samples"):
+        Layout.of(np.ones((2, 0)), "x")
+    with pytest.raises(ShapeError, match="x: there are no frames"):
+        Layout.of(cn.sequences([np.ones((2, 0))] * 2), "x")
+    assert Layout.of(cn.sequences([np.ones((2, 0)), A]), "x").num_samples == 3  # some may be empty
+
+
+def test_sorted_layouts_of_states_begin_where_theirs_do() -> None:
+    states = Layout.of(cn.sequences([B, A]), "x").of_states(-2)
+    assert states.indexes[:, :2].tolist() == [[1, 2], [0, 3], [1, 3], [0, 4]]
+    assert states.sorted == Layout((2, 2), True, (3, 2))
+    before = Layout.of(cn.sequences([B, A]), "x").of_states(3)
+    assert before.lengths == (3, 3)
+    assert before.sorted == Layout((3, 3), True, (-3, -3))
+    assert before.sorted.sorted == before.sorted
+
+
+def test_rows_are_copies_of_the_type_that_is_asked_for() -> None:
+    layout = Layout.of(A, "x")
+    for given in (A, torch.from_numpy(A), A.astype(np.float32)):
+        rows = layout.rows_of(given, 2, "x", torch.float64)
+        assert rows.dtype == torch.float64
+        rows.zero_()
+        assert np.asarray(given)[1, 2] == 5
+    with pytest.raises(ShapeError, match=r"x: expected one array, a column a sample as for the other inputs, got Seq"):
+        layout.rows_of(cn.sequences([A]), 2, "x", torch.float64)
+    with pytest.raises(ShapeError, match="x: expected 3 samples as for the other inputs, got 2 samples"):
+        layout.rows_of(A[:, :2], 2, "x", torch.float64)
