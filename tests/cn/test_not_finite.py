@@ -98,3 +98,20 @@ def test_gradients_of_finite_criteria() -> None:
     large = cn.Network(cn.sum_elements(4 * (cn.parameter("V", (1, 3), 0.0) @ x)))
     says = "the criterion is 0, but the gradient of 'V' is not finite in column 1, row 0"
     assert_refused(large, [{"x": np.array([[1.0, 1], [3e38, 3e38], [1, 1]])}], says)
+
+
+def test_what_goes_wrong_in_training_alone() -> None:
+    """Dropout makes a number too large that is none in test mode; batch-norm has no statistics yet."""
+    x = cn.input("x", 3)
+    normed = cn.component("BatchNormComponent dim=3", x, name="normed")
+    net = cn.Network(cn.sum_elements(cn.dropout(0.9, cn.exp(88.0 * (x + normed * 0.0)), name="drop")))
+    says = r"the criterion is inf: 'drop' \(dropout\) is the first node that holds inf, in column \d+, row \d"
+    net_of = cn.Network(cn.sum_elements(net.find("drop")) + cn.l2_norm(cn.parameter("W", (2, 2))))
+    assert_refused(net_of, [{"x": np.ones((3, 400))}], says)
+
+
+def test_what_no_second_look_finds(monkeypatch) -> None:
+    """A mask of dropout does not come again: the criterion is refused all the same."""
+    net, batch = network(), minibatch()
+    monkeypatch.setattr(type(net), "backward", lambda self, batch, per_sample: NAN)
+    assert_refused(net, [batch], "the criterion is nan: a smaller learning rate may help$")

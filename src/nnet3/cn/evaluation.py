@@ -149,10 +149,13 @@ class EvaluatedNetwork(NetworkState):
     def criterion(self, inputs: Mapping[str, Any], *, training: bool = False) -> float:
         """The weighted sum of the criteria, in test mode unless `training`."""
         roots = tuple(self.criteria)
-        if not training:
-            values = self.evaluate(roots, inputs)
-            return sum(weight * float(value) for weight, value in zip(self.criteria.values(), values, strict=True))
-        layout = self._take(roots, inputs)
-        runner = self._runner(Question(self._nodes, roots, layout, training=True))
+        values = self.values_in_training(roots, inputs) if training else self.evaluate(roots, inputs)
+        return sum(weight * float(value) for weight, value in zip(self.criteria.values(), values, strict=True))
+
+    @takes_turns
+    def values_in_training(self, nodes: Sequence[Node], inputs: Mapping[str, Any]) -> list[Any]:
+        """The values of computed nodes in training mode. Nothing is known from before, nothing is kept."""
+        layout = self._take(nodes, inputs)
+        runner = self._runner(Question(self._nodes, tuple(nodes), layout, training=True))
         found = runner.forward({node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps})
-        return sum(weight * float(found[node]) for node, weight in self.criteria.items())
+        return [self._shown(node, found[node], layout) for node in nodes]

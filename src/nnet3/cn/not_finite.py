@@ -46,7 +46,9 @@ def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float
         if place := _first(array, is_bad):
             return f"parameter '{name}' holds {value} {place}; {_ADVICE}"
     computed = [node for node in needed if node.operands and not isinstance(node, StoredNode)]
-    values = dict(zip(computed, network.evaluate(computed, batch), strict=True))
+    # Random numbers are others now: what only one mask of dropout made may not come again.
+    evaluate = network.values_in_training if network.training else network.evaluate
+    values = dict(zip(computed, evaluate(computed, batch), strict=True))
     for composite in network.composites:
         # In a loop what comes first in time is first; a loop goes back in time if its delays look ahead.
         backward = any(isinstance(node, DelayNode) and node.operation.lag < 0 for node in composite.nodes)
