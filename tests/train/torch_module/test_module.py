@@ -515,8 +515,8 @@ def test_a_raw_network_to_a_file(tmp_path):
         ((torch.zeros(2, 4, 3), torch.zeros(2, 2)), "the network has no input 'ivector'"),
         ((torch.zeros(2, 4, 3), None, [4]), r"lengths must be 2 integers.*shape \(1,\)"),
         ((torch.zeros(2, 4, 3), None, [4.0, 2.0]), "lengths must be 2 integers.*float64"),
-        ((torch.zeros(2, 4, 3), None, [4, 5]), "lengths must be from 1 to the 4 frames of the features, got 4 to 5"),
-        ((torch.zeros(2, 4, 3), None, [0, 4]), "lengths must be from 1 to the 4 frames of the features, got 0 to 4"),
+        ((torch.zeros(2, 4, 3), None, [4, 5]), "lengths must be from 1 to the 4 frames of the batch, got 4 to 5"),
+        ((torch.zeros(2, 4, 3), None, [0, 4]), "lengths must be from 1 to the 4 frames of the batch, got 0 to 4"),
     ],
 )
 def test_what_a_forward_cannot_take(arguments, message):

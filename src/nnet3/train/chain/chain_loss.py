@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ from torch import Tensor
 
 from nnet3.errors import ArgumentError, TrainingError, check_kind
 from nnet3.options import ChainOptions
-from nnet3.train.chain.denominator import Denominator
+from nnet3.train.chain.denominator import LARGEST_OUTPUT, Denominator
 from nnet3.train.chain.objective_value import chain_value
-from nnet3.train.chain.supervision import Supervision
+from nnet3.train.chain.supervision import Supervision, merge_ragged
+from nnet3.train.checked_lengths import checked_lengths
 from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
 from nnet3.train.uncompiled import uncompiled
 
@@ -22,45 +25,89 @@ from nnet3.train.uncompiled import uncompiled
 @uncompiled("chain_loss is no graph of tensor operations")
 def chain_loss(
     output: Tensor,
-    supervision: Supervision,
+    supervision: Supervision | Sequence[Supervision],
     denominator: Denominator,
     *,
+    lengths: Any = None,
     l2_regularize: float = 0.0,
     out_of_range_regularize: float = 0.01,
     xent_output: Tensor | None = None,
     xent_regularize: float = 0.1,
     deriv_weights: np.ndarray | Tensor | None = None,
     reduction: str = "mean",
-    generator: torch.Generator | None = None,
 ) -> Tensor:
     """LF-MMI as a loss: log-probability of all sequences minus that of the sequences that the supervision allows.
 
     `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax, it
-    may take any values (float32 inside for lower precisions). `xent_output`: log-probabilities of the same shape, for
+    may take any values (float32 inside for lower precisions). `supervision`: of all sequences, or a list of one for
+    each of them, which may then differ in length. `lengths` (batch,): the frames of each sequence of a padded batch,
+    where an end-to-end supervision does not say them and a list does not; rows beyond have no influence, and no
+    gradient. `xent_output`: log-probabilities of the same shape, for
     which `xent_regularize` times the cross-entropy to the numerator's posteriors is added. `deriv_weights`: (frames *
     batch,) factors >= 0 of the gradient's rows, which do not change the value. `reduction`: "mean" divides by the
-    number of frames times the supervision's weight, "sum" does not. With probability 1/2, drawn from `generator`, the
-    gradient also pulls outputs beyond -30 .. 30 back, by 2 * out_of_range_regularize.
+    number of frames times the supervision's weight, "sum" does not.
+
+    Outputs beyond -30 .. 30 are warned of: scores of a network that learns well are not that large. The loss goes on as
+    it should (Kaldi cuts them off in the denominator alone), and out_of_range_regularize / 2 times the sum of squares
+    of what is beyond is added, whose gradient is the mean of the pull that Kaldi draws by lot.
 
     If nothing can be computed, for instance because the output has a NaN, the loss is 10 per frame and its gradient 0.
     Raises TrainingError if output, supervision and denominator do not fit together.
     """
     check_kind(output, Tensor, "the output", "a tensor")
-    check_kind(supervision, Supervision, "the supervision", "a Supervision")
     check_kind(denominator, Denominator, "the denominator", "a Denominator")
+    supervision, counts = _of_batch(supervision, lengths, output)
     _check_outputs(output, xent_output, supervision)
     if reduction not in ("mean", "sum"):
         raise ArgumentError(f"reduction must be 'mean' or 'sum', got {reduction!r}")
     options = ChainOptions(l2_regularize, out_of_range_regularize, 0.0 if xent_output is None else xent_regularize)
-    pull = bool(torch.rand((), generator=generator) < 0.5)
     rows = _rows(output)
     xent_rows = None if xent_output is None else _rows(xent_output)
+    if counts is not None:
+        beyond = torch.from_numpy((np.arange(supervision.frames_per_sequence)[:, np.newaxis] >= counts).reshape(-1, 1))
+        beyond = beyond.to(rows.device)
+        rows = rows.masked_fill(beyond, 0.0)
+        xent_rows = None if xent_rows is None else xent_rows.masked_fill(beyond, 0.0)
     weights = None if deriv_weights is None else _checked_weights(torch.as_tensor(deriv_weights), len(rows))
     with_deriv = rows.requires_grad and torch.is_grad_enabled()
-    call = _Call(supervision, denominator, options, weights, pull, with_deriv)
+    call = _Call(supervision, counts, denominator, options, weights, with_deriv)
     loss: Tensor = _ChainLoss.apply(call, rows, xent_rows)
     is_mean = reduction == "mean" and supervision.weight != 0.0
-    return loss / (supervision.weight * supervision.num_frames) if is_mean else loss
+    num_frames = supervision.num_frames if counts is None else int(counts.sum())
+    return loss / (supervision.weight * num_frames) if is_mean else loss
+
+
+def _of_batch(
+    supervision: Supervision | Sequence[Supervision], lengths: Any, output: Tensor
+) -> tuple[Supervision, np.ndarray | None]:
+    """One supervision for all sequences of the output; the frames of each if they differ from those of the output."""
+    known: np.ndarray | None = None
+    if isinstance(supervision, list | tuple) and supervision:
+        for each in supervision:
+            check_kind(each, Supervision, "each supervision", "a Supervision")
+        supervision, known = merge_ragged(supervision)
+    check_kind(supervision, Supervision, "the supervision", "a Supervision or a list of them")
+    assert isinstance(supervision, Supervision)
+    sequences = supervision.num_sequences
+    frames = output.shape[1] if output.dim() == 3 else len(output) // sequences
+    if known is None and not supervision.end_to_end:
+        known = np.full(sequences, supervision.frames_per_sequence)
+    if lengths is not None:
+        counts = checked_lengths(lengths, sequences, frames)
+    elif known is not None and known.min() < known.max():
+        counts = known
+    else:
+        return supervision, None
+    if known is not None and not np.array_equal(counts, known):
+        raise TrainingError(
+            f"lengths are {counts.tolist()}, but the supervision is for {known.tolist()} frames: sequences of unequal "
+            "lengths need a list of supervisions, one for each"
+        )
+    if counts.max() > frames:
+        raise TrainingError(f"the output has {frames} frames, the supervision {counts.max()}")
+    if counts.min() == frames:
+        return supervision, None
+    return replace(supervision, frames_per_sequence=frames), counts
 
 
 def _check_outputs(output: Tensor, xent_output: Tensor | None, supervision: Supervision) -> None:
@@ -104,14 +151,15 @@ class _Call:
     """What a loss is of, and the derivatives that come out beside it."""
 
     supervision: Supervision
+    lengths: np.ndarray | None
     denominator: Denominator
     options: ChainOptions
     deriv_weights: Tensor | None
-    pull_into_range: bool
     with_deriv: bool
     derivs: tuple[Tensor | None, Tensor | None] = None, None
 
     def loss(self, output: Tensor, xent_output: Tensor | None) -> Tensor:
+        beyond = _beyond_range(output)
         value = chain_value(
             output,
             self.supervision,
@@ -119,9 +167,15 @@ class _Call:
             self.options,
             with_deriv=self.with_deriv,
             with_posteriors=xent_output is not None,
-            pull_into_range=self.with_deriv and self.pull_into_range,
+            clipped=beyond is None,
+            lengths=self.lengths,
         )
         total = value.objective + value.l2_term
+        if beyond is not None and not value.failed:
+            pull = self.options.out_of_range_regularize
+            total -= 0.5 * pull * float(beyond.double().square().sum())
+            if value.deriv is not None:
+                value.deriv.add_(beyond, alpha=-pull)
         if xent_output is not None:
             assert value.posteriors is not None, "they were asked for"
             total += self.options.xent_regularize * float((xent_output * value.posteriors).sum(dtype=torch.float64))
@@ -132,6 +186,21 @@ class _Call:
         if deriv is None or self.deriv_weights is None:
             return deriv
         return deriv * self.deriv_weights.to(deriv).unsqueeze(1)
+
+
+def _beyond_range(output: Tensor) -> Tensor | None:
+    """By how much outputs are beyond -30 .. 30; None if none is."""
+    largest = float(output.abs().max())
+    if not LARGEST_OUTPUT < largest < math.inf:
+        return None
+    warnings.warn(
+        f"chain_loss is given an output of {largest:g}, beyond -{LARGEST_OUTPUT:g} .. {LARGEST_OUTPUT:g}: there "
+        "Kaldi cuts the denominator off, and numbers of the two differ. A smaller learning rate, l2_regularize or a "
+        "normalised last layer keep outputs small",
+        RuntimeWarning,
+        stacklevel=7,
+    )
+    return output - output.clamp(-LARGEST_OUTPUT, LARGEST_OUTPUT)
 
 
 class _ChainLoss(BackwardOnly, torch.autograd.Function):

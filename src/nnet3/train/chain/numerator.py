@@ -12,8 +12,11 @@ from nnet3.train.chain.supervision import Supervision
 from nnet3.train.chain.trellis import Arcs, Ends, Trellis
 
 
-def make_trellis(supervision: Supervision, device: torch.device | str = "cpu") -> Trellis:
+def make_trellis(
+    supervision: Supervision, device: torch.device | str = "cpu", lengths: np.ndarray | None = None
+) -> Trellis:
     """The paths of a supervision over an output (frames * sequences, labels), all sequences of a frame together.
+    `lengths` (sequences,): the frames of each; by default all that the supervision says.
 
     Raises TrainingError for FSTs that cannot be those of a supervision: with epsilons, or without paths of the length.
     """
@@ -22,11 +25,14 @@ def make_trellis(supervision: Supervision, device: torch.device | str = "cpu") -
             raise TrainingError("a supervision allows nothing: its FST is empty")
         if (fst.ilabel == 0).any():
             raise TrainingError("the FST of a supervision has epsilons: was it made without its normalization FST?")
-    return _of_sequences(supervision, device) if supervision.end_to_end else _of_frames(supervision, device)
+    counts = np.full(supervision.num_sequences, supervision.frames_per_sequence) if lengths is None else lengths
+    make = _of_sequences if supervision.end_to_end else _of_frames
+    return make(supervision, device, counts)
 
 
-def _of_sequences(supervision: Supervision, device: torch.device | str) -> Trellis:
-    """All FSTs side by side; every state may be there at every frame, so that all frames have the same arcs."""
+def _of_sequences(supervision: Supervision, device: torch.device | str, lengths: np.ndarray) -> Trellis:
+    """All FSTs side by side; every state may be there at every frame, so that all frames have the same arcs. Where a
+    sequence is at its end its arcs lead nowhere."""
     fsts, sequences, labels = supervision.fsts, supervision.num_sequences, supervision.label_dim
     for number, fst in enumerate(fsts):
         if fst.start != 0:
@@ -43,23 +49,27 @@ def _of_sequences(supervision: Supervision, device: torch.device | str) -> Trell
         _tensor(of_arc, device),
     )
     of_end = np.searchsorted(base, ending, side="right") - 1
-    ends = Ends(_tensor(ending, device), _tensor(final[ending], device, np.float64), _tensor(of_end, device))
-    frames = supervision.frames_per_sequence
+    frames = int(lengths.max())
+    ends: list[Ends | None] = [None] * (frames + 1)
+    for length in np.unique(lengths).tolist():
+        here = lengths[of_end] == length
+        states, costs = ending[here], final[ending[here]]
+        ends[length] = Ends(_tensor(states, device), _tensor(costs, device, np.float64), _tensor(of_end[here], device))
     return Trellis(
         sequences,
         [int(base[-1])] * (frames + 1),
         _tensor(base[:-1], device),
         [arcs] * frames,
         [frame * sequences * labels for frame in range(frames)],
-        [None] * frames + [ends],
+        ends,
     )
 
 
-def _of_frames(supervision: Supervision, device: torch.device | str) -> Trellis:
+def _of_frames(supervision: Supervision, device: torch.device | str, lengths: np.ndarray) -> Trellis:
     """One FST of all sequences in a row, cut where only one state lies between two of them: pieces run side by side."""
-    fst, frames, sequences = supervision.fsts[0], supervision.frames_per_sequence, supervision.num_sequences
-    time = state_times(fst, supervision.num_frames)
-    between = frames * np.arange(1, sequences)
+    fst, sequences = supervision.fsts[0], supervision.num_sequences
+    last = np.cumsum(lengths)
+    time, between = state_times(fst, int(last[-1])), last[:-1]
     bounds = np.searchsorted(time, [between, between + 1])  # first state of each of these times, and of the next
     cuts = bounds[0][np.diff(bounds, axis=0)[0] == 1]  # the states that part one piece from the next
     starts = np.concatenate([[0], cuts])  # a piece begins with a copy of the state that the one before ends with
@@ -72,7 +82,8 @@ def _of_frames(supervision: Supervision, device: torch.device | str) -> Trellis:
     node_of_destination = np.arange(fst.num_states) + len(starts) - 1
     place = _rank_within(levels)
     arc_level = levels[node_of_source[fst.src]]
-    row = (time[fst.src] % frames) * sequences + time[fst.src] // frames
+    sequence = np.searchsorted(between, time[fst.src], side="right")
+    row = (time[fst.src] - (last - lengths)[sequence]) * sequences + sequence
     columns = (
         place[node_of_source[fst.src]],
         place[node_of_destination[fst.dst]],

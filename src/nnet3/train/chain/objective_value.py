@@ -6,6 +6,7 @@ import logging
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,8 +50,13 @@ def chain_value(
     with_deriv: bool = True,
     with_posteriors: bool = False,
     pull_into_range: bool = False,
+    clipped: bool = True,
+    lengths: np.ndarray | None = None,
 ) -> ChainValue:
     """`output` (frames * sequences, pdfs), all sequences of a frame together. Raises TrainingError if sizes differ.
+
+    `lengths` (sequences,): the frames of each, if they differ; outputs beyond must be 0, and there are no derivatives.
+    `clipped`: the denominator cuts outputs off at -30 and 30, the numerator does not.
 
     Where numerator or denominator fail (an output that is NaN, say), derivatives are zero and the objective is -10 per
     frame; an l2 term acts all the same.
@@ -59,9 +65,12 @@ def chain_value(
     if rows != supervision.num_frames or columns != supervision.label_dim:
         shape = f"{supervision.num_frames} x {supervision.label_dim}"
         raise TrainingError(f"the output is {rows} x {columns}, its supervision is for {shape}")
-    scale, weight = supervision.weight, supervision.weight * supervision.num_frames
-    den = denominator.forward_backward(output, supervision.num_sequences, with_posteriors=with_deriv)
-    num = sum_paths(make_trellis(supervision, output.device), output)
+    num_frames = supervision.num_frames if lengths is None else int(lengths.sum())
+    scale, weight = supervision.weight, supervision.weight * num_frames
+    den = denominator.forward_backward(
+        output, supervision.num_sequences, lengths=lengths, clipped=clipped, with_posteriors=with_deriv
+    )
+    num = sum_paths(make_trellis(supervision, output.device, lengths), output)
     num_log_prob, den_log_prob = float(num.log_probs.sum()), float(den.log_probs.sum())
     objective = scale * (num_log_prob - den_log_prob)
     failed = den.failed or not math.isfinite(objective)

@@ -66,23 +66,31 @@ def merge_supervisions(supervisions: Sequence[Supervision]) -> Supervision:
 
     Raises ModelFormatError if they do not fit: lengths must be equal, and except end to end weights and labels too.
     """
-    first = supervisions[0]
     if len(supervisions) == 1:
-        return first
+        return supervisions[0]
+    _check_equal("frames", [supervision.frames_per_sequence for supervision in supervisions])
+    return merge_ragged(supervisions)[0]
+
+
+def merge_ragged(supervisions: Sequence[Supervision]) -> tuple[Supervision, np.ndarray]:
+    """The same for supervisions that may differ in length: that of the longest, and the lengths (sequences,) int64."""
+    first = supervisions[0]
     if any(supervision.num_sequences != 1 for supervision in supervisions):
         raise ModelFormatError("only supervisions of one sequence can be merged")
     _check_equal("end_to_end", [supervision.end_to_end for supervision in supervisions])
-    _check_equal("frames", [supervision.frames_per_sequence for supervision in supervisions])
     if not first.end_to_end:
         _check_equal("weight", [supervision.weight for supervision in supervisions])
         _check_equal("labels", [supervision.label_dim for supervision in supervisions])
     fsts = tuple(supervision.fsts[0] for supervision in supervisions)
-    return replace(
+    lengths = np.array([supervision.frames_per_sequence for supervision in supervisions])
+    merged = replace(
         first,
         num_sequences=len(supervisions),
+        frames_per_sequence=int(lengths.max()),
         fsts=fsts if first.end_to_end else (concatenate(fsts),),
         alignment_pdfs=np.zeros(0, np.int32),
     )
+    return merged, lengths
 
 
 def _check_equal(what: str, values: list[float]) -> None:

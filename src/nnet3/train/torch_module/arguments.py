@@ -99,20 +99,3 @@ def _checked(value: Any, what: str, like: Tensor | None) -> Tensor:
             f"{what} are {value.dtype}, but the parameters {like.dtype}: convert one of them with .to(...)"
         )
     return value.to(like.dtype)
-
-
-def checked_lengths(lengths: Any, features: Tensor) -> np.ndarray | None:
-    """Frames of each sequence (batch,), int64; None if none is shorter than the others."""
-    if lengths is None:
-        return None
-    batch, frames = features.shape[:2]
-    given = lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths)
-    if given.shape != (batch,) or given.dtype.kind not in "iu":
-        raise ArgumentError(
-            f"lengths must be {batch} integers, one for each sequence, got {given.dtype} of shape {given.shape}"
-        )
-    if given.min() < 1 or given.max() > frames:
-        raise ArgumentError(
-            f"lengths must be from 1 to the {frames} frames of the features, got {given.min()} to {given.max()}"
-        )
-    return None if given.min() == frames else given.astype(np.int64)

@@ -15,12 +15,12 @@ from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.errors import NetworkError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.conversion import check_number
+from nnet3.train.checked_lengths import checked_lengths
 from nnet3.train.torch_module.arguments import (
     check_not_traced,
     checked_factor,
     checked_features,
     checked_ivectors,
-    checked_lengths,
     checked_names,
     checked_network,
 )
@@ -218,7 +218,11 @@ class TorchModule(nn.Module):
         like = next((tensor for tensor in tensors if tensor.numel()), None)
         features = checked_features(features, self._network.node_dim("input"), like)
         ivectors = checked_ivectors(ivectors, features, self._network, like)
-        flight = self._flight(features, ivectors, checked_lengths(lengths, features), found)
+        batch, frames = features.shape[:2]
+        counts = None if lengths is None else checked_lengths(lengths, batch, frames)
+        if counts is not None and counts.min() == frames:
+            counts = None  # none is shorter than the others
+        flight = self._flight(features, ivectors, counts, found)
         outputs = RunNetwork.apply(flight, features, ivectors, *found.parameters)
         if len(self._output_names) == 1:
             return outputs[0]
