@@ -116,6 +116,13 @@ def test_mistakes(cli: Cli) -> None:
     assert "normalization.fst: every state of the denominator graph ends a sequence at no cost" in outcome.err
     outcome = cli("chain-compute-prob", MONO / "plain.raw", MONO / "phone_lm.fst", egs)
     assert "has none of the label sequences of an example" in outcome.err
+    often = "ark:cat " + " ".join([f"{MONO}/merged.ark"] * 3) + "|"
+    for verb, *more in (("chain-train", "x.raw"), ("chain-compute-prob",)):
+        outcome = cli(verb, MONO / "plain.raw", MONO / "phone_lm.fst", often, *more)
+        assert outcome.status == 1
+        assert "of the first 3 examples" in outcome.err
+        assert "To take it all the same, say --insist-on-den-fst=true" in outcome.err
+    cli.good("chain-compute-prob", "--insist-on-den-fst=true", MONO / "plain.raw", MONO / "phone_lm.fst", often)
     outcome = cli("chain-train", model, model, egs, "x.raw")
     assert outcome.status == 1
     assert "OpenFst" in outcome.err

@@ -20,7 +20,7 @@ def load_objective(
     apply_deriv_weights: bool = True,
 ) -> ChainObjective:
     """The objective with the graph in a file."""
-    loaded = load_denominator(den_fst, nnet, denominator.leaky_hmm_coefficient)
+    loaded = load_denominator(den_fst, nnet, denominator.leaky_hmm_coefficient, insist=denominator.insist_on_den_fst)
     return ChainObjective(loaded, options, apply_deriv_weights)
 
 

@@ -32,12 +32,15 @@ class ChainOptions(Options):
 
 @dataclass(frozen=True)
 class DenominatorOptions(Options):
-    """How sequences may begin in the denominator."""
+    """How sequences may begin in the denominator, and whether its graph is looked at."""
 
     leaky_hmm_coefficient: float = option(
         1e-5,
         Number(between(0, 1)),
         "Share of a state's probability that goes to where sequences begin, between frames; recipes: 0.1.",
+    )
+    insist_on_den_fst: bool = option(
+        False, Boolean(), "Take a denominator graph that does not have the sequences of the examples."
     )
 
 

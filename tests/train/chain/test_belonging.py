@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from nnet3.errors import TrainingError
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_file import load_fst
 from nnet3.train.chain import CHAIN_EXAMPLES, DenominatorGraph
@@ -78,18 +80,38 @@ def test_golden_examples_belong_to_their_graph_alone(path: Path) -> None:
     assert sum(map(other.has_sequences_of, supervisions)) <= len(supervisions) / 2
 
 
+RIGHT, WRONG = (
+    supervision_of([fst_of([(0, 1, 3, 0.0), (1, 2, label, 0.0)], [INF, INF, 0.0])], 2, 3) for label in (1, 3)
+)
+
+
 def test_it_is_said_once_and_of_the_first_supervisions_alone(caplog: pytest.LogCaptureFixture) -> None:
-    right, wrong = (
-        supervision_of([fst_of([(0, 1, 3, 0.0), (1, 2, label, 0.0)], [INF, INF, 0.0])], 2, 3) for label in (1, 3)
-    )
-    for late, supervisions in (((2,), [right, right, wrong]), ((), [right] * 20 + [wrong])):
-        belonging = Belonging(small_graph(), *late)
+    for late, supervisions in ({"supervisions": 2}, [RIGHT, RIGHT, WRONG]), ({}, [RIGHT] * 20 + [WRONG]):
+        belonging = Belonging(small_graph(), **late)  # type: ignore[arg-type]
         for supervision in supervisions:
             belonging.look_at(supervision)
     assert not caplog.records
-    soon = Belonging(small_graph(), 2)
-    for supervision in (right, wrong, wrong):
+    soon = Belonging(small_graph(), supervisions=2)
+    for supervision in (RIGHT, WRONG, WRONG):
         soon.look_at(supervision)
     (record,) = caplog.records
-    assert "has none of the label sequences of an example" in record.message
+    assert "graph has none of the label sequences of an example" in record.message
     assert "must be the den.fst that was made together with the normalization.fst" in record.message
+
+
+def test_a_graph_that_has_none_is_an_error_unless_one_insists(caplog: pytest.LogCaptureFixture) -> None:
+    belonging = Belonging(small_graph())
+    belonging.look_at(WRONG)
+    belonging.look_at(WRONG)
+    with pytest.raises(TrainingError, match=r"of the first 3 examples.*say --insist-on-den-fst=true"):
+        belonging.look_at(WRONG)
+    insisting = Belonging(small_graph(), insist=True)
+    mostly = Belonging(small_graph())
+    for supervision in (WRONG, WRONG, RIGHT, WRONG, WRONG):
+        insisting.look_at(WRONG)
+        mostly.look_at(supervision)
+    assert len(caplog.records) == 3, "a warning of each"
+    fewer = replace(small_graph(), num_pdfs=5)
+    belonging = Belonging(fewer)
+    with pytest.raises(TrainingError, match=r"graph \(it has 3 of 5 pdfs\) has none"):
+        any(map(belonging.look_at, [WRONG] * 3))

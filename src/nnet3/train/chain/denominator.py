@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nnet3.errors import TrainingError
 from nnet3.train.chain.arc_sums import ArcSums, arc_sums
+from nnet3.train.chain.belonging import Belonging
 from nnet3.train.chain.denominator_graph import DenominatorGraph
 
 _LOG = logging.getLogger("nnet3")
@@ -48,12 +49,13 @@ class Denominator:
     Memory: the forward probabilities, (frames + 1) x states x sequences, and twice the size of the output.
     """
 
-    def __init__(self, graph: DenominatorGraph, leaky_hmm_coefficient: float = 1e-5):
+    def __init__(self, graph: DenominatorGraph, leaky_hmm_coefficient: float = 1e-5, *, insist: bool = False):
         """`leaky_hmm_coefficient` (0..1, exclusive): how much of a state's probability leaves it for where sequences
-        begin, once between any two frames."""
+        begin, once between any two frames. `insist`: the graph need not have the sequences of supervisions."""
         if not 0.0 < leaky_hmm_coefficient < 1.0:
             raise TrainingError(f"leaky-hmm-coefficient must be > 0 and < 1, got {leaky_hmm_coefficient:g}")
         self.graph, self.leaky_hmm_coefficient = graph, leaky_hmm_coefficient
+        self.belonging = Belonging(graph, insist=insist)
         self._placed: dict[tuple[torch.device, torch.dtype], _Tables] = {}
 
     @torch.no_grad()

@@ -11,8 +11,9 @@ from nnet3.train.chain.denominator_graph import DenominatorGraph
 OUTPUT = "output"
 
 
-def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float) -> Denominator:
-    """The graph must be for as many pdfs as the network's `output` has columns; it serves all outputs.
+def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False) -> Denominator:
+    """The graph must be for as many pdfs as the network's `output` has columns; it serves all outputs. `insist`: it
+    need not have the sequences of the examples.
 
     Nnet3Error, which names the file, if there is no such graph in it, or if the network has no `output`.
     """
@@ -23,4 +24,4 @@ def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float) -> 
         graph = DenominatorGraph.from_fst(fst, nnet.node_dim(OUTPUT))
     except TrainingError as error:
         raise Nnet3Error(f"{den_fst}: {error}") from None
-    return Denominator(graph, leaky_hmm_coefficient)
+    return Denominator(graph, leaky_hmm_coefficient, insist=insist)

@@ -9,7 +9,6 @@ from torch import Tensor
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.options import ChainOptions
-from nnet3.train.chain.belonging import Belonging
 from nnet3.train.chain.denominator import Denominator
 from nnet3.train.chain.objective_value import ChainValue, chain_value
 from nnet3.train.chain.target import ChainTarget
@@ -20,8 +19,7 @@ from nnet3.train.objectives import ObjectiveStats, OutputResult
 class ChainObjective:
     """LF-MMI for each `ChainTarget`; with `xent_regularize` also for the output NAME-xent, if NAME is the target's.
 
-    Reported are sums of what the derivatives are of, deriv-weights apart; the l2 term is the auxiliary one. If the
-    denominator does not have the sequences of the first targets, being that of other examples, a warning says so.
+    Reported are sums of what the derivatives are of, deriv-weights apart; the l2 term is the auxiliary one.
     """
 
     def __init__(
@@ -29,7 +27,6 @@ class ChainObjective:
     ) -> None:
         self.denominator, self.options = denominator, options or ChainOptions()
         self.apply_deriv_weights = apply_deriv_weights
-        self._belonging = Belonging(denominator.graph)
 
     def outputs(self, target: Target) -> tuple[str, ...]:
         return (target.name, f"{target.name}-xent") if self.options.xent_regularize else (target.name,)
@@ -50,7 +47,6 @@ class ChainObjective:
             with_posteriors=len(outputs) > 1,
             pull_into_range=with_derivs and rng.uniform() < 0.5,
         )
-        self._belonging.look_at(target.supervision)
         stats = ObjectiveStats(_reported(value, target), auxiliary=value.l2_term, weight=value.weight)
         weights = outputs[0].new_tensor(target.deriv_weights) if self.apply_deriv_weights else None
         results = [OutputResult(target.name, stats, _weighted(value.deriv, weights))]

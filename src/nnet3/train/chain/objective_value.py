@@ -53,7 +53,8 @@ def chain_value(
     clipped: bool = True,
     lengths: np.ndarray | None = None,
 ) -> ChainValue:
-    """`output` (frames * sequences, pdfs), all sequences of a frame together. Raises TrainingError if sizes differ.
+    """`output` (frames * sequences, pdfs), all sequences of a frame together. Raises TrainingError if sizes differ,
+    or if the denominator does not have the sequences of the first supervisions, being that of other examples.
 
     `lengths` (sequences,): the frames of each, if they differ; outputs beyond must be 0, and there are no derivatives.
     `clipped`: the denominator cuts outputs off at -30 and 30, the numerator does not.
@@ -66,6 +67,7 @@ def chain_value(
         shape = f"{supervision.num_frames} x {supervision.label_dim}"
         raise TrainingError(f"the output is {rows} x {columns}, its supervision is for {shape}")
     num_frames = supervision.num_frames if lengths is None else int(lengths.sum())
+    denominator.belonging.look_at(supervision)
     scale, weight = supervision.weight, supervision.weight * num_frames
     den = denominator.forward_backward(
         output, supervision.num_sequences, lengths=lengths, clipped=clipped, with_posteriors=with_deriv

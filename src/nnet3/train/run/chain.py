@@ -52,6 +52,7 @@ class ChainSection(ChainOptions):
 
     den_fst: str = option("", Text(), "the denominator graph")
     leaky_hmm_coefficient: float = again(DenominatorOptions, "leaky_hmm_coefficient", 0.1)
+    insist_on_den_fst: bool = again(DenominatorOptions, "insist_on_den_fst", False)
     xent_regularize: float = again(ChainOptions, "xent_regularize", 0.1)
     apply_deriv_weights: bool = option(False, Boolean(), "scale derivatives of frames as the examples say")
 
@@ -68,7 +69,9 @@ class ChainKind:
     def make(self, section: ChainSection, nnet: Nnet) -> RunObjectives:
         if not section.den_fst:
             raise SettingError("den-fst", "expected the file of a denominator graph, got none")
-        denominator = load_denominator(section.den_fst, nnet, section.leaky_hmm_coefficient)
+        denominator = load_denominator(
+            section.den_fst, nnet, section.leaky_hmm_coefficient, insist=section.insist_on_den_fst
+        )
         options = ChainOptions(**{item.name: getattr(section, item.name) for item in declared(ChainOptions)})
         train = ChainObjective(denominator, options, section.apply_deriv_weights)
         compare = ChainObjective(denominator, replace(options, xent_regularize=0.0))
