@@ -28,7 +28,8 @@ _CLIENT = """#!{python} -SEs
 from __future__ import annotations
 import json, os, socket, sys
 {ask}
-status = ask({address!r}, {place!r}, sys.argv, os.getcwd(), dict(os.environ), [0, 1, 2])
+files = [None if stream is None else number for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr))]
+status = ask({address!r}, {place!r}, sys.argv, os.getcwd(), dict(os.environ), files)
 sys.exit("the process was killed" if status is None else status)
 """
 _LONGEST_MESSAGE = 1 << 17
@@ -42,15 +43,18 @@ def installed_scripts() -> dict[str, str]:
 
 
 def ask(
-    address: str, place: str, words: list[str], folder: str, environment: dict[str, str], files: list[int]
+    address: str, place: str, words: list[str], folder: str, environment: dict[str, str], files: list[int | None]
 ) -> int | None:
     """Let the server run `place` as a program with these words; returns its exit status, None if it was killed.
 
-    `files` are its standard input, output and error. The source of this function is part of each program.
+    `files` are its standard input, output and error, None where they are closed. The source of this function is part
+    of each program.
     """
+    numbers = [number for number, file in enumerate(files) if file is not None]
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
         server.connect(address)
-        socket.send_fds(server, [json.dumps([place, words, folder, environment]).encode()], files)
+        message = json.dumps([place, numbers, words, folder, environment]).encode()
+        socket.send_fds(server, [message], [file for file in files if file is not None])
         status = server.recv(1)
     return status[0] if status else None
 
@@ -113,10 +117,14 @@ def _import_all(package: str) -> None:
 def _answer(client: socket.socket) -> None:
     """Be the program that the client stands for, and end."""
     message, files, _, _ = socket.recv_fds(client, _LONGEST_MESSAGE, 3)
-    for number, file in enumerate(files):
+    place, streams, words, folder, environment = json.loads(message)
+    for number, file in zip(streams, files, strict=True):
         os.dup2(file, number)
         os.close(file)
-    place, words, folder, environment = json.loads(message)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if number not in streams:  # the caller has closed it: so Python would see it
+            os.close(number)
+            setattr(sys, name, None)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
@@ -139,8 +147,8 @@ def _status_of(place: str) -> int:
         status = 1
     atexit._run_exitfuncs()
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            stream.flush()
     except OSError:
         status = 120
     if isinstance(status, int):

@@ -61,16 +61,21 @@ def test_the_name_of_a_program(ran: list[tuple[list[str], str]], monkeypatch: py
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_process_as_an_exit_does_once(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(arguments: list[str], program: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            signal.raise_signal(number)
+        assert end.value.code == 128 + number
+        assert signal.getsignal(number) == signal.SIG_DFL
+        return 3
+
+    monkeypatch.setattr(entry, "import_quickly", lambda name: SimpleNamespace(run=run))
     monkeypatch.setattr("sys.argv", ["nnet3"])
     signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    with pytest.raises(SystemExit):
-        entry.main()
-    assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN  # it is too late for that
     with pytest.raises(SystemExit) as end:
-        signal.raise_signal(number)
-    assert end.value.code == 128 + number
-    assert signal.getsignal(number) == signal.SIG_DFL
+        entry.main()
+    assert end.value.code == 3
+    assert [signal.getsignal(each) for each in NUMBERS] == [signal.SIG_IGN] * 3  # it is too late for that
 
 
 def test_what_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from nnet3.kaldi_io.streams import InputStream, OutputStream, open_input, read_w
 def test_a_full_device_as_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
     with open("/dev/full", "wb", buffering=0) as file:
         monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=file))
-        with pytest.raises(TableError, match="cannot write: No space left on device"):
+        with pytest.raises(TableError, match="cannot write standard output: No space left on device"):
             OutputStream(parse_wxfilename("-")).write(b"x")
 
 
@@ -32,7 +32,7 @@ def test_who_reads_standard_output_no_more_is_the_callers_business(monkeypatch: 
 
 def test_a_command_that_reads_no_more_is_an_error() -> None:
     stream = OutputStream(parse_wxfilename("| exec <&-"))
-    with pytest.raises(TableError, match="cannot write: Broken pipe"):
+    with pytest.raises(TableError, match="cannot write  exec <&-: Broken pipe"):
         stream.write(bytes(1 << 22))  # more than a pipe holds
     stream.discard()
 

@@ -90,7 +90,7 @@ def compute_tables(tables: Tables, run: Runner) -> None:
     finished = finished_matrices(tables.output) if tables.resume else None
     with open_matrix_table(tables.features) as features:
         writer = matrix_writer(tables.output, finished)
-        tally = Tally(quiet=sys.stdout is not None and sys.stdout.isatty() and not writer.makes_files)
+        tally = Tally(quiet=sys.stdout.isatty() and not writer.makes_files)
         try:
             with tally.shown():
                 _compute_all(features, finished.keys if finished else set(), ivectors, run, writer, tally)

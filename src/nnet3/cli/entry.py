@@ -28,6 +28,7 @@ def kaldi_program() -> NoReturn:
 
 def _run_process(program: str) -> NoReturn:
     """Run as the whole of a process, which is not to say a word when it is interrupted."""
+    _open_closed_streams()
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
@@ -35,6 +36,20 @@ def _run_process(program: str) -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # too late to matter
     sys.exit(status)
+
+
+def _open_closed_streams() -> None:
+    """Put something where the caller has closed standard streams, or the next file that is opened would lie there.
+
+    Reading standard input and writing standard output fail then, and messages are lost.
+    """
+    for number, name, access in ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, access)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, open(number, "w" if number else "r", closefd=False))  # noqa: SIM115
 
 
 def _run(arguments: list[str], program: str) -> int:

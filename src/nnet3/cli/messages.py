@@ -13,9 +13,13 @@ _LOGGER = logging.getLogger("nnet3")
 
 
 def say(message: str) -> None:
-    """One message. It may quote a file, and what files hold must not steer the terminal."""
+    """One message. It may quote a file, and what files hold must not steer the terminal.
+
+    A message that cannot be written is lost: nothing depends on it.
+    """
     shown = "".join(char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in message)
-    print(f"nnet3: {shown}", file=sys.stderr)
+    with contextlib.suppress(OSError):
+        print(f"nnet3: {shown}", file=sys.stderr)
 
 
 def print_warnings(warnings: Iterable[str]) -> None:

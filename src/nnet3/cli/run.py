@@ -5,6 +5,7 @@ Status 0: good; 1: the user's input was wrong (message on stderr); 2: wrong usag
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from typing import Any
@@ -67,20 +68,14 @@ def run(arguments: list[str], program: str) -> int:
             return _invoke(arguments, program)
     except click.NoSuchOption as error:
         command = error.ctx.command if error.ctx is not None else _nnet3
-        click.UsageError(explain_unknown(error.option_name, command, options_of_verbs()), error.ctx).show()
-        return 2
-    except click.UsageError as error:
-        error.show()
-        return 2
+        return _show(click.UsageError(explain_unknown(error.option_name, command, options_of_verbs()), error.ctx))
+    except click.ClickException as error:
+        return _show(error)
     except (click.exceptions.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except click.ClickException as error:
-        error.show()
-        return 1
     except Nnet3Error as error:
         return _fail(str(error))
     except _NobodyReadsError:
-        _write_nowhere()
         return 0
     except OSError as error:
         return _fail(f"{error.filename or 'standard output'}: {error.strerror or error}")
@@ -88,6 +83,8 @@ def run(arguments: list[str], program: str) -> int:
         if not is_out_of_memory(error):
             raise
         return _fail("this does not fit into memory")
+    finally:
+        _drop_unwritten()
 
 
 def _invoke(arguments: list[str], program: str) -> int:
@@ -97,8 +94,7 @@ def _invoke(arguments: list[str], program: str) -> int:
         return shell_complete(_nnet3, {}, "nnet3", _COMPLETE, instruction)
     try:
         status = _call(verb or _nnet3, arguments, program if verb else "nnet3", verb.program_defaults if verb else {})
-        if sys.stdout is not None:  # it is None if the caller has closed it
-            sys.stdout.flush()
+        sys.stdout.flush()
     except BrokenPipeError as error:
         raise _NobodyReadsError from error
     return status if isinstance(status, int) else 0
@@ -123,9 +119,19 @@ def _no_such_verb(word: str) -> str:
     return f"there is no verb '{word}'{'; ' + hint if hint else ''}"
 
 
-def _write_nowhere() -> None:
-    """What is still to be flushed when Python ends has no reader."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _drop_unwritten() -> None:
+    """What cannot be written now could not be when Python ends: it would say so once more."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _show(error: click.ClickException) -> int:
+    with contextlib.suppress(OSError):
+        error.show()
+    return error.exit_code
 
 
 def _fail(message: str) -> int:

@@ -103,6 +103,7 @@ class OutputStream:
         self.written = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._standard = name.kind == "standard"
+        self._name = "standard output" if self._standard else name.name
         self._temporary: Path | None = None  # what is to replace the target
         try:
             if self._standard:
@@ -184,4 +185,4 @@ class OutputStream:
         except OSError as error:
             if self._standard and isinstance(error, BrokenPipeError):
                 raise
-            raise TableError(f"cannot write: {error.strerror}") from None
+            raise TableError(f"cannot write {self._name}: {error.strerror}") from None

@@ -1,0 +1,100 @@
+"""Standard streams that the caller has closed, or that lie on a full disk: one message and a status, in every verb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.run_command import Shell
+from nnet3.cli.registry import verb_names
+from nnet3.kaldi_io import matrix_writer
+
+CLOSED, FULL = "Bad file descriptor", "No space left on device"
+#: What writes to standard output, each in its own way.
+WRITERS = [
+    "copy net.raw -",
+    "copy --binary=false net.raw -",
+    "init net.config -",
+    "average net.raw net.raw -",
+    "info net.raw",
+    "describe net.raw",
+    "draw net.raw -",
+    "compute net.raw ark:feats.ark ark:-",
+    "compute net.raw ark:feats.ark ark,t:-",
+    "show-computation net.raw",
+    "profile --repeats=1 net.raw",
+    "train-model --describe",
+    "xconfig-help",
+]
+
+
+def _statuses(shell: Shell, commands: str) -> dict[str, tuple[str, str]]:
+    """The status of each verb with what the second word of the commands says, and what it said."""
+    script = "for verb in " + " ".join(verb_names()) + f"; do status=0; {commands} || status=$?; echo $verb $status"
+    result = shell(script + " >> statuses; done; touch errors")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    statuses = dict(line.split() for line in Path("statuses").read_text().splitlines())
+    said = Path("errors").read_text()
+    return {verb: (status, said) for verb, status in statuses.items()}
+
+
+@pytest.mark.parametrize(("to", "reason"), [(">&-", CLOSED), ("> /dev/full", FULL)])
+def test_help_that_cannot_be_printed(shell: Shell, to: str, reason: str) -> None:
+    found = _statuses(shell, f"nnet3 $verb --help 2>> errors {to}")
+    assert {status for status, _ in found.values()} == {"1"}
+    assert found.keys() == set(verb_names())
+    assert Path("errors").read_text().splitlines() == [f"nnet3: standard output: {reason}"] * len(found)
+
+
+@pytest.mark.parametrize("to", ["2>&-", "2> /dev/full"])
+def test_messages_that_cannot_be_printed_are_lost(shell: Shell, to: str) -> None:
+    found = _statuses(shell, f"nnet3 $verb --bogus >> errors {to}")
+    assert set(found.values()) == {("2", "")}
+
+
+@pytest.fixture
+def features(shell: Shell) -> Shell:
+    with matrix_writer("ark:feats.ark") as writer:
+        writer.write("utt", np.ones((5, 3), np.float32))
+    return shell
+
+
+@pytest.mark.parametrize(("to", "reason"), [(">&-", CLOSED), ("> /dev/full", FULL)])
+@pytest.mark.parametrize("command", WRITERS)
+def test_data_that_cannot_be_written(features: Shell, command: str, to: str, reason: str) -> None:
+    result = features(f"nnet3 {command} {to}")
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr
+    *others, last = result.stderr.splitlines()
+    assert last.startswith("nnet3: ")
+    assert last.endswith(f"standard output: {reason}")
+    assert not any("standard output" in line for line in others)
+
+
+@pytest.mark.parametrize("to", ["2>&-", "2> /dev/full"])
+def test_messages_do_not_get_among_data(features: Shell, to: str) -> None:
+    """Nor does a closed stream lead to its number being given to a file."""
+    result = features(f"nnet3 copy --print-args net.raw - {to} > out.raw; nnet3 copy net.raw good.raw")
+    assert result.returncode == 0
+    assert Path("out.raw").read_bytes() == Path("good.raw").read_bytes()
+    assert features(f"nnet3 compute --verbose=1 net.raw ark:feats.ark ark:out.ark {to}").returncode == 0
+    features("nnet3 compute net.raw ark:feats.ark ark:good.ark")
+    assert Path("out.ark").read_bytes() == Path("good.ark").read_bytes()
+
+
+def test_a_closed_standard_input(features: Shell) -> None:
+    for command in ("copy - out.raw", "info -", "compute net.raw ark:- ark:out.ark"):
+        result = features(f"nnet3 {command} <&-")
+        assert result.returncode == 1
+        (line,) = [line for line in result.stderr.splitlines() if "warning" not in line]
+        assert line.startswith("nnet3: ")
+        assert CLOSED in line
+
+
+def test_all_closed(features: Shell) -> None:
+    result = features("nnet3 copy net.raw out.raw <&- >&- 2>&-; nnet3 copy net.raw good.raw")
+    assert result.returncode == 0
+    assert Path("out.raw").read_bytes() == Path("good.raw").read_bytes()
