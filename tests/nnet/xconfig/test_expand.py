@@ -6,7 +6,7 @@ import pytest
 
 from nnet3.errors import ConfigError
 from nnet3.nnet.xconfig import expand_xconfig, is_xconfig, layer_type, make_layer
-from nnet3.nnet.xconfig.picture import Output, expand_layer
+from nnet3.nnet.xconfig.expansion import Output, expand_layer
 from nnet3.nnet.xconfig.scope import Known
 from nnet3.nnet.xconfig.term import add, name, offset
 

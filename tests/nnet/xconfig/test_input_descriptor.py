@@ -5,9 +5,9 @@ import re
 import pytest
 
 from nnet3.errors import ConfigError, Span
+from nnet3.nnet.xconfig.expansion import Output
 from nnet3.nnet.xconfig.input_descriptor import ResolvedInput, resolve_input
 from nnet3.nnet.xconfig.line import XconfigValue
-from nnet3.nnet.xconfig.picture import Output
 from nnet3.nnet.xconfig.scope import Known, Scope
 from nnet3.nnet.xconfig.term import name, rounded
 

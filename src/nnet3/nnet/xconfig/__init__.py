@@ -2,9 +2,9 @@
 
 from nnet3.nnet.xconfig.describe import Description, describe
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig, is_xconfig, layer_type
+from nnet3.nnet.xconfig.expansion import Expander, Expansion, Output, expand_layer
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType, make_layer
-from nnet3.nnet.xconfig.picture import Expansion, Output, Picture, expand_layer
 from nnet3.nnet.xconfig.registry import LAYER_TYPES
 from nnet3.nnet.xconfig.scope import Known
 from nnet3.nnet.xconfig.term import Term
@@ -15,13 +15,13 @@ __all__ = [
     "Description",
     "ExpandedLayer",
     "ExpandedXconfig",
+    "Expander",
     "Expansion",
     "Key",
     "Known",
     "Layer",
     "LayerType",
     "Output",
-    "Picture",
     "Rule",
     "Term",
     "describe",

@@ -16,8 +16,8 @@ from nnet3.nnet.edits import apply_edits, edits_from_option
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.xconfig.expand import ExpandedXconfig, expand_xconfig
+from nnet3.nnet.xconfig.expansion import CONFIGS, FINAL, INIT, REF, MatrixFile
 from nnet3.nnet.xconfig.network_parts import apply_expanded, known_nodes
-from nnet3.nnet.xconfig.picture import CONFIGS, FINAL, INIT, REF, MatrixFile
 from nnet3.nnet.xconfig.statements import OutputNodeStatement
 
 _ABOUT = {

@@ -11,11 +11,11 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, Node, config_line
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.xconfig.carried import carried_settings, is_config_key
 from nnet3.nnet.xconfig.expand import DEFAULT_INPUT
+from nnet3.nnet.xconfig.expansion import Output
 from nnet3.nnet.xconfig.found import Network, normal_text
 from nnet3.nnet.xconfig.input_descriptor import resolve_input
 from nnet3.nnet.xconfig.layer_input import Outputs, quoted
 from nnet3.nnet.xconfig.line import read_xconfig_lines
-from nnet3.nnet.xconfig.picture import Output
 from nnet3.nnet.xconfig.reads import shown
 from nnet3.nnet.xconfig.recognise import Recognised, recognise
 from nnet3.nnet.xconfig.scope import Known, Scope

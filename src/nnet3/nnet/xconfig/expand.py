@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nnet3.errors import ConfigError, Span
+from nnet3.nnet.xconfig.expansion import FINAL, Expansion, expand_layer
 from nnet3.nnet.xconfig.input_descriptor import resolve_input
 from nnet3.nnet.xconfig.layer import Layer, LayerType, make_layer
 from nnet3.nnet.xconfig.line import XconfigLine, first_words, read_xconfig_lines
-from nnet3.nnet.xconfig.picture import FINAL, Expansion, expand_layer
 from nnet3.nnet.xconfig.registry import LAYER_TYPES
 from nnet3.nnet.xconfig.scope import Known, Scope
 from nnet3.nnet.xconfig.statements import Statement

@@ -16,7 +16,7 @@ from nnet3.nnet.xconfig.term import Term
 from nnet3.text import did_you_mean
 
 if TYPE_CHECKING:
-    from nnet3.nnet.xconfig.picture import Picture
+    from nnet3.nnet.xconfig.expansion import Expander
 
 _OPTION = re.compile(r"(?:^| )([A-Za-z_][A-Za-z0-9_.\-]*)=")
 
@@ -25,15 +25,15 @@ _OPTION = re.compile(r"(?:^| )([A-Za-z_][A-Za-z0-9_.\-]*)=")
 class LayerType:
     """A kind of layer: its keys, and how a layer of it looks as nodes and components.
 
-    `settle` works out values that follow from others and raises where values do not fit together; `draw` adds nodes
-    and components to a picture. `example` is a line without the type and the name. `reads` tells what a network that
+    `settle` works out values that follow from others and raises where values do not fit together; `expand` adds nodes
+    and components to an expander. `example` is a line without the type and the name. `reads` tells what a network that
     has the layer shows of the values of keys (reads.py); the read of "input" gives a term.
     """
 
     name: str
     summary: str
     keys: tuple[Key, ...]
-    draw: Callable[[Layer, Picture], None]
+    expand: Callable[[Layer, Expander], None]
     settle: Callable[[Layer], None] = lambda layer: None
     example: str = ""
     has_input: bool = True

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nnet3.errors import ConfigError
+from nnet3.nnet.xconfig.expansion import Expansion
 from nnet3.nnet.xconfig.found import normal_text
-from nnet3.nnet.xconfig.picture import Expansion
 from nnet3.nnet.xconfig.reads import subterms
 from nnet3.nnet.xconfig.term import Term, name, offset
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 from nnet3.nnet.component_notes import format_offsets
 from nnet3.nnet.xconfig.carried import settings_of
 from nnet3.nnet.xconfig.example import example_of
+from nnet3.nnet.xconfig.expansion import REF, Expansion
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import LayerType
 from nnet3.nnet.xconfig.layer_input import written_term
-from nnet3.nnet.xconfig.picture import REF, Expansion
 from nnet3.nnet.xconfig.statements import (
     ComponentNodeStatement,
     ComponentStatement,

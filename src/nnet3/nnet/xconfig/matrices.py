@@ -14,7 +14,7 @@ from nnet3.components import COMPONENT_TYPES, Component
 from nnet3.errors import ArgumentError, ConfigError, ModelFormatError, is_out_of_memory
 from nnet3.kaldi_io import load_matrix
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig
-from nnet3.nnet.xconfig.picture import FINAL
+from nnet3.nnet.xconfig.expansion import FINAL
 from nnet3.nnet.xconfig.statements import ComponentStatement
 from nnet3.text import did_you_mean
 

@@ -11,9 +11,9 @@ from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.nodes import DescriptorNode
 from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig
+from nnet3.nnet.xconfig.expansion import FINAL, Output
 from nnet3.nnet.xconfig.layer import Layer
 from nnet3.nnet.xconfig.matrices import MatrixLike, matrix_components
-from nnet3.nnet.xconfig.picture import FINAL, Output
 from nnet3.nnet.xconfig.scope import Known
 from nnet3.nnet.xconfig.statements import ComponentStatement, Statement
 from nnet3.nnet.xconfig.term import name

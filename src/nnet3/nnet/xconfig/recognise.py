@@ -15,9 +15,9 @@ from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputN
 from nnet3.nnet.normalize import parse_descriptor
 from nnet3.nnet.xconfig.carried import differences, is_config_key, settings_of
 from nnet3.nnet.xconfig.example import example_of
+from nnet3.nnet.xconfig.expansion import REF, Expansion, expand_layer
 from nnet3.nnet.xconfig.found import Found, Network, normal_text
 from nnet3.nnet.xconfig.layer import Layer, LayerType, make_layer
-from nnet3.nnet.xconfig.picture import REF, Expansion, expand_layer
 from nnet3.nnet.xconfig.reads import shown
 from nnet3.nnet.xconfig.registry import LAYER_TYPES
 from nnet3.nnet.xconfig.statements import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from nnet3.errors import ConfigError, Span
-from nnet3.nnet.xconfig.picture import Expansion, Output
+from nnet3.nnet.xconfig.expansion import Expansion, Output
 from nnet3.nnet.xconfig.term import OPERATORS, Term, name
 from nnet3.text import did_you_mean
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -18,7 +19,6 @@ from nnet3.nnet.xconfig.layers.common import (
     dim_of_input,
     operations_of,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.text.values import above, at_least
 
@@ -66,14 +66,14 @@ def _attention(layer: Layer) -> Settings:
     return values + layer.given_settings("time-stride", "num-heads", "key-scale")
 
 
-def _draw(layer: Layer, picture: Picture) -> None:
+def _draw(layer: Layer, expander: Expander) -> None:
     heads, value_dim, key_dim = layer["num-heads"], layer["value-dim"], layer["key-dim"]
     width = layer["num-left-inputs"] + layer["num-right-inputs"] + 1
     dim = heads * (key_dim + value_dim + key_dim + width)  # keys, values, queries
-    last = picture.pair("affine", AFFINE, _affine(layer, dim), layer.input)
+    last = expander.pair("affine", AFFINE, _affine(layer, dim), layer.input)
     for operation in operations_of(layer.type.name):
         if operation == "attention":
-            last = picture.pair(operation, "RestrictedAttentionComponent", _attention(layer), last)
+            last = expander.pair(operation, "RestrictedAttentionComponent", _attention(layer), last)
             dim = heads * (value_dim + (width if layer["output-context"] else 0))
             continue
         component, key = {
@@ -81,8 +81,8 @@ def _draw(layer: Layer, picture: Picture) -> None:
             "renorm": (NORMALIZE, "target-rms"),
             "batchnorm": (BATCH_NORM, "target-rms"),
         }[operation]
-        last = picture.pair(operation, component, settings(dim=dim) + layer.given_settings(key), last)
-    picture.output(last, dim)
+        last = expander.pair(operation, component, settings(dim=dim) + layer.given_settings(key), last)
+    expander.output(last, dim)
 
 
 def _attention_type(name: str) -> LayerType:

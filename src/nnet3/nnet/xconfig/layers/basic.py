@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -33,7 +34,6 @@ from nnet3.nnet.xconfig.layers.common import (
     dim_of_input,
     operations_of,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import output_dim, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.text.values import Rule, at_least
@@ -72,21 +72,21 @@ def _settle(layer: Layer) -> None:
         layer.require(dim > 1, "dim", "must be > 1 if one of the columns is the logarithm")
 
 
-def _draw(layer: Layer, picture: Picture) -> None:
+def _draw(layer: Layer, expander: Expander) -> None:
     last, input_dim, bottleneck_dim = layer.input, layer.input_dim, layer["bottleneck-dim"]
     dim = layer["dim"] - layer["add-log-stddev"]
     if bottleneck_dim > 0:
         linear = settings(input_dim=input_dim, orthonormal_constraint=1.0, output_dim=bottleneck_dim)
         linear += layer.options("ng-linear-options") + layer.given_settings("max-change", "learning-rate-factor")
-        last, input_dim = picture.pair("linear", LINEAR, linear, last), bottleneck_dim
+        last, input_dim = expander.pair("linear", LINEAR, linear, last), bottleneck_dim
     affine = settings(input_dim=input_dim, output_dim=dim) + layer.options("ng-affine-options")
     affine += layer.given_settings("max-change", "learning-rate-factor", "bias-stddev", "l2-regularize")
-    last = picture.pair("affine", AFFINE, affine, last)
+    last = expander.pair("affine", AFFINE, affine, last)
     operations = operations_of(layer.type.name)
     for operation in operations:
         component, values = _operation(layer, operation, operation == operations[-1])
-        last = picture.pair(operation, component, settings(dim=dim) + values, last)
-    picture.output(last, layer["dim"])
+        last = expander.pair(operation, component, settings(dim=dim) + values, last)
+    expander.output(last, layer["dim"])
 
 
 def _operation(layer: Layer, operation: str, is_last: bool) -> tuple[str, Settings]:

@@ -10,6 +10,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key, passed
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -27,7 +28,6 @@ from nnet3.nnet.xconfig.layers.common import (
     TARGET_RMS,
     operations_of,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Read, Reads
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.text.values import above
@@ -113,18 +113,18 @@ def _settle(layer: Layer) -> None:
         layer.require(filters * layer["height-out"] == layer.input_dim, "num-filters-out", rule)
 
 
-def _draw(layer: Layer, picture: Picture) -> None:
+def _draw(layer: Layer, expander: Expander) -> None:
     last, filters, height = layer.input, layer["num-filters-in"], layer["height-in"]
     for operation in operations_of(layer.type.name):
         if operation == "noconv":
             continue
         if operation == "conv":
-            last = picture.pair("conv", CONVOLUTION, layer.given_settings(*_CONVOLUTION_SETTINGS), last)
+            last = expander.pair("conv", CONVOLUTION, layer.given_settings(*_CONVOLUTION_SETTINGS), last)
             filters, height = layer["num-filters-out"], layer["height-out"]
             continue
         component, values = _operation(layer, operation, filters)
-        last = picture.pair(operation, component, settings(dim=filters * height) + values, last)
-    picture.output(last, filters * height)
+        last = expander.pair(operation, component, settings(dim=filters * height) + values, last)
+    expander.output(last, filters * height)
 
 
 def _operation(layer: Layer, operation: str, filters: int) -> tuple[str, Settings]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -18,7 +19,6 @@ from nnet3.nnet.xconfig.layers.common import (
     REQUIRED_DIM,
     TDNN,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import output_dim, scale_in, shown
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import add, scale
@@ -48,24 +48,24 @@ def _settle_tdnnf(layer: Layer) -> None:
     layer.require(fits, "dim", f"must be the dimension of the input ({layer.input_dim}) unless bypass-scale=0")
 
 
-def _draw_tdnnf(layer: Layer, picture: Picture) -> None:
+def _expand_tdnnf(layer: Layer, expander: Expander) -> None:
     dim, bottleneck_dim = layer["dim"], layer["bottleneck-dim"]
     before, after = _time_offsets(layer["context"], layer["time-stride"])
     trained = layer.given_settings("l2-regularize", "max-change")
     linear = settings(input_dim=layer.input_dim, output_dim=bottleneck_dim) + trained
     linear += settings(use_bias=False, time_offsets=before, orthonormal_constraint=-1.0)
-    last = picture.pair("linear", TDNN, linear, layer.input)
+    last = expander.pair("linear", TDNN, linear, layer.input)
     affine = settings(input_dim=bottleneck_dim, output_dim=dim) + trained + settings(time_offsets=after)
-    last = picture.pair("affine", TDNN, affine, last)
-    last = picture.pair("relu", RELU, settings(dim=dim) + layer.given_settings("self-repair-scale"), last)
-    last = picture.pair("batchnorm", BATCH_NORM, settings(dim=dim), last)
+    last = expander.pair("affine", TDNN, affine, last)
+    last = expander.pair("relu", RELU, settings(dim=dim) + layer.given_settings("self-repair-scale"), last)
+    last = expander.pair("batchnorm", BATCH_NORM, settings(dim=dim), last)
     if layer["dropout-proportion"] != -1:
         dropout = settings(dim=dim, dropout_proportion=layer["dropout-proportion"], continuous=True)
-        last = picture.pair("dropout", GENERAL_DROPOUT, dropout, last)
+        last = expander.pair("dropout", GENERAL_DROPOUT, dropout, last)
     if layer["bypass-scale"] != 0:
         bypass = scale(layer["bypass-scale"], layer.input)
-        last = picture.pair("noop", NO_OP, settings(dim=dim), add(bypass, last))
-    picture.output(last, dim)
+        last = expander.pair("noop", NO_OP, settings(dim=dim), add(bypass, last))
+    expander.output(last, dim)
 
 
 def _settle_prefinal(layer: Layer) -> None:
@@ -73,17 +73,17 @@ def _settle_prefinal(layer: Layer) -> None:
     layer.require(layer["big-dim"] > small_dim, "big-dim", f"must be > small-dim ({small_dim})")
 
 
-def _draw_prefinal(layer: Layer, picture: Picture) -> None:
+def _expand_prefinal(layer: Layer, expander: Expander) -> None:
     big_dim, small_dim = layer["big-dim"], layer["small-dim"]
     trained = layer.given_settings("l2-regularize", "max-change")
     affine = settings(input_dim=layer.input_dim, output_dim=big_dim) + trained
-    last = picture.pair("affine", AFFINE, affine, layer.input)
-    last = picture.pair("relu", RELU, settings(dim=big_dim) + layer.given_settings("self-repair-scale"), last)
-    last = picture.pair("batchnorm1", BATCH_NORM, settings(dim=big_dim), last)
+    last = expander.pair("affine", AFFINE, affine, layer.input)
+    last = expander.pair("relu", RELU, settings(dim=big_dim) + layer.given_settings("self-repair-scale"), last)
+    last = expander.pair("batchnorm1", BATCH_NORM, settings(dim=big_dim), last)
     linear = settings(input_dim=big_dim, output_dim=small_dim) + trained + settings(orthonormal_constraint=-1)
-    last = picture.pair("linear", LINEAR, linear, last)
-    last = picture.pair("batchnorm2", BATCH_NORM, settings(dim=small_dim), last)
-    picture.output(last, small_dim)
+    last = expander.pair("linear", LINEAR, linear, last)
+    last = expander.pair("batchnorm2", BATCH_NORM, settings(dim=small_dim), last)
+    expander.output(last, small_dim)
 
 
 def _read_stride(found: Found) -> int | None:
@@ -129,7 +129,7 @@ LAYER_TYPES = (
             _SELF_REPAIR_SCALE,
             Key("context", "default", "Which frames the two transforms look at.", one_of(*_CONTEXTS)),
         ),
-        _draw_tdnnf,
+        _expand_tdnnf,
         _settle_tdnnf,
         example="dim=1536 bottleneck-dim=160 time-stride=3",
         reads={
@@ -151,7 +151,7 @@ LAYER_TYPES = (
             MAX_CHANGE,
             _SELF_REPAIR_SCALE,
         ),
-        _draw_prefinal,
+        _expand_prefinal,
         _settle_prefinal,
         example="big-dim=1536 small-dim=256",
         reads={"big-dim": output_dim("affine"), "small-dim": output_dim("linear")},

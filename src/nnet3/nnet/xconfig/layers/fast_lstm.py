@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key, options
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import L2_REGULARIZE_NUMBER, LINEAR, SCALE_AND_OFFSET
@@ -13,10 +16,9 @@ from nnet3.nnet.xconfig.layers.recurrent import (
     DROPOUT_PROPORTION,
     PROJECTION_KEYS,
     PROJECTION_READS,
-    Cells,
+    RecurrentUnit,
     affine_options,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import output_dim, scale_in, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import Term, if_defined, offset, scale
@@ -32,85 +34,85 @@ _KEYS = (
 )
 
 
-def _nonlinearity(cells: Cells, further: Settings = ()) -> None:
-    values = settings(cell_dim=cells.C) + further + cells.layer.options("lstm-nonlinearity-options") + cells.l2
-    cells.picture.component("lstm_nonlin", _NONLINEARITY, values)
+def _nonlinearity(unit: RecurrentUnit, further: Settings = ()) -> None:
+    values = settings(cell_dim=unit.C) + further + unit.layer.options("lstm-nonlinearity-options") + unit.l2
+    unit.expander.component("lstm_nonlin", _NONLINEARITY, values)
 
 
-def _memory(cells: Cells) -> None:
-    """Cells and output, together cut off from derivatives that grow on their way back in time."""
-    C = cells.C
-    cells.columns("m", "lstm_nonlin", C, C)
-    cells.node("cm_trunc", "cm_trunc", cells("lstm_nonlin"))
-    cells.columns("c_trunc", "cm_trunc", 0, C)
-    cells.columns("m_trunc", "cm_trunc", C, C)
+def _memory(unit: RecurrentUnit) -> None:
+    """RecurrentUnit and output, together cut off from derivatives that grow on their way back in time."""
+    C = unit.C
+    unit.columns("m", "lstm_nonlin", C, C)
+    unit.node("cm_trunc", "cm_trunc", unit("lstm_nonlin"))
+    unit.columns("c_trunc", "cm_trunc", 0, C)
+    unit.columns("m_trunc", "cm_trunc", C, C)
 
 
-def _normalised(cells: Cells) -> Term:
-    cells.batch_norm("m_batchnorm", cells.C)
-    return cells.node("m_batchnorm", "m_batchnorm", cells("m"))
+def _normalised(unit: RecurrentUnit) -> Term:
+    unit.batch_norm("m_batchnorm", unit.C)
+    return unit.node("m_batchnorm", "m_batchnorm", unit("m"))
 
 
-def _draw_fast_lstm(layer: Layer, picture: Picture) -> None:
-    cells = Cells(layer, picture)
-    C = cells.C
-    cells.affine("W_all", layer.input_dim + C, 4 * C)
-    _nonlinearity(cells)
-    cells.truncation("cm_trunc", 2 * C)
-    cells.node("W_all", "W_all", cells.input, cells.previous("m_trunc"))
-    cells.node("lstm_nonlin", "lstm_nonlin", cells("W_all"), cells.previous("c_trunc"))
-    _memory(cells)
-    output = _normalised(cells) if layer.type.name == "fast-lstm-batchnorm-layer" else cells("m")
-    picture.output(output, C)
+def _expand_fast_lstm(layer: Layer, expander: Expander, *, normalised: bool) -> None:
+    unit = RecurrentUnit(layer, expander)
+    C = unit.C
+    unit.affine("W_all", layer.input_dim + C, 4 * C)
+    _nonlinearity(unit)
+    unit.truncation("cm_trunc", 2 * C)
+    unit.node("W_all", "W_all", unit.input, unit.previous("m_trunc"))
+    unit.node("lstm_nonlin", "lstm_nonlin", unit("W_all"), unit.previous("c_trunc"))
+    _memory(unit)
+    output = _normalised(unit) if normalised else unit("m")
+    expander.output(output, C)
 
 
-def _draw_lstmb(layer: Layer, picture: Picture) -> None:
-    cells = Cells(layer, picture)
-    C, bottleneck_dim = cells.C, layer["bottleneck-dim"]
+def _expand_lstmb(layer: Layer, expander: Expander) -> None:
+    unit = RecurrentUnit(layer, expander)
+    C, bottleneck_dim = unit.C, layer["bottleneck-dim"]
     trained = layer.options("ng-affine-options")
     first = settings(input_dim=layer.input_dim + C) + layer.given_settings("orthonormal-constraint")
-    picture.component("W_all_a", LINEAR, first + settings(output_dim=bottleneck_dim) + trained)
+    expander.component("W_all_a", LINEAR, first + settings(output_dim=bottleneck_dim) + trained)
     second = settings(input_dim=bottleneck_dim, output_dim=4 * C)
-    picture.component("W_all_b", LINEAR, second + trained + cells.l2)
-    picture.component("W_all_b_so", SCALE_AND_OFFSET, settings(dim=4 * C, max_change=0.75))
-    _nonlinearity(cells)
-    cells.truncation("cm_trunc", 2 * C)
-    cells.batch_norm("m_batchnorm", C)
-    back = if_defined(offset(scale(layer["self-scale"], cells("m_trunc")), layer["delay"]))
-    cells.node("W_all_a", "W_all_a", cells.input, back)
-    cells.node("W_all_b", "W_all_b", cells("W_all_a"))
-    cells.node("W_all_b_so", "W_all_b_so", cells("W_all_b"))
-    cells.node("lstm_nonlin", "lstm_nonlin", cells("W_all_b_so"), cells.previous("c_trunc"))
-    _memory(cells)
-    picture.output(cells.node("m_batchnorm", "m_batchnorm", cells("m")), C)
+    expander.component("W_all_b", LINEAR, second + trained + unit.l2)
+    expander.component("W_all_b_so", SCALE_AND_OFFSET, settings(dim=4 * C, max_change=0.75))
+    _nonlinearity(unit)
+    unit.truncation("cm_trunc", 2 * C)
+    unit.batch_norm("m_batchnorm", C)
+    back = if_defined(offset(scale(layer["self-scale"], unit("m_trunc")), layer["delay"]))
+    unit.node("W_all_a", "W_all_a", unit.input, back)
+    unit.node("W_all_b", "W_all_b", unit("W_all_a"))
+    unit.node("W_all_b_so", "W_all_b_so", unit("W_all_b"))
+    unit.node("lstm_nonlin", "lstm_nonlin", unit("W_all_b_so"), unit.previous("c_trunc"))
+    _memory(unit)
+    expander.output(unit.node("m_batchnorm", "m_batchnorm", unit("m")), C)
 
 
-def _draw_fast_lstmp(layer: Layer, picture: Picture) -> None:
-    cells = Cells(layer, picture)
-    C, R, dim = cells.C, cells.R, cells.R + cells.P
-    cells.affine("W_all", layer.input_dim + R, 4 * C)
-    _nonlinearity(cells, settings(use_dropout=cells.has_dropout))
-    cells.truncation("cr_trunc", C + R)
-    if cells.has_dropout:
+def _expand_fast_lstmp(layer: Layer, expander: Expander, *, normalised: bool) -> None:
+    unit = RecurrentUnit(layer, expander)
+    C, R, dim = unit.C, unit.R, unit.R + unit.P
+    unit.affine("W_all", layer.input_dim + R, 4 * C)
+    _nonlinearity(unit, settings(use_dropout=unit.has_dropout))
+    unit.truncation("cr_trunc", C + R)
+    if unit.has_dropout:
         mask = settings(output_dim=3) + layer.given_settings("dropout-proportion")
-        picture.component("dropout_mask", "DropoutMaskComponent", mask)
-    cells.affine("W_rp", C, dim)
-    cells.node("W_all", "W_all", cells.input, cells.previous("r_trunc"))
-    gated = [cells("W_all"), cells.previous("c_trunc")]
-    if cells.has_dropout:  # a mask has no use for its input, so it may be itself
-        gated.append(cells.node("dropout_mask", "dropout_mask", cells("dropout_mask")))
-    cells.node("lstm_nonlin", "lstm_nonlin", *gated)
-    cells.columns("c", "lstm_nonlin", 0, C)
-    cells.columns("m", "lstm_nonlin", C, C)
-    output = cells.node("rp", "W_rp", cells("m"))
-    cells.columns("r", "rp", 0, R)
-    cells.node("cr_trunc", "cr_trunc", cells("c"), cells("r"))
-    cells.columns("c_trunc", "cr_trunc", 0, C)
-    cells.columns("r_trunc", "cr_trunc", C, R)
-    if layer.type.name == "fast-lstmp-batchnorm-layer":
-        cells.batch_norm("rp_batchnorm", dim)
-        output = cells.node("rp_batchnorm", "rp_batchnorm", output)
-    picture.output(output, dim)
+        expander.component("dropout_mask", "DropoutMaskComponent", mask)
+    unit.affine("W_rp", C, dim)
+    unit.node("W_all", "W_all", unit.input, unit.previous("r_trunc"))
+    gated = [unit("W_all"), unit.previous("c_trunc")]
+    if unit.has_dropout:  # a mask has no use for its input, so it may be itself
+        gated.append(unit.node("dropout_mask", "dropout_mask", unit("dropout_mask")))
+    unit.node("lstm_nonlin", "lstm_nonlin", *gated)
+    unit.columns("c", "lstm_nonlin", 0, C)
+    unit.columns("m", "lstm_nonlin", C, C)
+    output = unit.node("rp", "W_rp", unit("m"))
+    unit.columns("r", "rp", 0, R)
+    unit.node("cr_trunc", "cr_trunc", unit("c"), unit("r"))
+    unit.columns("c_trunc", "cr_trunc", 0, C)
+    unit.columns("r_trunc", "cr_trunc", C, R)
+    if normalised:
+        unit.batch_norm("rp_batchnorm", dim)
+        output = unit.node("rp_batchnorm", "rp_batchnorm", output)
+    expander.output(output, dim)
 
 
 LAYER_TYPES = (
@@ -119,7 +121,7 @@ LAYER_TYPES = (
             name,
             f"An LSTM with peephole connections{words}.",
             (CELL_DIM, *_KEYS),
-            _draw_fast_lstm,
+            partial(_expand_fast_lstm, normalised=bool(words)),
             settle_lstm,
             example="cell-dim=512 delay=-3",
             reads=CELL_READS,
@@ -140,7 +142,7 @@ LAYER_TYPES = (
             Key("orthonormal-constraint", 1.0, "Scale of the orthonormal rows of the first matrix."),
             Key("self-scale", 1.0, "What the output is multiplied by when it is fed back."),
         ),
-        _draw_lstmb,
+        _expand_lstmb,
         settle_lstm,
         example="cell-dim=512 bottleneck-dim=128 delay=-3",
         reads={
@@ -156,7 +158,7 @@ LAYER_TYPES = (
             name,
             f"An LSTM whose output is projected to fewer columns{words}, part of which are fed back.",
             (*PROJECTION_KEYS, *_KEYS, DROPOUT_PROPORTION),
-            _draw_fast_lstmp,
+            partial(_expand_fast_lstmp, normalised=bool(words)),
             settle_projected_lstm,
             example="cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3",
             reads=PROJECTION_READS,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import REQUIRED_DIM
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Read, output_dim
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.text.values import above, at_least
@@ -24,10 +24,10 @@ def _settle_average(layer: Layer) -> None:
     layer.require(input_dim % layer["dim"] == 0, "dim", f"must divide the input's dimension ({input_dim})")
 
 
-def _draw_average(layer: Layer, picture: Picture) -> None:
+def _expand_average(layer: Layer, expander: Expander) -> None:
     dim, input_dim = layer["dim"], layer.input_dim
     block = settings(input_dim=input_dim, output_dim=dim, scale=dim / input_dim)
-    picture.output(picture.pair("", "SumBlockComponent", block, layer.input), dim)
+    expander.output(expander.pair("", "SumBlockComponent", block, layer.input), dim)
 
 
 def _settle_combine(layer: Layer) -> None:
@@ -37,7 +37,7 @@ def _settle_combine(layer: Layer) -> None:
     layer.require(total <= _MOST_COLUMNS, "height", f"makes an image of more than {_MOST_COLUMNS} columns")
 
 
-def _draw_combine(layer: Layer, picture: Picture) -> None:
+def _expand_combine(layer: Layer, expander: Expander) -> None:
     """Images one after the other become one with all filters: at each height those of each image in turn."""
     columns: list[int] = []
     for height in range(layer["height"]):
@@ -47,7 +47,7 @@ def _draw_combine(layer: Layer, picture: Picture) -> None:
             columns += range(start + height * filters, start + (height + 1) * filters)
             start += layer["height"] * filters
     column_map = settings(column_map=",".join(map(str, columns)))
-    picture.output(picture.pair("", "PermuteComponent", column_map, layer.input), layer.input_dim)
+    expander.output(expander.pair("", "PermuteComponent", column_map, layer.input), layer.input_dim)
 
 
 def _read_sizes(found: Found) -> tuple[int, int, int, int]:
@@ -70,7 +70,7 @@ LAYER_TYPES = (
         "channel-average-layer",
         "The mean of the columns that are `dim` columns apart: for each filter, if dim filters are side by side.",
         (REQUIRED_DIM,),
-        _draw_average,
+        _expand_average,
         _settle_average,
         example="dim=512",
         reads={"dim": output_dim("")},
@@ -84,7 +84,7 @@ LAYER_TYPES = (
             Key("num-filters3", 0, "Filters of the third image.", at_least(0), absent="two images"),
             Key("height", -1, "Height of the images.", above(0)),
         ),
-        _draw_combine,
+        _expand_combine,
         _settle_combine,
         example="height=40 num-filters1=1 num-filters2=4",
         reads={

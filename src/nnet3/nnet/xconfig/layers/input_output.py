@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from nnet3.nnet.xconfig.expansion import CONFIGS, Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -18,7 +19,6 @@ from nnet3.nnet.xconfig.layers.common import (
     OBJECTIVES,
     dim_of_input,
 )
-from nnet3.nnet.xconfig.picture import CONFIGS, Picture
 from nnet3.nnet.xconfig.reads import has, objective, output_delay, output_dim, setting
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import Term, offset
@@ -28,18 +28,18 @@ _OBJECTIVE = Key("objective-type", "linear", "Objective that training takes of t
 _OUTPUT_DELAY = Key("output-delay", 0, "Frames by which the output lags behind: it is taken that much later.")
 
 
-def _draw_input(layer: Layer, picture: Picture) -> None:
-    picture.configs = CONFIGS
-    picture.input_node(layer["dim"])
-    picture.output(picture(), layer["dim"])
+def _expand_input(layer: Layer, expander: Expander) -> None:
+    expander.configs = CONFIGS
+    expander.input_node(layer["dim"])
+    expander.output(expander(), layer["dim"])
 
 
 def _delayed(layer: Layer, last: Term) -> Term:
     return offset(last, layer["output-delay"]) if layer["output-delay"] else last
 
 
-def _draw_output(layer: Layer, picture: Picture) -> None:
-    picture.output_node(_delayed(layer, layer.input), layer["objective-type"])
+def _expand_output(layer: Layer, expander: Expander) -> None:
+    expander.output_node(_delayed(layer, layer.input), layer["objective-type"])
 
 
 def _settle_output_layer(layer: Layer) -> None:
@@ -49,7 +49,7 @@ def _settle_output_layer(layer: Layer) -> None:
     layer.require(fits, "bottleneck-dim", f"must be < {smallest}, the dimension of the input and of the output")
 
 
-def _draw_output_layer(layer: Layer, picture: Picture) -> None:
+def _expand_output_layer(layer: Layer, expander: Expander) -> None:
     last, dim, bottleneck_dim = layer.input, layer.input_dim, layer["bottleneck-dim"]
     if bottleneck_dim > 0:
         constraint = layer["orthonormal-constraint"]
@@ -62,15 +62,15 @@ def _draw_output_layer(layer: Layer, picture: Picture) -> None:
         )
         linear += layer.options("ng-linear-options")
         linear += layer.given_settings("learning-rate-factor", "l2-regularize", "max-change")
-        last, dim = picture.pair("linear", LINEAR, linear, last), bottleneck_dim
+        last, dim = expander.pair("linear", LINEAR, linear, last), bottleneck_dim
     affine = settings(input_dim=dim, output_dim=layer["dim"]) + layer.options("ng-affine-options")
     affine += layer.given_settings("learning-rate-factor", "l2-regularize", "max-change", "param-stddev", "bias-stddev")
-    last = picture.pair("affine", AFFINE, affine, last)
-    picture.auxiliary("affine", layer["dim"])
+    last = expander.pair("affine", AFFINE, affine, last)
+    expander.auxiliary("affine", layer["dim"])
     if layer["include-log-softmax"]:
-        last = picture.pair("log-softmax", LOG_SOFTMAX, settings(dim=layer["dim"]), last)
-        picture.auxiliary("log-softmax", layer["dim"])
-    picture.output_node(_delayed(layer, last), layer["objective-type"])
+        last = expander.pair("log-softmax", LOG_SOFTMAX, settings(dim=layer["dim"]), last)
+        expander.auxiliary("log-softmax", layer["dim"])
+    expander.output_node(_delayed(layer, last), layer["objective-type"])
 
 
 _BOTTLENECK_RULE = Rule("< 0 (none) or > 0, and less than the dimensions of input and output", lambda value: value != 0)
@@ -80,7 +80,7 @@ LAYER_TYPES = (
         "input",
         "An input of the network: features, or an ivector for each sequence.",
         (Key("dim", -1, "Number of columns of the input.", above(0)),),
-        _draw_input,
+        _expand_input,
         example="dim=40",
         has_input=False,
         reads={"dim": lambda found: getattr(found.node(), "dim", None)},
@@ -93,7 +93,7 @@ LAYER_TYPES = (
             _OBJECTIVE,
             _OUTPUT_DELAY,
         ),
-        _draw_output,
+        _expand_output,
         dim_of_input,
         example="",
         reads={"objective-type": objective},
@@ -123,7 +123,7 @@ LAYER_TYPES = (
             Key("param-stddev", 0.0, "Standard deviation of the initial parameters."),
             Key("bias-stddev", 0.0, "Standard deviation of the initial bias."),
         ),
-        _draw_output_layer,
+        _expand_output_layer,
         _settle_output_layer,
         example="dim=200",
         reads={

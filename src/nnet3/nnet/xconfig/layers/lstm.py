@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import L2_REGULARIZE_NUMBER
@@ -15,13 +18,12 @@ from nnet3.nnet.xconfig.layers.recurrent import (
     PROJECTION_KEYS,
     PROJECTION_READS,
     SELF_REPAIR_NONLINEARITY,
-    Cells,
+    RecurrentUnit,
     affine_options,
     decay_scale,
     settle_cells,
     settle_projection,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.term import Term, add
 
 DECAY_TIME = Key(
@@ -50,67 +52,67 @@ def settle_projected_lstm(layer: Layer) -> None:
     decay_scale(layer)
 
 
-def _gates(cells: Cells, recurrent_dim: int) -> None:
-    """Components and nodes of input, forget and output gate and of the cells, up to `m_t`."""
-    C, input_dim = cells.C, cells.layer.input_dim
+def _gates(unit: RecurrentUnit, recurrent_dim: int) -> None:
+    """Components and nodes of input, forget and output gate and of the unit, up to `m_t`."""
+    C, input_dim = unit.C, unit.layer.input_dim
     for gate in "ifo":
-        cells.affine(f"W_{gate}.xr", input_dim + recurrent_dim, C)
-        cells.per_element_scale(f"w_{gate}.c", cells.l2)
-    cells.affine("W_c.xr", input_dim + recurrent_dim, C)
+        unit.affine(f"W_{gate}.xr", input_dim + recurrent_dim, C)
+        unit.per_element_scale(f"w_{gate}.c", unit.l2)
+    unit.affine("W_c.xr", input_dim + recurrent_dim, C)
     for gate in "ifo":
-        cells.gate(gate)
-    cells.tanh("g")
-    cells.tanh("h")
-    if cells.has_dropout:
-        cells.dropout("dropout", C)
+        unit.gate(gate)
+    unit.tanh("g")
+    unit.tanh("h")
+    if unit.has_dropout:
+        unit.dropout("dropout", C)
     for product in ("c1", "c2", "m"):
-        cells.product(product)
-    cells.truncation("c", C)
+        unit.product(product)
+    unit.truncation("c", C)
 
-    cells.node("c_t", "c", add(cells("c1_t"), cells("c2_t")))
-    _gate_nodes(cells, "i", cells.previous("c_t"))
-    _gate_nodes(cells, "f", cells.previous("c_t"))
-    _gate_nodes(cells, "o", cells("c_t"))
-    cells.node("h_t", "h", cells("c_t"))
-    cells.node("g1_t", "W_c.xr", cells.input, cells.previous("r_t"))
-    cells.node("g_t", "g", cells("g1_t"))
-    cells.node("c1_t", "c1", cells("f_t"), cells.previous("c_t"))
-    cells.node("c2_t", "c2", cells("i_t"), cells("g_t"))
-    cells.node("m_t", "m", cells("o_t"), cells("h_t"))
+    unit.node("c_t", "c", add(unit("c1_t"), unit("c2_t")))
+    _gate_nodes(unit, "i", unit.previous("c_t"))
+    _gate_nodes(unit, "f", unit.previous("c_t"))
+    _gate_nodes(unit, "o", unit("c_t"))
+    unit.node("h_t", "h", unit("c_t"))
+    unit.node("g1_t", "W_c.xr", unit.input, unit.previous("r_t"))
+    unit.node("g_t", "g", unit("g1_t"))
+    unit.node("c1_t", "c1", unit("f_t"), unit.previous("c_t"))
+    unit.node("c2_t", "c2", unit("i_t"), unit("g_t"))
+    unit.node("m_t", "m", unit("o_t"), unit("h_t"))
 
 
-def _gate_nodes(cells: Cells, gate: str, peephole: Term) -> None:
-    """A gate looks at the input, at the last output and at the cells."""
-    from_input = cells.node(f"{gate}1_t", f"W_{gate}.xr", cells.input, cells.previous("r_t"))
-    from_cells = cells.node(f"{gate}2_t", f"w_{gate}.c", peephole)
-    if cells.has_dropout:
-        kept = cells.node(f"{gate}_t_predrop", gate, add(from_input, from_cells))
-        cells.node(f"{gate}_t", "dropout", kept)
+def _gate_nodes(unit: RecurrentUnit, gate: str, peephole: Term) -> None:
+    """A gate looks at the input, at the last output and at the unit."""
+    from_input = unit.node(f"{gate}1_t", f"W_{gate}.xr", unit.input, unit.previous("r_t"))
+    from_cells = unit.node(f"{gate}2_t", f"w_{gate}.c", peephole)
+    if unit.has_dropout:
+        kept = unit.node(f"{gate}_t_predrop", gate, add(from_input, from_cells))
+        unit.node(f"{gate}_t", "dropout", kept)
     else:
-        cells.node(f"{gate}_t", gate, add(from_input, from_cells))
+        unit.node(f"{gate}_t", gate, add(from_input, from_cells))
 
 
-def _draw_lstm(layer: Layer, picture: Picture) -> None:
-    cells = Cells(layer, picture)
-    _gates(cells, cells.C)
-    cells.truncation("r", cells.C)
-    cells.node("r_t", "r", cells("m_t"))
-    picture.output(cells("m_t"), cells.C)
+def _expand_lstm(layer: Layer, expander: Expander) -> None:
+    unit = RecurrentUnit(layer, expander)
+    _gates(unit, unit.C)
+    unit.truncation("r", unit.C)
+    unit.node("r_t", "r", unit("m_t"))
+    expander.output(unit("m_t"), unit.C)
 
 
-def _draw_lstmp(layer: Layer, picture: Picture) -> None:
-    cells = Cells(layer, picture)
-    C, R, dim = cells.C, cells.R, cells.R + cells.P
-    _gates(cells, R)
-    cells.affine("W_rp.m", C, dim)
-    cells.truncation("r", R)
-    output = cells.node("rp_t", "W_rp.m", cells("m_t"))
-    cells.columns("r_t_preclip", "rp_t", 0, R)
-    cells.node("r_t", "r", cells("r_t_preclip"))
-    if layer.type.name == "lstmp-batchnorm-layer":
-        cells.batch_norm("rp_t_batchnorm", dim)
-        output = cells.node("rp_t_batchnorm", "rp_t_batchnorm", output)
-    picture.output(output, dim)
+def _expand_lstmp(layer: Layer, expander: Expander, *, normalised: bool) -> None:
+    unit = RecurrentUnit(layer, expander)
+    C, R, dim = unit.C, unit.R, unit.R + unit.P
+    _gates(unit, R)
+    unit.affine("W_rp.m", C, dim)
+    unit.truncation("r", R)
+    output = unit.node("rp_t", "W_rp.m", unit("m_t"))
+    unit.columns("r_t_preclip", "rp_t", 0, R)
+    unit.node("r_t", "r", unit("r_t_preclip"))
+    if normalised:
+        unit.batch_norm("rp_t_batchnorm", dim)
+        output = unit.node("rp_t_batchnorm", "rp_t_batchnorm", output)
+    expander.output(output, dim)
 
 
 LAYER_TYPES = (
@@ -118,7 +120,7 @@ LAYER_TYPES = (
         "lstm-layer",
         "An LSTM with peephole connections, a component for each of its parts; fast-lstm-layer is quicker.",
         (CELL_DIM, *_KEYS),
-        _draw_lstm,
+        _expand_lstm,
         settle_lstm,
         example="cell-dim=512 delay=-3",
         reads=CELL_READS,
@@ -129,7 +131,7 @@ LAYER_TYPES = (
             f"An LSTM whose output is projected to fewer columns{words}, part of which are fed back; a component for "
             "each of its parts.",
             (*PROJECTION_KEYS, *_KEYS, DROPOUT_PROPORTION, DROPOUT_PER_FRAME),
-            _draw_lstmp,
+            partial(_expand_lstmp, normalised=bool(words)),
             settle_projected_lstm,
             example="cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3",
             reads=PROJECTION_READS,

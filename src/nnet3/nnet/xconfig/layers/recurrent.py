@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key, options
 from nnet3.nnet.xconfig.layer import Layer
 from nnet3.nnet.xconfig.layers.common import AFFINE, BATCH_NORM, DROPOUT, NORMALIZE, SIGMOID, TANH
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Reads, delay, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import Term, add, append, const, if_defined, offset, scale
@@ -21,8 +21,8 @@ BACKPROP_TRUNCATION = "BackpropTruncationComponent"
 ELEMENTWISE_PRODUCT = "ElementwiseProductComponent"
 PER_ELEMENT_SCALE = "NaturalGradientPerElementScaleComponent"
 
-CELL_DIM = Key("cell-dim", -1, "Number of cells.", absent="the dimension of the input")
-PROJECTED_CELL_DIM = Key("cell-dim", -1, "Number of cells.", above(0))
+CELL_DIM = Key("cell-dim", -1, "Number of unit.", absent="the dimension of the input")
+PROJECTED_CELL_DIM = Key("cell-dim", -1, "Number of unit.", above(0))
 PROJECTION_KEYS = (
     PROJECTED_CELL_DIM,
     Key("recurrent-projection-dim", -1, "Columns of the output that are fed back.", absent="a quarter of cell-dim"),
@@ -69,22 +69,22 @@ def settle_cells(layer: Layer) -> None:
 
 def settle_projection(layer: Layer) -> None:
     """The dimensions of the projection follow from cell-dim unless they are given."""
-    cells = layer["cell-dim"]
+    unit = layer["cell-dim"]
     if layer["recurrent-projection-dim"] <= 0:
-        layer["recurrent-projection-dim"] = cells // 4
-        layer.require(cells >= 4, "cell-dim", "must be at least 4 unless recurrent-projection-dim is given")
+        layer["recurrent-projection-dim"] = unit // 4
+        layer.require(unit >= 4, "cell-dim", "must be at least 4 unless recurrent-projection-dim is given")
     if layer["non-recurrent-projection-dim"] <= 0:
         layer["non-recurrent-projection-dim"] = layer["recurrent-projection-dim"]
     total = layer["recurrent-projection-dim"] + layer["non-recurrent-projection-dim"]
     rule = f"must be at least the sum of the projection dimensions ({total})"
-    layer.require(total <= cells, "cell-dim", rule)
+    layer.require(total <= unit, "cell-dim", rule)
 
 
-class Cells:
-    """Draws the parts of a recurrent layer. `C`: cells; `R`, `P`: recurrent and other columns of a projection."""
+class RecurrentUnit:
+    """Draws the parts of a recurrent layer. `C`: unit; `R`, `P`: recurrent and other columns of a projection."""
 
-    def __init__(self, layer: Layer, picture: Picture):
-        self.layer, self.picture = layer, picture
+    def __init__(self, layer: Layer, expander: Expander):
+        self.layer, self.expander = layer, expander
         self.C: int = layer["cell-dim"]
         self.R: int = layer.values.get("recurrent-projection-dim", self.C)
         self.P: int = layer.values.get("non-recurrent-projection-dim", 0)
@@ -109,7 +109,7 @@ class Cells:
 
     def affine(self, suffix: str, input_dim: int, output_dim: int) -> None:
         values = settings(input_dim=input_dim, output_dim=output_dim)
-        self.picture.component(suffix, AFFINE, values + self.layer.options("ng-affine-options") + self.l2)
+        self.expander.component(suffix, AFFINE, values + self.layer.options("ng-affine-options") + self.l2)
 
     def per_element_scale(self, suffix: str, further: Settings = ()) -> None:
         """A scale for each cell, around 0 unless the layer's options say otherwise."""
@@ -118,12 +118,12 @@ class Cells:
         values = settings(dim=self.C) + given
         if "param-mean" not in text and "param-stddev" not in text:
             values += settings(param_mean=0.0, param_stddev=1.0)
-        self.picture.component(suffix, PER_ELEMENT_SCALE, values + further)
+        self.expander.component(suffix, PER_ELEMENT_SCALE, values + further)
 
     def gate(self, suffix: str, component: str = SIGMOID, dim: int = 0) -> None:
-        """A nonlinearity with self-repair; of all cells unless `dim` says otherwise."""
+        """A nonlinearity with self-repair; of all unit unless `dim` says otherwise."""
         repair = f"{self.layer['self-repair-scale-nonlinearity']:.10f}"
-        self.picture.component(suffix, component, settings(dim=dim or self.C, self_repair_scale=repair))
+        self.expander.component(suffix, component, settings(dim=dim or self.C, self_repair_scale=repair))
 
     def tanh(self, suffix: str) -> None:
         self.gate(suffix, TANH)
@@ -131,33 +131,33 @@ class Cells:
     def product(self, suffix: str, dim: int = 0) -> None:
         """The product of two inputs, element by element."""
         dim = dim or self.C
-        self.picture.component(suffix, ELEMENTWISE_PRODUCT, settings(input_dim=2 * dim, output_dim=dim))
+        self.expander.component(suffix, ELEMENTWISE_PRODUCT, settings(input_dim=2 * dim, output_dim=dim))
 
     def truncation(self, suffix: str, dim: int) -> None:
         """The identity, whose derivative is cut where it grows on its way back in time."""
-        self.picture.component(suffix, BACKPROP_TRUNCATION, self._truncation(dim))
+        self.expander.component(suffix, BACKPROP_TRUNCATION, self._truncation(dim))
 
     def dropout(self, suffix: str, dim: int) -> None:
         values = settings(dim=dim) + self.layer.given_settings("dropout-proportion", "dropout-per-frame")
-        self.picture.component(suffix, DROPOUT, values)
+        self.expander.component(suffix, DROPOUT, values)
 
     def batch_norm(self, suffix: str, dim: int, **further: object) -> None:
-        self.picture.component(suffix, BATCH_NORM, settings(dim=dim, **further))
+        self.expander.component(suffix, BATCH_NORM, settings(dim=dim, **further))
 
     def renorm(self, suffix: str, dim: int) -> None:
-        self.picture.component(suffix, NORMALIZE, settings(dim=dim, target_rms=1.0))
+        self.expander.component(suffix, NORMALIZE, settings(dim=dim, target_rms=1.0))
 
     # ---- nodes ----
 
     def node(self, suffix: str, component: str, *inputs: Term) -> Term:
         """A component-node; several inputs are put side by side."""
-        return self.picture.node(suffix, component, inputs[0] if len(inputs) == 1 else append(*inputs))
+        return self.expander.node(suffix, component, inputs[0] if len(inputs) == 1 else append(*inputs))
 
     def columns(self, suffix: str, source: str, dim_offset: int, dim: int) -> Term:
-        return self.picture.columns(suffix, source, dim_offset, dim)
+        return self.expander.columns(suffix, source, dim_offset, dim)
 
     def __call__(self, suffix: str) -> Term:
-        return self.picture(suffix)
+        return self.expander(suffix)
 
     @property
     def input(self) -> Term:
@@ -165,10 +165,10 @@ class Cells:
 
     def previous(self, suffix: str) -> Term:
         """The value of a node one step of the recurrence ago; zeros at the beginning."""
-        return if_defined(offset(self.picture(suffix), self.layer["delay"]))
+        return if_defined(offset(self.expander(suffix), self.layer["delay"]))
 
     def one_minus(self, suffix: str) -> Term:
-        return add(scale(-1.0, self.picture(suffix), tight=True), const(1.0, self.C))
+        return add(scale(-1.0, self.expander(suffix), tight=True), const(1.0, self.C))
 
 
 # ---- what a network shows of the values ----
@@ -179,15 +179,15 @@ _read_projection = setting("output-dim", "W_rp.m", "W_rp", "W_s.ys", "W_y.c", "W
 
 
 def _read_cell_dim(found: Found) -> int | None:
-    """The cells and the output come out of one component, or the output out of a component of its own."""
+    """The unit and the output come out of one component, or the output out of a component of its own."""
     together = _read_cells(found)
     return int(together) // 2 if together else found.get("h", "output-dim")
 
 
 def _read_recurrent_dim(found: Found) -> int | None:
-    """What goes back in time is truncated, alone or beside the cells."""
-    together, cells = found.get("cr_trunc", "dim"), _read_cell_dim(found)
-    return int(together) - cells if together and cells else setting("dim", "r", "s_r")(found)
+    """What goes back in time is truncated, alone or beside the unit."""
+    together, unit = found.get("cr_trunc", "dim"), _read_cell_dim(found)
+    return int(together) - unit if together and unit else setting("dim", "r", "s_r")(found)
 
 
 def _read_other_dim(found: Found) -> int | None:

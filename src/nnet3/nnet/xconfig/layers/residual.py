@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -22,7 +23,6 @@ from nnet3.nnet.xconfig.layers.convolution import (
     SELF_REPAIR_SCALE,
     filters_of_input,
 )
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.reads import Read, Reads, setting
 from nnet3.nnet.xconfig.statements import Settings, settings
 from nnet3.nnet.xconfig.term import add
@@ -86,7 +86,7 @@ def _settle_res_block(layer: Layer) -> None:
     layer.require(layer["num-filters"] == filters, "num-filters", rule)
 
 
-def _draw_res_block(layer: Layer, picture: Picture) -> None:
+def _expand_res_block(layer: Layer, expander: Expander) -> None:
     height, filters, narrow = layer["height"], layer["num-filters"], layer["num-bottleneck-filters"]
     wide_window = _around(layer["height-period"]), _around(layer["time-period"])
     convolutions = [(filters, filters, *wide_window)] * 2
@@ -95,8 +95,8 @@ def _draw_res_block(layer: Layer, picture: Picture) -> None:
     last = layer.input
     for number, (filters_in, filters_out, heights, times) in enumerate(convolutions, start=1):
         block = settings(dim=filters_in * height, block_dim=filters_in)
-        last = picture.pair(f"relu{number}", RELU, block + _repair(layer, number), last)
-        last = picture.pair(f"batchnorm{number}", BATCH_NORM, block, last)
+        last = expander.pair(f"relu{number}", RELU, block + _repair(layer, number), last)
+        last = expander.pair(f"batchnorm{number}", BATCH_NORM, block, last)
         convolution = settings(
             height_in=height,
             height_out=height,
@@ -106,14 +106,14 @@ def _draw_res_block(layer: Layer, picture: Picture) -> None:
             num_filters_out=filters_out,
         )
         convolution += _padding(layer) + _convolution_settings(layer)
-        last = picture.pair(f"conv{number}", CONVOLUTION, convolution, last)
+        last = expander.pair(f"conv{number}", CONVOLUTION, convolution, last)
     source = layer["bypass-source"]
     if source == "noop":
         dim = settings(dim=layer.input_dim)
-        output = picture.pair("noop", NO_OP, dim, add(layer.input, last), settings_before_type=1)
+        output = expander.pair("noop", NO_OP, dim, add(layer.input, last), settings_before_type=1)
     else:
-        output = add(last, layer.input if source == "input" else picture(f"{source}1"))
-    picture.output(output, layer.input_dim)
+        output = add(last, layer.input if source == "input" else expander(f"{source}1"))
+    expander.output(output, layer.input_dim)
 
 
 # ---- res2-block ----
@@ -135,7 +135,7 @@ def _settle_res2_block(layer: Layer) -> None:
     layer.require(even, "time-period", "must be even if height-out is half of height-in")
 
 
-def _draw_res2_block(layer: Layer, picture: Picture) -> None:
+def _expand_res2_block(layer: Layer, expander: Expander) -> None:
     height_in, height_out, period = layer["height-in"], layer["height-out"], layer["time-period"]
     filters_in, filters_out = filters_of_input(layer, "height-in"), layer["num-filters"]
     narrow = layer["num-bottleneck-filters"]
@@ -149,7 +149,7 @@ def _draw_res2_block(layer: Layer, picture: Picture) -> None:
             (narrow, filters_out, "0", "0"),
         ]
     has_bypass = step == 1 and filters_in == filters_out
-    bypass = layer.input if has_bypass else picture("conv_bypass")
+    bypass = layer.input if has_bypass else expander("conv_bypass")
     last = layer.input
     for number, (filters, filters_after, heights, times) in enumerate(convolutions, start=1):
         first = number == 1
@@ -159,12 +159,12 @@ def _draw_res2_block(layer: Layer, picture: Picture) -> None:
         convolution += settings(time_offsets=times, num_filters_in=filters, num_filters_out=filters_after)
         convolution += subsample if narrow > 0 else ()
         convolution += _padding(layer) + _convolution_settings(layer)
-        last = picture.pair(f"conv{number}", CONVOLUTION, convolution, last)
+        last = expander.pair(f"conv{number}", CONVOLUTION, convolution, last)
         block = settings(dim=filters_after * height_out, block_dim=filters_after)
-        last = picture.pair(f"batchnorm{number}", BATCH_NORM, block, last)
-        last = picture.pair(f"scaleoffset{number}", SCALE_AND_OFFSET, block, last)
+        last = expander.pair(f"batchnorm{number}", BATCH_NORM, block, last)
+        last = expander.pair(f"scaleoffset{number}", SCALE_AND_OFFSET, block, last)
         summed = add(last, bypass) if number == len(convolutions) else last
-        last = picture.pair(f"relu{number}", RELU, block + _repair(layer, number), summed)
+        last = expander.pair(f"relu{number}", RELU, block + _repair(layer, number), summed)
     if not has_bypass:
         convolution = settings(
             height_in=height_in,
@@ -175,8 +175,8 @@ def _draw_res2_block(layer: Layer, picture: Picture) -> None:
             num_filters_in=filters_in,
             num_filters_out=filters_out,
         )
-        picture.pair("conv_bypass", CONVOLUTION, convolution + _convolution_settings(layer), layer.input)
-    picture.output(last, filters_out * height_out)
+        expander.pair("conv_bypass", CONVOLUTION, convolution + _convolution_settings(layer), layer.input)
+    expander.output(last, filters_out * height_out)
 
 
 # ---- what a network shows of the values ----
@@ -232,7 +232,7 @@ LAYER_TYPES = (
             ),
             *_COMMON_KEYS,
         ),
-        _draw_res_block,
+        _expand_res_block,
         _settle_res_block,
         example="num-filters=64 height=40",
         reads={
@@ -254,7 +254,7 @@ LAYER_TYPES = (
             Key("num-filters", -1, "Filters of the output image.", above(0)),
             *_COMMON_KEYS,
         ),
-        _draw_res2_block,
+        _expand_res2_block,
         _settle_res2_block,
         example="num-filters=128 height-in=40 height-out=20 time-period=2",
         reads={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from nnet3.nnet.xconfig.expansion import CONFIGS, Expander
 from nnet3.nnet.xconfig.key import Key, passed
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -21,7 +22,6 @@ from nnet3.nnet.xconfig.layers.common import (
     TARGET_RMS,
     dim_of_input,
 )
-from nnet3.nnet.xconfig.picture import CONFIGS, Picture
 from nnet3.nnet.xconfig.reads import output_dim
 from nnet3.nnet.xconfig.statements import DimRangeStatement, settings
 from nnet3.text.values import Rule, at_least
@@ -33,25 +33,25 @@ _ELEMENT_KEYS = (L2_REGULARIZE, MAX_CHANGE, _PARAM_MEAN, PARAM_STDDEV, LEARNING_
 _ELEMENT_SETTINGS = ("learning-rate-factor", "max-change", "l2-regularize", "param-mean", "param-stddev")
 
 
-def _transform(component: str, *keys: str) -> Callable[[Layer, Picture], None]:
+def _transform(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
     """Draws a component with an input and an output dimension."""
 
-    def draw(layer: Layer, picture: Picture) -> None:
+    def expand(layer: Layer, expander: Expander) -> None:
         dims = settings(input_dim=layer.input_dim, output_dim=layer["dim"])
-        picture.output(picture.pair("", component, dims + layer.given_settings(*keys), layer.input), layer["dim"])
+        expander.output(expander.pair("", component, dims + layer.given_settings(*keys), layer.input), layer["dim"])
 
-    return draw
+    return expand
 
 
-def _elementwise(component: str, *keys: str) -> Callable[[Layer, Picture], None]:
+def _elementwise(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
     """Draws a component that keeps the dimension."""
 
-    def draw(layer: Layer, picture: Picture) -> None:
-        picture.configs = CONFIGS if layer.values.get("include-in-init") else picture.configs
+    def expand(layer: Layer, expander: Expander) -> None:
+        expander.configs = CONFIGS if layer.values.get("include-in-init") else expander.configs
         values = settings(dim=layer.input_dim) + layer.given_settings(*keys)
-        picture.output(picture.pair("", component, values, layer.input), layer.input_dim)
+        expander.output(expander.pair("", component, values, layer.input), layer.input_dim)
 
-    return draw
+    return expand
 
 
 def _settle_range(layer: Layer) -> None:
@@ -65,9 +65,9 @@ def _settle_range(layer: Layer) -> None:
         raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
 
 
-def _draw_range(layer: Layer, picture: Picture) -> None:
-    picture.state(DimRangeStatement(layer.name, layer.input.name, layer["dim"], layer["dim-offset"]))
-    picture.output(picture(), layer["dim"])
+def _expand_range(layer: Layer, expander: Expander) -> None:
+    expander.state(DimRangeStatement(layer.name, layer.input.name, layer["dim"], layer["dim-offset"]))
+    expander.output(expander(), layer["dim"])
 
 
 LAYER_TYPES = (
@@ -135,7 +135,7 @@ LAYER_TYPES = (
             ),
             Key("dim-offset", 0, "The first of the columns, counted from 0.", at_least(0)),
         ),
-        _draw_range,
+        _expand_range,
         _settle_range,
         example="dim=20 dim-offset=10",
         reads={

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from nnet3.nnet.xconfig.expansion import Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
-from nnet3.nnet.xconfig.picture import Picture
 from nnet3.nnet.xconfig.statements import settings
 from nnet3.nnet.xconfig.term import rounded
 from nnet3.text.values import Rule
@@ -64,7 +64,7 @@ def _settle(layer: Layer) -> None:
     layer["dim"] = dim
 
 
-def _draw(layer: Layer, picture: Picture) -> None:
+def _draw(layer: Layer, expander: Expander) -> None:
     window = _window(layer)
     extraction, pooling = (f"{layer.name}-{what}-{window.left}-{window.right}" for what in ("extraction", "pooling"))
     extract = settings(
@@ -81,9 +81,9 @@ def _draw(layer: Layer, picture: Picture) -> None:
         num_log_count_features=int(window.has_count),
         output_stddevs=window.has_stddev,
     )
-    statistics = picture.named_pair(extraction, "StatisticsExtractionComponent", extract, layer.input)
-    pooled = picture.named_pair(pooling, "StatisticsPoolingComponent", pool, statistics)
-    picture.output(rounded(pooled, window.stats_period), layer["dim"])
+    statistics = expander.named_pair(extraction, "StatisticsExtractionComponent", extract, layer.input)
+    pooled = expander.named_pair(pooling, "StatisticsPoolingComponent", pool, statistics)
+    expander.output(rounded(pooled, window.stats_period), layer["dim"])
 
 
 def _read_config(found: Found) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nnet3.nnet.xconfig.expansion import CONFIGS, FINAL, INIT, REF, WHOLE, Expander
 from nnet3.nnet.xconfig.key import Key
 from nnet3.nnet.xconfig.layer import Layer, LayerType
 from nnet3.nnet.xconfig.layers.common import (
@@ -22,7 +23,6 @@ from nnet3.nnet.xconfig.layers.common import (
     dim_of_input,
 )
 from nnet3.nnet.xconfig.layers.single_component import INCLUDE_IN_INIT
-from nnet3.nnet.xconfig.picture import CONFIGS, FINAL, INIT, REF, WHOLE, Picture
 from nnet3.nnet.xconfig.reads import output_dim, setting
 from nnet3.nnet.xconfig.statements import (
     DimRangeStatement,
@@ -40,21 +40,21 @@ _FILE_READS = {"dim": output_dim(""), "affine-transform-file": lambda found: f"{
 _FILE = Key("affine-transform-file", "", "File of the matrix.", Rule("the name of a file", bool))
 
 
-def _draw_fixed_affine(layer: Layer, picture: Picture) -> None:
+def _expand_fixed_affine(layer: Layer, expander: Expander) -> None:
     input_dim, dim = layer.input_dim, layer["dim"]
     if layer["write-init-config"]:
-        picture.configs = (INIT,)
+        expander.configs = (INIT,)
         spliced = layer.input
         if layer["delay"]:
-            delayed = picture.pair("delayed", NO_OP, settings(dim=input_dim), layer.input)
+            delayed = expander.pair("delayed", NO_OP, settings(dim=input_dim), layer.input)
             spliced = offset(delayed, layer["delay"])
-        picture.output_node(spliced, name="output")
-    picture.configs = (FINAL,)
-    picture.component("", FIXED_AFFINE, settings(matrix=layer["affine-transform-file"]))
-    picture.configs = (REF,)
-    picture.component("", FIXED_AFFINE, settings(input_dim=input_dim, output_dim=dim))
-    picture.configs = WHOLE
-    picture.output(picture.node("", "", layer.input), dim)
+        expander.output_node(spliced, name="output")
+    expander.configs = (FINAL,)
+    expander.component("", FIXED_AFFINE, settings(matrix=layer["affine-transform-file"]))
+    expander.configs = (REF,)
+    expander.component("", FIXED_AFFINE, settings(input_dim=input_dim, output_dim=dim))
+    expander.configs = WHOLE
+    expander.output(expander.node("", "", layer.input), dim)
 
 
 def _settle_affine(layer: Layer) -> None:
@@ -63,11 +63,11 @@ def _settle_affine(layer: Layer) -> None:
         layer["param-stddev"] = 1.0 / math.sqrt(layer.input_dim)
 
 
-def _draw_affine(layer: Layer, picture: Picture) -> None:
+def _expand_affine(layer: Layer, expander: Expander) -> None:
     values = settings(input_dim=layer.input_dim, output_dim=layer["dim"])
     values += layer.given_settings("param-stddev", "bias-stddev", "bias-mean", "max-change", "l2-regularize")
     values += layer.options("ng-affine-options")
-    picture.output(picture.pair("", AFFINE, values, layer.input), layer["dim"])
+    expander.output(expander.pair("", AFFINE, values, layer.input), layer["dim"])
 
 
 def _lifter_coefficients(input_dim: int, lifter: float) -> list[float]:
@@ -106,22 +106,22 @@ def _settle_idct(layer: Layer) -> None:
     layer.require(usable, "cepstral-lifter", "must not make the matrix divide by 0")
 
 
-def _draw_idct(layer: Layer, picture: Picture) -> None:
+def _expand_idct(layer: Layer, expander: Expander) -> None:
     matrix = idct_matrix(layer.input_dim, layer["dim"], layer["cepstral-lifter"])
-    picture.matrix_file(layer["affine-transform-file"], matrix)
-    picture.configs = CONFIGS if layer["include-in-init"] else WHOLE
+    expander.matrix_file(layer["affine-transform-file"], matrix)
+    expander.configs = CONFIGS if layer["include-in-init"] else WHOLE
     file = settings(matrix=layer["affine-transform-file"])
-    picture.output(picture.pair("", FIXED_AFFINE, file, layer.input), layer["dim"])
+    expander.output(expander.pair("", FIXED_AFFINE, file, layer.input), layer["dim"])
 
 
-def _draw_spec_augment(layer: Layer, picture: Picture) -> None:
-    picture.configs = CONFIGS if layer["include-in-init"] else WHOLE
+def _expand_spec_augment(layer: Layer, expander: Expander) -> None:
+    expander.configs = CONFIGS if layer["include-in-init"] else WHOLE
     dim = layer.input_dim
     bands = settings(dim=dim, specaugment_max_proportion=layer["freq-max-proportion"])
-    last = picture.pair("freq-mask", GENERAL_DROPOUT, bands, layer.input)
+    last = expander.pair("freq-mask", GENERAL_DROPOUT, bands, layer.input)
     frames = settings(dim=dim, zeroed_proportion=layer["time-zeroed-proportion"])
     frames += layer.given_settings("time-mask-max-frames")
-    picture.output(picture.pair("time-mask", "SpecAugmentTimeMaskComponent", frames, last), dim)
+    expander.output(expander.pair("time-mask", "SpecAugmentTimeMaskComponent", frames, last), dim)
 
 
 def _settle_delta(layer: Layer) -> None:
@@ -130,12 +130,12 @@ def _settle_delta(layer: Layer) -> None:
         raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
 
 
-def _draw_delta(layer: Layer, picture: Picture) -> None:
+def _expand_delta(layer: Layer, expander: Expander) -> None:
     """x(t), x(t+1) - x(t-1) and x(t-2) - 2x(t) + x(t+2); a node can have one scale in a sum, so it has copies."""
     x, dim = layer.input, layer.input_dim
     first, second, spliced = (f"{x.name}_{suffix}" for suffix in ("copy1", "copy2", "2"))
     for copy in (first, second):
-        picture.state(DimRangeStatement(copy, x.name, dim, 0))
+        expander.state(DimRangeStatement(copy, x.name, dim, 0))
 
     def later(time: int) -> Term:
         return offset(x, time, tight=True)
@@ -143,8 +143,8 @@ def _draw_delta(layer: Layer, picture: Picture) -> None:
     minus_one = offset(scale(-1.0, name(first), tight=True), -1, tight=True)
     minus_two = offset(scale(-2.0, name(second), tight=True), 0, tight=True)
     terms = append(later(0), add(minus_one, later(1)), add(later(-2), later(2), minus_two))
-    last = picture.named_pair(spliced, NO_OP, settings(dim=3 * dim), terms)
-    picture.output(picture.pair("", BATCH_NORM, settings(dim=3 * dim), last), 3 * dim)
+    last = expander.named_pair(spliced, NO_OP, settings(dim=3 * dim), terms)
+    expander.output(expander.pair("", BATCH_NORM, settings(dim=3 * dim), last), 3 * dim)
 
 
 def _read_delta_input(found: Found) -> Term | None:
@@ -163,7 +163,7 @@ LAYER_TYPES = (
             Key("delay", 0, "Frames by which the output of init.config lags behind; it does nothing else."),
             Key("write-init-config", True, "Whether init.config has an output that is the input of this layer."),
         ),
-        _draw_fixed_affine,
+        _expand_fixed_affine,
         dim_of_input,
         example="input=Append(-1,0,1,ReplaceIndex(ivector, t, 0)) affine-transform-file=lda.mat",
         reads=_FILE_READS,
@@ -186,7 +186,7 @@ LAYER_TYPES = (
             Key("learning-rate-factor", 1.0, "Not used, as in Kaldi."),
             NG_AFFINE_OPTIONS,
         ),
-        _draw_affine,
+        _expand_affine,
         _settle_affine,
         example="dim=512",
         reads={"dim": output_dim("")},
@@ -201,7 +201,7 @@ LAYER_TYPES = (
             _FILE,
             INCLUDE_IN_INIT,
         ),
-        _draw_idct,
+        _expand_idct,
         _settle_idct,
         example="dim=40 cepstral-lifter=22 affine-transform-file=idct.mat",
         reads=_FILE_READS,
@@ -215,7 +215,7 @@ LAYER_TYPES = (
             Key("time-mask-max-frames", 20, "Longest stretch of frames that is zeroed.", at_least(1)),
             INCLUDE_IN_INIT,
         ),
-        _draw_spec_augment,
+        _expand_spec_augment,
         reads={
             "freq-max-proportion": setting("specaugment-max-proportion", "freq-mask"),
             "time-zeroed-proportion": setting("zeroed-proportion", "time-mask"),
@@ -225,7 +225,7 @@ LAYER_TYPES = (
         "delta-layer",
         "The input with its first and second differences over time, batch-normalised.",
         (),
-        _draw_delta,
+        _expand_delta,
         _settle_delta,
         reads={"input": _read_delta_input},
     ),

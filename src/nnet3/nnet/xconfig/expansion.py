@@ -60,8 +60,8 @@ class Expansion:
         return [str(statement) for statement in self.config(which)]
 
 
-class Picture:
-    """Collects what a layer consists of. `picture("affine")` is the node NAME.affine, `picture()` the node NAME."""
+class Expander:
+    """Collects what a layer consists of. `expander("affine")` is the node NAME.affine, `expander()` the node NAME."""
 
     def __init__(self, layer: Layer):
         self.layer = layer
@@ -134,6 +134,6 @@ class Picture:
 
 def expand_layer(layer: Layer) -> Expansion:
     """The nodes and components that a layer stands for."""
-    picture = Picture(layer)
-    layer.type.draw(layer, picture)
-    return picture.expansion()
+    expander = Expander(layer)
+    layer.type.expand(layer, expander)
+    return expander.expansion()
