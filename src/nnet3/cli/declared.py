@@ -25,7 +25,7 @@ class _Integer(click.IntRange):
         return _checked(self, self.kind, super().convert(value, param, ctx), param, ctx)
 
 
-class _Value(click.ParamType):
+class _Value(click.ParamType):  # type: ignore[type-arg]
     """A value of any kind."""
 
     def __init__(self, kind: values.Value, name: str):
@@ -39,7 +39,7 @@ class _Value(click.ParamType):
         return _checked(self, self.kind, read, param, ctx)
 
 
-def click_type(kind: values.Value) -> click.ParamType:
+def click_type(kind: values.Value) -> click.ParamType[Any]:
     """The type of a command-line option that takes values of this kind."""
     if isinstance(kind, values.Boolean):
         return KALDI_BOOL
@@ -105,7 +105,11 @@ def _as_text(default: Any) -> Any:
 
 
 def _checked(
-    kind_of: click.ParamType, kind: values.Value, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    kind_of: click.ParamType[Any],
+    kind: values.Value,
+    value: Any,
+    param: click.Parameter | None,
+    ctx: click.Context | None,
 ) -> Any:
     try:
         return kind.checked(value)

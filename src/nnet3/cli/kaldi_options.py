@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 
@@ -17,7 +19,7 @@ _OPTIMIZATION_SWITCHES = _words("""
 _OPTIMIZATION_NUMBERS = _words("min-deriv-time max-deriv-time max-deriv-time-relative memory-compression-level")
 
 # Options that steer how Kaldi compiles and runs, but not what it computes -> what they take.
-INTERNALS: dict[str, click.ParamType] = {
+INTERNALS: dict[str, click.ParamType[Any]] = {
     **{f"optimization.{name}": click.BOOL for name in _OPTIMIZATION_SWITCHES},
     **{f"optimization.{name}": click.INT for name in _OPTIMIZATION_NUMBERS},
     "compiler.cache-capacity": click.INT,

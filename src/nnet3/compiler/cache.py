@@ -19,11 +19,12 @@ import numpy as np
 
 from nnet3.compiler.cache_file import CacheFileError, SectionReader, write_sections
 from nnet3.compiler.cached_computation import Attachments, StoredComputation, about, num_bytes
-from nnet3.compiler.compile import CompileOptions, checked_options, compile
+from nnet3.compiler.compile import checked_options, compile
 from nnet3.compiler.request import ComputationRequest, check_request
 from nnet3.computation import serialize
 from nnet3.computation.computation import NnetComputation
 from nnet3.errors import ArgumentError, check_kind
+from nnet3.options import CompileOptions
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,13 +60,13 @@ class FstLines:
         except ModelFormatError as error:
             raise reader.error_at(self.offset, error.message) from None
 
-    def by_state(self, values: npt.NDArray, default: object) -> npt.NDArray:
+    def by_state(self, values: npt.NDArray[Any], default: object) -> npt.NDArray[Any]:
         """What the lines of final states say, `values` (ends, ...), for each state; the default where nothing is."""
         table = np.full((self.num_states, *values.shape[1:]), default, values.dtype)
         table[self.ending] = values
         return table
 
-    def whole_numbers(self, words: npt.NDArray) -> npt.NDArray[np.int64]:
+    def whole_numbers(self, words: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """ModelFormatError unless all are integers from 0 that fit 31 bits."""
         found = words.tolist()
         bad = next((word for word in found if not _WHOLE_NUMBER.fullmatch(word) or int(word) >= _MOST_NUMBER), None)
@@ -75,7 +75,7 @@ class FstLines:
             raise ModelFormatError(f"a state or label of an FST must be a whole number, got '{shown}'")
         return np.array(list(map(int, found)), np.int64)
 
-    def costs(self, words: npt.NDArray) -> npt.NDArray[np.float32]:
+    def costs(self, words: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
         """float32 of the shape of `words`; 0 where nothing is said."""
         values = [parse_real(word or b"0") for word in words.reshape(-1).tolist()]
         if None in values:
@@ -83,7 +83,7 @@ class FstLines:
             raise ModelFormatError(f"a cost of an FST must be a number, got '{shown}'")
         return converted(np.array(values, np.float64), np.float32).reshape(words.shape)
 
-    def _states(self, words: npt.NDArray, most: int) -> npt.NDArray[np.int64]:
+    def _states(self, words: npt.NDArray[Any], most: int) -> npt.NDArray[np.int64]:
         numbers = self.whole_numbers(words)
         if numbers.max(initial=-1) >= most:
             raise ModelFormatError(f"state {numbers.max()} is more than an FST of {most} characters can have")

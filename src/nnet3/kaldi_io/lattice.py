@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -204,7 +205,7 @@ def _in_order(strings: Strings, order: Integers) -> Strings:
     return Strings(offsets, strings.values[arcs_of(strings.offsets, order)])
 
 
-def _weights(lines: FstLines, words: npt.NDArray) -> tuple[npt.NDArray[np.float32], Strings]:
+def _weights(lines: FstLines, words: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], Strings]:
     """The costs (words, 2) and strings of weights; nothing said is no cost and no string."""
     pieces = [(word or b"0,0").split(b",") for word in words.tolist()]
     bad = next((b",".join(piece) for piece in pieces if len(piece) not in (2, 3)), None)

@@ -15,7 +15,7 @@ from nnet3.components import RandomSource
 from nnet3.components.row_sums import RowReduction
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.options import TrainerOptions
+from nnet3.options import TrainerOptions as TrainerOptions
 from nnet3.train.gradient import Gradient, UnusableError
 from nnet3.train.l2 import add_l2
 from nnet3.train.max_change import Update, add_with_max_change

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch.utils.dlpack import from_dlpack
 
 from nnet3.compute.lanes import LANES
 from nnet3.errors import NetworkError
@@ -27,7 +28,7 @@ def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:
 
 def with_own_storage(tensor: Tensor) -> Tensor:
     """The same memory as a tensor that is not part of a larger one, as what writes whole storages wants it."""
-    return torch.from_dlpack(tensor) if tensor.device.type in ("cpu", "cuda") else tensor
+    return from_dlpack(tensor) if tensor.device.type in ("cpu", "cuda") else tensor
 
 
 def moved(fn: Callable[[Tensor], Tensor], statistics: Tensor) -> Tensor:
