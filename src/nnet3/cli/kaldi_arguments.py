@@ -120,7 +120,9 @@ def _read_config(name: str) -> list[str]:
 def _internal_value(name: str, value: str) -> Any:
     kind = INTERNALS[name.removeprefix("--")]
     try:
-        return kind.convert(value, None, None)
+        if value:
+            return kind.convert(value, None, None)
+        raise click.BadParameter("it is empty")
     except click.BadParameter:
         words = "true or false" if kind is KALDI_BOOL else "an integer"
         raise click.UsageError(f"Invalid value for '{name}': it takes {words}, got '{value}'") from None

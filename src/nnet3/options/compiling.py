@@ -29,7 +29,7 @@ def _limit(none: int, flag: str, help: str) -> Any:
     return option(None, kind, help, unit="frames", flag=f"optimization.{flag}", program_default=none, hidden=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DerivTimes(Options):
     """Limits of the times t with derivatives: those outside count as zero, at every node. None: no limit.
 

@@ -14,7 +14,7 @@ from nnet3.text.values import Boolean, Integer, Number, at_least, bounds, within
 _COUNT, _SIZE, _NUMBER = Integer(at_least(0)), Integer(at_least(1)), Number(at_least(0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepOptions(DerivTimes):
     """How a minibatch becomes a step."""
 
