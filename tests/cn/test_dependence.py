@@ -230,6 +230,17 @@ def test_constants_of_components_are_converted_too() -> None:
     np.testing.assert_allclose(net.to(torch.float64).evaluate("y", X), found, rtol=1e-6)
 
 
+def test_gradients_of_components_are_converted_with_them() -> None:
+    _, net, inputs = sharing()
+    net.backward(inputs)
+    net.to(torch.float64)
+    assert {tensor.grad.dtype for name, tensor in net.tensors().items()} == {torch.float64}
+    assert_as_anew(net, inputs)
+    net.backward(inputs)
+    net.find("c").operation.component.to(torch.float32)
+    assert net.copy().dtype == torch.float64  # the wider one
+
+
 def test_there_and_back() -> None:
     net, inputs = linear(torch.float32)
     expected = net.evaluate("h", inputs)

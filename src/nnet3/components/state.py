@@ -107,14 +107,16 @@ class ComponentState:
         return result
 
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
-        """Convert in place: parameters and constants to dtype and device; statistics stay float64.
+        """Convert in place: parameters and constants, with their `grad`, to dtype and device; statistics stay float64.
 
         The tensors stay the same objects, with other memory behind them: views of them that were taken before go on
         showing the old memory.
         """
         for name in (*self.parameter_names, *self.constant_names):
             tensor = getattr(self, name)
+            gradient, tensor.grad = tensor.grad, None
             tensor.data = tensor.data.to(dtype=dtype, device=device)
+            tensor.grad = None if gradient is None else gradient.to(dtype=dtype, device=device)
         for name in self.statistic_names:
             value = getattr(self, name)
             if isinstance(value, Tensor):

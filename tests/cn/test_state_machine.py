@@ -1,0 +1,409 @@
+"""A state machine of `cn.Network`: whatever was done before, all numbers are those of a network made anew.
+
+`STATE_MACHINE_RUNS` says how many sequences of steps are tried; by default a few dozen, `make soak` tries more.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from reference import columns
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from effort import EFFORT
+from nnet3 import cn
+from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.component import ComponentOperation
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.nodes.statistics import StatisticNode
+
+RUNS = int(os.environ.get("STATE_MACHINE_RUNS", 40 * EFFORT))
+SAMPLES = 6
+LAYOUTS = (None, (6,), (4, 2), (2, 4), (3, 3), (1,) * 6, (2, 2, 2))
+TENSORS = ("W", "b", "V", "R", "c.linear_params", "c.bias_params", "t.linear_params")
+AFFINE = "NaturalGradientAffineComponent input-dim=2 output-dim=2 param-stddev=1"
+TDNN = "TdnnComponent input-dim=2 output-dim=2 time-offsets=-1,0 use-bias=false"
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*is a matrix, whose columns:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.*has no statistics:RuntimeWarning"),
+]
+
+
+def build() -> dict[str, Node]:
+    """Nodes of each sort: statistics, a loop, components with context and modes, dropout, products of parameters."""
+    x, u, y, k = cn.input("x", 2), cn.input("u", 2), cn.input("y", 2), cn.input("k", (2, 2))
+    W, V, R = (cn.parameter(name, (2, 2)) for name in "WVR")
+    n = cn.per_dim_mean_var_norm(x, cn.mean(x, name="m"), cn.inv_std_dev(x, name="s"), name="n")
+    a = cn.tanh(W @ n + cn.parameter("b", (2, 1)), name="a")
+    g = cn.sigmoid(V @ (k @ u), name="g")
+    o = cn.element_times(a, g, name="o")
+    d = cn.delay(None, dim=2, name="d")
+    h = d.connect(cn.tanh(o + R @ d, name="h"))
+    c = cn.component(AFFINE, h, name="c")
+    norm = cn.component("BatchNormComponent dim=2", c, name="norm")
+    drop = cn.component("DropoutComponent dim=2 dropout-proportion=0.3", norm, name="drop")
+    t = cn.dropout(0.3, cn.component(TDNN, o, name="t"), name="dropped")
+    J = cn.square_error(drop + t, y, name="J")
+    K = cn.squared_norm(cn.tanh(W @ V), name="K")
+    Q = cn.sum_elements(cn.tanh(o)) + 0.5 * K
+    Q.name = "Q"
+    return {node.name: node for node in (W, V, R, n, a, g, o, h, c, norm, drop, t, J, K, Q)}
+
+
+def network_of(kind: str, nodes: dict[str, Node], dtype: torch.dtype | None = None) -> cn.Network:
+    if kind == "whole":
+        outputs = {name: nodes[name] for name in ("h", "norm")}
+        return cn.Network({nodes["J"]: 1.0, nodes["K"]: 0.1}, outputs, dtype=dtype)
+    if kind == "part":
+        return cn.Network(outputs=[nodes["a"], nodes["g"]], dtype=dtype)
+    return cn.Network(nodes["Q"], {"o": nodes["o"]}, dtype=dtype)
+
+
+KINDS = {"whole": {"J", "K", "h", "norm"}, "part": {"a", "g"}, "other": {"Q", "o"}}
+ROOTS = {
+    "whole": ("n", "a", "g", "o", "d", "h", "c", "norm", "drop", "t", "dropped", "J", "K", "W", "x", "k"),
+    "part": ("a", "g", "n", "V", "u"),
+    "other": ("Q", "K", "o", "g", "plus1"),
+}
+
+
+class Described:
+    """A network under test, the kind of it, and evaluators that it was given at some time."""
+
+    def __init__(self, kind: str, network: cn.Network):
+        self.kind, self.network = kind, network
+        self.evaluators: list[cn.AsynchronousEvaluator] = []
+
+    def anew(self) -> cn.Network:
+        """A network of new nodes with the same numbers, that has computed nothing yet."""
+        ours, nodes = self.network, build()
+        fresh = network_of(self.kind, nodes, torch.float64)
+        for node, name in fresh.names.items():
+            source = ours.find(name)
+            if isinstance(node, StoredNode):
+                node.memory = source.memory.detach().clone()
+            if isinstance(node, ParameterNode):
+                node.trainable = source.trainable
+            if isinstance(node, StatisticNode):
+                node.is_computed = source.is_computed
+            if isinstance(node.operation, ComponentOperation):
+                component = copy.deepcopy(source.operation.component)
+                node.operation = ComponentOperation(component, source.operation.trainable)
+        return fresh.train(ours.training)
+
+    def numbers(self) -> dict[str, np.ndarray]:
+        """Everything that training changes, read from the nodes."""
+        found = {}
+        for node, name in self.network.names.items():
+            if isinstance(node, StoredNode):
+                found[name] = node.memory.detach().numpy().copy()
+            found |= _of_component(node, name)
+        return found
+
+
+def _of_component(node: Node, name: str) -> dict[str, np.ndarray]:
+    if not isinstance(node.operation, ComponentOperation):
+        return {}
+    component = node.operation.component
+    found = {f"{name}.{n}": tensor.detach().numpy().copy() for n, tensor in component.parameters().items()}
+    if component.has_running_statistics:
+        found[f"{name}.sum"], found[f"{name}.count"] = component.stats_sum.numpy().copy(), np.array(component.count)
+    return found
+
+
+def assert_equal(found, expected, dtype: torch.dtype, what: str = "") -> None:
+    rtol, atol = (1e-9, 1e-11) if dtype == torch.float64 else (2e-3, 2e-4)
+    np.testing.assert_allclose(columns(found), columns(expected), rtol=rtol, atol=atol, err_msg=what)
+
+
+class Machine(RuleBasedStateMachine):
+    """Legal steps in any order, on one to three networks that share nodes or not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rng = np.random.default_rng(0)
+        self.networks: list[Described] = []
+        self.layout: tuple[int, ...] | None = None
+        self.arrays: dict[str, np.ndarray] = {}
+
+    # ---- helpers ----
+
+    def inputs(self, described: Described) -> dict[str, object]:
+        """As the network needs them, cut as the layout is."""
+        cuts = None if self.layout is None else np.cumsum(self.layout)[:-1]
+        found: dict[str, object] = {}
+        for node in described.network.inputs:
+            array = self.arrays[node.name]
+            is_cut = cuts is not None and node.shape.has_samples
+            found[node.name] = cn.sequences(np.split(array, cuts, axis=1)) if is_cut else array
+        return found
+
+    def one(self, number: int) -> Described:
+        return self.networks[number % len(self.networks)]
+
+    def trained(self, number: int) -> Described:
+        with_criterion = [each for each in self.networks if each.network.criteria]
+        return with_criterion[number % len(with_criterion)]
+
+    def has_criterion(self) -> bool:
+        return any(each.network.criteria for each in self.networks)
+
+    # ---- beginning ----
+
+    @initialize(seed=st.integers(0, 10**6), kind=st.sampled_from(sorted(KINDS)), double=st.booleans())
+    def begin(self, seed: int, kind: str, double: bool) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.arrays = {name: self.rng.normal(size=(2, SAMPLES)) for name in "xuy"} | {"k": self.rng.normal(size=(2, 2))}
+        network = network_of(kind, build(), torch.float64 if double else None)
+        self.networks = [Described(kind, network)]
+        network.compute_statistics([self.inputs(self.networks[0])])
+
+    # ---- what is observed ----
+
+    @rule(number=st.integers(0, 2), picks=st.lists(st.integers(0, 20), min_size=1, max_size=4), again=st.booleans())
+    def values(self, number: int, picks: list[int], again: bool) -> None:
+        each = self.one(number)
+        names = [ROOTS[each.kind][pick % len(ROOTS[each.kind])] for pick in picks]
+        inputs = self.inputs(each)
+        found = each.network.evaluate(names, inputs)
+        for name, value, expected in zip(names, found, each.anew().evaluate(names, inputs), strict=True):
+            assert_equal(value, expected, each.network.dtype, name)
+        if again:
+            each.network.evaluate(names, inputs)
+            assert each.network.computed == ()
+
+    @precondition(has_criterion)
+    @rule(number=st.integers(0, 2), training=st.booleans(), seed=st.integers(0, 99))
+    def criterion(self, number: int, training: bool, seed: int) -> None:
+        each, fresh = self.trained(number), self.trained(number).anew()
+        inputs = self.inputs(each)
+        for network in (each.network, fresh):
+            network.seed_random(seed)
+        found = each.network.criterion(inputs, training=training)
+        assert_equal(found, fresh.criterion(inputs, training=training), each.network.dtype)
+
+    @precondition(has_criterion)
+    @rule(
+        number=st.integers(0, 2),
+        training=st.sampled_from((None, True, False)),
+        seed=st.integers(0, 99),
+        wrt=st.lists(st.sampled_from(("g", "o", "h", "plus1", "K", "V")), max_size=2, unique=True),
+    )
+    def gradients(self, number: int, training: bool | None, seed: int, wrt: list[str]) -> None:
+        each, fresh = self.trained(number), self.trained(number).anew()
+        inputs = self.inputs(each)
+        wrt = [name for name in wrt if name in each.network.names.values()]
+        for network in (each.network, fresh):
+            network.seed_random(seed)
+        value, found = each.network.criterion_and_gradients(inputs, training=training, wrt=wrt)
+        expected_value, expected = fresh.criterion_and_gradients(inputs, training=training, wrt=wrt)
+        assert_equal(value, expected_value, each.network.dtype)
+        assert set(found) == set(expected)
+        for name, gradient in expected.items():
+            assert_equal(found[name], gradient, each.network.dtype, name)
+
+    @rule(number=st.integers(0, 2), picks=st.lists(st.integers(0, 20), min_size=1, max_size=2), copies=st.booleans())
+    def asynchronous(self, number: int, picks: list[int], copies: bool) -> None:
+        """By an evaluator of now or of long ago."""
+        each = self.one(number)
+        if len(each.evaluators) < 2:
+            devices = ["cpu", "cpu:0"] if copies else None
+            each.evaluators.append(cn.AsynchronousEvaluator(each.network, 2, devices=devices))
+        names = [ROOTS[each.kind][pick % len(ROOTS[each.kind])] for pick in picks]
+        inputs = self.inputs(each)
+        expected = each.anew().evaluate(names, inputs)
+        for evaluator in each.evaluators:
+            for name, value, wanted in zip(names, evaluator.evaluate(names, inputs), expected, strict=True):
+                assert_equal(value, wanted, each.network.dtype, name)
+
+    # ---- inputs ----
+
+    @rule(name=st.sampled_from("xuyk"), in_place=st.booleans())
+    def change_input(self, name: str, in_place: bool) -> None:
+        if in_place:
+            self.arrays[name][0, 0] += 1.0
+        else:
+            self.arrays[name] = self.rng.normal(size=self.arrays[name].shape)
+
+    @rule(layout=st.sampled_from(LAYOUTS))
+    def regroup(self, layout: tuple[int, ...] | None) -> None:
+        self.layout = layout
+
+    @rule()
+    def permute(self) -> None:
+        order = self.rng.permutation(SAMPLES)
+        for name in "xuy":
+            self.arrays[name] = self.arrays[name][:, order]
+
+    # ---- parameters ----
+
+    @rule(number=st.integers(0, 2), name=st.sampled_from(TENSORS))
+    def set_parameters(self, number: int, name: str) -> None:
+        network = self.one(number).network
+        if name in network.parameters():
+            network.set_parameters({name: self.rng.normal(size=network.parameters()[name].shape)})
+
+    @rule(
+        number=st.integers(0, 2),
+        how=st.sampled_from(("data", "other data", "vector", "numpy", "memory", "value", "component", "strides")),
+    )
+    def write(self, number: int, how: str) -> None:
+        """Write parameters in ways that PyTorch does not count, or in other memory."""
+        network = self.one(number).network
+        tensors = list(network.tensors().values())
+        if how == "memory":
+            W = network.find("W") if "W" in network.parameters() else network.find("V")
+            W.memory = torch.as_tensor(self.rng.normal(size=(2, 2))).to(W.memory.dtype)
+        elif how == "value":
+            network.find("V").value = self.rng.normal(size=(2, 2))
+        elif how == "component":
+            for node in network.nodes:
+                if node.name == "c":
+                    node.operation.component = copy.deepcopy(node.operation.component)
+                    node.operation.component.bias_params.data.add_(1)
+        elif tensors and how == "vector":
+            vector_to_parameters(parameters_to_vector(tensors).detach() * 0.9, tensors)
+        elif tensors:
+            tensor = tensors[int(self.rng.integers(len(tensors)))]
+            if how == "data":
+                tensor.data.mul_(0.5)
+            elif how == "other data":
+                tensor.data = tensor.data * 0.7
+            elif how == "numpy":
+                tensor.numpy()[...] += 0.25
+            elif tensor.ndim == 2:
+                tensor.data = torch.stack([tensor.data, tensor.data], 2)[..., 0] * 0.8
+
+    @rule(number=st.integers(0, 2), name=st.sampled_from(("W", "b", "V", "R", "c", "t")), freeze=st.booleans())
+    def freeze(self, number: int, name: str, freeze: bool) -> None:
+        network = self.one(number).network
+        if name in network.names.values():
+            network.freeze(name) if freeze else network.unfreeze(name)
+
+    @precondition(has_criterion)
+    @rule(
+        number=st.integers(0, 2),
+        how=st.sampled_from(("step", "train", "SGD", "Adam", "fused", "foreach")),
+        seed=st.integers(0, 99),
+    )
+    def train(self, number: int, how: str, seed: int) -> None:
+        """A step, which has the outcome that it has for the network made anew."""
+        each = self.trained(number)
+        if not each.network.tensors():
+            return
+        fresh = Described(each.kind, each.anew())
+        inputs = self.inputs(each)
+        for network in (each.network, fresh.network):
+            network.seed_random(seed)
+            tensors = list(network.tensors().values())
+            if how == "step":
+                cn.sgd_step(network, inputs, 0.05)
+            elif how == "train":
+                cn.train(network, [inputs], learning_rate=0.05, epochs=2)
+            else:
+                made = {
+                    "SGD": lambda tensors: torch.optim.SGD(tensors, lr=0.05, momentum=0.5),
+                    "Adam": lambda tensors: torch.optim.Adam(tensors, lr=0.02, eps=1e-2),
+                    "fused": lambda tensors: torch.optim.Adam(tensors, lr=0.02, eps=1e-2, fused=True),
+                    "foreach": lambda tensors: torch.optim.SGD(tensors, lr=0.05, foreach=True),
+                }[how](tensors)
+                for _ in range(2):
+                    made.zero_grad()
+                    network.backward(inputs)
+                    made.step()
+        expected = fresh.numbers()
+        for name, array in each.numbers().items():
+            assert_equal(array, expected[name], each.network.dtype, name)
+
+    # ---- modes and memory ----
+
+    @rule(number=st.integers(0, 2), double=st.booleans())
+    def convert(self, number: int, double: bool) -> None:
+        self.one(number).network.to(torch.float64 if double else torch.float32)
+
+    @rule(number=st.integers(0, 2), training=st.booleans())
+    def mode(self, number: int, training: bool) -> None:
+        network = self.one(number).network
+        network.train() if training else network.eval()
+
+    @rule(number=st.integers(0, 2), test_mode=st.booleans(), proportion=st.sampled_from((0.1, 0.6)))
+    def component_settings(self, number: int, test_mode: bool, proportion: float) -> None:
+        for node in self.one(number).network.nodes:
+            if isinstance(node.operation, ComponentOperation):
+                node.operation.component.set_test_mode(test_mode)
+                node.operation.component.set_dropout_proportion(proportion)
+
+    @rule(number=st.integers(0, 2))
+    def statistics(self, number: int) -> None:
+        """Compute the statistics of the inputs of now."""
+        each = self.one(number)
+        for node in each.network.nodes:
+            if isinstance(node, StatisticNode):
+                node.forget()
+        each.network.compute_statistics([self.inputs(each)])
+        x = columns(self.arrays["x"])
+        for node in each.network.nodes:
+            if node.name == "m":
+                assert_equal(node.value, x.mean(1, keepdims=True), torch.float32)
+
+    @rule(number=st.integers(0, 2), optimize=st.booleans())
+    def optimize(self, number: int, optimize: bool) -> None:
+        self.one(number).network.optimize = optimize
+
+    @rule(number=st.integers(0, 2))
+    def touch(self, number: int) -> None:
+        self.one(number).network.touch()
+
+    # ---- networks ----
+
+    @rule(number=st.integers(0, 2), kind=st.sampled_from(sorted(KINDS)))
+    def share(self, number: int, kind: str) -> None:
+        """Another network of the same nodes, of another kind or the same."""
+        each = self.one(number)
+        known = {name: node for node, name in each.network.names.items()}
+        if KINDS[kind] <= set(known):
+            self.networks = [*self.networks[-2:], Described(kind, network_of(kind, known))]
+
+    @rule(number=st.integers(0, 2), replaces=st.booleans())
+    def copy(self, number: int, replaces: bool) -> None:
+        each = self.one(number)
+        self._add(each, each.network.copy(), replaces)
+
+    @rule(number=st.integers(0, 2), replaces=st.booleans())
+    def save_and_load(self, number: int, replaces: bool) -> None:
+        each = self.one(number)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "net.cn"
+            cn.save(each.network, path)
+            loaded = cn.load(path)
+        self._add(each, loaded.train(each.network.training), replaces)
+
+    def _add(self, each: Described, network: cn.Network, replaces: bool) -> None:
+        made = Described(each.kind, network)
+        expected = each.numbers()
+        for name, array in made.numbers().items():
+            assert_equal(array, expected[name], torch.float32, name)
+        if replaces:
+            self.networks[self.networks.index(each)] = made
+        else:
+            self.networks = [*self.networks[-2:], made]
+
+    @invariant()
+    def memory_is_of_one_type(self) -> None:
+        for each in self.networks:
+            network = each.network
+            assert {node.memory.dtype for node in network.stored} <= {network.dtype}
+
+
+Machine.TestCase.settings = settings(max_examples=RUNS, stateful_step_count=25, deadline=None)
+TestNetwork = Machine.TestCase
