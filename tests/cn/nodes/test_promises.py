@@ -28,6 +28,7 @@ NODES: list[tuple[Node, list[str], str, str]] = [
     (cn.sum_elements(x), [""], "", ""),
     (cn.l1_norm(x), ["0"], "", ""),
     (cn.l2_norm(x), ["0o"], "", ""),
+    (cn.squared_norm(x), ["0"], "", ""),
     (cn.scale(c, x), ["1", "0"], "", ""),
     (cn.times(W, x), ["1", "0"], "", ""),
     (cn.times(W, V), ["1", "0"], "", ""),
