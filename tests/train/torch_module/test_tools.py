@@ -150,6 +150,7 @@ def test_update_bn_collects_statistics_anew():
     by_hand = nnet3.TorchModule(network(TDNN), batchnorm_stats_scale=1.0)
     for batch in batches:
         by_hand(batch)
+    assert float(by_hand.tdnn1.norm.count) == 44
     torch.testing.assert_close(norm.stats_sum, by_hand.tdnn1.norm.stats_sum)
     module.train()(features(2, 6))
     assert norm.count == pytest.approx(0.8 * (44 + 20))

@@ -31,8 +31,6 @@ class ComponentModule(nn.Module):
     component: Component | None
     #: What running statistics are multiplied by after each forward in training.
     statistics_scale: float = 1.0
-    _count_seen: int  # the version of the buffer of the count, and the count, when both last agreed
-    _count: float
 
     def __init__(self, name: str) -> None:
         nn.Module.__init__(self)
@@ -44,6 +42,7 @@ class ComponentModule(nn.Module):
         self._memory: dict[str, int] = {}  # where the parameters were when component and module last agreed
         self._known: dict[str, nn.Parameter] = {}  # the parameters that share the component's memory
         self._own: dict[str, Tensor] = {}  # the buffers that are the component's
+        self._agreed: list[Any] = [-1, 0.0]  # version of the buffer of the count, and the count, when both last agreed
         self._values: dict[str, Tensor] = {}  # of running statistics that processes share, when they were looked at
 
     def attach(self, component: Component, parameters: dict[int, nn.Parameter], *, is_part: bool = False) -> None:
@@ -201,7 +200,7 @@ class ComponentModule(nn.Module):
         self.align()
         if all(self._buffers.get(name) is tensor for name, tensor in self._own.items()):
             yield component
-            self.align()
+            self._align_count(component)
             return
         given = component.shared_copy()
         given.__dict__.update(self.effective_buffers())
@@ -212,10 +211,9 @@ class ComponentModule(nn.Module):
 
     def finish_statistics(self) -> None:
         """Let running statistics fade after a forward in training."""
-        if self.statistics_scale != 1.0:
-            with self.statistics() as component:
+        with self.statistics() as component:
+            if self.statistics_scale != 1.0:
                 component.scale_stats_(self.statistics_scale)
-        self.align()
 
     # ---- keeping module and component in step ----
 
@@ -274,12 +272,14 @@ class ComponentModule(nn.Module):
 
     def _align_count(self, component: Any) -> None:
         """The count is a number in the component and a buffer here; who has changed it is right."""
-        count = self._own[_COUNT]
+        count, (version, number) = self._own[_COUNT], self._agreed
         is_broadcast = self._is_broadcast(component)
-        if count._version != self._count_seen or (is_broadcast and count.item() != self._count):
+        if count._version != version or (is_broadcast and count.item() != number):
             component.count = count.item()
-        elif component.count != self._count:
+        elif component.count != number:
             count.fill_(component.count)
+        else:
+            return
         self._note_count()
 
     def _is_broadcast(self, component: Component) -> bool:
@@ -295,7 +295,7 @@ class ComponentModule(nn.Module):
         return True
 
     def _note_count(self) -> None:
-        self._count_seen, self._count = self._own[_COUNT]._version, float(getattr(self.component, _COUNT))
+        self._agreed[:] = self._own[_COUNT]._version, float(getattr(self.component, _COUNT))
 
     # ---- what PyTorch calls ----
 
@@ -356,7 +356,7 @@ class ComponentModule(nn.Module):
             if loaded is not buffer and buffer is not None and loaded is not None:  # with assign=True
                 buffer.data = loaded.data.to(buffer.dtype)
                 self._buffers[name] = buffer
-                self._count_seen = -1
+                self._agreed[0] = -1
         self.align()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -369,6 +369,7 @@ class ComponentModule(nn.Module):
             "_buffers": {name: None if b is own.get(name) else b for name, b in self._buffers.items()},
             "_known": {},
             "_values": {},
+            "_agreed": [-1, 0.0],
             "_own": dict.fromkeys(own),
         }
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
+from nnet3.components import Component
 from nnet3.compute.lanes import LANES
 from nnet3.errors import NetworkError
 
@@ -24,6 +25,14 @@ def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:
     if converted.dtype not in types:
         known = ", ".join(map(str, types))
         raise NetworkError(f"a network computes in {known}, not in {converted.dtype}: the module stays as it was")
+
+
+def convert_component(component: Component, fn: Callable[[Tensor], Tensor]) -> None:
+    """Convert a component as a module of it would be."""
+    for name in (*component.parameter_names, *component.constant_names, *component.statistic_names):
+        tensor = getattr(component, name)
+        if isinstance(tensor, Tensor) and not getattr(component, "parts", ()):
+            tensor.data = moved(fn, tensor.data) if name in component.statistic_names else fn(tensor.data)
 
 
 def with_own_storage(tensor: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from nnet3.train.torch_module.batch_norm_module import BatchNormModule, GroupOfP
 from nnet3.train.torch_module.component_module import component_modules
 from nnet3.train.torch_module.function import Flight, RunNetwork
 from nnet3.train.torch_module.layout import BatchShape, Framing, batch_layout
-from nnet3.train.torch_module.memory import check_conversion
+from nnet3.train.torch_module.memory import check_conversion, convert_component
 from nnet3.train.torch_module.programs import Needs, Program, Programs
 from nnet3.train.torch_module.survey import Survey, survey
 from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
@@ -170,6 +170,10 @@ class TorchModule(nn.Module):
     def _apply(self, fn: Any, recurse: bool = True) -> TorchModule:
         check_conversion(fn)
         super()._apply(fn, recurse)
+        here = {id(module.component) for module in component_modules(self)}
+        for _, component in flat_components(self._network.components):
+            if id(component) not in here:
+                convert_component(component, fn)
         self.align()
         self._programs.clear()
         return self

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from nnet3.components import Component
 from nnet3.errors import NetworkError
 from nnet3.train.torch_module.batch_norm_module import BatchNormModule
 from nnet3.train.torch_module.component_module import ComponentModule
+from nnet3.train.torch_module.memory import check_conversion
 
 #: Where a module lies below the root, name by name.
 Path = tuple[str, ...]
@@ -19,6 +20,11 @@ Path = tuple[str, ...]
 
 class Folder(nn.Module):
     """What components with dots in their names have in common. It computes nothing."""
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Folder:
+        check_conversion(fn)
+        super()._apply(fn, recurse)
+        return self
 
     def _warn(self) -> None:
         warnings.warn(
