@@ -9,7 +9,8 @@ import click
 import pytest
 
 from cli.check_options import check_ignored, check_options
-from nnet3.cli.declared import click_type, takes
+from nnet3.cli.click_types import click_type
+from nnet3.cli.declared import takes
 from nnet3.options import Options, TrainerOptions, option
 from nnet3.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
 

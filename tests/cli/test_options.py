@@ -38,20 +38,14 @@ def test_truths_are_those_of_click() -> None:
     }
 
 
-def test_caches_are_taken_and_said_to_be_ignored(caplog: pytest.LogCaptureFixture) -> None:
+def test_files_of_compiled_computations() -> None:
     @click.command()
     @caching_options
     @click.option("--own", type=int, default=1)
     def command(**given: Any) -> dict[str, Any]:
         return given
 
-    caplog.set_level("DEBUG", "nnet3")
-    assert command.main([], standalone_mode=False) == {"own": 1}
-    assert caplog.records == []
+    assert command.main([], standalone_mode=False) == {"own": 1, "cache_files": (None, None)}
     words = ["--read-cache=a", "--write-cache=b", "--binary-write-cache=true", "--own=2"]
-    assert command.main(words, standalone_mode=False) == {"own": 2}
-    assert [record.getMessage() for record in caplog.records] == [
-        "ignored: --read-cache=a, since compiling takes little here",
-        "ignored: --write-cache=b, since compiling takes little here",
-    ]
+    assert command.main(words, standalone_mode=False) == {"own": 2, "cache_files": ("a", "b")}
     assert "binary-write-cache" not in command.get_help(click.Context(command))

@@ -97,6 +97,23 @@ def test_a_verb_imports_what_it_needs(cli: Cli, arguments: list[str], rooms: set
     assert "torch" not in {name.partition(".")[0] for name in modules}
 
 
+SETTINGS = (
+    '[model]\nfile = "net.raw"\n[data]\ntrain = "ark:egs.ark"\n[training]\nepochs = {}\n[output]\nfolder = "exp"\n'
+)
+
+
+@pytest.mark.parametrize("name", ["run.toml", "run.yaml", "nofile.toml"])
+def test_mistakes_in_settings_are_found_before_pytorch_is_loaded(cli: Cli, name: str) -> None:
+    Path("run.toml").write_text(SETTINGS.format("[]"))
+    Path("run.yaml").write_text("model: {fiel: net.raw}\n")
+    status, modules = _imports(["train-model", name], "sys.modules['torch'] = None")
+    assert status == 1
+    assert "nnet3.train.run.kinds" in modules
+    Path("run.toml").write_text(SETTINGS.format(1))
+    assert _imports(["train-model", "run.toml"], "")[1] & {"torch"} == {"torch"}
+    assert _imports(["train-model", "--describe"], "sys.modules['torch'] = None")[0] == 0
+
+
 def test_python_m_nnet3_is_the_command(cli: Cli) -> None:
     process = subprocess.run([*PROGRAM, "info", "net.raw"], capture_output=True, text=True)
     assert process.stdout == cli.good("info", "net.raw").out

@@ -183,3 +183,70 @@ def test_an_example_that_does_not_fit_is_named(cli: Cli) -> None:
         strange = bad(cli, verb, TDNN / "start.raw", "ark:strange.ark", "x.raw")
         assert "the entry 'key-strange': the example has 'ivector2', but the network has the inputs" in strange
     assert not Path("x.raw").exists()
+
+
+COMPUTING = [
+    "train net.raw ark:egs.ark out.raw",
+    "chain-train net.raw den.fst ark:egs.ark out.raw",
+    "compute-prob net.raw ark:egs.ark",
+    "chain-compute-prob net.raw den.fst ark:egs.ark",
+    "combine net.raw net.raw ark:egs.ark out.raw",
+    "chain-combine den.fst net.raw ark:egs.ark out.raw",
+    "show-progress net.raw net.raw ark:egs.ark",
+    "compute net.raw ark:feats.ark ark:out.ark",
+    "profile net.raw",
+]
+
+
+@pytest.mark.parametrize("command", COMPUTING)
+@pytest.mark.parametrize("use", ["yes", "wait"])
+def test_who_must_use_a_gpu_is_refused_without_one(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str, use: str
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    verb, *words = command.split()
+    before = sorted(Path().iterdir())
+    outcome = cli(verb, f"--use-gpu={use}", *words)
+    assert outcome.status == 1
+    assert outcome.err == f"nnet3: --use-gpu={use}: PyTorch finds no CUDA device here; say --use-gpu=no or optional\n"
+    assert sorted(Path().iterdir()) == before
+
+
+def test_the_demo_and_whole_runs_say_where_they_compute(cli: Cli) -> None:
+    Path("run.toml").write_text('[model]\nfile = "net.raw"\n[output]\nfolder = "exp"\n')
+    for verb, words, reason in (
+        ("demo", [], "--use-gpu=yes: what this verb computes runs on the CPU: leave that out"),
+        ("show-computation", ["net.raw"], "--use-gpu=yes: what this verb computes runs on the CPU: leave that out"),
+        ("train-model", ["run.toml"], '--use-gpu=yes: run.toml says where: device = "cuda" in [training]'),
+    ):
+        outcome = cli(verb, "--use-gpu=yes", *words)
+        assert outcome.status == 2
+        assert reason in outcome.err
+    outcome = cli("train-model", "--use-gpu=no", "run.toml")
+    assert outcome.status == 1
+    assert "use-gpu" not in outcome.err
+
+
+@needs_shared
+@pytest.mark.filterwarnings("default")
+def test_compiled_computations_are_kept_in_a_file(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = cli.good("train", "--read-cache=none", "--write-cache=cache.1", TDNN / "start.raw", EGS, "first.raw")
+    assert (
+        "nnet3: warning: none: computations are compiled anew, since this cannot be read: No such file" in outcome.err
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr("nnet3.compiler.cache.compile", None)
+        words = ["--read-cache=cache.1", "--write-cache=cache.2", "--binary-write-cache=true"]
+        assert "warning" not in cli.good("train", *words, TDNN / "start.raw", EGS, "second.raw").err
+    assert Path("second.raw").read_bytes() == Path("first.raw").read_bytes()
+    assert Path("cache.2").read_bytes() == Path("cache.1").read_bytes()
+    whole = Path("cache.1").read_bytes()
+    Path("cache.1").write_bytes(whole[:-1] + b"x")
+    outcome = cli.good("train", "--read-cache=cache.1", TDNN / "start.raw", EGS, "third.raw")
+    assert "cache.1: the rest is not used: its checksum is wrong" in outcome.err
+    assert Path("third.raw").read_bytes() == Path("first.raw").read_bytes()
+    outcome = cli("train", "--write-cache=nofolder/cache", TDNN / "start.raw", EGS, "out.raw")
+    assert (outcome.status, Path("out.raw").exists()) == (1, False)
+    assert "nofolder/cache" in outcome.err
+    outcome = cli("train", "--write-cache=/dev/full", TDNN / "start.raw", EGS, "out.raw")
+    assert outcome.status == 1

@@ -7,7 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from nnet3.cli.verb import SEEING, Verb, take_internal, take_use_gpu, verb
+from nnet3.cli.registry import find_verb, verb_names
+from nnet3.cli.verb import SEEING, Verb, run_on_cpu, take_internal, take_use_gpu, verb
 
 
 @verb("say what there is", SEEING, program="nnet3-some", program_defaults={"own": 5}, name="some")
@@ -94,3 +95,35 @@ def test_the_command_line_is_printed(capsys: pytest.CaptureFixture[str], monkeyp
     assert capsys.readouterr().err == "nnet3: nnet3 some 'a b'\n"
     _run()
     assert capsys.readouterr().err == ""
+
+
+def test_every_option_that_is_an_integer_has_bounds() -> None:
+    """2^70 is wrong usage everywhere; a seed may have 64 bits."""
+    found = 0
+    for name in verb_names():
+        for parameter in find_verb(name).params:
+            try:
+                is_integer = type(parameter.type.convert("7", parameter, None)) is int
+            except click.UsageError:
+                continue
+            if not is_integer:
+                continue
+            found += 1
+            for number in (str(2**70), str(-(2**70)), "9" * 5000):
+                with pytest.raises(click.UsageError):
+                    parameter.type.convert(number, parameter, None)
+            if parameter.name == "seed":
+                assert parameter.type.convert(str(2**63 - 1), parameter, None) == 2**63 - 1
+    assert found > 2 * len(verb_names())
+
+
+def test_a_verb_that_runs_on_the_cpu() -> None:
+    @verb("add", SEEING)
+    def adding() -> None:
+        run_on_cpu()
+
+    for word in ("yes", "wait"):
+        with pytest.raises(click.UsageError, match=f"--use-gpu={word}: what this verb computes runs on the CPU"):
+            _run(f"--use-gpu={word}", command=adding)
+    for words in ([], ["--use-gpu=no"], ["--use-gpu=optional"]):
+        _run(*words, command=adding)

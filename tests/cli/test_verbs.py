@@ -293,3 +293,12 @@ def test_am_init_with_tree_and_topology(cli: Cli) -> None:
     assert Path("out.mdl").read_bytes() == Path("expected.mdl").read_bytes()
     assert cli("am-init", folder / "topo", folder / "start.raw").status == 2
     assert "ContextDependency" in cli("am-init", folder / "topo", folder / "tree", "net.raw", "out.mdl").err
+
+
+SEEDED = ["init --srand={} net.config out.raw", "copy --srand={} net.raw out.raw"]
+
+
+@pytest.mark.parametrize("command", SEEDED)
+@pytest.mark.parametrize("seed", [2**63 - 1, -(2**63), 2**32])
+def test_the_largest_seeds(cli: Cli, command: str, seed: int) -> None:
+    cli.good(*command.format(seed).split())

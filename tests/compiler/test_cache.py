@@ -22,6 +22,7 @@ from nnet3.compiler.cache import ComputationCache, default_cache, key_digest
 from nnet3.compiler.cached_computation import _KNOWN, StoredComputation, num_bytes
 from nnet3.compiler.compile import CompileOptions
 from nnet3.compiler.request import ComputationRequest, IoSpecification
+from nnet3.computation import serialize
 from nnet3.computation.computation import NnetComputation
 from nnet3.compute import NnetComputer, plan_of
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
@@ -448,3 +449,50 @@ def test_an_edit_of_the_nodes_is_noticed() -> None:
     with pytest.raises(ExecutionError, match="has changed since, in: nodes; compile again"):
         NnetComputer(first, nnet)
     assert cache.compile(nnet, request()) is not first
+
+
+def _name_in_file(key: object) -> bytes:
+    return key_digest((cache_module.PROGRAM_VERSION, serialize.VERSION, key)).encode()
+
+
+def test_a_file_with_all_that_is_in_memory(tmp_path: Path) -> None:
+    cache, path = ComputationCache(), tmp_path / "cache"
+    for number in range(3):
+        cache.get_or_compile(number, Maker(number=str(number)))
+    cache.save(path)
+    other = ComputationCache()
+    other.load(path)
+    assert len(other) == 3
+    for number in range(3):
+        make = Maker()
+        found = other.get_or_compile(number, make)
+        assert (make.count, found.fingerprint) == (0, {"number": str(number)})
+        run(found)
+    assert sorted(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        other.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("damage", "left", "message"),
+    [
+        (lambda data: b"", 0, "it does not begin as a file of this version"),
+        (lambda data: b"x" + data, 0, "it does not begin as a file of this version"),
+        (lambda data: data[:-1], 1, "it ends too early"),
+        (lambda data: data + b"x", 2, "it ends too early"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), 1, "its checksum is wrong"),
+        (lambda data: data.replace(_name_in_file(1), b"0" * 40, 1), 1, "it is the file of something else"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_damaged_is_read_so_far(
+    tmp_path: Path, damage: Callable[[bytes], bytes], left: int, message: str
+) -> None:
+    cache, path = ComputationCache(), tmp_path / "cache"
+    for number in range(2):
+        cache.get_or_compile(number, Maker(number=str(number)))
+    cache.save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    other = ComputationCache()
+    with pytest.warns(RuntimeWarning, match=f"cache: the rest is not used: {message}"):
+        other.load(path)
+    assert len(other) == left

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from nnet3.cli import later
-from nnet3.cli.declared import click_type
+from nnet3.cli.click_types import click_type
 from nnet3.cli.options import KALDI_BOOL, seed_option
 from nnet3.text.values import Number, at_least
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from nnet3.cli.verb import take_use_gpu
 from nnet3.errors import Nnet3Error
 
 
@@ -22,6 +23,11 @@ def choose_device(device: str | None, use_gpu: str | None) -> str:
     if use_gpu in ("yes", "wait"):
         raise Nnet3Error(f"--use-gpu={use_gpu}: PyTorch finds no CUDA device here; say --use-gpu=no or optional")
     return "cpu"
+
+
+def given_device() -> str:
+    """The name of the device that `--use-gpu` means, for a verb that has no `--device`."""
+    return choose_device(None, take_use_gpu())
 
 
 def _checked(name: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from nnet3.cli.declared import click_type, takes
+from nnet3.cli.click_types import click_type
+from nnet3.cli.declared import takes
 from nnet3.cli.options import all_of
 from nnet3.options import CopyingOptions
 from nnet3.text.values import Number, at_least

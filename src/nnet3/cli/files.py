@@ -30,6 +30,11 @@ def load_network(name: str) -> Nnet:
     return _network(load_model(name))
 
 
+def load_network_to(device: str, name: str) -> Nnet:
+    """The network of a model file, on a device."""
+    return load_network(name).to(device=device)
+
+
 def load_acoustic_model(name: str) -> AcousticModel:
     """The acoustic model of a file. Raises Nnet3Error for a raw network."""
     model = load_model(name)

@@ -3,6 +3,7 @@ from nnet3 import drawing as drawing
 from nnet3 import kaldi_io as kaldi_io
 from nnet3 import nnet as nnet
 from nnet3 import train as train
+from nnet3.cli import caches as caches
 from nnet3.cli import chain_files as chain_files
 from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables
 from nnet3.cli import chain_graphs as chain_graphs

@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from nnet3.cli.click_types import integer
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _LOG = logging.getLogger("nnet3")
 
@@ -19,7 +21,7 @@ binary_option = click.option(
     "--binary", type=KALDI_BOOL, default=True, show_default=True, help="Write in binary mode (false: text)."
 )
 seed_option = click.option(
-    "--srand", "seed", type=int, default=0, show_default=True, help="Seed of the random initial values."
+    "--srand", "seed", type=integer(bits=64), default=0, show_default=True, help="Seed of the random initial values."
 )
 kaldi_option = click.option(
     "--kaldi", type=KALDI_BOOL, default=False, help="Print Kaldi's own lines instead of tables."
@@ -33,7 +35,7 @@ learning_rates_option = click.option(
 
 max_evaluations_option = click.option(
     "--max-objective-evaluations",
-    type=click.IntRange(1),
+    type=integer(1),
     default=30,
     show_default=True,
     help="Most averages to try.",
@@ -74,22 +76,19 @@ TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0
 
 
 def caching_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: options about Kaldi's cache of compiled computations, which has no counterpart."""
+    """Decorator: files of compiled computations, as `cache_files`: the one to read and the one to write."""
 
     @wraps(function)
-    def command(read_cache: str | None, write_cache: str | None, binary_write_cache: bool, **others: Any) -> Any:
-        for name, value in (("read-cache", read_cache), ("write-cache", write_cache)):
-            if value:
-                _LOG.debug("ignored: --%s=%s, since compiling takes little here", name, value)
-        return function(**others)
+    def command(read_cache: str | None, write_cache: str | None, **others: Any) -> Any:
+        return function(cache_files=(read_cache, write_cache), **others)
 
     return all_of(
         [
-            click.option("--read-cache", metavar="FILE", help="Ignored: compiling takes little."),
-            click.option("--write-cache", metavar="FILE", help="Ignored."),
-            click.option("--binary-write-cache", type=KALDI_BOOL, default=True, hidden=True),
+            click.option("--read-cache", metavar="FILE", help="Compiled computations, of an earlier --write-cache."),
+            click.option("--write-cache", metavar="FILE", help="Where compiled computations are to be kept."),
+            click.option("--binary-write-cache", type=KALDI_BOOL, hidden=True, expose_value=False),
         ]
     )(command)
 
 
-ignored_threads_option = click.option("--numerator-graph-threads", type=int, hidden=True, expose_value=False)
+ignored_threads_option = click.option("--numerator-graph-threads", type=integer(), hidden=True, expose_value=False)

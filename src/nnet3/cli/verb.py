@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from nnet3.cli.click_types import integer
 from nnet3.cli.kaldi_arguments import read_arguments
 from nnet3.cli.messages import say, verbosity
 from nnet3.cli.options import KALDI_BOOL
@@ -94,10 +95,17 @@ def take_use_gpu() -> str | None:
     return value
 
 
+def run_on_cpu() -> None:
+    """Say of a verb that it computes on the CPU. Raises click.UsageError if it must use a GPU."""
+    value = take_use_gpu()
+    if value in ("yes", "wait"):
+        raise click.UsageError(f"--use-gpu={value}: what this verb computes runs on the CPU: leave that out")
+
+
 def _global_options() -> list[click.Option]:
     return [
         click.Option(["--config"], metavar="FILE", help="Read options from a file, one --name=value a line."),
-        click.Option(["--verbose"], type=int, default=0, metavar="N", help="From 1 on: say more."),
+        click.Option(["--verbose"], type=integer(), default=0, metavar="N", help="From 1 on: say more."),
         click.Option(["--print-args"], type=KALDI_BOOL, default=False, help="Print the command line to stderr."),
         click.Option(
             ["--use-gpu"],

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from nnet3.compiler.cache_file import CacheFileError, SectionReader, write_sections
+from nnet3.compiler.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
 from nnet3.compiler.cached_computation import Attachments, StoredComputation, about, num_bytes
 from nnet3.compiler.compile import checked_options, compile
 from nnet3.compiler.request import ComputationRequest, check_request
 from nnet3.computation import serialize
 from nnet3.computation.computation import NnetComputation
 from nnet3.errors import ArgumentError, check_kind
+from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -118,6 +119,23 @@ class ComputationCache:
         with self._lock:
             return sum(entry.num_bytes for entry in self._entries.values())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all that is in memory to one file, with the plans. Raises Nnet3Error."""
+        with self._lock:
+            entries = {digest: entry.computation for digest, entry in self._entries.items()}
+        files = {digest: _to_bytes(digest, computation) for digest, computation in entries.items()}
+        write_atomically(path, to_bundle(files))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Add what `save` wrote. What is damaged or not ours is left out, with a warning. Raises OSError."""
+        try:
+            for digest, data in read_bundle(Path(path).read_bytes()):
+                computation = self._stored(digest, data)
+                with self._lock:
+                    self._insert(digest, computation)
+        except CacheFileError as error:
+            warnings.warn(f"{path}: the rest is not used: {error}", RuntimeWarning, stacklevel=2)
+
     def clear(self) -> None:
         """Forget what is in memory; files stay."""
         with self._lock:
@@ -174,22 +192,21 @@ class ComputationCache:
             warnings.warn(f"{path} cannot be read ({error}): compiling again", RuntimeWarning, stacklevel=4)
             return None
         try:
-            computation = StoredComputation(SectionReader(data, digest))
+            return self._stored(digest, data)
         except CacheFileError as error:
             warnings.warn(f"{path} is not used: {error}; compiling again", RuntimeWarning, stacklevel=4)
             return None
+
+    def _stored(self, digest: str, data: bytes) -> NnetComputation:
+        """The computation in the contents of a file. Raises CacheFileError."""
+        computation = StoredComputation(SectionReader(data, digest))
         computation.attachments = Attachments(self._attached(digest, computation), computation.stored_attachments())
         return computation
 
     def _write(self, digest: str, computation: NnetComputation) -> None:
         assert self.folder is not None
-        sections = {
-            "about": (about(computation), {}),
-            "computation": serialize.to_data(computation),
-            **(computation.attachments or {}),
-        }
         try:
-            write_sections(self._path(digest), digest, sections)
+            write_file(self._path(digest), _to_bytes(digest, computation))
             self._shrink_folder(self._path(digest))
         except OSError as error:
             warnings.warn(f"cannot write to {self.folder} ({error}): not kept there", RuntimeWarning, stacklevel=4)
@@ -208,6 +225,15 @@ class ComputationCache:
                 break
             Path(path).unlink(missing_ok=True)
             total -= size
+
+
+def _to_bytes(digest: str, computation: NnetComputation) -> bytes:
+    sections = {
+        "about": (about(computation), {}),
+        "computation": serialize.to_data(computation),
+        **(computation.attachments or {}),
+    }
+    return to_bytes(digest, sections)
 
 
 def _check_folder(folder: str) -> None:

@@ -13,13 +13,14 @@ import os
 import struct
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 MAGIC = b"nnet3 computation file 1\n"
+BUNDLE_MAGIC = b"nnet3 computation files 1\n"
 _NUMBERS = struct.Struct("<QQ")
 _ALIGNMENT = 16
 _KINDS = "biuf"  # of arrays: Booleans, integers, floats
@@ -32,8 +33,8 @@ class CacheFileError(Exception):
     """A file that is damaged or none of ours; the message says what is wrong with it."""
 
 
-def write_sections(path: Path, key: str, sections: Mapping[str, Section]) -> None:
-    """Write a file in one step: nobody ever sees half of it. Raises OSError."""
+def to_bytes(key: str, sections: Mapping[str, Section]) -> bytes:
+    """The contents of a file."""
     blobs: list[bytes] = []
     position = 0
 
@@ -55,11 +56,38 @@ def write_sections(path: Path, key: str, sections: Mapping[str, Section]) -> Non
     text = json.dumps(directory, separators=(",", ":")).encode()
     text += b" " * (-(len(MAGIC) + _NUMBERS.size + len(text)) % _ALIGNMENT)
     body = b"".join([text, *blobs])
+    return MAGIC + _NUMBERS.pack(zlib.crc32(body), len(text)) + body
+
+
+def to_bundle(files: Mapping[str, bytes]) -> bytes:
+    """The contents of one file with those of several, by their keys."""
+    parts = [part for key, data in files.items() for part in (_NUMBERS.pack(len(key), len(data)), key.encode(), data)]
+    return BUNDLE_MAGIC + b"".join(parts)
+
+
+def read_bundle(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Keys and contents of the files in one; they are not checked. Raises CacheFileError where it cannot be read."""
+    if not data.startswith(BUNDLE_MAGIC):
+        raise CacheFileError("it does not begin as a file of this version")
+    position = len(BUNDLE_MAGIC)
+    while position < len(data):
+        begin = position + _NUMBERS.size
+        if begin > len(data):
+            raise CacheFileError("it ends too early")
+        length, size = _NUMBERS.unpack_from(data, position)
+        position = begin + length + size
+        if position > len(data):
+            raise CacheFileError("it ends too early")
+        yield data[begin : begin + length].decode(errors="replace"), data[begin + length : position]
+
+
+def write_file(path: Path, contents: bytes) -> None:
+    """Write a file in one step: nobody ever sees half of it. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(MAGIC + _NUMBERS.pack(zlib.crc32(body), len(text)) + body)
+            file.write(contents)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

@@ -6,9 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
+
+if TYPE_CHECKING:
+    from nnet3.nnet import Nnet
 
 _MIDDLE = 0.5  # where a value stands that says no other place
 

@@ -12,8 +12,8 @@ import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.train.examples.source import MinibatchSource, SourceOptions
 from nnet3.train.run import archives
-from nnet3.train.run.archives import ArchivesSection
 from nnet3.train.run.frames import FramesKind
+from nnet3.train.run.kind_sections import ArchivesSection
 from nnet3.train.run.plugs import DataSource, Share
 from train.run.task import Task
 

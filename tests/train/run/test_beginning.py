@@ -10,7 +10,15 @@ import torch
 
 import nnet3
 from nnet3.errors import ConfigError, Nnet3Error
-from nnet3.train.run.beginning import choose_device, contents_digest, dropout_schedule, load_start, prepare_folder
+from nnet3.train.run import beginning as module
+from nnet3.train.run.beginning import (
+    choose_device,
+    contents_digest,
+    dropout_schedule,
+    load_start,
+    prepare_folder,
+    take_threads,
+)
 from nnet3.train.run.kinds import KINDS
 from nnet3.train.run.settings import RunSettings
 from nnet3.train.run.settings_text import parse_toml
@@ -100,3 +108,18 @@ def test_a_folder_is_made_and_left_empty(tmp_path: Path) -> None:
     (tmp_path / "a" / "b" / ".probe").mkdir()
     with pytest.raises(Nnet3Error, match=r"b: the run's folder \(output.folder\) cannot be written: Is a directory"):
         prepare_folder(tmp_path / "a" / "b")
+
+
+@pytest.mark.parametrize(("wanted", "taken"), [(0, []), (1, [1]), (3, [3]), (4, [3]), (10_000, [3])])
+def test_there_are_no_more_threads_than_processors(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, wanted: int, taken: list[int]
+) -> None:
+    found: list[int] = []
+    monkeypatch.setattr(module.os, "cpu_count", lambda: 3)
+    monkeypatch.setattr(torch, "set_num_threads", found.append)
+    for rank in range(2):
+        take_threads(wanted, World(rank, 2))
+    assert found == taken * 2
+    assert caplog.messages == [f"[training] threads is {wanted}, but this machine has 3 processors: 3 are used"] * (
+        wanted > 3
+    )

@@ -12,7 +12,8 @@ import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.train.chain import ChainObjective, ChainOptions
 from nnet3.train.run import training_run
-from nnet3.train.run.chain import ChainExamplesKind, ChainExamplesSection, ChainKind, ChainSection
+from nnet3.train.run.chain import ChainExamplesKind, ChainKind
+from nnet3.train.run.kind_sections import ChainExamplesSection, ChainSection
 from nnet3.train.run.parallel import evaluate_all_outputs
 from nnet3.train.run.plugs import Share
 from shared_data import GOLDEN, needs_shared

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 
@@ -119,3 +120,13 @@ def test_other_processes_are_silent() -> None:
 def test_nothing_done_yet() -> None:
     display, _ = _display(terminal=False)
     assert display.seconds_left(0.0) is None
+
+
+def test_who_cannot_see_the_lines_loses_nothing_else() -> None:
+    for terminal in (False, True):
+        with open("/dev/full", "w", buffering=1) as full:
+            display = Display(Console(file=full, force_terminal=terminal))
+            display.line("epoch", "epoch step=3")
+            display.line("epoch", "epoch step=4")
+            with contextlib.suppress(OSError):
+                full.close()

@@ -140,3 +140,17 @@ def test_a_log_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").symlink_to("/dev/full")
     with pytest.raises(Nnet3Error, match="the log cannot be written: No space left on device"):
         EventLog(tmp_path).write("train", step=1)
+
+
+def test_names_stand_in_the_log_as_they_are(tmp_path: Path) -> None:
+    """Also those of files whose bytes are no UTF-8."""
+    names = ["Übung/模型.raw", "mit Leerzeichen ü", os.fsdecode(b"caf\xe9.raw")]
+    log = EventLog(tmp_path)
+    for name in names:
+        log.write("final", path=name, keys=[name])
+    log.close()
+    lines = (tmp_path / "log.txt").read_bytes().splitlines()
+    for name, line in zip(names, lines, strict=True):
+        assert line.count(os.fsencode(name)) == 2
+    assert [event["path"] for event in read_events(tmp_path)] == names
+    assert "模型" in (tmp_path / "log.jsonl").read_text()

@@ -67,6 +67,7 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "LF-MMI.out_of_range_regularize": (0.01, [0], [-0.1]),
     "LF-MMI.lwf_den_scale": (0.0, [0], [-0.1]),
     "LF-MMI.apply_deriv_weights": (False, TRUTHS, [1]),
+    "LF-MMI.insist_on_den_fst": (False, TRUTHS, [1]),
 }
 ALL_SECTIONS = {
     **SECTIONS, "frames": KINDS.data["frames"].section, "chain": KINDS.data["chain"].section,

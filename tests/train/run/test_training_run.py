@@ -51,7 +51,7 @@ def _keys_of_each_minibatch(task: Task, rank: int, epoch: int) -> list[tuple[str
     """Those of one of two processes."""
     settings = KINDS.read(read_settings_text(str(task.settings)))
     nnet = nnet3.Nnet.from_config_file(task.folder / "net.config")
-    source = KINDS.data["frames"].open(settings.data, nnet, Share(rank, 2), settings.training.seed)
+    source = KINDS.data["frames"].kind().open(settings.data, nnet, Share(rank, 2), settings.training.seed)
     return [placed.keys for placed in source.training(epoch, None)]
 
 

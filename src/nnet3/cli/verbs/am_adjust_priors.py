@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.declared import click_type
+from nnet3.cli.click_types import click_type
 from nnet3.cli.options import binary_option
 from nnet3.cli.verb import MODELS, verb
 from nnet3.text.values import Number, at_least

@@ -44,7 +44,8 @@ def command(
         raise click.UsageError("give the denominator graph, at least one network, the examples, and the file to write")
     den_fst, *models, examples, output = names
     later.files.check_can_save(output)
-    loaders = [partial(later.files.load_network, name) for name in models]
+    device = later.device.given_device()
+    loaders = [partial(later.files.load_network_to, device, name) for name in models]
     nnet = loaders[0]()
     objective = later.chain_files.load_objective(den_fst, nnet, denominator, options)
     result = later.combine.combine(

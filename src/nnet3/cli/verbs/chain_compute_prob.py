@@ -35,7 +35,7 @@ def command(
     Example:
       nnet3 chain-compute-prob final.raw den.fst 'ark:nnet3 chain-merge-egs ark:valid_diagnostic.cegs ark:- |'
     """
-    nnet = later.files.load_network(model)
+    nnet = later.files.load_network_to(later.device.given_device(), model)
     objective = later.chain_files.load_objective(den_fst, nnet, denominator, options)
     stats = later.compute_prob.compute_prob(
         nnet,

@@ -34,6 +34,7 @@ def command(
     output: str,
     binary: bool,
     options: TrainerOptions,
+    cache_files: tuple[str | None, str | None],
     denominator: DenominatorOptions,
     objective: ChainOptions,
     apply_deriv_weights: bool,
@@ -45,11 +46,12 @@ def command(
       nnet3 chain-train --leaky-hmm-coefficient=0.1 --xent-regularize=0.1 0.raw den.fst ark:merged.ark 1.raw
     """
     later.files.check_can_save(output)
-    nnet = later.files.load_network(model)
+    nnet = later.files.load_network_to(later.device.given_device(), model)
     loaded = later.chain_files.load_objective(den_fst, nnet, denominator, objective, apply_deriv_weights)
-    trainer = later.train.Trainer(nnet, options, loaded, say=say)
-    for minibatch in later.chain_files.minibatches(examples, nnet):
-        trainer.train_minibatch(minibatch)
+    with later.caches.kept_cache(*cache_files) as cache:
+        trainer = later.train.Trainer(nnet, options, loaded, cache=cache, say=say)
+        for minibatch in later.chain_files.minibatches(examples, nnet):
+            trainer.train_minibatch(minibatch)
     trainer.log.finish()
     if not any(stats.weight for stats in trainer.log.totals.values()):
         raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped")

@@ -34,7 +34,8 @@ def command(
         raise click.UsageError("give at least one network, the examples, and the file to write")
     *models, examples, output = names
     later.files.check_can_save(output)
-    loaders = [partial(later.files.load_network, name) for name in models]
+    device = later.device.given_device()
+    loaders = [partial(later.files.load_network_to, device, name) for name in models]
     result = later.combine.combine(
         loaders,
         list(later.egs_minibatches.minibatches(examples, loaders[0]())),

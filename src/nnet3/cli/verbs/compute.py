@@ -7,7 +7,8 @@ from dataclasses import replace
 import click
 
 from nnet3.cli import later
-from nnet3.cli.declared import click_type, takes
+from nnet3.cli.click_types import click_type, integer
+from nnet3.cli.declared import takes
 from nnet3.cli.options import KALDI_BOOL
 from nnet3.cli.verb import RUNNING, take_internal, take_use_gpu, verb
 from nnet3.options import UtteranceOptions
@@ -19,7 +20,7 @@ from nnet3.text.values import Number
 @click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors.")
 @click.option("--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames.")
 @click.option(
-    "--online-ivector-period", type=click.IntRange(0), default=0, help="Frames per online ivector; needed with them."
+    "--online-ivector-period", type=integer(0), default=0, help="Frames per online ivector; needed with them."
 )
 @takes("chunks", UtteranceOptions, omit=("online_ivector_period",))
 @click.option(

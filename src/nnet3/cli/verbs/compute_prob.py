@@ -34,7 +34,7 @@ def command(
     Example:
       nnet3 compute-prob final.raw 'ark:nnet3 merge-egs --minibatch-size=1:64 ark:valid.egs ark:- |'
     """
-    nnet = later.files.load_network(model)
+    nnet = later.files.load_network_to(later.device.given_device(), model)
     evaluator = later.compute_prob.evaluated(
         nnet,
         later.egs_minibatches.minibatches(examples, nnet),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.verb import SEEING, verb
+from nnet3.cli.click_types import integer
+from nnet3.cli.verb import SEEING, run_on_cpu, verb
 
 
 @verb("see networks learn from real data", SEEING)
 @click.option("--speech", metavar="ZIP", help="Spoken digits instead: the Free Spoken Digit Dataset's recordings.")
 @click.option("--folder", default="demo-out", show_default=True, metavar="DIR", help="Where the results are written.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Seed of all random numbers.")
+@click.option("--seed", type=integer(0, 64), default=1, show_default=True, help="Seed of all random numbers.")
 def command(speech: str | None, folder: str, seed: int) -> None:
     """See networks learn from real data, in under two minutes.
 
@@ -23,4 +24,5 @@ def command(speech: str | None, folder: str, seed: int) -> None:
     Example:
       nnet3 demo --speech recordings.zip --folder speech-demo
     """
+    run_on_cpu()
     later.run_demo.run_demo(speech, folder, seed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.click_types import integer
 from nnet3.cli.declared import takes
 from nnet3.cli.egs_options import ivectors_option
 from nnet3.cli.options import KALDI_BOOL
@@ -15,7 +16,7 @@ from nnet3.options import MakingOptions
 @verb("make training examples of features and posteriors", EXAMPLES, program="nnet3-get-egs")
 @takes("options", MakingOptions)
 @ivectors_option
-@click.option("--num-pdfs", type=click.IntRange(1, 2**31 - 1), required=True, help="Columns of the supervision.")
+@click.option("--num-pdfs", type=integer(1), required=True, help="Columns of the supervision.")
 @click.option(
     "--pdf-alignments",
     type=KALDI_BOOL,

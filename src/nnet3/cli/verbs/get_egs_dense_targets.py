@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.click_types import integer
 from nnet3.cli.declared import takes
 from nnet3.cli.egs_options import ivectors_option
 from nnet3.cli.verb import EXAMPLES, verb
@@ -14,7 +15,7 @@ from nnet3.options import MakingOptions
 @verb("make training examples of features and target matrices", EXAMPLES, program="nnet3-get-egs-dense-targets")
 @takes("options", MakingOptions)
 @ivectors_option
-@click.option("--num-targets", type=int, default=-1, help="Columns that target matrices must have (-1: any).")
+@click.option("--num-targets", type=integer(), default=-1, help="Columns that target matrices must have (-1: any).")
 @click.argument("features", metavar="FEATURES-RSPECIFIER")
 @click.argument("targets", metavar="TARGETS-RSPECIFIER")
 @click.argument("output", metavar="EGS-WSPECIFIER")

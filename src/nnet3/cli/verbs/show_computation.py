@@ -7,14 +7,15 @@ from typing import Any
 import click
 
 from nnet3.cli import later
+from nnet3.cli.click_types import integer
 from nnet3.cli.options import KALDI_BOOL
-from nnet3.cli.verb import SEEING, verb
+from nnet3.cli.verb import SEEING, run_on_cpu, verb
 
 
 @verb("compile for a request and print every stage", SEEING)
 @click.option("--input", "inputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times given at an input.")
 @click.option("--output", "outputs", multiple=True, metavar="NAME=FIRST:LAST[:STEP]", help="Times wanted.")
-@click.option("--num-sequences", type=click.IntRange(1), default=1, show_default=True, help="Sequences n = 0, 1, ...")
+@click.option("--num-sequences", type=integer(1), default=1, show_default=True, help="Sequences n = 0, 1, ...")
 @click.option("--backward", type=KALDI_BOOL, default=False, show_default=True, help="With derivatives and update.")
 @click.option("--optimize", type=KALDI_BOOL, default=True, show_default=True, help="Run the passes.")
 @click.option("--disable-pass", "disabled", multiple=True, metavar="PASS", help="Leave out one pass.")
@@ -28,7 +29,7 @@ from nnet3.cli.verb import SEEING, verb
     show_default=True,
     help="Print every step of the schedule, in full.",
 )
-@click.option("--max-commands", type=click.IntRange(1), default=None, help="Print only so many commands.")
+@click.option("--max-commands", type=integer(1), default=None, help="Print only so many commands.")
 @click.option(
     "--profile", "profiled", type=KALDI_BOOL, default=False, help="Run it on random numbers; print the time of each."
 )
@@ -44,4 +45,5 @@ def command(network: str, **options: Any) -> None:
       nnet3 show-computation --output output=0:9 --num-sequences 2 network.config
       nnet3 show-computation --graph --schedule --profile final.raw
     """
+    run_on_cpu()
     later.show_stages.show_stages(network, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.click_types import integer
 from nnet3.cli.messages import say
 from nnet3.cli.options import test_mode_options
 from nnet3.cli.verb import RUNNING, verb
@@ -14,7 +15,7 @@ from nnet3.cli.verb import RUNNING, verb
 @test_mode_options(batchnorm=True)
 @click.option(
     "--num-segments",
-    type=click.IntRange(1),
+    type=integer(1),
     default=1,
     show_default=True,
     help="Parts of the line from the old to the new network, in the middle of which gradients are taken.",
@@ -32,7 +33,8 @@ def command(
     Example:
       nnet3 show-progress 1.raw 2.raw 'ark:nnet3 merge-egs ark:train_subset.egs ark:- |'
     """
-    first, second = later.files.load_network(old), later.files.load_network(new)
+    device = later.device.given_device()
+    first, second = (later.files.load_network_to(device, name) for name in (old, new))
     if examples is not None:
         changes = later.show_progress.objective_changes(
             first,

@@ -20,7 +20,14 @@ from nnet3.options import TrainerOptions
 @click.argument("model", metavar="RAW-IN")
 @click.argument("examples", metavar="EGS-RSPECIFIER")
 @click.argument("output", metavar="RAW-OUT")
-def command(model: str, examples: str, output: str, binary: bool, options: TrainerOptions) -> None:
+def command(
+    model: str,
+    examples: str,
+    output: str,
+    binary: bool,
+    options: TrainerOptions,
+    cache_files: tuple[str | None, str | None],
+) -> None:
     """Train a raw network on merged examples, each of which is a minibatch, with the learning rates that it has.
 
     A minibatch in which something is not finite is skipped, with a warning that names it.
@@ -30,10 +37,11 @@ def command(model: str, examples: str, output: str, binary: bool, options: Train
       nnet3 train --momentum=0.5 1.raw 'ark:nnet3 merge-egs --minibatch-size=64 ark:egs.ark ark:- |' 2.raw
     """
     later.files.check_can_save(output)
-    nnet = later.files.load_network(model)
-    trainer = later.train.Trainer(nnet, options, say=say)
-    for minibatch in later.egs_minibatches.minibatches(examples, nnet):
-        trainer.train_minibatch(minibatch)
+    nnet = later.files.load_network_to(later.device.given_device(), model)
+    with later.caches.kept_cache(*cache_files) as cache:
+        trainer = later.train.Trainer(nnet, options, cache=cache, say=say)
+        for minibatch in later.egs_minibatches.minibatches(examples, nnet):
+            trainer.train_minibatch(minibatch)
     trainer.log.finish()
     if trainer.num_minibatches == trainer.num_skipped:
         raise TrainingError(f"{examples}: no minibatch to train on, {trainer.num_skipped} skipped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
-from nnet3.cli.verb import RUNNING, verb
+from nnet3.cli.verb import RUNNING, take_use_gpu, verb
 
 
 @verb("train a network: a whole run from one settings file", RUNNING)
@@ -31,5 +31,8 @@ def command(file: str | None, resume: bool, allow_changes: bool, describe: bool)
         return 0
     if file is None:
         raise click.UsageError("give a settings file; --describe prints one")
+    use_gpu = take_use_gpu()
     read = later.kinds.KINDS.read(later.settings_text.read_settings_text(file))
+    if use_gpu in ("yes", "wait") and not read.training.device.startswith("cuda"):
+        raise click.UsageError(f'--use-gpu={use_gpu}: {file} says where: device = "cuda" in [training]')
     return later.train_model.train_model(read, later.kinds.KINDS, resume=resume, allow_changes=allow_changes)

@@ -5,48 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from nnet3.kaldi_io.specifiers import parse_rspecifier
-from nnet3.options import Options, option
-from nnet3.text.values import Integer, Text, Texts, at_least, choice
 from nnet3.train.examples import ExampleKind
-from nnet3.train.examples.sizes import MinibatchSizes
 from nnet3.train.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions, short
 from nnet3.train.minibatch import Minibatch
+from nnet3.train.run.kind_sections import AS_IT_IS, ArchivesSection
 from nnet3.train.run.plugs import Placed, SettingError, Share
 
 E = TypeVar("E")
-_MERGED = "as-it-is"
-
-
-def _check_sizes(text: str) -> None:
-    if text != _MERGED:
-        MinibatchSizes.parse(text)
-
-
-_TABLES = Texts(form="a table of examples such as ark:train.ark, or a list of such", parse=parse_rspecifier)
-
-
-@dataclass(frozen=True)
-class ArchivesSection(Options):
-    """Examples: tables as Kaldi names them, such as ark:train.ark or scp:train.scp."""
-
-    train: tuple[str, ...] = option((), _TABLES, "tables of training examples")
-    valid: tuple[str, ...] = option((), _TABLES, "tables of held-out examples, watched while training", steers=False)
-    combine: tuple[str, ...] = option((), _TABLES, "tables by which the final model is chosen; none: those of valid")
-    minibatch_size: str = option(
-        "64",
-        Text(form=f"a rule such as 64, 1:64 or 64,32, or {_MERGED}", parse=_check_sizes),
-        f"examples; {_MERGED}: no merging",
-    )
-    valid_minibatch_size: str = option(
-        "1:64", Text(form="a rule such as 1:64", parse=_check_sizes), "of held-out examples"
-    )
-    shuffle_buffer: int = option(5000, Integer(at_least(0)), "examples held to be shuffled; 0: all")
-    on_damage: str = option("error", choice("error", "skip"), "what a damaged example means")
-    ahead: int = option(4, Integer(at_least(1)), "minibatches that are made ahead", steers=False)
 
 
 class ArchiveSource(Generic[E]):
@@ -137,7 +106,7 @@ def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
 
 
 def _rule(text: str) -> str | None:
-    return None if text == _MERGED else text
+    return None if text == AS_IT_IS else text
 
 
 def _sizes(tables: Sequence[str]) -> dict[str, int]:

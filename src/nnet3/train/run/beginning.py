@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
+import os
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from nnet3.train.run.sections import parse_dropout
 from nnet3.train.run.settings import RunSettings
 from nnet3.train.run.world import World
 
+_LOG = logging.getLogger("nnet3")
 _MODEL_BEGINS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
 
 
@@ -60,6 +63,15 @@ def choose_device(settings: RunSettings, world: World) -> torch.device:
                 "training", "device", f"expected one of {torch.cuda.device_count()} CUDA devices, got '{device}'"
             )
     return device
+
+
+def take_threads(wanted: int, world: World) -> None:
+    """Use so many threads, or as PyTorch chooses if 0, but not more than there are processors: they would only wait."""
+    most = os.cpu_count() or 1
+    if wanted > most and world.is_first:
+        _LOG.warning("[training] threads is %d, but this machine has %d processors: %d are used", wanted, most, most)
+    if wanted:
+        torch.set_num_threads(min(wanted, most))
 
 
 def dropout_schedule(settings: RunSettings, nnet: Nnet) -> DropoutSchedule:

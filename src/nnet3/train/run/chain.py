@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from nnet3.nnet import Nnet
-from nnet3.options import ChainOptions, DenominatorOptions, Options, again, declared, option
-from nnet3.text.values import Boolean, Integer, Text, at_least
+from nnet3.options import ChainOptions, declared
 from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, ChainObjective, chain_minibatch
 from nnet3.train.chain.changes import ChainChanges
 from nnet3.train.chain.load_denominator import load_denominator
 from nnet3.train.chain.second_output import with_second_output
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.run.archives import ArchiveSource, ArchivesSection
+from nnet3.train.run.archives import ArchiveSource
 from nnet3.train.run.beginning import contents_digest
+from nnet3.train.run.kind_sections import ChainExamplesSection, ChainSection
 from nnet3.train.run.plugs import DataSource, RunObjectives, SettingError, Share
 
 
-@dataclass(frozen=True)
-class ChainExamplesSection(ArchivesSection):
-    """Chain examples (Kaldi's `<Nnet3ChainEg>`): tables as Kaldi names them, such as ark:cegs.1.ark."""
-
-    frame_shifts: int = option(
-        1, Integer(at_least(1)), "epochs shift input by 0 .. n - 1 frames in turn; examples must have context for it"
-    )
-
-
-@dataclass(frozen=True)
 class ChainExamplesKind:
     """The entry of the registry."""
-
-    section: type[Options] = ChainExamplesSection
 
     def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
         inputs = nnet.input_dims
@@ -46,22 +34,8 @@ class ChainExamplesKind:
         return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, shifted)
 
 
-@dataclass(frozen=True)
-class ChainSection(ChainOptions):
-    """LF-MMI; names as in Kaldi, defaults as in its recipes."""
-
-    den_fst: str = option("", Text(), "the denominator graph")
-    leaky_hmm_coefficient: float = again(DenominatorOptions, "leaky_hmm_coefficient", 0.1)
-    insist_on_den_fst: bool = again(DenominatorOptions, "insist_on_den_fst", False)
-    xent_regularize: float = again(ChainOptions, "xent_regularize", 0.1)
-    apply_deriv_weights: bool = option(False, Boolean(), "scale derivatives of frames as the examples say")
-
-
-@dataclass(frozen=True)
 class ChainKind:
     """The entry of the registry."""
-
-    section: type[Options] = ChainSection
 
     def identity(self, section: ChainSection) -> dict[str, Any]:
         return {"denominator.contents": contents_digest(section.den_fst)}

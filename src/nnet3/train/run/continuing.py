@@ -69,4 +69,4 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tupl
 
 
 def _shown(values: Mapping[str, Any], name: str) -> str:
-    return json.dumps(values[name]) if name in values else "not there"
+    return json.dumps(values[name], ensure_ascii=False) if name in values else "not there"

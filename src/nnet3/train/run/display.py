@@ -44,13 +44,17 @@ class Display:
         self._progress = None
 
     def line(self, event: str, text: str) -> None:
-        """Show a line of the log. On a terminal the bar stands for what comes often."""
+        """Show a line of the log. On a terminal the bar stands for what comes often.
+
+        Training goes on if nobody can see it: the line is in the log.
+        """
         if not self._is_first:
             return
-        if not self._console.is_terminal:
-            print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=self._console.file, flush=True)
-        elif event != "train":
-            self._console.print(Text(text, style=_STYLES.get(event, "")), soft_wrap=True)
+        with contextlib.suppress(OSError):
+            if not self._console.is_terminal:
+                print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", file=self._console.file, flush=True)
+            elif event != "train":
+                self._console.print(Text(text, style=_STYLES.get(event, "")), soft_wrap=True)
 
     def update(self, done: float, frames: int, epoch: str, objective: float | None) -> None:
         """After a minibatch of so many frames: `done` is the part of the run that is over."""

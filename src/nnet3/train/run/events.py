@@ -30,10 +30,12 @@ class EventLog:
         now = time.time()
         line = f"{event} {' '.join(f'{name}={_shown(value)}' for name, value in values.items())}".rstrip()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-        record = json.dumps({"event": event, "time": round(now, 3), **values})
-        for file, text in zip(self._files, (f"{stamp} {line}", record), strict=True):
+        record = json.dumps({"event": event, "time": round(now, 3), **values}, ensure_ascii=False)
+        # Bytes of paths that are no UTF-8 stand as they are; in JSON they have an escape, as os.fsdecode makes of them.
+        contents = f"{stamp} {line}\n".encode(errors="surrogateescape"), f"{record}\n".encode(errors="backslashreplace")
+        for file, text in zip(self._files, contents, strict=True):
             try:
-                os.write(file, f"{text}\n".encode())
+                os.write(file, text)
             except OSError as error:
                 raise Nnet3Error(f"{self.folder}: the log cannot be written: {error.strerror}") from None
         return line
@@ -87,5 +89,6 @@ def _shown(value: Any) -> str:
     """Without blanks outside quotes, so that words can be told apart."""
     if isinstance(value, float):
         return f"{value:.{_DIGITS}g}"
-    text = value if isinstance(value, str) else json.dumps(value)
-    return json.dumps(text) if not text or any(c.isspace() or c == '"' for c in text) else text
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    is_word = text != "" and not any(c.isspace() or c == '"' for c in text)
+    return text if is_word else json.dumps(text, ensure_ascii=False)

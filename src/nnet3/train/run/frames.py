@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from nnet3.nnet import Nnet
-from nnet3.options import Options
 from nnet3.train.examples import EXAMPLES, Example
 from nnet3.train.examples.to_minibatch import to_minibatch
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.run.archives import ArchiveSource, ArchivesSection
+from nnet3.train.run.archives import ArchiveSource
+from nnet3.train.run.kind_sections import ArchivesSection
 from nnet3.train.run.plugs import DataSource, Share
 
 
-@dataclass(frozen=True)
 class FramesKind:
     """The entry of the registry."""
-
-    section: type[Options] = ArchivesSection
 
     def open(self, section: ArchivesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
         inputs, outputs = nnet.input_dims, nnet.output_dims

@@ -5,15 +5,19 @@ Another kind is an entry in `KINDS` (kinds.py); nothing else in a run knows of k
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from nnet3.errors import TrainingError
-from nnet3.nnet import Nnet
 from nnet3.options import Options
-from nnet3.train.minibatch import Minibatch
-from nnet3.train.objectives import Objective
+from nnet3.train.run.settings import RunSettings, read_settings
+from nnet3.train.run.settings_text import SettingsText
+
+if TYPE_CHECKING:
+    from nnet3.nnet import Nnet
+    from nnet3.train.minibatch import Minibatch
+    from nnet3.train.objectives import Objective
 
 
 class SettingError(TrainingError):
@@ -67,11 +71,7 @@ class DataSource(Protocol):
 
 
 class DataKind(Protocol):
-    """A kind of data: its section of a settings file, and how to open what that names."""
-
-    @property
-    def section(self) -> type[Options]:
-        """The dataclass of its settings."""
+    """A kind of data: how to open what a section of settings names."""
 
     def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
         """Raises SettingError, or another Nnet3Error for what cannot be read or does not fit the network."""
@@ -89,14 +89,41 @@ class RunObjectives:
 
 
 class ObjectiveKind(Protocol):
-    """A kind of objective: its section of a settings file, and the objective that this describes."""
-
-    @property
-    def section(self) -> type[Options]:
-        """The dataclass of its settings."""
+    """A kind of objective: the one that a section of settings describes."""
 
     def make(self, section: Any, nnet: Nnet) -> RunObjectives:
         """Raises SettingError, or another Nnet3Error for an objective that does not fit the network."""
 
     def identity(self, section: Any) -> dict[str, Any]:
         """JSON values that change when files change that the section names."""
+
+
+K = TypeVar("K")
+
+
+@dataclass(frozen=True)
+class Entry(Generic[K]):
+    """A kind by the options of its section, and how to get it, which may import what it needs."""
+
+    section: type[Options]
+    kind: Callable[[], K]
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The kinds of data and objectives that settings may name; the first ones are the defaults."""
+
+    data: Mapping[str, Entry[DataKind]]
+    objective: Mapping[str, Entry[ObjectiveKind]]
+
+    @property
+    def sections(self) -> tuple[dict[str, type[Options]], dict[str, type[Options]]]:
+        """The sections of all kinds of data, and of all kinds of objectives."""
+        return (
+            {name: entry.section for name, entry in self.data.items()},
+            {name: entry.section for name, entry in self.objective.items()},
+        )
+
+    def read(self, text: SettingsText) -> RunSettings:
+        """Settings, checked. Raises ConfigError."""
+        return read_settings(text, *self.sections)

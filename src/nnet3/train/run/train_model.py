@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-
-import torch
 
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
-from nnet3.options import Options, StepOptions, TrainerOptions, declared
+from nnet3.options import StepOptions, TrainerOptions, declared
 from nnet3.train.objectives import Objective
 from nnet3.train.run.averaged_models import AveragedModels
-from nnet3.train.run.beginning import choose_device, contents_digest, dropout_schedule, load_start, prepare_folder
+from nnet3.train.run.beginning import (
+    choose_device,
+    contents_digest,
+    dropout_schedule,
+    load_start,
+    prepare_folder,
+    take_threads,
+)
 from nnet3.train.run.checkpoints import Checkpoint, Checkpoints
 from nnet3.train.run.continuing import check_same_everywhere, check_same_run, environment
 from nnet3.train.run.display import Display
@@ -23,11 +27,10 @@ from nnet3.train.run.ending import finish_run
 from nnet3.train.run.folder_lock import locked
 from nnet3.train.run.packing import check_can_save
 from nnet3.train.run.parallel import Parallel
-from nnet3.train.run.plugs import DataKind, ObjectiveKind, SettingError, Share
+from nnet3.train.run.plugs import Kinds, SettingError, Share
 from nnet3.train.run.progress import Progress
 from nnet3.train.run.reports import reporting
-from nnet3.train.run.settings import RunSettings, read_settings
-from nnet3.train.run.settings_text import SettingsText
+from nnet3.train.run.settings import RunSettings
 from nnet3.train.run.shared_steps import SharedSteps
 from nnet3.train.run.snapshots import Snapshots
 from nnet3.train.run.stop import StopRequest
@@ -38,26 +41,6 @@ _LOG = logging.getLogger("nnet3")
 
 
 _NO_LIMIT = 2**31 - 1
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """The kinds of data and objectives that settings may name; the first ones are the defaults."""
-
-    data: Mapping[str, DataKind]
-    objective: Mapping[str, ObjectiveKind]
-
-    @property
-    def sections(self) -> tuple[dict[str, type[Options]], dict[str, type[Options]]]:
-        """The sections of all kinds of data, and of all kinds of objectives."""
-        return (
-            {name: kind.section for name, kind in self.data.items()},
-            {name: kind.section for name, kind in self.objective.items()},
-        )
-
-    def read(self, text: SettingsText) -> RunSettings:
-        """Settings, checked. Raises ConfigError."""
-        return read_settings(text, *self.sections)
 
 
 def train_model(
@@ -81,8 +64,7 @@ def train_model(
         stop.listening(),
         joined_world(settings.training.device, distributed.timeout, checks=distributed.check) as world,
     ):
-        if settings.training.threads:
-            torch.set_num_threads(settings.training.threads)
+        take_threads(settings.training.threads, world)
         folder = Path(settings.output.folder)
         if world.is_first:
             prepare_folder(folder)
@@ -92,9 +74,9 @@ def train_model(
         model, nnet = _model(settings, world)
         share = Share(world.rank, world.size)
         with _naming_the_place(settings, "data"):
-            source = kinds.data[settings.data_kind].open(settings.data, nnet, share, settings.training.seed)
+            source = kinds.data[settings.data_kind].kind().open(settings.data, nnet, share, settings.training.seed)
         with contextlib.closing(source):
-            kind = kinds.objective[settings.objective_kind]
+            kind = kinds.objective[settings.objective_kind].kind()
             with _naming_the_place(settings, "objective"):
                 objectives = kind.make(settings.objective, nnet)
             facts = {

@@ -1,0 +1,26 @@
+"""Files of compiled computations that verbs read and write: `--read-cache`, `--write-cache`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from nnet3.cli.messages import say
+from nnet3.compiler import ComputationCache
+from nnet3.kaldi_io.files import check_can_write
+
+
+@contextlib.contextmanager
+def kept_cache(read: str | None, write: str | None) -> Iterator[ComputationCache]:
+    """A cache with what the file `read` holds, if it can be read; in the end it goes to the file `write`."""
+    if write:
+        check_can_write(write)
+    cache = ComputationCache()
+    if read:
+        try:
+            cache.load(read)
+        except OSError as error:
+            say(f"warning: {read}: computations are compiled anew, since this cannot be read: {error.strerror}")
+    yield cache
+    if write:
+        cache.save(write)
