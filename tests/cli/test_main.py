@@ -43,7 +43,7 @@ def test_version(cli: Cli) -> None:
         (["info", "net.raw", "more"], "unexpected extra argument"),
         (["copy", "--binry=true", "net.raw", "out"], "No such option '--binry'; did you mean '--binary'?"),
         (["copy", "--binary=perhaps", "net.raw", "out"], "'perhaps' is not a valid boolean"),
-        (["copy", "--srand=x", "net.raw", "out"], "'x' is not a valid integer"),
+        (["copy", "--srand=x", "net.raw", "out"], "it must be an integer, got 'x'"),
         (["copy", "--learning-rate=-1", "net.raw", "out"], "it must be >= 0, got -1"),
         (["copy", "--scale=nan", "net.raw", "out"], "it must be a finite number, got 'nan'"),
         (["copy", "--learning-rate=inf", "net.raw", "out"], "it must be a finite number, got 'inf'"),
