@@ -257,15 +257,17 @@ def test_asynchronous_evaluation_sees_every_change(devices) -> None:
     x = cn.input("x", 3)
     n = cn.per_dim_mean_var_norm(x, cn.mean(x, name="m"), cn.inv_std_dev(x, name="s"), name="n")
     halves = [cn.tanh(cn.parameter(f"W{i}", (3, 3)) @ n) for i in range(2)]
-    net = cn.Network(outputs={"y": cn.component(LINEAR, cn.row_slice(cn.row_stack(*halves), 1, 3), name="c")})
+    y = cn.component(LINEAR, cn.row_slice(cn.row_stack(*halves), 1, 3), name="c")
+    net = cn.Network(outputs={"y": y, "o": cn.tanh(y * n, name="o")})  # `o` is a unit without parameters
     evaluator = cn.AsynchronousEvaluator(net, devices=devices)
     data = {"x": RANDOM.normal(1, 3, size=(3, 9))}
     net.compute_statistics([data])
 
     def check() -> None:
-        found, expected = evaluator.evaluate("y", data), net.evaluate("y", data)
-        np.testing.assert_array_equal(found, expected)
-        assert found.dtype == expected.dtype
+        names = ["y", "n", "o"]
+        for found, expected in zip(evaluator.evaluate(names, data), net.copy().evaluate(names, data), strict=True):
+            np.testing.assert_array_equal(found, expected)
+            assert found.dtype == expected.dtype
 
     check()
     for dtype in (torch.float64, torch.float32):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import torch
@@ -39,7 +39,7 @@ class Worker:
     number: int
     device: torch.device
     network: Network
-    runners: Runners = field(default_factory=Runners)
+    runners: Runners
 
 
 Policy: TypeAlias = Callable[[Sequence[Task], "Evaluation", Worker], Task]
@@ -122,7 +122,10 @@ class AsynchronousEvaluator:
             missing = set(places) - {network.device, *self._copies}
             self._copies |= {place: network.copy().to(device=place) for place in missing}
             networks = [network if place == network.device else self._copies[place] for place in places]
-            self._workers = [Worker(number, *each) for number, each in enumerate(zip(places, networks, strict=True))]
+            self._workers = [
+                Worker(number, place, each, Runners(each))
+                for number, (place, each) in enumerate(zip(places, networks, strict=True))
+            ]
         for worker_network in {id(worker.network): worker.network for worker in self._workers}.values():
             if worker_network is not network:
                 copy_contents(network, worker_network)
@@ -223,9 +226,7 @@ class Evaluation:
 
         given = tuple(node for node in unit.operands if node.operands)
         question = Question(network._nodes, theirs(unit.outputs), self.layout, theirs(given))
-        runner = worker.runners.find(
-            question, network.optimize, lambda: network._runner_of(network._program_of(question))
-        )
+        runner = worker.runners.find(question)
         values = dict(
             zip(theirs(unit.operands), (self.values[n].to(worker.device) for n in unit.operands), strict=True)
         )

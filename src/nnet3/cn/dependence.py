@@ -3,7 +3,8 @@
 * A value: on its operands' values; that of an input on the numbers and the layout given, that of a parameter, statistic
   or component on the node's `contents`.
 * A program: on its question (mode and layout included), on the `variant` of each operation, on whether it is optimized.
-* A runner: on its program and on the objects and memory that it works on, its `bonds`.
+* A runner: on its program, the type of numbers and the device, and on the objects and memory that it works on, its
+  `bonds`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import Tensor
 from nnet3.cn.node import Node, StoredNode
 
 if TYPE_CHECKING:
+    from nnet3.cn.network_state import NetworkState
     from nnet3.cn.program import Program, Question
 
 _INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -67,10 +69,10 @@ def _integers(tensor: Tensor) -> Tensor:
     return bits.view(-1).view(torch.int64) if together else bits
 
 
-def program_key(question: Question, optimize: bool) -> tuple[object, ...]:
-    """Equal for questions that one program of a network answers."""
+def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
+    """Equal for questions that one program answers, and one runner while its bonds last."""
     variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
-    return (*question.key, optimize, variants)
+    return (*question.key, variants, network.optimize, network.dtype, network.device)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class NetworkState:
         self.training = True  # see `train`
         self.optimize, self.cache = optimize, _CACHE if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
-        self._runners = Runners()
+        self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[StoredNode, Tensor] = {}
         self._has_warned = False  # of samples that are no sequences
@@ -295,10 +295,10 @@ class NetworkState:
     # ---- programs ----
 
     def _runner(self, question: Question) -> Runner:
-        return self._runners.find(question, self.optimize, lambda: self._runner_of(self._program_of(question)))
+        return self._runners.find(question)
 
-    def _runner_of(self, program: Program) -> Runner:
-        return Runner(program, self.generator, self._gradient, self.dtype, self.device)
+    def _runner_of(self, question: Question) -> Runner:
+        return Runner(self._program_of(question), self.generator, self._gradient, self.dtype, self.device)
 
     def _program_of(self, question: Question) -> Program:
         return Program(question, optimize=self.optimize, cache=self.cache)

@@ -6,13 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.dependence import are_the_same, bonds, program_key
+from nnet3.cn.dependence import are_the_same, bonds, runner_key
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.node_text import structure_line
@@ -27,6 +27,9 @@ from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.lower import lower
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
+
+if TYPE_CHECKING:
+    from nnet3.cn.network_state import NetworkState
 
 _MOST_RUNNERS = 128
 _NO_ROWS = np.zeros((0, 3), np.int32)
@@ -252,20 +255,21 @@ class Runner:
 
 
 class Runners:
-    """Runners of the programs that one network or worker was asked for; the last ones are kept."""
+    """Runners of the programs that a network is asked for, to be used by one thread; the last ones are kept."""
 
-    def __init__(self) -> None:
+    def __init__(self, network: NetworkState) -> None:
+        self.network = network
         self._kept: OrderedDict[tuple[object, ...], Runner] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def find(self, question: Question, optimize: bool, make: Callable[[], Runner]) -> Runner:
+    def find(self, question: Question) -> Runner:
         """The runner for a question: a new one unless one is known that works on what there is now."""
-        key = program_key(question, optimize)
+        key = runner_key(question, self.network)
         runner = self._kept.pop(key, None)
         if runner is None or not runner.is_current():
-            runner = make()
+            runner = self.network._runner_of(question)
         self._kept[key] = runner
         while len(self._kept) > _MOST_RUNNERS:
             self._kept.popitem(last=False)
