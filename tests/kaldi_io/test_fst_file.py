@@ -52,7 +52,9 @@ def test_worked_bytes() -> None:
     assert same(_reading(WORKED_BYTES), WORKED)
     text = b"\n0\t1\t1\t1\t0.5\n1\t2\t3\t3\n2\n\n"
     assert _written(WORKED, binary=False) == text
-    assert same(_reading(text, binary=False), WORKED)
+    read = _reading(text, binary=False)
+    assert same(read, WORKED)
+    assert read.olabel is read.ilabel, "equal labels take memory once"
 
 
 @pytest.mark.parametrize("seed", range(100))

@@ -154,15 +154,17 @@ def _row(columns: int, pairs: list[tuple[int, bytes]]) -> bytes:
     return b"SV " + struct.pack("<BiBi", 4, columns, 4, len(pairs)) + elements
 
 
-def test_rows_that_look_like_what_they_hold() -> None:
+@pytest.mark.parametrize("hostile", [[0, 1, 2], [1], [2]])
+def test_rows_that_look_like_what_they_hold(hostile: list[int]) -> None:
     """An element whose bytes are the beginning of a row: column 0x20565304 ... is `SV ` in the right place."""
     mark = _row(2**31 - 1, [])[:9]
     column, value = struct.unpack("<i", mark[:4])[0], b"\x04" + mark[4:8]
-    rows = [_row(2**31 - 1, [(1, b"\x04" + b"\0" * 4), (column, value)])] * 3
+    columns = [column if number in hostile else 5 for number in range(3)]
+    rows = [_row(2**31 - 1, [(1, b"\x04" + b"\0" * 4), (each, value)]) for each in columns]
     contents = b"SM \x04" + struct.pack("<i", 3) + b"".join(rows)
     matrix = Reader(contents, binary=True).general_matrix()
     assert isinstance(matrix, SparseMatrix)
-    assert matrix.ids.tolist() == [1, column] * 3
+    assert matrix.ids.tolist() == [number for each in columns for number in (1, each)]
     assert written(matrix, True) == contents
 
 
