@@ -148,7 +148,7 @@ def _rows(output: Tensor) -> Tensor:
 
 @dataclass
 class _Call:
-    """What a loss is of, and the derivatives that come out beside it."""
+    """Holds what a loss is made of, and the derivatives that come out beside it."""
 
     supervision: Supervision
     lengths: np.ndarray | None

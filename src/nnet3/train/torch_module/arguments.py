@@ -1,4 +1,4 @@
-"""What a forward is given, checked: one clear message for everything that does not fit."""
+"""Checks of what a forward is given: one clear message for everything that does not fit."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class BatchNormModule(ComponentModule, _BatchNorm):
 
     @property
     def momentum(self) -> float | None:
-        """What running statistics lose at each forward in training; None: nothing, all count alike."""
+        """The share that running statistics lose at each forward in training; None: nothing, all count alike."""
         return 1.0 - self.statistics_scale
 
     @momentum.setter
@@ -48,7 +48,7 @@ class BatchNormModule(ComponentModule, _BatchNorm):
 
 
 class _NotConvertibleError(NetworkError, AttributeError):
-    """Whoever asks whether the attribute is there is told that it is not."""
+    """Tells `hasattr` that the attribute is not there, and everybody else why."""
 
 
 class GroupOfProcesses:

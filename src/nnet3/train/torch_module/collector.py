@@ -1,4 +1,4 @@
-"""Where a backward run puts gradients: new memory each time, which autograd may keep without copying it."""
+"""Memory for the gradients of backward runs: new each time, so that autograd may keep it without a copy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ForwardStatistics:
 
 
 class GradientCollector:
-    """What a computer updates: `components` by name, None for those that learn nothing.
+    """Stands for the network that a computer updates: `components` by name, None for those that learn nothing.
 
     Gradients are collected of `wanted` parameters; the others of a component that has some are computed in vain.
     `slots` says by the id of a component's tensor which of the wanted ones it is. Guests have slots of their own.
@@ -108,7 +108,7 @@ class GradientCollector:
         return gradients
 
     def take_statistics(self, wanted: bool) -> None:
-        """Whether forward runs change running statistics from now on."""
+        """Let forward runs change running statistics from now on, or not."""
         for statistics in self._statistics:
             statistics.is_on = wanted
 

@@ -87,15 +87,15 @@ class ComponentModule(nn.Module):
 
     @property
     def has_modes(self) -> bool:
-        """Whether training differs from test."""
+        """Say whether training differs from test."""
         component = self.component
         assert component is not None
         return component.has_running_statistics or bool(component.properties & Properties.RANDOM)
 
     @property
     def must_be_called(self) -> bool:
-        """Whether it computes something else than its component does alone: hooks, a parametrization, a parameter or a
-        buffer that somebody gave it for a while, a forward of its own, or parts of which one is like that."""
+        """Say whether the module computes something else than its component: because of hooks, a parametrization, a
+        parameter or a buffer given for a while, a forward of its own, or a part that is like that."""
         return (
             type(self).forward is not ComponentModule.forward
             or "forward" in self.__dict__
@@ -107,7 +107,7 @@ class ComponentModule(nn.Module):
         )
 
     def parts(self) -> list[nn.Module]:
-        """What lies in the places of the parts of a composite."""
+        """Give the modules that lie in the places of the parts of a composite."""
         for name in self.part_names:
             if self._modules.get(name) is None:
                 raise NetworkError(f"part '{name}' of component '{self.component_name}' was taken away")
@@ -283,8 +283,10 @@ class ComponentModule(nn.Module):
         self._note_count()
 
     def _is_broadcast(self, component: Component) -> bool:
-        """Whether other processes may have written into the buffers (DistributedDataParallel does, and PyTorch does not
-        count that as a change of the tensors: it is counted here)."""
+        """Say whether other processes may have written into the buffers, and count it as a change of the tensors.
+
+        DistributedDataParallel broadcasts buffers, and PyTorch does not count that.
+        """
         if not (dist.is_available() and dist.is_initialized()):
             return False
         for name in self._own.keys() & {*component.statistic_names} - {_COUNT}:
@@ -383,7 +385,7 @@ class ComponentModule(nn.Module):
 
 
 def is_just(module: nn.Module, component: Component) -> bool:
-    """Whether a module does what a component does, and nothing else."""
+    """Say whether a module does what a component does, and nothing else."""
     return isinstance(module, ComponentModule) and module.component is component and not module.must_be_called
 
 
@@ -410,7 +412,7 @@ def _untrained(component: Component) -> dict[str, Tensor]:
 
 
 def has_parts(component: Component) -> bool:
-    """Whether it is made of other components, which then have the tensors."""
+    """Say whether it is made of other components, which then have the tensors."""
     return bool(getattr(component, "parts", ()))
 
 

@@ -95,7 +95,7 @@ class GuestCall:
 
 
 class GuestGradients:
-    """What a backward run gives the parameters of guests: in the place of a component to update."""
+    """Gradients of the parameters of guests; stands for a component to update."""
 
     def __init__(self) -> None:
         self.sums: Sequence[Tensor] = ()  # of all wanted parameters

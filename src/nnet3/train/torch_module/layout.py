@@ -22,7 +22,7 @@ class BatchShape(NamedTuple):
 
 
 class Framing(NamedTuple):
-    """What an output frame is and what it needs: context in frames of input, and input frames for each of output."""
+    """Context in frames of input, and input frames for each frame of output."""
 
     left_context: int
     right_context: int

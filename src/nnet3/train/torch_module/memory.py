@@ -41,5 +41,5 @@ def with_own_storage(tensor: Tensor) -> Tensor:
 
 
 def moved(fn: Callable[[Tensor], Tensor], statistics: Tensor) -> Tensor:
-    """What `fn` does to numbers that are no floats: it moves them, but leaves their type."""
+    """Statistics moved as `fn` moves tensors, whose type stays as it is."""
     return fn(statistics.view(torch.int64)).view(torch.float64)

@@ -96,7 +96,7 @@ class TorchModule(nn.Module):
 
     @property
     def batchnorm_stats_scale(self) -> float:
-        """What running statistics are multiplied by after each forward in training."""
+        """The factor of running statistics after each forward in training."""
         return self._batchnorm_stats_scale
 
     @batchnorm_stats_scale.setter
@@ -121,7 +121,7 @@ class TorchModule(nn.Module):
 
     @property
     def nnet(self) -> Nnet | AcousticModel:
-        """What the module was made of: `module.nnet.save(path)` writes it with its parameters as they are now.
+        """The network or model that the module was made of: `module.nnet.save(path)` writes it as it is now.
 
         Parametrized components get the values that they have at this moment. Raises NetworkError if a module that no
         network has was put in the place of a component (but for an nn.Linear in that of an affine one of its size).
@@ -136,7 +136,7 @@ class TorchModule(nn.Module):
         return self._model.nnet if isinstance(self._model, AcousticModel) else self._model
 
     def _begin(self) -> None:
-        """What is made anew in copies."""
+        """Make what copies do not take along."""
         self._programs = Programs()
         self._seen = self._network.nodes, list(self._network.components.values())
 

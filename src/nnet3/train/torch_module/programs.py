@@ -26,7 +26,7 @@ _MOST_IDLE = 8
 
 
 class Needs(NamedTuple):
-    """What a forward run must be able to do later: of which parameters (by number) and inputs it gives derivatives."""
+    """Parameters (by number) and inputs whose derivatives are wanted after a forward run."""
 
     parameters: tuple[int, ...] = ()
     features: bool = False
@@ -86,7 +86,7 @@ class Worker:
 
 @dataclass
 class Program:
-    """What is run: a network as a survey found it, the layout of its batch, and the workers that have nothing to do."""
+    """A network as a survey found it, the layout of its batch, and the workers that have nothing to do."""
 
     network: Nnet
     survey: Survey

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """What a program knows of the rows that it calls a module with."""
+    """Facts about the rows that a program calls a module with."""
 
     component_name: str
     indexes: Any

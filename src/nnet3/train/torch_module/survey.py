@@ -1,4 +1,4 @@
-"""Who computes what in a tree of modules at this moment."""
+"""A survey of a tree of modules: which components compute themselves, which modules are called in their place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnet3.train.torch_module.tree import Path, module_at
 
 
 class Kind(NamedTuple):
-    """What a tensor of zeros for a gradient is made from."""
+    """Shape, dtype and device of a parameter, and so of its gradient."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -52,7 +52,7 @@ class Survey:
         return tuple(self.guests.items()), of_guests, modes, own, tuple(self.reductions.values())
 
     def kinds(self) -> list[Kind]:
-        """Of all parameters."""
+        """Give shape, dtype and device of all parameters."""
         return [kind_of(parameter) for parameter in self.parameters]
 
     @property
@@ -68,7 +68,7 @@ class Survey:
 
     @property
     def is_random(self) -> bool:
-        """Whether a forward may draw random numbers."""
+        """Say whether a forward may draw random numbers."""
         return bool(self.guests) or any(
             module.training and bool(module.component.properties & Properties.RANDOM)
             for module in self.native
@@ -85,7 +85,7 @@ class Survey:
         return list(dict.fromkeys((*self.native, *inside)))
 
     def constants(self) -> list[Tensor]:
-        """What outputs depend on besides parameters, and does not change by itself."""
+        """Give the buffers that outputs depend on, but for those that a forward changes."""
         return [tensor for module in self.native for tensor in module.fixed_buffers()]
 
 

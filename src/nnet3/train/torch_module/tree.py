@@ -19,7 +19,7 @@ Path = tuple[str, ...]
 
 
 class Folder(nn.Module):
-    """What components with dots in their names have in common. It computes nothing."""
+    """Holds the components whose names begin alike. It computes nothing."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Folder:
         check_conversion(fn)
@@ -108,7 +108,7 @@ def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str,
 
 
 def module_at(root: nn.Module, path: Path) -> nn.Module:
-    """What lies there. Raises NetworkError if nothing does."""
+    """Give the module that lies there. Raises NetworkError if none does."""
     module: nn.Module | None = root
     for number, key in enumerate(path):
         module = module._modules.get(key) if module is not None else None
@@ -146,5 +146,5 @@ def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> str:
 
 
 def _is_taken(module: nn.Module, name: str) -> bool:
-    """Whether a module has another use for a name; of a property by its class, without asking for its value."""
+    """Say whether a module has another use for a name. Properties are looked up in the class, not asked."""
     return hasattr(type(module), name) or hasattr(module, name)

@@ -1,4 +1,4 @@
-"""Whether tensors are as they were."""
+"""Notices changes of tensors."""
 
 from __future__ import annotations
 
