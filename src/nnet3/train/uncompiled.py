@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import torch
 
+_TAKES_REASONS = "reason" in inspect.signature(torch.compiler.disable).parameters  # of PyTorch 2.4 not
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -33,6 +35,6 @@ def _disabled(function: Callable[..., Any], reason: str) -> Callable[..., Any]:
     """The function, made invisible to the compiler at its first use there."""
     found: Callable[..., Any] | None = getattr(function, "_disabled", None)
     if found is None:
-        found = torch.compiler.disable(function, reason=reason)
+        found = torch.compiler.disable(function, **({"reason": reason} if _TAKES_REASONS else {}))
         function._disabled = found  # type: ignore[attr-defined]
     return found
