@@ -6,6 +6,7 @@ SHARED ?= ../shared
 WORKERS ?= 2
 SECONDS_TO_FUZZ ?= 600
 N ?= 300
+PROCESSES ?= 1
 ROOM ?= computation
 MUTANTS ?= 50
 RECORDS ?= command-lines-out
@@ -51,8 +52,8 @@ bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the s
 fuzz: $(VENV)/installed  ## damage model files and training examples and load them, for SECONDS_TO_FUZZ seconds
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_model_files.py --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
 
-kill: $(VENV)/installed  ## kill training runs N times at random moments, compare how they end bit for bit
-	OMP_NUM_THREADS=1 $(BIN)/python tools/kill_training.py --kills $(N)
+kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at random moments, compare how they end bit for bit
+	OMP_NUM_THREADS=1 $(BIN)/python tools/kill_training.py --kills $(N) --processes $(PROCESSES)
 
 mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
 	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)

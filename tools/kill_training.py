@@ -1,6 +1,7 @@
 """Kills training runs with SIGKILL at random moments, resumes them, and compares how they end, bit for bit.
 
-Each run is a forked child of a process that has imported everything, so that it starts at once. Moments are spread
+Each run is a forked child of a process that has imported everything, so that it starts at once; with several processes,
+one of them is killed, and the others have to end by themselves. Moments are spread
 evenly over the time that a run takes, which is mostly checkpoints; the report says how many kills have interrupted the
 writing of one, and how many came after the last minibatch, while the final model was made.
 """
@@ -13,6 +14,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import time
@@ -20,12 +22,14 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import torch
-from kill_training_data import write_task
+from kill_training_data import write_task, write_tasks_of_processes
 from rich.console import Console
 
+from nnet3.errors import LostError
 from nnet3.train.run.checkpoints import Checkpoints
 from nnet3.train.run.display import Display
 from nnet3.train.run.kinds import KINDS
@@ -34,6 +38,9 @@ from nnet3.train.run.settings_text import read_settings_text
 from nnet3.train.run.train_model import train_model
 
 FINAL = "final.raw"
+FAILED, LOST = 99, 98  # statuses of processes
+MOST_PROCESSES = 8
+PATIENCE = 300.0  # seconds in which all must have noticed that one has gone
 
 
 @dataclass
@@ -58,31 +65,72 @@ def run(settings: Path) -> int:
         return train_model(KINDS.read(read_settings_text(str(settings))), KINDS, resume=True, display=display)
 
 
-def run_in_child(settings: Path, kill_after: float | None, errors: Path) -> bool:
-    """Fork; True if the child came to the end, False if it was killed. Raises RuntimeError if it failed by itself."""
-    child = os.fork()
-    if child == 0:
-        status = 99
-        try:
-            torch.set_num_threads(1)
-            logging.disable()
-            status = run(settings)
-        except BaseException:
-            errors.write_text(traceback.format_exc())
-        finally:
-            os._exit(status)
-    deadline = None if kill_after is None else time.monotonic() + kill_after
-    while True:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            if os.waitstatus_to_exitcode(status) != 0:
-                raise RuntimeError(f"the run failed by itself: {errors.read_text()}")
-            return True
-        if deadline is not None and time.monotonic() >= deadline:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return False
+def start(settings: Path, processes: int, errors: Path) -> list[int]:
+    """Fork the processes of a run; their numbers."""
+    port = _free_port()
+    children = []
+    for rank in range(processes):
+        child = os.fork()
+        if child == 0:
+            world = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": processes, "MASTER_PORT": port}
+            os.environ.update({name: str(value) for name, value in world.items()}, MASTER_ADDR="127.0.0.1")
+            _be_a_process(settings, errors)
+        children.append(child)
+    return children
+
+
+def _be_a_process(settings: Path, errors: Path) -> NoReturn:
+    status = FAILED
+    try:
+        torch.set_num_threads(1)
+        logging.disable()
+        status = run(settings)
+    except LostError:
+        status = LOST
+    except BaseException:
+        errors.write_text(traceback.format_exc())
+    finally:
+        os._exit(status)
+
+
+def run_in_children(settings: Path, processes: int, victim: int | None, kill_after: float, errors: Path) -> bool:
+    """True if all came to the end, False if the victim was killed in time.
+
+    Raises RuntimeError if one fails by itself, or does not notice that another has gone.
+    """
+    running = dict(enumerate(start(settings, processes, errors)))
+    deadline = None if victim is None else time.monotonic() + kill_after
+    was_killed, patience = False, 0.0
+    while running:
+        for rank, child in list(running.items()):
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                del running[rank]
+                _check_end(rank, os.waitstatus_to_exitcode(status), was_killed, errors)
+        now = time.monotonic()
+        if victim in running and deadline is not None and now >= deadline:
+            os.kill(running.pop(victim), signal.SIGKILL)
+            was_killed, deadline, patience = True, None, now + PATIENCE
+        if was_killed and now > patience:
+            for child in running.values():
+                os.kill(child, signal.SIGKILL)
+            raise RuntimeError(f"processes {', '.join(map(str, running))} have not noticed that {victim} has gone")
         time.sleep(0.0005)
+    return not was_killed
+
+
+def _check_end(rank: int, status: int, was_killed: bool, errors: Path) -> None:
+    if status == FAILED:
+        raise RuntimeError(f"process {rank} failed by itself: {errors.read_text()}")
+    if status not in (0, LOST if was_killed else 0):
+        raise RuntimeError(f"process {rank} ended with status {status}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def place_of_kill(folder: Path) -> str:
@@ -101,28 +149,35 @@ def state_at_end(folder: Path) -> object:
     """All that a run has left: the final model, the last checkpoint's states."""
     checkpoint = Checkpoints(folder / "checkpoints", keep=1).latest()
     assert checkpoint is not None
-    own = put_together(*checkpoint.parts("rank-0"))
+    names = [name for rank in range(MOST_PROCESSES) if checkpoint.has(name := f"rank-{rank}")]
+    parts = [checkpoint.parts(name) for name in names]
+    own = [put_together(tree, {**parts[0][1], **tensors}) for tree, tensors in parts]  # the first one's, if not theirs
     models = {path.name: path.read_bytes() for path in sorted((folder / "models").glob("*.raw"))}
     return [(folder / FINAL).read_bytes(), checkpoint.step, own, models]
 
 
-def kill_runs(folder: Path, kills: int, seed: int, say: bool) -> Report:
-    """Kill and resume runs of several kinds in turn until there were so many kills."""
-    rng, report, tasks = random.Random(seed), Report(), write_task(folder)
+def kill_runs(folder: Path, kills: int, seed: int, processes: int, say: bool) -> Report:
+    """Kill one process of runs of several kinds, and resume them, until there were so many kills."""
+    rng, report = random.Random(seed), Report()
+    tasks = write_task(folder) if processes == 1 else write_tasks_of_processes(folder)
     expected, seconds = {}, {}
     for name, settings in tasks.items():
         start = time.monotonic()
-        run_in_child(settings, None, folder / "errors")
+        run_in_children(settings, processes, None, 0.0, folder / "errors")
         seconds[name] = time.monotonic() - start
         expected[name] = state_at_end(folder / name)
-        if not same(expected[name], _again(folder, settings, name)):
+        if not same(expected[name], _again(folder, settings, processes, name)):
             raise RuntimeError(f"{name}: two runs that nobody has disturbed ended differently")
     while report.kills < kills:
         name = rng.choice(sorted(tasks))
         shutil.rmtree(folder / name)
-        while not run_in_child(tasks[name], rng.uniform(0, seconds[name]), folder / "errors"):
+        while True:
+            victim, moment = rng.randrange(processes), rng.uniform(0, seconds[name])
+            if run_in_children(tasks[name], processes, victim, moment, folder / "errors"):
+                break
             report.kills += 1
-            report.where[place_of_kill(folder / name)] += 1
+            of = f"process {victim} " if processes > 1 else ""
+            report.where[of + place_of_kill(folder / name)] += 1
         report.runs += 1
         if not same(expected[name], state_at_end(folder / name)):
             report.different.append(f"run {report.runs} ({name})")
@@ -131,21 +186,22 @@ def kill_runs(folder: Path, kills: int, seed: int, say: bool) -> Report:
     return report
 
 
-def _again(folder: Path, settings: Path, name: str) -> object:
+def _again(folder: Path, settings: Path, processes: int, name: str) -> object:
     shutil.rmtree(folder / name)
-    run_in_child(settings, None, folder / "errors")
+    run_in_children(settings, processes, None, 0.0, folder / "errors")
     return state_at_end(folder / name)
 
 
 @click.command()
 @click.option("--kills", type=click.IntRange(1), default=300, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-def main(kills: int, seed: int) -> None:
+@click.option("--processes", type=click.IntRange(1, MOST_PROCESSES), default=1, show_default=True)
+def main(kills: int, seed: int, processes: int) -> None:
     """Kill training runs and compare how they end with how undisturbed ones end."""
     gc.freeze()
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = kill_runs(Path(folder).resolve(), kills, seed, say=sys.stdout.isatty())
+        report = kill_runs(Path(folder).resolve(), kills, seed, processes, say=sys.stdout.isatty())
     print(f"\r{report}; {time.monotonic() - start:.0f} s")
     sys.exit(1 if report.different else 0)
 

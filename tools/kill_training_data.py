@@ -72,6 +72,18 @@ def write_task(folder: Path) -> dict[str, Path]:
     return {name: folder / f"{name}.toml" for name in texts}
 
 
+def write_tasks_of_processes(folder: Path) -> dict[str, Path]:
+    """The same for several processes that share minibatches of unequal sizes, and for some that average models."""
+    tasks = write_task(folder)
+    averaging = folder / "averaging.toml"
+    averaging.write_text(tasks["momentum"].read_text().replace(f"{folder}/momentum", f"{folder}/averaging"))
+    for settings in (*tasks.values(), averaging):
+        mode = "averaging" if settings == averaging else "all-reduce"
+        text = settings.read_text().replace("minibatch-size = 8", 'minibatch-size = "1:7"')
+        settings.write_text(f'{text}[distributed]\nmode = "{mode}"\nround = 4\n')
+    return {**tasks, "averaging": averaging}
+
+
 def write_examples(path: Path, count: int, seed: int) -> None:
     """Examples of four frames with a label each, which can be told from three of five features."""
     rng = np.random.default_rng(seed)

@@ -112,6 +112,10 @@ class TrainingError(Nnet3Error):
     """Training cannot start or go on."""
 
 
+class LostError(Nnet3Error):
+    """Another process of a training run has ended, or does not answer."""
+
+
 class TableError(Nnet3Error):
     """A Kaldi table (rspecifier or wspecifier) cannot be read or written."""
 

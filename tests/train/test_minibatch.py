@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3.errors import NetworkError, Nnet3Error, TrainingError
+from nnet3.errors import LostError, NetworkError, Nnet3Error, TrainingError
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput
 from nnet3.train.minibatch import grid, naming, one_hot
 
@@ -49,6 +49,12 @@ def test_errors_say_which_minibatch(key: str, expected: str) -> None:
     with pytest.raises(Nnet3Error) as caught, naming(Minibatch([], [], key)):
         raise NetworkError("no")
     assert (str(caught.value), type(caught.value)) == (expected, TrainingError if key else NetworkError)
+
+
+def test_a_lost_process_is_nothing_to_do_with_the_minibatch() -> None:
+    named = Minibatch(minibatch().inputs, minibatch().targets, "utt1")
+    with pytest.raises(LostError, match=r"^process 1 has lost the others$"), naming(named):
+        raise LostError("process 1 has lost the others")
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import LostError, Nnet3Error, TrainingError
 from nnet3.kaldi_io.sparse import SparseMatrix
 
 
@@ -104,9 +104,14 @@ class Minibatch:
 
 @contextmanager
 def naming(minibatch: Minibatch) -> Iterator[None]:
-    """Within it an error says which minibatch it is about, if that has a key, and is a TrainingError."""
+    """Within it an error says which minibatch it is about, if that has a key, and is a TrainingError.
+
+    Not so where a process is lost, which is nothing to do with the minibatch.
+    """
     try:
         yield
+    except LostError:
+        raise
     except Nnet3Error as error:
         if not minibatch.key:
             raise

@@ -8,14 +8,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_kills_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("processes", "kills"), [(1, 8), (2, 3)])
+def test_kills_change_nothing(tmp_path: Path, processes: int, kills: int) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
-    command = [sys.executable, str(ROOT / "tools" / "kill_training.py"), "--kills", "8", "--seed", "3"]
+    command = [sys.executable, str(ROOT / "tools" / "kill_training.py"), "--kills", str(kills), "--seed", "3"]
+    command += ["--processes", str(processes)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     match = re.search(r"(\d+) kills .* compared bit for bit: all equal", result.stdout)
     assert match is not None
-    assert int(match[1]) >= 8
+    assert int(match[1]) >= kills

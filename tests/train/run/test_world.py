@@ -15,9 +15,9 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
 
-from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.errors import LostError, Nnet3Error, TrainingError
 from nnet3.train.run import world as module
-from nnet3.train.run.world import LostError, World, joined_world
+from nnet3.train.run.world import World, joined_world
 from train.run.thread_world import in_threads
 
 

@@ -21,16 +21,12 @@ from torch import Tensor
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from nnet3.errors import Nnet3Error, TrainingError, is_out_of_memory
+from nnet3.errors import LostError, Nnet3Error, TrainingError, is_out_of_memory
 
 T = TypeVar("T")
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _CALLERS_SHOWN = 3
-
-
-class LostError(TrainingError):
-    """Another process has ended, or does not answer."""
 
 
 class World:
