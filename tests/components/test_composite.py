@@ -171,7 +171,7 @@ def test_file() -> None:
     ("config", "message", "caret"),
     [
         (AFFINE, "'num-components=' is missing", ""),
-        (f"num-components=0 {AFFINE}", "'num-components' must be >= 1", "0"),
+        (f"num-components=0 {AFFINE}", "'num-components' must be within [1, 100000]", "0"),
         (f"num-components=2 {AFFINE}", "'component2=' is missing", ""),
         (f"num-components=1 {AFFINE} component2='type=TanhComponent dim=5'", "unknown key 'component2'", "component2"),
         (f"num-components=1 learning-rate=0.1 {AFFINE}", "unknown key 'learning-rate'", "learning-rate"),

@@ -176,7 +176,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
     [
         ("<Dim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
         ("<Dim> 4 <BlockDim> 2 <TimePeriod> -1", "<TimePeriod> must be >= 0, got -1"),
-        ("<Dim> 4 <BlockDim> 2 <TimePeriod> 0 <DropoutProportion> -1", "must be in [0, 1], got -1"),
+        ("<Dim> 4 <BlockDim> 2 <TimePeriod> 0 <DropoutProportion> -1", "must be within [0, 1], got -1"),
         (
             "<Dim> 4 <BlockDim> 2 <TimePeriod> 0 <DropoutProportion> 0 <SpecAugmentMaxProportion> 0.5 "
             "<SpecAugmentMaxRegions> 0",

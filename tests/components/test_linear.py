@@ -95,7 +95,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         (
             "<OrthonormalConstraint> -1",
             "<OrthonormalConstraint> inf",
-            "<OrthonormalConstraint> must be >= -inf, got inf",
+            "<OrthonormalConstraint> must be a finite number, got inf",
         ),
         ("<UseNaturalGradient> F", "<UseNaturalGradient> 0", "expected T or F, got '0'"),
         ("</LinearComponent>", "</AffineComponent>", "expected </LinearComponent>, got '</AffineComponent>'"),

@@ -120,7 +120,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ("<Dim> 2 <ZeroedProportion> 2", "<ZeroedProportion> must be in [0, 1], got 2"),
+        ("<Dim> 2 <ZeroedProportion> 2", "<ZeroedProportion> must be within [0, 1], got 2"),
         ("<Dim> 2 <ZeroedProportion> 0.9 <TimeMaskMaxFrames> 1", "<TimeMaskMaxFrames> must be >= 2, got 1"),
         (
             "<Dim> 2 <ZeroedProportion> 0.9 <TimeMaskMaxFrames> 2",

@@ -135,7 +135,7 @@ def test_modes_are_those_wanted_besides_those_there_are(before: tuple[bool, bool
 
 def test_public_names() -> None:
     assert all(getattr(train, name).__name__ == name for name in train.__all__)
-    with pytest.raises(AttributeError, match=r"'nnet3\.train' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="nothing"):
         _ = train.nothing  # type: ignore[attr-defined]
 
 

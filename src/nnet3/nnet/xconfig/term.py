@@ -1,4 +1,4 @@
-"""Descriptors as values: a layer's expander is made of them, and their text is what config lines hold."""
+"""Descriptors as values: a layer's expansion is made of them, and their text is what config lines hold."""
 
 from __future__ import annotations
 

@@ -18,8 +18,6 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch._C._distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
 from nnet3.errors import LostError, Nnet3Error, TrainingError, is_out_of_memory
 
@@ -166,9 +164,10 @@ def _tell_torchrun(message: str) -> None:
 
 
 def _join(is_cuda: bool, wait: timedelta) -> None:
-    store, rank, size = next(rendezvous("env://", timeout=wait))
+    store, rank, size = next(dist.rendezvous("env://", timeout=wait))  # type: ignore[attr-defined]
     # Processes that torchrun has started again may find the addresses of those before them in the same store.
-    own = PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    start = f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    own = dist.PrefixStore(start, store)  # type: ignore[attr-defined]
     dist.init_process_group("nccl" if is_cuda else "gloo", store=own, rank=rank, world_size=size, timeout=wait)
     _GROUPS.append(dist.new_group(backend="gloo") if is_cuda else None)
 

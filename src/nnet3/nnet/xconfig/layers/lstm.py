@@ -53,7 +53,7 @@ def settle_projected_lstm(layer: Layer) -> None:
 
 
 def _gates(unit: RecurrentUnit, recurrent_dim: int) -> None:
-    """Components and nodes of input, forget and output gate and of the unit, up to `m_t`."""
+    """Components and nodes of input, forget and output gate and of the cells, up to `m_t`."""
     C, input_dim = unit.C, unit.layer.input_dim
     for gate in "ifo":
         unit.affine(f"W_{gate}.xr", input_dim + recurrent_dim, C)
@@ -82,7 +82,7 @@ def _gates(unit: RecurrentUnit, recurrent_dim: int) -> None:
 
 
 def _gate_nodes(unit: RecurrentUnit, gate: str, peephole: Term) -> None:
-    """A gate looks at the input, at the last output and at the unit."""
+    """A gate looks at the input, at the last output and at the cells."""
     from_input = unit.node(f"{gate}1_t", f"W_{gate}.xr", unit.input, unit.previous("r_t"))
     from_cells = unit.node(f"{gate}2_t", f"w_{gate}.c", peephole)
     if unit.has_dropout:

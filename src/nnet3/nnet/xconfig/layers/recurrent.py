@@ -21,8 +21,8 @@ BACKPROP_TRUNCATION = "BackpropTruncationComponent"
 ELEMENTWISE_PRODUCT = "ElementwiseProductComponent"
 PER_ELEMENT_SCALE = "NaturalGradientPerElementScaleComponent"
 
-CELL_DIM = Key("cell-dim", -1, "Number of unit.", absent="the dimension of the input")
-PROJECTED_CELL_DIM = Key("cell-dim", -1, "Number of unit.", above(0))
+CELL_DIM = Key("cell-dim", -1, "Number of cells.", absent="the dimension of the input")
+PROJECTED_CELL_DIM = Key("cell-dim", -1, "Number of cells.", above(0))
 PROJECTION_KEYS = (
     PROJECTED_CELL_DIM,
     Key("recurrent-projection-dim", -1, "Columns of the output that are fed back.", absent="a quarter of cell-dim"),
@@ -69,19 +69,19 @@ def settle_cells(layer: Layer) -> None:
 
 def settle_projection(layer: Layer) -> None:
     """The dimensions of the projection follow from cell-dim unless they are given."""
-    unit = layer["cell-dim"]
+    cells = layer["cell-dim"]
     if layer["recurrent-projection-dim"] <= 0:
-        layer["recurrent-projection-dim"] = unit // 4
-        layer.require(unit >= 4, "cell-dim", "must be at least 4 unless recurrent-projection-dim is given")
+        layer["recurrent-projection-dim"] = cells // 4
+        layer.require(cells >= 4, "cell-dim", "must be at least 4 unless recurrent-projection-dim is given")
     if layer["non-recurrent-projection-dim"] <= 0:
         layer["non-recurrent-projection-dim"] = layer["recurrent-projection-dim"]
     total = layer["recurrent-projection-dim"] + layer["non-recurrent-projection-dim"]
     rule = f"must be at least the sum of the projection dimensions ({total})"
-    layer.require(total <= unit, "cell-dim", rule)
+    layer.require(total <= cells, "cell-dim", rule)
 
 
 class RecurrentUnit:
-    """Draws the parts of a recurrent layer. `C`: unit; `R`, `P`: recurrent and other columns of a projection."""
+    """Expands the parts of a recurrent layer. `C`: cells; `R`, `P`: recurrent and other columns of a projection."""
 
     def __init__(self, layer: Layer, expander: Expander):
         self.layer, self.expander = layer, expander
@@ -121,7 +121,7 @@ class RecurrentUnit:
         self.expander.component(suffix, PER_ELEMENT_SCALE, values + further)
 
     def gate(self, suffix: str, component: str = SIGMOID, dim: int = 0) -> None:
-        """A nonlinearity with self-repair; of all unit unless `dim` says otherwise."""
+        """A nonlinearity with self-repair; of all cells unless `dim` says otherwise."""
         repair = f"{self.layer['self-repair-scale-nonlinearity']:.10f}"
         self.expander.component(suffix, component, settings(dim=dim or self.C, self_repair_scale=repair))
 
@@ -179,15 +179,15 @@ _read_projection = setting("output-dim", "W_rp.m", "W_rp", "W_s.ys", "W_y.c", "W
 
 
 def _read_cell_dim(found: Found) -> int | None:
-    """The unit and the output come out of one component, or the output out of a component of its own."""
+    """The cells and the output come out of one component, or the output out of a component of its own."""
     together = _read_cells(found)
     return int(together) // 2 if together else found.get("h", "output-dim")
 
 
 def _read_recurrent_dim(found: Found) -> int | None:
-    """What goes back in time is truncated, alone or beside the unit."""
-    together, unit = found.get("cr_trunc", "dim"), _read_cell_dim(found)
-    return int(together) - unit if together and unit else setting("dim", "r", "s_r")(found)
+    """What goes back in time is truncated, alone or beside the cells."""
+    together, cells = found.get("cr_trunc", "dim"), _read_cell_dim(found)
+    return int(together) - cells if together and cells else setting("dim", "r", "s_r")(found)
 
 
 def _read_other_dim(found: Found) -> int | None:
