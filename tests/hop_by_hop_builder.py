@@ -21,10 +21,10 @@ import nnet3
 from cindex_lookup import CindexLookup
 from growing import GrowingArray
 from nnet3.errors import RequestError
-from nnet3.index import unique_rows
+from nnet3.index import IndexTable, unique_rows
 from nnet3.lowering.graph import sorted_distinct
 from nnet3.nnet.node_rules import NodeRules
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode
+from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.nnet.parts import NetworkParts
 from nnet3.schedule import DirectedGraph, epochs
 from reverse_edges import ReverseEdges
@@ -80,6 +80,14 @@ class _Rules(NodeRules):
         probe = np.zeros((1, 3), np.int32)
         none = np.zeros(self.slots(number, probe)[0].shape, bool)
         return bool(self.computable(number, probe, none)[0][0])
+
+    def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        own = self.parts.nodes[node]
+        if isinstance(own, DimRangeNode):
+            return available[:, 0], available
+        if isinstance(own, InputNode):
+            return np.zeros(len(indexes), bool), available  # a row that was not provided
+        return super().computable(node, indexes, available)
 
     def directed_graph(self) -> DirectedGraph:
         arcs = [(source, user) for user in range(len(self.names)) for source in self.may_use(user)]

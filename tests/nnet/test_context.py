@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from call_count import assert_calls_in_proportion, count_calls
+from nnet3.components.no_op import NoOpComponent
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet
+from nnet3.nnet import Nnet, context_intervals
 from nnet3.nnet.context import compute_context
 from nnet3.nnet.context_intervals import NotIntervalsError, context_by_intervals
 from nnet3.nnet.context_trials import context_by_trials
@@ -124,6 +126,55 @@ def test_what_is_known_of_a_network_follows_its_changes() -> None:
     assert not nnet.is_simple
     assert (copied.left_context, copied.right_context, copied.modulus) == (2, 0, 1)
     assert copied.fingerprint() == before
+
+
+@pytest.mark.parametrize("cells", [1, 100, 10**7])
+def test_a_large_network_takes_bounded_memory(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is a number for each node and each shift of the window: not of all shifts at once, where that is many."""
+    inputs = ", ".join(f"Round(Offset(input, {k}), {period})" for k, period in ((1, 4), (-5, 7), (3, 9)))
+    nnet = Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input=Sum({inputs})")
+    sizes: list[int] = []
+
+    class Counting(context_intervals._Intervals):
+        def solve(self, order: list[int]) -> context_intervals._Interval:
+            sizes.append(len(order) * len(self.always.low))
+            return super().solve(order)
+
+    wanted = context_by_trials(nnet.parts)
+    monkeypatch.setattr(context_intervals, "_Intervals", Counting)
+    monkeypatch.setattr(context_intervals, "_MOST_CELLS", cells)
+    assert context_by_intervals(nnet.parts) == wanted
+    assert sum(sizes) == 2 * (4 * 7 * 9 + 1)
+    assert max(sizes) <= max(cells, 2)
+    assert len(sizes) == {1: 253, 100: 6, 10**7: 1}[cells]
+
+
+class LooksOn(NoOpComponent):
+    """Needs the next frame, too, at the end of each so many frames."""
+
+    needs_all_inputs = True
+
+    def __init__(self, period: int, place: int) -> None:
+        super().__init__(1)
+        self.identity_indexes = False
+        self.period, self.place = period, place
+
+    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
+        next_one = outputs.copy()
+        next_one[:, 1] += outputs[:, 1] % self.period == self.place
+        return np.stack([outputs, next_one], axis=1)
+
+
+@pytest.mark.parametrize(("period", "place"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 7), (64, 0), (1001, 0)])
+def test_what_a_component_needs_may_depend_on_the_time(period: int, place: int) -> None:
+    text = "input-node name=input dim=1\ncomponent name=k type=NoOpComponent dim=1\n"
+    text += "component-node name=k component=k input=input\noutput-node name=output input=k"
+    nnet = Nnet.from_config(text)
+    nnet.components["k"] = LooksOn(period, place)
+    with pytest.raises(NotIntervalsError):
+        context_by_intervals(nnet.parts)
+    nnet.components["k"] = LooksOn(1, 0)
+    assert context_by_intervals(nnet.parts) == (0, 1)
 
 
 def test_intervals_are_what_recipes_need() -> None:

@@ -100,6 +100,13 @@ def copies(nnet: Nnet) -> dict[str, Nnet]:
     return {"copy": nnet.copy(), "deepcopy": copy.deepcopy(nnet), "pickle": pickle.loads(pickle.dumps(nnet))}
 
 
+def test_buffers_are_apart_from_autograd() -> None:
+    nnet = make()
+    nnet.components["a"].parameters()["linear_params"].requires_grad_()
+    buffer = check_flat(nnet)
+    assert not buffer.requires_grad
+
+
 def test_copies_are_independent_and_flat() -> None:
     nnet = make()
     buffer = check_flat(nnet)
@@ -178,6 +185,15 @@ def test_factors_of_single_components(a: float, chain: float, t: float, c: float
         component.add_(factors[name], second.components[name])
     first.add_scaled_(second, factors)
     assert torch.equal(first.flat_parameters()[0], expected.flat_parameters()[0])
+
+
+def test_the_norm_of_a_single_component() -> None:
+    nnet = Nnet.from_config(
+        "input-node name=input dim=2\ncomponent name=a type=LinearComponent input-dim=2 output-dim=2\n"
+        "component-node name=a component=a input=input\noutput-node name=output input=a"
+    )
+    nnet.flat_parameters()[0].copy_(torch.tensor([1.0, 2.0, 0.0, -2.0]))
+    assert nnet.squared_norms() == {"a": 9.0}
 
 
 def test_networks_that_differ_are_not_added() -> None:

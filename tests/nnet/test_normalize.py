@@ -212,6 +212,41 @@ def test_deep_nesting_ends() -> None:
             parse_descriptor(text)
 
 
+@pytest.mark.parametrize(
+    ("around", "most"),
+    [
+        ("IfDefined({})", 150),
+        ("Sum({}, b)", 150),
+        ("Sum(b, {}, c)", 150),
+        ("Sum(b, IfDefined({}))", 75),
+        ("Sum(IfDefined({}), b)", 75),
+        ("Failover({}, b)", 150),
+        ("Failover(b, {})", 150),
+        ("Switch({})", 150),
+        ("Switch(b, {})", 150),
+        ("Append({})", 150),
+        ("Append(b, {})", 150),
+        ("Offset({}, 1)", 150),
+        ("Scale(1, {})", 150),
+        ("Round({}, 1)", 150),
+        ("ReplaceIndex({}, t, 0)", 150),
+    ],
+)
+def test_how_deep_expressions_may_be_nested(around: str, most: int) -> None:
+    """Deeper ones are not looked at; whether these are allowed is another question."""
+
+    def complaint(depth: int) -> str:
+        before, after = around.split("{}")
+        try:
+            parse_descriptor(before * depth + "a" + after * depth)
+        except ConfigError as error:
+            return error.message
+        return ""
+
+    assert "nested more than" not in complaint(most)
+    assert complaint(most + 1) == "descriptors are nested more than 150 deep"
+
+
 def test_sums_at_the_end_of_sums_are_not_nested() -> None:
     assert parse_descriptor("Sum(" * 5000 + "a" + ")" * 5000) == parse_descriptor("a")
     count = 3000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -125,14 +126,28 @@ def test_two_pieces_of_one_layer_have_names_of_their_own() -> None:
     assert titles == ["input", "lstm.a + lstm.b", "lstm.c + lstm.d", "output"]
 
 
-def test_a_long_chain_is_one_box_of_some_lines() -> None:
+@pytest.mark.parametrize(("length", "left_out"), [(12, 0), (13, 0), (14, 2), (100, 88)])
+def test_a_long_chain_is_one_box_of_some_lines(length: int, left_out: int) -> None:
+    """One line in the place of one would tell less."""
     lines = ["input-node name=input dim=3", "component name=k type=NoOpComponent dim=3"]
-    lines += [f"component-node name=n{k} component=k input={f'n{k - 1}' if k else 'input'}" for k in range(100)]
-    graph = network_graph(Nnet.from_config("\n".join([*lines, "output-node name=output input=n99"])))
+    lines += [f"component-node name=n{k} component=k input={f'n{k - 1}' if k else 'input'}" for k in range(length)]
+    graph = network_graph(Nnet.from_config("\n".join([*lines, f"output-node name=output input=n{length - 1}"])))
     (box,) = (box for box in graph.nodes if box.kind == "function")
-    assert box.lines[0] == "n0 .. n99"
-    assert box.lines[6:9] == ("n5: NoOp 3, component k", "... 88 more ...", "n94: NoOp 3, component k")
-    assert len(box.lines) == 14
+    said = [f"n{k}: NoOp 3, component k" for k in range(length)]
+    if left_out:
+        said[6:-6] = [f"... {left_out} more ..."]
+    assert box.lines == (f"n0 .. n{length - 1}", *said)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 9, 10, 12, 40])
+def test_a_long_descriptor_takes_four_lines(count: int) -> None:
+    """Of 52 characters at most."""
+    descriptor = f"Append({', '.join(f'Offset(input, {10 + 90 * (k % 3 > 0) + k})' for k in range(count))})"
+    graph = network_graph(Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input={descriptor}"))
+    wrapped = textwrap.wrap(descriptor if count > 1 else "Offset(input, 10)", 52)
+    shown = wrapped if len(wrapped) <= 4 else [*wrapped[:4], "..."]
+    assert graph.nodes[1].lines == ("output", *shown, f"output, dim {count}, linear")
+    assert graph.nodes[1].tooltip.startswith("input = " + wrapped[0])
 
 
 def test_a_mask_does_not_look_at_its_input() -> None:

@@ -100,6 +100,8 @@ def test_a_chain_topology_by_hand() -> None:
     model = _read(CHAIN_TRANSITIONS_TEXT.replace("2 0 0 1 \n2 0 4 1", "2 0 3 1 \n2 0 4 0"))
     assert not model.topology.is_hmm
     assert [row[4:6] for row in _rows(model)] == [(True, 1), (False, 3), (True, 0), (False, 4)]
+    assert model.num_pdfs == 5
+    assert _read(CHAIN_TRANSITIONS_TEXT.replace("2 0 4 1", "2 0 4 6")).num_pdfs == 7
     model = _read(CHAIN_TRANSITIONS_TEXT)
     assert _bytes(model, binary=False).decode() == CHAIN_TRANSITIONS_TEXT
     expected = b"<Topology> \x04\x01\0\0\0\x02\0\0\0\x04\x03\0\0\0" + b"\xff" * 8 + b"\0\0\0\0"

@@ -59,9 +59,7 @@ def _check_alike(first: Nnet, other: Nnet, first_name: str, other_name: str) -> 
         raise NetworkError(f"{first_name} and {other_name} do not have their components in the same order")
     for name, component in first.components.items():
         twin = other.components[name]
-        shapes, theirs = (
-            {key: tuple(tensor.shape) for key, tensor in c.parameters().items()} for c in (component, twin)
-        )
+        shapes, theirs = ({key: tensor.shape for key, tensor in c.parameters().items()} for c in (component, twin))
         if component.type_name != twin.type_name or shapes != theirs:
             raise NetworkError(
                 f"component '{name}' is {component!r} in {first_name}, but {twin!r} in {other_name}: "

@@ -40,17 +40,21 @@ def check_cycles_move(parts: NetworkParts) -> None:
     """Raise ConfigError at a descriptor on a cycle that never moves."""
     rules = NodeRules(parts)
     arcs = [arc for number in _recurrent_nodes(rules) for arc in _arcs_of(rules, number)]
-    graph = DirectedGraph.from_edges(
-        len(parts.nodes), np.array([arc.source for arc in arcs], int), np.array([arc.user for arc in arcs], int)
-    )
-    component_of_node, _ = strongly_connected_components(graph)
-    by_component: dict[int, list[_Arc]] = {}
-    for arc in arcs:
-        if component_of_node[arc.user] == component_of_node[arc.source]:
-            by_component.setdefault(int(component_of_node[arc.user]), []).append(arc)
-    for cycle_arcs in map(_in_search_order, by_component.values()):
+    for cycle_arcs in map(_in_search_order, _on_cycles(arcs)):
         if not _all_cycles_move(cycle_arcs):
             _complain(parts, cycle_arcs)
+
+
+def _on_cycles(arcs: list[_Arc]) -> list[list[_Arc]]:
+    """The arcs that are on cycles, those of each strongly connected part together."""
+    users, sources = (np.array(column, int) for column in ([a.user for a in arcs], [a.source for a in arcs]))
+    graph = DirectedGraph.from_edges(max(users.max(initial=0), sources.max(initial=0)) + 1, sources, users)
+    part_of_node, _ = strongly_connected_components(graph)
+    found: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        if part_of_node[arc.user] == part_of_node[arc.source]:
+            found.setdefault(int(part_of_node[arc.user]), []).append(arc)
+    return list(found.values())
 
 
 def _recurrent_nodes(rules: NodeRules) -> list[int]:
@@ -163,7 +167,7 @@ def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool
     A distance below the sum of all negative lengths shows that some arc was gone along twice.
     """
     nodes = {arc.user for arc in arcs} | {arc.source for arc in arcs}
-    stretch = len(nodes) + 1
+    stretch = len(nodes)
     lengths = [(t_weight * arc.offset[0] + x_weight * arc.offset[1]) * stretch - 1 for arc in arcs]
     least = sum(length for length in lengths if length < 0)
     distance = dict.fromkeys(nodes, 0)
@@ -182,16 +186,12 @@ def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool
 
 
 def _some_cycle(arcs: list[_Arc]) -> list[int]:
-    """The nodes of one cycle of the arcs (or, without one, of all of them)."""
-    sources: dict[int, list[int]] = {}
-    for arc in arcs:
-        sources.setdefault(arc.user, []).append(arc.source)
-    for start in sources:
-        path, seen = [start], {start}
-        while sources.get(path[-1]):
-            following = sources[path[-1]][0]
-            if following in seen:
-                return path[path.index(following) :]
-            path.append(following)
-            seen.add(following)
-    return sorted(sources)
+    """The nodes of a cycle of the arcs, which have one: within a strongly connected part every walk comes back."""
+    inside = _on_cycles(arcs)[0]
+    source_of = {arc.user: arc.source for arc in reversed(inside)}
+    place: dict[int, int] = {}
+    node = inside[0].user
+    while node not in place:
+        place[node] = len(place)
+        node = source_of[node]
+    return list(place)[place[node] :]

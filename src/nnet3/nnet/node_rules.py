@@ -60,11 +60,8 @@ class NodeRules:
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return own.descriptor.is_computable(available)
-        if isinstance(own, ComponentNode):
-            return self.parts.component(own).computable(indexes, available)
-        if isinstance(own, DimRangeNode):
-            return available[:, 0], available
-        return np.zeros(len(indexes), bool), available  # an input node's row that was not provided
+        assert isinstance(own, ComponentNode), "only descriptors and components have rules of their own"
+        return self.parts.component(own).computable(indexes, available)
 
     def _source_node(self, number: int) -> SourceNode:
         parts = self.parts
