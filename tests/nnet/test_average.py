@@ -110,6 +110,13 @@ def test_networks_that_do_not_fit(old: str, new: str, message: str) -> None:
         average([_nnet(1), other])
 
 
+def test_components_in_another_order_are_not_averaged() -> None:
+    lines = CONFIG.splitlines()
+    other = Nnet.from_config("\n".join([*lines[:2], lines[3], lines[2], *lines[4:]]))
+    with pytest.raises(NetworkError, match="the first network and network 2 do not have their components in the same"):
+        average([_nnet(1), other])
+
+
 def test_networks_go_by_the_names_that_are_given() -> None:
     other = Nnet.from_config(CONFIG.replace("type=AffineComponent", "type=NaturalGradientAffineComponent"))
     message = r"is <AffineComponent 3 -> 4> in 1\.raw, but <NaturalGradientAffineComponent 3 -> 4> in 3\.raw"

@@ -63,6 +63,13 @@ def test_what_is_no_target(arguments: tuple[object, ...], message: str) -> None:
         Nnet.from_config(CONFIG).to(*arguments)
 
 
+def test_what_is_no_dtype() -> None:
+    with pytest.raises(ArgumentError, match="dtype='float', which is not a dtype"):
+        Nnet.from_config(CONFIG).to(dtype="float")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"two values for dtype: torch\.float64 and torch\.float32"):
+        Nnet.from_config(CONFIG).to(torch.float32, dtype=torch.float64)
+
+
 @pytest.mark.parametrize("rate", [float("nan"), float("inf"), -1, "fast", True, None, torch.zeros(2)])
 def test_a_learning_rate_that_cannot_be_meant_is_refused(rate: object) -> None:
     nnet = Nnet.from_config(CONFIG)

@@ -74,6 +74,15 @@ def test_learning_rate_comes_after_the_config_and_before_the_edits() -> None:
     assert nnet.components["a"].learning_rate_factor == 3.0
 
 
+def test_actual_rates_of_the_updatable_components_in_their_order() -> None:
+    nnet = short_network(LAYERS + "\nl Linear 4->2 < d")
+    copy_raw(nnet, CopyOptions(learning_rate=0.5, learning_rates=[0.1, 0.2]))
+    rates = {name: c.updatable.learning_rate for name, c in nnet.components.items() if c.updatable is not None}
+    assert rates == {"a": 0.1, "l": 0.2}
+    with pytest.raises(NetworkError, match=r"^3 learning rates for 2 updatable components: a, l$"):
+        copy_raw(nnet, CopyOptions(learning_rates=[0.1, 0.2, 0.3]))
+
+
 def test_edits_are_applied_in_order_with_their_warnings() -> None:
     nnet = short_network(LAYERS)
     texts = _edits("rename-node old-name=a new-name=b", "rename-node old-name=b new-name=c\nreduce-rank name=x* rank=1")

@@ -9,7 +9,9 @@ import pytest
 import nnet3
 from nnet.model_texts import MDL_TEXT, RAW_BINARY, RAW_TEXT, TRANSITIONS_TEXT
 from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io import Reader
 from nnet3.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
+from nnet3.nnet.load import read_model
 
 
 def _write(folder: Path, contents: bytes | str) -> Path:
@@ -62,6 +64,25 @@ def test_other_files(tmp_path: Path, contents: bytes | str, message: str) -> Non
     with pytest.raises(ModelFormatError, match=message) as raised:
         load(path)
     assert str(raised.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(
+    ("contents", "end"),
+    [
+        ("output-node name=output input=input", "got 'output-node': this is a config, of which `nnet3 init` makes a "),
+        ("relu-layer name=a", "got 'relu-layer': this is an xconfig, of which `nnet3 init` makes a network"),
+        ("<NoOpComponent> <Dim> 3", "got '<NoOpComponent>': this is a component alone, not a network"),
+        ("<Nnet4> ", "got '<Nnet4>'"),
+        ("x" * 70, f"got '{'x' * 60}'"),
+        (" ", "the file ends here"),
+    ],
+)
+def test_a_stream_of_something_else(contents: str, end: str) -> None:
+    with pytest.raises(ModelFormatError) as raised:
+        read_model(Reader(contents.encode(), "stdin"))
+    start, _, said = str(raised.value).partition("expected <Nnet3> (a raw network) or <TransitionModel> (an acoustic ")
+    assert start.startswith("stdin: ")
+    assert said.removeprefix("model), ").startswith(end)
 
 
 def test_a_path_that_cannot_be_read(tmp_path: Path) -> None:

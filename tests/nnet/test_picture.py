@@ -104,6 +104,12 @@ def test_recurrences_are_delays() -> None:
         ("Round(Offset(input, 1), 3)", "t rounded to 3+1"),
         ("Offset(Round(input, 3), 1)", "t+1 rounded to 3"),
         ("Offset(input, 0, 1)", "x+1"),
+        ("Append(input, Round(input, 3))", "t, t rounded to 3"),
+        ("Append(Offset(input, 1), Round(input, 3))", "t+1, t rounded to 3"),
+        ("Append(Scale(0.5, input), Offset(input, 1), Scale(0.5, Offset(input, 2)))", "t, t+2 scale 0.5; t+1"),
+        ("Switch(Offset(input, 2))", "t+2"),
+        ("ReplaceIndex(input, x, 3)", "at x = 3"),
+        ("Sum(Failover(Offset(input, 3), input), Const(2, 1))", "t+3 if defined; else"),
     ],
 )  # fmt: skip
 def test_labels(descriptor: str, label: str) -> None:

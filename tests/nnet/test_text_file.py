@@ -8,6 +8,7 @@ import pytest
 
 import nnet3
 from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
+from nnet3.nnet import text_file
 
 CONFIG = "input-node name=input dim=2\noutput-node name=output input=input\n"
 
@@ -45,6 +46,25 @@ def test_what_is_no_config_file(tmp_path: Path) -> None:
         nnet3.Nnet.from_config_file(tmp_path / "absent")
     with pytest.raises(ArgumentError, match="the path of a config file is needed, got 3"):
         nnet3.Nnet.from_config_file(3)  # type: ignore[arg-type]
+
+
+def test_a_large_file_is_no_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "final.config"
+    path.write_text(CONFIG + "#" * 2000)
+    monkeypatch.setattr(text_file, "_MOST_BYTES", len(CONFIG) + 2000)
+    assert nnet3.Nnet.from_config_file(path).node_dim("output") == 2
+    monkeypatch.setattr(text_file, "_MOST_BYTES", len(CONFIG) + 1999)
+    size = f"{len(CONFIG) + 2000:,}"
+    with pytest.raises(ConfigError, match=rf"final\.config: this file of {size} bytes is too large to be a config"):
+        nnet3.Nnet.from_config_file(path)
+
+
+def test_a_model_after_blanks_is_no_config_either(tmp_path: Path) -> None:
+    path = tmp_path / "final.config"
+    for start in ("<Nnet3>", " \n <TransitionModel>"):
+        path.write_text(start)
+        with pytest.raises(ConfigError, match="this is a model file, not a config"):
+            nnet3.Nnet.from_config_file(path)
 
 
 def test_a_path_given_as_text_and_text_given_as_path(tmp_path: Path) -> None:
