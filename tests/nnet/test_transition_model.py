@@ -149,6 +149,12 @@ def test_probabilities_that_do_not_sum_to_one_only_warn() -> None:
 # ---- asking ----
 
 
+def test_a_probability_may_be_rounded_to_a_little_above_one() -> None:
+    assert _read(change(TRANSITIONS_TEXT, "-0.25 -1.5 -0.75", "0.00009 -1.5 -0.75")).log_prob(1) == pytest.approx(9e-5)
+    with pytest.raises(ModelFormatError, match=r"log-probability 1 is 0\.00011, which is not that of a probability"):
+        _read(change(TRANSITIONS_TEXT, "-0.25 -1.5 -0.75", "0.00011 -1.5 -0.75"))
+
+
 def test_a_single_transition_id_gets_a_plain_answer() -> None:
     model = _read(TRANSITIONS_TEXT)
     assert model.pdf(6) == 2
