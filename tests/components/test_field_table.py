@@ -127,7 +127,7 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
     [
         ("<Dim>", "<Dmi>", "expected <Dim> or <OldDim>, got '<Dmi>'"),
         ("<Dim> 4", "<Dim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
-        ("0.25", "1.25", "<Proportion> must be in [0, 1], got 1.25"),
+        ("0.25", "1.25", "<Proportion> must be within [0, 1], got 1.25"),
         ("<Rank> 2", "<Rank> 0", "<Rank> must be >= 1, got 0"),
         ("[ 1 2", "[ 2", "<Sums> must have 4 elements, got 3"),
         ("<Count>", "<Extra>", "expected <Count>"),
