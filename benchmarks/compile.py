@@ -22,8 +22,8 @@ from rich.console import Console
 from rich.table import Table
 
 from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, NnetComputer, compile
-from nnet3.computation.computation import NnetComputation
-from nnet3.nnet.collapse import prepare_for_test
+from nnet3.edits import prepare_for_test
+from nnet3.ir.computation import NnetComputation
 
 FACTOR = 3  # outputs for every third frame
 

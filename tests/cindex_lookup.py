@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.index.index_table import IndexTable, N, T, X
-from sorted_keys import SortedKeys
+from tests.sorted_keys import SortedKeys
 
 Ids = npt.NDArray[np.int32]
 

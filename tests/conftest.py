@@ -10,8 +10,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from effort import EFFORT
-from seeds import SHIFT, seed_all
+from tests.effort import EFFORT
+from tests.seeds import SHIFT, seed_all
 
 # Without a database, so that no run depends on the one before it. Examples are the same in every run, or by TEST_SEED.
 settings.register_profile(

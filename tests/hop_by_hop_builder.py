@@ -18,16 +18,16 @@ from enum import IntEnum
 import numpy as np
 
 import nnet3
-from cindex_lookup import CindexLookup
-from growing import GrowingArray
 from nnet3.errors import RequestError
 from nnet3.index import IndexTable, unique_rows
 from nnet3.lowering.graph import sorted_distinct
-from nnet3.nnet.node_rules import NodeRules
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
-from nnet3.nnet.parts import NetworkParts
 from nnet3.schedule import DirectedGraph, epochs
-from reverse_edges import ReverseEdges
+from nnet3.structure.node_rules import NodeRules
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.structure.parts import NetworkParts
+from tests.cindex_lookup import CindexLookup
+from tests.growing import GrowingArray
+from tests.reverse_edges import ReverseEdges
 
 _MAX_BEYOND = 10_000  # how far past the request's t and x a recursion may run that its inputs never stop
 

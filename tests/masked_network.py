@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 import nnet3
-from nnet3.nnet.nodes import ComponentNode
-from slow_descriptor import Cindex
-from slow_network import SlowNetwork
+from nnet3.structure.nodes import ComponentNode
+from tests.slow_descriptor import Cindex
+from tests.slow_network import SlowNetwork
 
 
 class MaskedNetwork(SlowNetwork):

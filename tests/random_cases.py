@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import nnet3
-from random_networks import RandomNetwork, computable_request
+from tests.random_networks import RandomNetwork, computable_request
 
 
 class Case:

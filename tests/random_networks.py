@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import nnet3
 from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.lowering.build_graph import computable_outputs
-from seeds import shifted
+from tests.seeds import shifted
 
 LAYERS = (
     "affine",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from growing import GrowingArray
+from tests.growing import GrowingArray
 
 
 class ReverseEdges:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import nnet3
-from nnet3.nnet.expression import Expression, parse_expression
+from nnet3.structure.expression import Expression, parse_expression
 from nnet3.text import ConfigLine, read_config_lines
-from slow_descriptor import Cindex, Index, used, wanted
+from tests.slow_descriptor import Cindex, Index, used, wanted
 
 WINDOW = 30  # frames (and x) beyond the request beyond which nothing is looked at
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 import nnet3
-from nnet3.nnet.nodes import ComponentNode
-from slow_descriptor import Cindex, Values, value
-from slow_graph import SlowGraph
+from nnet3.structure.nodes import ComponentNode
+from tests.slow_descriptor import Cindex, Values, value
+from tests.slow_graph import SlowGraph
 
 
 class SlowNetwork:

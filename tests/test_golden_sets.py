@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, needs_shared
 
 TESTS = Path(__file__).parent
 
@@ -38,40 +38,40 @@ COMPARED = {
             *("train_plain.log", "train_momentum.log", "train_backstitch.log"),
         ),
         "train/test_compute_prob.py": ("prob.log",),
-        "train/examples/test_merging.py": ("egs.ark", "merged.ark"),
+        "examples/test_merging.py": ("egs.ark", "merged.ark"),
     },
     "xvector": {
         "train/test_golden_train.py": ("start.raw", "merged.ark", "trained.raw", "train.log"),
-        "train/examples/test_merging.py": ("egs.ark", "merged.ark"),
+        "examples/test_merging.py": ("egs.ark", "merged.ark"),
     },
     "mdl": {
         "nnet/test_acoustic_model.py": ("final.mdl", "final.txt.mdl"),
-        "nnet/test_transition_model.py": ("transition_model.json",),
+        "hmm/test_transition_model.py": ("transition_model.json",),
     },
     "chain": {
-        "nnet/test_tree.py": ("tree", "topo"),
-        "train/chain/test_objective_value.py": ("arrays.npz", "objf.json"),
-        "train/chain/test_example.py": ("egs.ark", "egs_raw.ark", "merged.ark", "sup.ark", "first_eg.txt", "egs.cmd"),
-        "train/chain/test_golden_runs.py": (
+        "hmm/test_tree.py": ("tree", "topo"),
+        "chain/test_objective_value.py": ("arrays.npz", "objf.json"),
+        "chain/test_example.py": ("egs.ark", "egs_raw.ark", "merged.ark", "sup.ark", "first_eg.txt", "egs.cmd"),
+        "chain/test_golden_runs.py": (
             *("start.raw", "plain.raw", "full.raw", "backstitch.raw", "den.fst"),
             *("train_plain.cmd", "train_full.cmd", "train_backstitch.cmd"),
             *("train_plain.log", "train_full.log", "train_backstitch.log"),
         ),
         "cli/test_chain_egs.py": ("copy.cmd", "egs_shift*.ark"),
-        "train/chain/graphs/test_phone_lm.py": ("phones.ark", "phone_lm.fst", "graph.cmd"),
-        "train/chain/graphs/test_denominator_fst.py": ("den.fst",),
-        "train/chain/graphs/test_normalization.py": ("normalization.fst",),
-        "train/chain/graphs/test_expansion.py": ("0.trans_mdl", "ali.ark"),
-        "train/chain/test_making.py": (
+        "chain/graphs/test_phone_lm.py": ("phones.ark", "phone_lm.fst", "graph.cmd"),
+        "chain/graphs/test_denominator_fst.py": ("den.fst",),
+        "chain/graphs/test_normalization.py": ("normalization.fst",),
+        "chain/graphs/test_expansion.py": ("0.trans_mdl", "ali.ark"),
+        "chain/test_making.py": (
             *("sup.ark", "egs.ark", "egs_raw.ark", "egs.cmd", "graphs.ark", "feats.ark", "ivectors.ark"),
             *("lengths.ark", "phone_lat.ark", "deriv_weights.ark"),
         ),
         "kaldi_io/test_fst_file.py": ("*.fst", "*.fst.txt"),
         "cli/test_chain_train.py": ("prob.cmd", "prob_*.log", "combine.cmd", "combine.log", "combined.raw"),
     },
-    "xconfig": {"nnet/xconfig/test_golden.py": ("network.xconfig", "final.config")},
+    "xconfig": {"xconfig/test_golden.py": ("network.xconfig", "final.config")},
     "bench": {
-        "nnet/xconfig/test_golden.py": ("network.xconfig", "final.config"),
+        "xconfig/test_golden.py": ("network.xconfig", "final.config"),
         "nnet/test_picture.py": ("*.mat",),
     },
 }

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from component_samples import SAMPLES
 
 import nnet3
 from nnet3.components import COMPONENT_TYPES, Component, Properties
+from tools.component_samples import SAMPLES
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "components.md"

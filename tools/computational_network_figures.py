@@ -1,4 +1,4 @@
-"""Draw the figures of docs/computational_networks.md: python tools/computational_network_figures.py [folder]."""
+"""Draw the figures of docs/computational_networks.md: python -m tools.computational_network_figures [folder]."""
 
 from __future__ import annotations
 

@@ -8,21 +8,21 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from fuzz_kinds import FuzzKind
 
+from nnet3.chain.graphs.cutting import FrameCutter
+from nnet3.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.supervising import supervise
+from nnet3.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
+from nnet3.chain.graphs.unconstrained import shortest_path, supervision_of_graph, without_times
+from nnet3.chain.graphs.weights import NormalizationWeights
 from nnet3.errors import ModelFormatError, TrainingError
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader, Writer, open_fst_table, read_fst, write_acceptor, write_fst
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
-from nnet3.nnet.transition_model import TransitionModel
-from nnet3.nnet.tree import ContextDependency
 from nnet3.options import SupervisingOptions
-from nnet3.train.chain.graphs.cutting import FrameCutter
-from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.supervising import supervise
-from nnet3.train.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
-from nnet3.train.chain.graphs.unconstrained import shortest_path, supervision_of_graph, without_times
-from nnet3.train.chain.graphs.weights import NormalizationWeights
+from tools.fuzz_kinds import FuzzKind
 
 _ENTRIES = 3  # of each table
 _MOST_ARCS = 3000  # of a graph that is used as more than a file

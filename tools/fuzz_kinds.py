@@ -12,11 +12,11 @@ from typing import Any
 
 from nnet3.components import read_from
 from nnet3.errors import ModelFormatError, NetworkError, TrainingError
+from nnet3.examples import EXAMPLES, Changes, Example, ExampleReader, read_example, write_example
+from nnet3.examples.making import generator
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.nnet.load import read_model
 from nnet3.nnet.model_file import write_nnet
-from nnet3.train.examples import EXAMPLES, Changes, Example, ExampleReader, read_example, write_example
-from nnet3.train.examples.making import generator
 
 _ENTRIES = 3  # of an archive of examples that is damaged as a whole
 

@@ -1,6 +1,6 @@
 """Damage Kaldi's own model files and training examples in thousands of ways and load them.
 
-    python tools/fuzz_model_files.py --shared ../shared --seconds 600 --workers 2
+    python -m tools.fuzz_model_files --shared ../shared --seconds 600 --workers 2
 
 Every damaged file must either load or be refused by a ModelFormatError, within a second and without memory out of
 proportion to its size; what loads must be written and read back to the same bytes. Anything else is a finding: the
@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from fuzz_chain import CHAIN_KINDS
-from fuzz_graphs import GRAPH_KINDS
-from fuzz_kinds import KINDS, FuzzKind
-from model_mutations import mutate
 
 from nnet3.errors import ModelFormatError
+from tools.fuzz_chain import CHAIN_KINDS
+from tools.fuzz_graphs import GRAPH_KINDS
+from tools.fuzz_kinds import KINDS, FuzzKind
+from tools.model_mutations import mutate
 
 SPARE_MEMORY_TO_LOAD = 64 << 20
 SPARE_MEMORY_TO_USE = 512 << 20
@@ -211,7 +211,7 @@ def save(finding: Finding, seed: int, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     stem = folder / f"{seed}-{finding.number}"
     stem.with_suffix(".model").write_bytes(finding.contents)
-    repeat = f"again: python tools/fuzz_model_files.py --seed {seed} --only {finding.number}\n\n"
+    repeat = f"again: python -m tools.fuzz_model_files --seed {seed} --only {finding.number}\n\n"
     stem.with_suffix(".txt").write_text(f"{finding.where}\n{repeat}{finding.details}")
     click.echo(f"mutant {finding.number}: {finding.where}")
 

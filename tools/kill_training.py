@@ -26,21 +26,23 @@ from typing import NoReturn
 
 import click
 import torch
-from kill_training_data import write_task, write_tasks_of_processes
 from rich.console import Console
 
 from nnet3.errors import LostError
-from nnet3.train.run.checkpoints import Checkpoints
-from nnet3.train.run.display import Display
-from nnet3.train.run.kinds import KINDS
-from nnet3.train.run.packing import put_together, same
-from nnet3.train.run.settings_text import read_settings_text
-from nnet3.train.run.train_model import train_model
+from nnet3.runs.checkpoints import Checkpoints
+from nnet3.runs.display import Display
+from nnet3.runs.kinds import KINDS
+from nnet3.runs.packing import put_together, same
+from nnet3.runs.settings_text import read_settings_text
+from nnet3.runs.train_model import train_model
+from tools.kill_training_data import write_task, write_tasks_of_processes
 
 FINAL = "final.raw"
+BEFORE = "before the first steps"
 FAILED, LOST = 99, 98  # statuses of processes
 MOST_PROCESSES = 8
 PATIENCE = 300.0  # seconds in which all must have noticed that one has gone
+MEETING = 10.0  # seconds after which those who wait for one that will never come are stopped, as torchrun does at once
 
 
 @dataclass
@@ -96,7 +98,8 @@ def _be_a_process(settings: Path, errors: Path) -> NoReturn:
 def run_in_children(settings: Path, processes: int, victim: int | None, kill_after: float, errors: Path) -> bool:
     """True if all came to the end, False if the victim was killed in time.
 
-    Raises RuntimeError if one fails by itself, or does not notice that another has gone.
+    Raises RuntimeError if one fails by itself, or does not notice that another has gone. Who is killed before all have
+    met is not missed by the others: they wait for it until they are stopped.
     """
     running = dict(enumerate(start(settings, processes, errors)))
     deadline = None if victim is None else time.monotonic() + kill_after
@@ -111,6 +114,11 @@ def run_in_children(settings: Path, processes: int, victim: int | None, kill_aft
         if victim in running and deadline is not None and now >= deadline:
             os.kill(running.pop(victim), signal.SIGKILL)
             was_killed, deadline, patience = True, None, now + PATIENCE
+        if was_killed and now > patience - PATIENCE + MEETING and place_of_kill(settings.with_suffix("")) == BEFORE:
+            for child in running.values():
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+            return False
         if was_killed and now > patience:
             for child in running.values():
                 os.kill(child, signal.SIGKILL)
@@ -140,7 +148,7 @@ def place_of_kill(folder: Path) -> str:
         return "inside a checkpoint write"
     lines = log.read_text().splitlines() if log.exists() else []
     if not any(" train " in line for line in lines):
-        return "before the first steps"
+        return BEFORE
     is_over = any(f" {event} " in lines[-1] for event in ("trained", "combine"))
     return "while the final model was made" if is_over else "between checkpoints"
 

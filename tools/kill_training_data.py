@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import kill_chain_data
 import numpy as np
 
+from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
 from nnet3.kaldi_io.sparse import SparseMatrix
-from nnet3.train.examples import EXAMPLES, Example, NnetIo, example_writer
+from tools import kill_chain_data
 
 CONFIG = """
 input-node name=input dim=5

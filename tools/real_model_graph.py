@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.hmm.tree import Branch, ContextDependency, Leaf
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_reach import arcs_of
-from nnet3.nnet.transition_model import TransitionModel
-from nnet3.nnet.tree import Branch, ContextDependency, Leaf
 
 _STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
 _ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])

@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 import nnet3
+from nnet3.chain import CHAIN_EXAMPLES, load_fst
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.supervising import supervise
+from nnet3.chain.graphs.timed_phones import phones_of_durations
+from nnet3.chain.graphs.weights import NormalizationWeights
+from nnet3.chain.making import ChainExampleMaker, Utterance
+from nnet3.examples import ChunkOptions, example_writer
 from nnet3.options import ChainMakingOptions, SupervisingOptions, Tolerances
-from nnet3.train.chain import CHAIN_EXAMPLES, load_fst
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.supervising import supervise
-from nnet3.train.chain.graphs.timed_phones import phones_of_durations
-from nnet3.train.chain.graphs.weights import NormalizationWeights
-from nnet3.train.chain.making import ChainExampleMaker, Utterance
-from nnet3.train.examples import ChunkOptions, example_writer
 from recipes.spoken_digits_chain.phones import Hmms
 
 FACTOR = 3  # frames of input for each of output

@@ -5,8 +5,8 @@
 """
 
 from nnet3.compiler import build_graph, generate, schedule
-from nnet3.computation.checker import check_computation
-from nnet3.computation.passes.pipeline import optimize
-from nnet3.compute import link, plan
+from nnet3.ir.checker import check_computation
+from nnet3.ir.passes.pipeline import optimize
+from nnet3.runtime import link, plan
 
 __all__ = ["build_graph", "check_computation", "generate", "link", "optimize", "plan", "schedule"]

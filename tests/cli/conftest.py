@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.prepared_programs import installed_scripts, prepared_programs
-from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell
 from nnet3 import Nnet
-from shared_data import GOLDEN
+from tests.cli.prepared_programs import installed_scripts, prepared_programs
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli, Shell
+from tests.shared_data import GOLDEN
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Cli, Shell
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample
+from nnet3.chain.example import structure
+from nnet3.examples import ExampleReader
 from nnet3.kaldi_io.general import dense
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.train.chain.example import structure
-from nnet3.train.examples import ExampleReader
-from shared_data import GOLDEN, golden_cases, needs_shared
+from tests.cli.run_command import Cli, Shell
+from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 MONO = GOLDEN / "chain" / "mono"
 

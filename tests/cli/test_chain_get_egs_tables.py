@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Cli
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample
+from nnet3.examples import ExampleReader
 from nnet3.kaldi_io import matrix_writer, open_matrix_table, vector_writer
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.train.examples import ExampleReader
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import Cli
+from tests.shared_data import GOLDEN, needs_shared
 
 pytestmark = needs_shared
 CHAIN = GOLDEN / "chain"

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Cli, Shell
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample
+from nnet3.chain.graphs import openfst
+from nnet3.examples import ExampleReader
 from nnet3.kaldi_io import Fst, load_fst, save_fst
 from nnet3.nnet import load_transition_model
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.train.chain.graphs import openfst
-from nnet3.train.examples import ExampleReader
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import Cli, Shell
+from tests.shared_data import GOLDEN, needs_shared
 
 pytest.importorskip("kaldifst")
 pytestmark = needs_shared

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from cli.run_command import Cli, Shell
 from nnet3 import load
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, Fst
+from nnet3.examples import ExampleReader, example_writer
 from nnet3.nnet import Nnet
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample, Fst
-from nnet3.train.examples import ExampleReader, example_writer
-from shared_data import GOLDEN, golden_cases, needs_shared
+from tests.cli.run_command import Cli, Shell
+from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 MONO = GOLDEN / "chain" / "mono"
 CASES = pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
@@ -91,7 +91,7 @@ def _compare(own: Nnet, kaldi: Nnet) -> None:
 
 @needs_shared
 def test_train_as_kaldi_does(cli: Cli) -> None:
-    """One run of each kind of options; all runs are compared in tests/train/chain."""
+    """One run of each kind of options; all runs are compared in tests/chain."""
     line = (MONO / "train_full.cmd").read_text()
     *arguments, _ = _arguments(line, MONO)
     outcome = cli.good("chain-train", *arguments, "full.raw")

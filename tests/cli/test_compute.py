@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
 from nnet3 import AcousticModel, Nnet, load
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
-from shared_data import GOLDEN, golden_cases, needs_shared
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
+from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 FEATURES = {"utt1": np.arange(30, dtype=np.float32).reshape(10, 3) / 30, "utt2": np.ones((1, 3), np.float32)}
 

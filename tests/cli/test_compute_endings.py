@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Cli, Outcome
 from nnet3 import Nnet
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
-from patience import PATIENCE
+from tests.cli.run_command import Cli, Outcome
+from tests.patience import PATIENCE
 
 KEYS = ("utt1", "utt2", "utt3")
 

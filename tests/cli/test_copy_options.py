@@ -8,10 +8,10 @@ from typing import Any
 import click
 import pytest
 
-from cli.check_options import check_options
-from cli.run_command import Cli
 from nnet3.cli.copy_options import make_copy_options
 from nnet3.errors import Nnet3Error
+from tests.cli.check_options import check_options
+from tests.cli.run_command import Cli
 
 OPTIONS: dict[str, tuple[Any, Any]] = {
     "--nnet-config": (None, None),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.run_command import CONFIG, Cli
+from tests.cli.run_command import CONFIG, Cli
 
 XCONFIG = "input name=input dim=3\nrelu-layer name=t1 input=Append(-1, 0, 2) dim=4\noutput-layer name=output dim=2\n"
 

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cli.run_command import CONFIG, Cli
 from nnet3.cli import main
+from tests.cli.run_command import CONFIG, Cli
 
 
 @pytest.fixture(autouse=True)

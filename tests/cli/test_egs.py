@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Cli, Shell
+from nnet3.examples import EXAMPLES, Example, ExampleReader
 from nnet3.kaldi_io import (
     CompressedMatrix,
     Posterior,
@@ -19,8 +19,8 @@ from nnet3.kaldi_io import (
     posterior_writer,
 )
 from nnet3.kaldi_io.general import dense
-from nnet3.train.examples import EXAMPLES, Example, ExampleReader
-from shared_data import GOLDEN, golden_cases, needs_shared
+from tests.cli.run_command import Cli, Shell
+from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 LENGTHS = {"utt1": 30, "utt2": 12, "utt3": 3}
 

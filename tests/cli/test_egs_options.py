@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.check_options import check_options, parsed
+from tests.cli.check_options import check_options, parsed
 
 
 @pytest.mark.parametrize("verb", ["copy-egs", "chain-copy-egs"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Cli
-from nnet3.train.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
+from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
+from tests.cli.run_command import Cli
 
 COUNT = 9
 

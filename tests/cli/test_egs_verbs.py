@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cli.check_options import check_ignored, check_options, parsed
 from nnet3.cli.registry import find_program, find_verb
 from nnet3.cli.verb import CHAIN, EXAMPLES
+from tests.cli.check_options import check_ignored, check_options, parsed
 
 
 @pytest.mark.parametrize(("prefix", "size"), [("", "256"), ("chain-", "64")])

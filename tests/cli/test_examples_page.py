@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from cli.run_command import Shell
-from docs.doctest_page import DOCS, run_page
+from nnet3.examples import EXAMPLES, ExampleReader
 from nnet3.kaldi_io import Posterior, int_vector_writer, matrix_writer, posterior_writer
-from nnet3.train.examples import EXAMPLES, ExampleReader
+from tests.cli.run_command import Shell
+from tests.docs.doctest_page import DOCS, run_page
 
 
 def _keys(name: str) -> list[str]:

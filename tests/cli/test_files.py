@@ -12,9 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from cli.run_command import CONFIG, Cli
 from nnet3 import Nnet, load, load_nnet
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import CONFIG, Cli
+from tests.shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 

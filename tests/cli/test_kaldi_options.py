@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.run_command import Cli
 from nnet3 import load_nnet
 from nnet3.cli.kaldi_options import ELSEWHERE, INTERNALS
 from nnet3.cli.registry import options_of_verbs, verb_names
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import Cli
+from tests.shared_data import GOLDEN, needs_shared
 
 
 def _rate(path: str) -> float:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cli.run_command import Cli, Shell
-from docs.doctest_page import DOCS
 from nnet3 import load
 from nnet3.kaldi_io import Posterior, matrix_writer, posterior_writer
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import Cli, Shell
+from tests.docs.doctest_page import DOCS
+from tests.shared_data import GOLDEN, needs_shared
 
 
 @needs_shared

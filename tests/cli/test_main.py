@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.run_command import Cli
 from nnet3.cli.registry import verb_names
+from tests.cli.run_command import Cli
 
 
 @pytest.mark.parametrize("verb", verb_names())

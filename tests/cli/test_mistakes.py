@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cli.run_command import IVECTOR_CONFIG, Cli
 from nnet3 import Nnet
 from nnet3.kaldi_io import matrix_writer
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import IVECTOR_CONFIG, Cli
+from tests.shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 

@@ -7,8 +7,8 @@ from typing import Any
 import click
 import pytest
 
-from cli.check_options import check_options
 from nnet3.cli.options import TRUTHS, caching_options
+from tests.cli.check_options import check_options
 
 BINARY = {"--binary": (True, None)}
 MODES = {"--dropout-test-mode": (True, None)}

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cli.run_command import Cli
 from nnet3 import Nnet
 from nnet3.cli import files
 from nnet3.cli.priors import adjust
 from nnet3.errors import Nnet3Error
+from tests.cli.run_command import Cli
 
 
 @pytest.mark.parametrize(("options", "floor"), [((), 1e-15), (("--prior-floor=0.3",), 0.3)])

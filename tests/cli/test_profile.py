@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.run_command import IVECTOR_CONFIG, Cli
+from tests.cli.run_command import IVECTOR_CONFIG, Cli
 
 
 def test_a_forward_run(cli: Cli) -> None:

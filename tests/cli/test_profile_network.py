@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
 from nnet3.cli import profile_network as module
 from nnet3.compiler import ComputationRequest
 from nnet3.nnet import Nnet
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
 
 LOOKAHEAD = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -1), Offset(input, 2))")
 

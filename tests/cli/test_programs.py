@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.prepared_programs import installed_scripts
-from cli.run_command import CONFIG, Cli, Shell
 from nnet3 import AcousticModel, Nnet, load, load_nnet
 from nnet3.cli.registry import find_program, find_verb, verb_names
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
-from shared_data import GOLDEN, needs_shared
+from tests.cli.prepared_programs import installed_scripts
+from tests.cli.run_command import CONFIG, Cli, Shell
+from tests.shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 

@@ -6,7 +6,7 @@ import re
 
 from nnet3.cli.show_commands import grouped_commands
 from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.nnet import Nnet
 
 CONFIG = """

@@ -10,12 +10,12 @@ import click
 import numpy as np
 import pytest
 
-from cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
 from nnet3.cli import show_stages as module
 from nnet3.cli.show_commands import grouped_commands
 from nnet3.compiler import build_graph, generate, schedule
-from nnet3.computation.passes.pipeline import optimize
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
 
 LOOKAHEAD = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -1), Offset(input, 2))")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cli.run_command import Shell
 from nnet3.cli.registry import verb_names
 from nnet3.kaldi_io import matrix_writer
+from tests.cli.run_command import Shell
 
 CLOSED, FULL = "Bad file descriptor", "No space left on device"
 #: What writes to standard output, each in its own way.

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import nnet3
-from cli.run_command import Cli
 from nnet3.cli import later
 from nnet3.cli.registry import verb_names
-from patience import PATIENCE
+from tests.cli.run_command import Cli
+from tests.patience import PATIENCE
 
 CLI = Path(nnet3.__file__).parent / "cli"
 PROGRAM = [sys.executable, "-m", "nnet3"]
@@ -108,7 +108,7 @@ def test_mistakes_in_settings_are_found_before_pytorch_is_loaded(cli: Cli, name:
     Path("run.yaml").write_text("model: {fiel: net.raw}\n")
     status, modules = _imports(["train-model", name], "sys.modules['torch'] = None")
     assert status == 1
-    assert "nnet3.train.run.kinds" in modules
+    assert "nnet3.runs.kinds" in modules
     Path("run.toml").write_text(SETTINGS.format(1))
     assert _imports(["train-model", "run.toml"], "")[1] & {"torch"} == {"torch"}
     assert _imports(["train-model", "--describe"], "sys.modules['torch'] = None")[0] == 0

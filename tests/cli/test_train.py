@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from cli.run_command import Cli
 from nnet3 import load
+from nnet3.examples import EXAMPLES, Example, NnetIo, example_writer
 from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions
-from nnet3.train.examples import EXAMPLES, Example, NnetIo, example_writer
-from shared_data import GOLDEN, needs_shared
-from train.examples_of import read_minibatches
-from train.run.task import Task
+from tests.cli.run_command import Cli
+from tests.runs.task import Task
+from tests.shared_data import GOLDEN, needs_shared
+from tests.train.examples_of import read_minibatches
 
 TDNN = GOLDEN / "train" / "tdnn"
 EGS = f"ark:{TDNN / 'merged.ark'}"

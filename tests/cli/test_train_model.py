@@ -1,13 +1,13 @@
-"""The verb `train-model`: what it prints and how it ends; runs themselves are tested in tests/train/run."""
+"""The verb `train-model`: what it prints and how it ends; runs themselves are tested in tests/runs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from cli.run_command import Cli
-from nnet3.train.run.kinds import KINDS
-from nnet3.train.run.settings import describe_settings
-from nnet3.train.run.settings_text import parse_toml
+from nnet3.runs.kinds import KINDS
+from nnet3.runs.settings import describe_settings
+from nnet3.runs.settings_text import parse_toml
+from tests.cli.run_command import Cli
 
 
 def test_describe_prints_a_file_with_every_key(cli: Cli) -> None:

@@ -11,10 +11,10 @@ import pytest
 import torch
 from rich.console import Console
 
-from cli.run_command import NORM_CONFIG, Cli
 from nnet3 import AcousticModel, Nnet, load, load_nnet
 from nnet3.cli.network_tables import print_network
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import NORM_CONFIG, Cli
+from tests.shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1"
 

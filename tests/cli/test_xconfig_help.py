@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from cli.run_command import Cli
-from nnet3.nnet.xconfig import LAYER_TYPES
+from nnet3.xconfig import LAYER_TYPES
+from tests.cli.run_command import Cli
 
 
 def test_all_types(cli: Cli) -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.run_command import Cli
 from nnet3 import load
+from tests.cli.run_command import Cli
 
 XCONFIG = "input name=input dim=3\nrelu-layer name=t1 dim=4 input=Append(-1,0,2)\noutput-layer name=output dim=2\n"
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3 import cn
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.delay import DelayNode
-from nnet3.computation.checker import check_computation
+from nnet3.ir.checker import check_computation
 
 Columns = list[list[Tensor]]  # [sequence][frame] (D,)
 

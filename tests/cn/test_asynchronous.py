@@ -10,7 +10,7 @@ from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.units import find_units
 from nnet3.errors import NetworkError, NumericalError
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 
 def branches(number: int = 4) -> tuple[cn.Network, dict[str, np.ndarray]]:

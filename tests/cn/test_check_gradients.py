@@ -7,7 +7,7 @@ import pytest
 
 from nnet3 import cn
 from nnet3.cn.check_gradients import CheckedElement, GradientCheck
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 
 def network() -> tuple[cn.Network, dict[str, np.ndarray]]:

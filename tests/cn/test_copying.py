@@ -9,7 +9,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.compiler.cache import ComputationCache
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 
 def network() -> tuple[cn.Network, dict[str, cn.Sequences]]:

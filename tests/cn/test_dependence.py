@@ -8,12 +8,12 @@ import random
 import numpy as np
 import pytest
 import torch
-from reference import columns, compare
 from torch.nn.utils import vector_to_parameters
 
 from nnet3 import cn
 from nnet3.cn.program import Runner
-from seeds import RANDOM
+from tests.cn.reference import columns, compare
+from tests.seeds import RANDOM
 
 LINEAR = "NaturalGradientAffineComponent input-dim=3 output-dim=3 param-stddev=1"
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from shared_data import SHARED
+from tests.shared_data import SHARED
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "computational_networks"
 RECORDINGS = SHARED / "data" / "fsdd" / "recordings.zip"

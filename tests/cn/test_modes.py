@@ -9,7 +9,7 @@ import torch
 from nnet3 import cn
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.errors import TrainingError
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 LINEAR = "NaturalGradientAffineComponent input-dim=3 output-dim=3 param-stddev=1"
 BATCH_NORM = "BatchNormComponent dim=3"

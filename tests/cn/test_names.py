@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from reference import compare
 
 from nnet3 import cn
 from nnet3.errors import NetworkError
-from seeds import RANDOM
+from tests.cn.reference import compare
+from tests.seeds import RANDOM
 
 LATER = ("gradient", "value", "probe", "operand0", "deriv")
 

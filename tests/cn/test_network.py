@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from reference import columns, compare
 
 from nnet3 import cn
 from nnet3.compiler.cache import ComputationCache
 from nnet3.errors import ArgumentError, GradientError, NetworkError, ShapeError
-from seeds import RANDOM
+from tests.cn.reference import columns, compare
+from tests.seeds import RANDOM
 
 
 def network(*args, **options) -> cn.Network:

@@ -8,7 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.errors import TrainingError
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -9,14 +9,14 @@ import pytest
 import torch
 from hypothesis import Phase, assume, find, given, settings
 from hypothesis import strategies as st
-from random_graphs import networks
-from reference import columns, compare
 
-from effort import EFFORT
 from nnet3 import cn
 from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.registry import OPERATIONS
 from nnet3.errors import NetworkError
+from tests.cn.random_graphs import networks
+from tests.cn.reference import columns, compare
+from tests.effort import EFFORT
 
 # Delays of samples that are no sequences have their defaults.
 pytestmark = pytest.mark.filterwarnings("ignore:.*whose columns are samples that have nothing to do with each other")

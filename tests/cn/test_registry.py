@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 import torch
-from check_node import check_node, random
 from torch import Tensor
 
 from nnet3 import cn
@@ -17,7 +16,8 @@ from nnet3.cn.operation import put_product
 from nnet3.cn.registry import OPERATIONS
 from nnet3.compiler.cache import ComputationCache
 from nnet3.errors import ModelFormatError, NetworkError, Nnet3Error
-from seeds import RANDOM
+from tests.cn.check_node import check_node, random
+from tests.seeds import RANDOM
 
 
 def power_class(needs: frozenset[int] = frozenset({0})) -> type[cn.Operation]:

@@ -16,15 +16,15 @@ import torch
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from reference import columns
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from effort import EFFORT
 from nnet3 import cn
 from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
+from tests.cn.reference import columns
+from tests.effort import EFFORT
 
 RUNS = int(os.environ.get("STATE_MACHINE_RUNS", 20 * EFFORT))
 SAMPLES = 6

@@ -8,7 +8,7 @@ import torch
 
 from nnet3 import cn
 from nnet3.errors import ModelFormatError, NetworkError
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 
 def everything() -> cn.Network:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cli.prepared_programs import installed_scripts
 from nnet3.cli.registry import verb_names
+from tests.cli.prepared_programs import installed_scripts
+from tools.command_lines.__main__ import LIST, differences, read_groups
+from tools.command_lines.masking import Mask
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from command_lines.__main__ import LIST, differences, read_groups  # noqa: E402
-from command_lines.masking import Mask  # noqa: E402
 
 LINES = [line for lines in read_groups(LIST.read_text()).values() for line in lines]
 
@@ -85,6 +82,9 @@ CHANGES = {
 
 def test_a_changed_help_and_a_changed_default_are_found(tmp_path: Path) -> None:
     """In a copy of the tree. Command lines that these do not touch are the same in both runs."""
+    for name in ("tests", "tools"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
     for name in ("src", "tools/command_lines", "tests/cli"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -92,9 +92,8 @@ def test_a_changed_help_and_a_changed_default_are_found(tmp_path: Path) -> None:
     (tmp_path / "tools/command_lines/commands.txt").write_text(COMMANDS)
 
     def run(mode: str, *groups: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "command_lines", "--shared", str(tmp_path), mode, str(tmp_path / "records")]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "tools")}
-        return subprocess.run([*command, *groups], capture_output=True, text=True, env=environment)
+        words = ["-m", "tools.command_lines", "--shared", str(tmp_path), mode, str(tmp_path / "records")]
+        return subprocess.run([sys.executable, *words, *groups], capture_output=True, text=True, cwd=tmp_path)
 
     assert "there is no recording in" in run("compare").stderr
     assert "there is no group copy; there are some" in run("record", "copy").stderr

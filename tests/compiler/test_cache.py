@@ -15,18 +15,18 @@ import numpy as np
 import pytest
 
 import nnet3
-from compute.scale_program import FEATURES, forward, scale_program
-from compute.toy_kernels import Scale, net
 from nnet3.compiler import cache as cache_module
 from nnet3.compiler.cache import ComputationCache, default_cache, key_digest
 from nnet3.compiler.cached_computation import _KNOWN, StoredComputation, num_bytes
 from nnet3.compiler.compile import CompileOptions
 from nnet3.compiler.request import ComputationRequest, IoSpecification
-from nnet3.computation import serialize
-from nnet3.computation.computation import NnetComputation
-from nnet3.compute import NnetComputer, plan_of
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
-from patience import PATIENCE
+from nnet3.ir import serialize
+from nnet3.ir.computation import NnetComputation
+from nnet3.runtime import NnetComputer, plan_of
+from tests.patience import PATIENCE
+from tests.runtime.scale_program import FEATURES, forward, scale_program
+from tests.runtime.toy_kernels import Scale, net
 
 
 class Maker:

@@ -10,9 +10,9 @@ import torch
 
 from nnet3 import CompileOptions, ComputationRequest, IoSpecification, Nnet, NnetComputer, compile
 from nnet3.compiler import build_graph, generate, schedule
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes.pipeline import PIPELINE, optimize
 from nnet3.errors import ArgumentError
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import PIPELINE, optimize
 
 CONFIG = """
 input-node name=input dim=2

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 import nnet3
-from masked_network import MaskedNetwork
-from nnet3.computation.commands import Backprop, Propagate
 from nnet3.errors import ArgumentError, RequestError
-from random_cases import Case, assert_equal, without_counters
-from random_networks import LAYERS, RandomNetwork, random_network
-from slow_graph import SlowGraph, SlowNet
+from nnet3.ir.commands import Backprop, Propagate
+from tests.masked_network import MaskedNetwork
+from tests.random_cases import Case, assert_equal, without_counters
+from tests.random_networks import LAYERS, RandomNetwork, random_network
+from tests.slow_graph import SlowGraph, SlowNet
 
 PLAIN = nnet3.CompileOptions(optimize=False)
 OPTIMIZED = nnet3.CompileOptions()

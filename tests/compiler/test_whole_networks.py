@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 import nnet3
-from effort import EFFORT
 from nnet3.components import Properties
-from nnet3.nnet.nodes import ComponentNode
-from random_cases import Case, assert_equal, without_counters
-from random_networks import LAYERS, random_network
-from slow_graph import SlowGraph, SlowNet
-from slow_network import SlowNetwork
+from nnet3.structure.nodes import ComponentNode
+from tests.effort import EFFORT
+from tests.random_cases import Case, assert_equal, without_counters
+from tests.random_networks import LAYERS, random_network
+from tests.slow_graph import SlowGraph, SlowNet
+from tests.slow_network import SlowNetwork
 
 PLAIN = nnet3.CompileOptions(optimize=False, check=True)
 OPTIMIZED = nnet3.CompileOptions(check=True)

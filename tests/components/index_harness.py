@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from components.finite_differences import strided
 from nnet3.components import Component, Properties
 from nnet3.index import NO_TIME, find_rows, unique_rows
+from tests.components.finite_differences import strided
 
 Index = tuple[int, int, int]
 Lookup = Callable[[int, int, int], "Tensor | None"]

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives, strided
 from nnet3 import components
 from nnet3.components.affine import AffineComponent, NaturalGradientAffineComponent
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives, strided
 
 TYPES = ["AffineComponent", "NaturalGradientAffineComponent"]
 OLD_NATURAL_GRADIENT = (

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from components.finite_differences import check_derivatives
-from components.index_harness import precomputed
 from nnet3 import components
 from nnet3.components.backprop_truncation import BackpropTruncationComponent, BackpropTruncationIndexes
 from nnet3.errors import ComponentError
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from tests.components.finite_differences import check_derivatives
+from tests.components.index_harness import precomputed
 
 
 def create(config: str) -> BackpropTruncationComponent:

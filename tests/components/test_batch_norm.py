@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components import Properties
 from nnet3.components.batch_norm import BatchNormComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 
 def create(config: str) -> BatchNormComponent:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.block_affine import BlockAffineComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from tests.components.finite_differences import check_derivatives
 
 TEXT = (
     "<BlockAffineComponent> <LearningRate> 0.5 <NumBlocks> 2 <LinearParams> [\n 1 2\n 3 4 ]\n<BiasParams> [ 10 20 ]\n"

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components.clip_gradient import ClipGradientComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 
 def create(config: str) -> ClipGradientComponent:

@@ -10,11 +10,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_bytes, from_text
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.column_map import PermuteComponent, SumGroupComponent
 from nnet3.errors import ModelFormatError
+from tests.components.component_text import (
+    check_config_error,
+    check_file_error,
+    check_round_trip,
+    from_bytes,
+    from_text,
+)
+from tests.components.finite_differences import check_derivatives
 
 
 @pytest.mark.parametrize("config", ["sizes=1:2,3", "sizes=2,2", "input-dim=6 output-dim=2", "sizes=5"])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components import Properties
 from nnet3.components.composite import CompositeComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives
 
 AFFINE = "component1='type=AffineComponent input-dim=4 output-dim=5 learning-rate=0.1'"
 CHAIN = f"num-components=3 {AFFINE} component2='type=TanhComponent dim=5' " + (

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.convolution import ConvolutionComponent
 from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.kaldi_io import Writer
+from tests.components.finite_differences import check_derivatives
 
 SIZES = "input-x-dim=5 input-y-dim=4 input-z-dim=2 filt-x-dim=3 filt-y-dim=2 filt-x-step=2 filt-y-step=1"
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 from nnet3 import components
 from nnet3.components.distribute import DistributeComponent
 from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 ALL = table(range(5), ns=range(3), xs=range(-2, 3))
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components.dropout import DropoutComponent, DropoutMaskComponent
 from nnet3.errors import ComponentError
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 
 def dropout(config: str) -> DropoutComponent:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
 from nnet3 import components
 from nnet3.components import COMPONENT_TYPES, Component
 from nnet3.components.field_table import Field, Same, Summary, divisor_of, length_of, obsolete, value_of
@@ -18,6 +17,7 @@ from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, to_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, to_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 CASES = [
     ("FixedAffineComponent", "input-dim=5 output-dim=3"),

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip
-from components.finite_differences import check_derivatives
-from components.index_harness import precomputed
 from nnet3 import components
 from nnet3.components.general_dropout import GeneralDropoutComponent, GeneralDropoutIndexes
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip
+from tests.components.finite_differences import check_derivatives
+from tests.components.index_harness import precomputed
 
 
 def create(config: str) -> GeneralDropoutComponent:

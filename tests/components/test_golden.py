@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from components.golden_harness import check_golden, type_of_case
 from nnet3.components import COMPONENT_TYPES
-from shared_data import golden_cases, needs_shared
+from tests.components.golden_harness import check_golden, type_of_case
+from tests.shared_data import golden_cases, needs_shared
 
 
 @needs_shared

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.gru_nonlinearity import GruComponent
 from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.finite_differences import check_derivatives
 
 GRU, OUTPUT_GRU = "GruNonlinearityComponent", "OutputGruNonlinearityComponent"
 STORING, NOT_STORING = 1, 0  # seeds whose first draw is below and above one half

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives, strided
 from nnet3 import components
 from nnet3.components.linear import LinearComponent
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives, strided
 
 TEXT = (
     "<LinearComponent> <LearningRate> 0.5 <Params>  [\n  1 2 3 ]\n<OrthonormalConstraint> -1 <UseNaturalGradient> F "

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.lstm_nonlinearity import LstmNonlinearityComponent
 from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.finite_differences import check_derivatives
 
 
 def lstm(config: str) -> LstmNonlinearityComponent:

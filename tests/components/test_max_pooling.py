@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, to_text
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.max_pooling import MaxpoolingComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, to_text
+from tests.components.finite_differences import check_derivatives
 
 
 def create(dims: tuple[int, ...], sizes: tuple[int, ...], steps: tuple[int, ...]) -> MaxpoolingComponent:

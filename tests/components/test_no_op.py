@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 
 def test_derivatives() -> None:

@@ -8,11 +8,11 @@ import re
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components.nonlinearity import Nonlinearity
 from nnet3.errors import ComponentError
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 TYPES = [
     "SigmoidComponent",

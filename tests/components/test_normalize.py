@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components import Properties
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 CONFIGS = [
     "dim=6",

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import NaturalGradientPerElementScaleComponent, PerElementScaleComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 PLAIN, NATURAL = "PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"
 TEXT = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip
-from components.finite_differences import check_derivatives
 from nnet3 import components
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip
+from tests.components.finite_differences import check_derivatives
 
 CASES = [
     ("PnormComponent", "input-dim=12 output-dim=4"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from components.finite_differences import check_derivatives
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.repeated_affine import NaturalGradientRepeatedAffineComponent, RepeatedAffineComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
+from tests.components.finite_differences import check_derivatives
 
 TYPES = ["RepeatedAffineComponent", "NaturalGradientRepeatedAffineComponent"]
 TEXT = (

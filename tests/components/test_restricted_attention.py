@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.finite_differences import check_derivatives
-from components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 from nnet3 import components
 from nnet3.components.restricted_attention import RestrictedAttentionComponent
 from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.finite_differences import check_derivatives
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 DIMS = "key-dim=3 value-dim=4 "
 ALL = table(range(-40, 300), ns=range(4), xs=range(2))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from components.index_harness import index_case, table
 from nnet3 import components
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
+from tests.components.index_harness import index_case, table
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from components.finite_differences import check_derivatives, check_in_place
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.scale_and_offset import ScaleAndOffsetComponent
+from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.finite_differences import check_derivatives, check_in_place
 
 TYPE = "ScaleAndOffsetComponent"
 TEXT = (

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 from nnet3 import components
 from nnet3.components.statistics_extraction import StatisticsExtractionComponent
 from nnet3.components.statistics_pooling import StatisticsPoolingComponent
 from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 EXTRACTION, POOLING = "StatisticsExtractionComponent", "StatisticsPoolingComponent"
 ALL = table(range(-30, 60), ns=range(4), xs=range(2))

@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.finite_differences import check_derivatives
-from components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.tdnn import TdnnComponent
 from nnet3.errors import ConfigError, ModelFormatError, RequestError
 from nnet3.index import NO_TIME
+from tests.components.finite_differences import check_derivatives
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.finite_differences import check_derivatives
-from components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 from nnet3 import components
 from nnet3.components.time_height_convolution import TimeHeightConvolutionComponent
 from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.finite_differences import check_derivatives
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 BASE = "num-filters-in=2 num-filters-out=3 bias-stddev=1 "
 ALL = table(range(-30, 60), ns=range(4), xs=range(2))

@@ -11,7 +11,7 @@ import pytest
 import nnet3
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.kaldi_io import open_matrix_table
-from shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases, needs_shared
 
 TOLERANCE = 1e-4
 

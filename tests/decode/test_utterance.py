@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from cli.run_command import CONFIG, IVECTOR_CONFIG
 from nnet3 import Nnet
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.decode import pieces as pieces_module
 from nnet3.decode import utterance as utterance_module
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.errors import ExecutionError, Nnet3Error, NotComputableError
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
 
 FEATURES = torch.arange(30, dtype=torch.float32).reshape(10, 3) / 30
 RECURRENT = """

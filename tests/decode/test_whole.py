@@ -14,12 +14,12 @@ import pytest
 import torch
 
 import nnet3
-from cli.run_command import CONFIG, IVECTOR_CONFIG
-from decode.test_utterance import FEATURES, _trained
 from nnet3 import AcousticModel, Nnet
 from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, compute_utterance, whole
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
-from shared_data import GOLDEN, needs_shared
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
+from tests.decode.test_utterance import FEATURES, _trained
+from tests.shared_data import GOLDEN, needs_shared
 
 
 def test_two_lines_from_load_to_outputs(tmp_path: Path) -> None:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from nnet3.components import COMPONENT_TYPES, Component
-from shared_data import GOLDEN, needs_shared
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+from tests.shared_data import GOLDEN, needs_shared
 
 
 @pytest.fixture
-def coverage(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("component_coverage")
+def coverage() -> ModuleType:
+    return importlib.import_module("tools.component_coverage")
 
 
 @needs_shared

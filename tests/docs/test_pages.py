@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docs.doctest_page import DOCS, run_page
+from tests.docs.doctest_page import DOCS, run_page
 
 
 @pytest.mark.parametrize(("page", "least"), [("config_language.md", 7), ("pytorch_users.md", 15), ("chain.md", 1)])

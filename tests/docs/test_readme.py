@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from docs.doctest_page import DOCS
 from nnet3.cli.registry import verb_names
-from shared_data import GOLDEN, needs_shared
+from tests.docs.doctest_page import DOCS
+from tests.shared_data import GOLDEN, needs_shared
 
 README = DOCS.parent / "README.md"
 

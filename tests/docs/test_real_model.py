@@ -13,15 +13,14 @@ import pytest
 import torch
 
 from nnet3 import AcousticModel, load
-from shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, needs_shared
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
 
 @pytest.fixture
 def real_model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "tools")
-    module = importlib.import_module("real_model")
+    module = importlib.import_module("tools.real_model")
     monkeypatch.setattr(module, "failures", [])
     return module
 

@@ -10,20 +10,19 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from nnet3.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader
-from nnet3.nnet.transition_model import TransitionModel
-from nnet3.nnet.tree import ContextDependency
-from nnet3.train.chain.graphs.expansion import transition_ids_of_phones
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, needs_shared
 
 BIPHONE = GOLDEN / "chain" / "biphone"
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(Path(__file__).resolve().parents[2] / "tools")
-    return importlib.import_module("real_model_graph")
+def tool() -> ModuleType:
+    return importlib.import_module("tools.real_model_graph")
 
 
 @needs_shared

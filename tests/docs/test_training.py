@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.doctest_page import DOCS
+from tests.docs.doctest_page import DOCS
 
 TEXT = (DOCS / "training.md").read_text().partition("\n## The trainer in Python")[0]
 ROOT = DOCS.parent
@@ -23,9 +23,8 @@ def _blocks(kind: str) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.syspath_prepend(ROOT / "tools")
-    data = importlib.import_module("kill_training_data")
+def folder(tmp_path: Path) -> Path:
+    data = importlib.import_module("tools.kill_training_data")
     (tmp_path / "egs").mkdir()
     data.write_examples(tmp_path / "egs" / "train.ark", 100, 1)
     data.write_examples(tmp_path / "egs" / "valid.ark", 20, 2)

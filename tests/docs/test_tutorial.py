@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from docs.doctest_page import DOCS, run_page
-from docs.svg_contents import svg_contents
 from nnet3.drawing import to_svg
 from nnet3.nnet import Nnet
 from nnet3.nnet.unrolled import Frames, unrolled_graph
+from tests.docs.doctest_page import DOCS, run_page
+from tests.docs.svg_contents import svg_contents
 
 
 def test_every_line_of_the_tutorial() -> None:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from docs.shown_page import run_shown_page
-from nnet3.computation.declarations import COMMAND_CLASSES
-from nnet3.compute.calls import CALLS
-from nnet3.compute.rules import RULES
+from nnet3.ir.declarations import COMMAND_CLASSES
+from nnet3.runtime.calls import CALLS
+from nnet3.runtime.rules import RULES
+from tests.docs.shown_page import run_shown_page
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.component_text import check_round_trip
-from components.finite_differences import check_derivatives, check_in_place
-from components.index_harness import Index, Lookup, check_against_oracle, table
-from docs.doctest_page import run_page
 from nnet3.components import COMPONENT_TYPES, Component, create
+from tests.components.component_text import check_round_trip
+from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.index_harness import Index, Lookup, check_against_oracle, table
+from tests.docs.doctest_page import run_page
 
 
 @pytest.fixture

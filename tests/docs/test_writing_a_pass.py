@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docs.shown_page import run_shown_page
+from tests.docs.shown_page import run_shown_page
 
 
 def test_the_page_does_what_it_says() -> None:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import importlib
 import re
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import nnet3
-from docs.doctest_page import DOCS
-from nnet3.nnet.xconfig import LAYER_TYPES, expand_xconfig
-
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
+from nnet3.xconfig import LAYER_TYPES, expand_xconfig
+from tests.docs.doctest_page import DOCS
 
 
 @pytest.fixture
-def xconfig_page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(TOOLS)
-    return importlib.import_module("xconfig_page")
+def xconfig_page() -> ModuleType:
+    return importlib.import_module("tools.xconfig_page")
 
 
 def test_the_page_is_up_to_date(xconfig_page: ModuleType) -> None:

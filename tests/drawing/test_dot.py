@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drawing.pictures import small_graph
 from nnet3.drawing import Arc, Box, Graph, draw, to_dot
+from tests.drawing.pictures import small_graph
 
 
 def grid(rows: int, columns: int) -> Graph:

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drawing.pictures import random_graph, small_graph
 from nnet3.drawing import Arc, Box, Graph, draw, graphviz, to_png, to_svg
 from nnet3.errors import DrawingError
+from tests.drawing.pictures import random_graph, small_graph
 
 SVG = "{http://www.w3.org/2000/svg}"
 

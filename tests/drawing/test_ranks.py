@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from drawing.pictures import small_graph
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.drawing.ranks import rank_boxes
 from nnet3.errors import DrawingError
+from tests.drawing.pictures import small_graph
 
 
 def test_ranks_follow_arcs_and_not_delays() -> None:

@@ -10,18 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from patience import PATIENCE
-from shared_data import SHARED, needs_shared
+from tests.patience import PATIENCE
+from tests.shared_data import SHARED, needs_shared
 
-TOOLS = Path(__file__).resolve().parents[2] / "tools"
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src"
 
 
 def _fuzz(*options: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, str(TOOLS / "fuzz_model_files.py"), "--shared", str(SHARED), "--no-limits", *options]
+    command = [sys.executable, "-m", "tools.fuzz_model_files", "--shared", str(SHARED), "--no-limits", *options]
     command += ["--seconds", "inf"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
 
 
 @needs_shared
@@ -51,9 +53,8 @@ def test_findings_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "--seed 7 --only " in saved[0].read_text()
 
 
-def test_mutations_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(TOOLS)
-    from model_mutations import MUTATIONS, mutate
+def test_mutations_can_be_repeated() -> None:
+    from tools.model_mutations import MUTATIONS, mutate
 
     contents = b"\0B<FixedScaleComponent> <Scales> FV \x04\x02\0\0\0\0\0\x80\x3f\0\0\0\x40</FixedScaleComponent> "
     text = (

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from call_count import count_calls
-from cindex_lookup import CindexLookup
 from nnet3.index import NO_TIME, as_index_table
+from tests.call_count import count_calls
+from tests.cindex_lookup import CindexLookup
 
 Row = tuple[int, int, int]
 FAR = st.sampled_from([0, 10**9, -(10**9), NO_TIME, 2**31 - 1])

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from call_count import count_calls
-from sorted_keys import SortedKeys
+from tests.call_count import count_calls
+from tests.sorted_keys import SortedKeys
 
 KEYS = st.lists(st.integers(-8, 8), max_size=10)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_io.random_fsts import random_fst, same
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst, save_fst
 from nnet3.kaldi_io.fst_properties import known_properties
 from nnet3.kaldi_io.fst_reach import accessible, arcs_on_cycles, breadth_first, coaccessible
+from tests.kaldi_io.random_fsts import random_fst, same
 
 
 def test_arcs_are_grouped_by_source_in_order() -> None:

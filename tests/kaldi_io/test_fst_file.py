@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kaldi_io.random_fsts import random_fst, same
 from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import (
     Fst,
@@ -23,7 +22,8 @@ from nnet3.kaldi_io import (
     write_acceptor,
     write_fst,
 )
-from shared_data import GOLDEN, needs_shared
+from tests.kaldi_io.random_fsts import random_fst, same
+from tests.shared_data import GOLDEN, needs_shared
 
 WORKED = Fst.from_arcs(0, [np.inf, np.inf, 0], [0, 1], [1, 2], [1, 3], [0.5, 0])
 WORKED_BYTES = bytes.fromhex(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.kaldi_io import Reader, Writer, load_matrix
-from shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, needs_shared
 
 pytestmark = needs_shared
 

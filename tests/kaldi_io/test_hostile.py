@@ -10,11 +10,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from call_count import assert_calls_in_proportion
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Posterior, Reader, SparseMatrix, Writer, compress, read_alignment, read_posterior
 from nnet3.kaldi_io.table_values import write_alignment, write_posterior
-from seeds import RANDOM
+from tests.call_count import assert_calls_in_proportion
+from tests.seeds import RANDOM
 
 MATRIX = RANDOM.normal(size=(3, 4)).astype(np.float32)
 SPARSE = SparseMatrix(2, 5, np.array([0, 2, 3]), np.array([0, 3, 1], np.int32), np.array([0.5, 1, 2], np.float32))

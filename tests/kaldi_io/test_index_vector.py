@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from call_count import count_calls
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
+from tests.call_count import count_calls
 
 NO_TIME = -(2**31)
 

@@ -11,7 +11,7 @@ import pytest
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
 from nnet3.kaldi_io.lattice import Lattice, open_lattice_table, read_lattice
-from shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, needs_shared
 
 TABLE = GOLDEN / "chain/lattice/phone_lat.ark"
 TEXT = b"\n0\t1\t7\t1.5,2.25,3_3_4\n0\t2\t8\n1\t3\t9\t0,1,\n2\t3\t9\t-1,0.5,5\n3\t0.5,0.25,6\n\n"

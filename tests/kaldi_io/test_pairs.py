@@ -8,7 +8,7 @@ import pytest
 
 from nnet3.errors import TableError
 from nnet3.kaldi_io import open_pair_table, pair_writer
-from shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, needs_shared
 
 
 @needs_shared

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from call_count import count_calls
 from nnet3.kaldi_io.records import run_length
+from tests.call_count import count_calls
 
 
 @pytest.mark.parametrize("position", [0, 5])

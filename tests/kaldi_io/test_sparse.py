@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from call_count import count_calls
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, SparseMatrix, Writer
+from tests.call_count import count_calls
 
 ONE_ROW = "53 4d 20 04 01 00 00 00 53 56 20 04 05 00 00 00 04 01 00 00 00 04 03 00 00 00 04 00 00 80 3f"
 HEADER = "53 4d 20 04 "

@@ -33,8 +33,8 @@ from nnet3.kaldi_io import (
     write_int32,
     write_real,
 )
-from seeds import RANDOM
-from shared_data import GOLDEN, needs_shared
+from tests.seeds import RANDOM
+from tests.shared_data import GOLDEN, needs_shared
 
 MATRICES = {f"utt{k}": RANDOM.normal(size=(k + 1, 5)).astype(np.float32) for k in (3, 1, 2)}
 

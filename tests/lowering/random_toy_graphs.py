@@ -7,8 +7,9 @@ import random
 import torch
 from torch import Tensor
 
-from lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
-from lowering.toy_operations import (
+from nnet3.lowering.source import Operand, Use
+from tests.lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
+from tests.lowering.toy_operations import (
     AddBias,
     Affine,
     MatMul,
@@ -21,9 +22,8 @@ from lowering.toy_operations import (
     Tanh,
     Window,
 )
-from lowering.toy_requests import ToyCase, ask, random_tensor
-from nnet3.lowering.source import Operand, Use
-from seeds import shifted
+from tests.lowering.toy_requests import ToyCase, ask, random_tensor
+from tests.seeds import shifted
 
 LAYERS = (
     *("multiply", "multiply", "tanh", "product", "plus", "bias", "gathered_sum", "stack", "view", "shift", "delay"),

@@ -9,18 +9,18 @@ import pytest
 import torch
 
 import nnet3
-from lowering.random_toy_graphs import random_toy_case
-from lowering.toy_checks import assert_close, check_case, executed
-from lowering.toy_loops import WIDTH, LoopCase, windows
-from lowering.toy_operations import Window
 from nnet3.compiler import build_graph as network_graph
 from nnet3.compiler import generate as network_program
 from nnet3.compiler import schedule as network_schedule
-from nnet3.computation.computation import NnetComputation
 from nnet3.index import NO_TIME, N
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import build_graph, generate, lower, schedule
 from nnet3.lowering.apart import told_apart
-from random_networks import computable_request, random_network
+from tests.lowering.random_toy_graphs import random_toy_case
+from tests.lowering.toy_checks import assert_close, check_case, executed
+from tests.lowering.toy_loops import WIDTH, LoopCase, windows
+from tests.lowering.toy_operations import Window
+from tests.random_networks import computable_request, random_network
 
 
 def test_nothing_changes_where_all_are_apart() -> None:

@@ -10,7 +10,7 @@ from nnet3.index import NO_TIME
 from nnet3.lowering.build_graph import build_graph, computable_outputs
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import LoweringRequest, RequestedRows, Use
-from toy_source import ToySource, table
+from tests.toy_source import ToySource, table
 
 NOTHING = np.zeros((0, 3), np.int32)
 

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from computation.interpreter import Interpreter
-from nnet3.computation import commands as cmd
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.irregular import IrregularGather
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Place, Storage
 from nnet3.lowering.source import GatherPart, NodeKind, SourceNode
-from seeds import shifted
+from tests.ir.interpreter import Interpreter
+from tests.seeds import shifted
 
 NUM_COLS, SOURCE_ROWS = 2, (5, 4, 6)
 GATHERED = len(SOURCE_ROWS)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lowering.toy_checks import check_case
-from lowering.toy_loops import LoopCase
-from lowering.toy_operations import Tanh
 from nnet3.lowering import lower
+from tests.lowering.toy_checks import check_case
+from tests.lowering.toy_loops import LoopCase
+from tests.lowering.toy_operations import Tanh
 
 
 def test_memory_of_which_nothing_is_needed_is_not_asked_for() -> None:

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import nnet3
-from effort import EFFORT
-from hop_by_hop_builder import GraphBuilder
 from nnet3.compiler.nnet_source import NnetSource, lowering_request
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.numbering import number_cindexes
 from nnet3.lowering.sweeps import Sweeps
-from random_networks import RandomNetwork, random_network
-from slow_descriptor import Cindex
-from slow_graph import SlowGraph, SlowNet
+from tests.effort import EFFORT
+from tests.hop_by_hop_builder import GraphBuilder
+from tests.random_networks import RandomNetwork, random_network
+from tests.slow_descriptor import Cindex
+from tests.slow_graph import SlowGraph, SlowNet
 
 NUM_NETWORKS = 200 * EFFORT
 BLOCK = 20

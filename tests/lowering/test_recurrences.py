@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import nnet3
-from hop_by_hop_builder import GraphBuilder
 from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.errors import ConfigError, RequestError
 from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.rounds import Ranks, Rounds
 from nnet3.lowering.slot_table import Mask
 from nnet3.lowering.sweeps import Sweeps
-from seeds import shifted
+from tests.hop_by_hop_builder import GraphBuilder
+from tests.seeds import shifted
 
 HEAD = "input-node name=input dim=1\ncomponent name=noop type=NoOpComponent dim=1\n"
 

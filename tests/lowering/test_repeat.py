@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import nnet3
-from lowering.test_schedule import LSTM, request_for
-from lowering.toy_checks import check_case
-from lowering.toy_loops import LOOPS
-from lowering.toy_requests import ToyCase
-from nnet3.computation.commands import Command, CopyRows
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir.commands import Command, CopyRows
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import lower
 from nnet3.lowering.repeat import Repeater
+from tests.lowering.test_schedule import LSTM, request_for
+from tests.lowering.toy_checks import check_case
+from tests.lowering.toy_loops import LOOPS
+from tests.lowering.toy_requests import ToyCase
 
 
 def resolved(computation: NnetComputation) -> list[tuple[type[Command], list[object]]]:

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import nnet3
-from call_count import count_calls
-from lowering.random_toy_graphs import random_toy_case
 from nnet3.compiler.compile import build_graph as network_graph
 from nnet3.compiler.compile import schedule as network_schedule
 from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
 from nnet3.lowering.graph import NO_ITEM
-from random_networks import computable_request, random_network
+from tests.call_count import count_calls
+from tests.lowering.random_toy_graphs import random_toy_case
+from tests.random_networks import computable_request, random_network
 
 
 def check_rows(plan: Schedule) -> None:

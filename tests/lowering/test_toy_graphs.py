@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from effort import EFFORT
-from lowering.random_toy_graphs import random_toy_case
-from lowering.toy_checks import check_case
-from lowering.toy_loops import WIDTH, LoopCase
-from lowering.toy_operations import Affine, Window
+from tests.effort import EFFORT
+from tests.lowering.random_toy_graphs import random_toy_case
+from tests.lowering.toy_checks import check_case
+from tests.lowering.toy_loops import WIDTH, LoopCase
+from tests.lowering.toy_operations import Affine, Window
 
 PER_BLOCK = 30 * EFFORT
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from lowering.toy_checks import check_case
-from lowering.toy_front_end import Look, Part, Term
-from lowering.toy_loops import LOOPS, WIDTH, LoopCase, own_weights, shared_kernel, shared_matrix, simple
-from lowering.toy_operations import Affine
-from lowering.toy_requests import ToyCase
-from nnet3.computation.commands import Backprop
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir.commands import Backprop
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import lower
+from tests.lowering.toy_checks import check_case
+from tests.lowering.toy_front_end import Look, Part, Term
+from tests.lowering.toy_loops import LOOPS, WIDTH, LoopCase, own_weights, shared_kernel, shared_matrix, simple
+from tests.lowering.toy_operations import Affine
+from tests.lowering.toy_requests import ToyCase
 
 
 def program_of(case: ToyCase) -> NnetComputation:

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from computation.interpreter import Interpreter
-from lowering.toy_operations import Affine
-from lowering.toy_requests import ToyCase
-from nnet3.computation import commands as cmd
-from nnet3.computation.checker import check_computation
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes.pipeline import optimize
-from nnet3.compute import NnetComputer
+from nnet3.ir import commands as cmd
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.lowering import lower
+from nnet3.runtime import NnetComputer
+from tests.ir.interpreter import Interpreter
+from tests.lowering.toy_operations import Affine
+from tests.lowering.toy_requests import ToyCase
 
 
 class Results(dict[str, Tensor]):

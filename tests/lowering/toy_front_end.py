@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lowering.toy_operations import MatMul, Operation, Window
-from nnet3.computation.kernel import KernelInfo
 from nnet3.index import NO_TIME, IndexTable, N, T, X
+from nnet3.ir.kernel import KernelInfo
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from tests.lowering.toy_operations import MatMul, Operation, Window
 
 
 @dataclass(frozen=True)

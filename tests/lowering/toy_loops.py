@@ -6,8 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
-from lowering.toy_operations import (
+from nnet3.lowering.source import LoweringRequest, Operand, RequestedRows, Use
+from tests.lowering.toy_front_end import Gathering, Look, Part, Term, ToyGraph
+from tests.lowering.toy_operations import (
     Affine,
     MatMul,
     MemoTanh,
@@ -18,9 +19,8 @@ from lowering.toy_operations import (
     Tanh,
     Window,
 )
-from lowering.toy_requests import ToyCase
-from nnet3.lowering.source import LoweringRequest, Operand, RequestedRows, Use
-from seeds import shifted
+from tests.lowering.toy_requests import ToyCase
+from tests.seeds import shifted
 
 WIDTH = 2
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from lowering.toy_front_end import Part, ToyGraph
-from lowering.toy_operations import Window
 from nnet3.lowering.source import NodeKind, RequestedRows, Use
+from tests.lowering.toy_front_end import Part, ToyGraph
+from tests.lowering.toy_operations import Window
 
 Index = tuple[int, ...]  # n, t, x
 

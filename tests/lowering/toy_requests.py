@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lowering.toy_front_end import ToyGraph
-from lowering.toy_oracle import Oracle
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows, Use
+from tests.lowering.toy_front_end import ToyGraph
+from tests.lowering.toy_oracle import Oracle
 
 
 @dataclass

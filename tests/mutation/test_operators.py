@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+from tools.mutation.equivalent import read_equivalents
+from tools.mutation.mutant import Mutant, moved_lines
+from tools.mutation.operators import mutants_of
 
-from mutation.equivalent import read_equivalents  # noqa: E402
-from mutation.mutant import Mutant, moved_lines  # noqa: E402
-from mutation.operators import mutants_of  # noqa: E402
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def changes(text: str) -> set[str]:
@@ -89,14 +87,14 @@ def test_a_room_is_tried_in_a_copy(tmp_path: Path) -> None:
     before = (ROOT / "src/nnet3/text/suggest.py").read_bytes()
     arguments = ["text/suggest.py", "--sample=2", "--tests=tests/text", f"--folder={tmp_path}"]
     process = subprocess.run(
-        [sys.executable, "-m", "mutation", *arguments],
-        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "tools")},
+        [sys.executable, "-m", "tools.mutation", *arguments],
+        capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
     assert process.returncode in (0, 1), process.stderr
     assert " of 2 mutants caught" in process.stdout
     again = subprocess.run(
-        [sys.executable, "-m", "mutation", "--no-retry", *arguments],
-        capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT / "tools")},
+        [sys.executable, "-m", "tools.mutation", "--no-retry", *arguments],
+        capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
     assert again.stdout.splitlines()[-1] == process.stdout.splitlines()[-1]
     assert "s src/nnet3" not in again.stdout, "nothing was tried again"

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import torch
 
 import nnet3
 from nnet3.components import create
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from component_samples import SAMPLES
+from tools.component_samples import SAMPLES
 
 # A pooling component reads counts, which have no derivative: it gets them from an extraction component.
 _POOLING = """

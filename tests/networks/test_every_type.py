@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import nnet3
-from networks.network_of_type import SAMPLES, network_of_type, request_of_type
 from nnet3.components import COMPONENT_TYPES
+from tests.networks.network_of_type import SAMPLES, network_of_type, request_of_type
 
 STEP = 1e-5
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from golden_network import BOUNDS, check_gradient, check_run, check_update, run_case
 
 import nnet3
-from shared_data import golden_cases, needs_shared
+from tests.networks.golden_network import BOUNDS, check_gradient, check_run, check_update, run_case
+from tests.shared_data import golden_cases, needs_shared
 
 CASES = golden_cases("random") + golden_cases("recipe")
 PLAIN = nnet3.CompileOptions(optimize=False, check=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from call_count import count_calls
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
+from tests.call_count import count_calls
 
 
 def to_bytes(write: Callable[[Writer], None], binary: bool = True) -> bytes:

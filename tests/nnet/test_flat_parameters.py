@@ -10,8 +10,9 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.edits.edits import apply_edits
 from nnet3.errors import NetworkError
-from nnet3.nnet import Nnet, apply_edits
+from nnet3.nnet import Nnet
 
 CONFIG = """
 input-node name=input dim=3

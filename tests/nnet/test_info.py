@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from golden_harness import assert_same_words
 
 import nnet3
 from nnet3.errors import NetworkError
-from shared_data import golden_cases, needs_shared
+from tests.components.golden_harness import assert_same_words
+from tests.shared_data import golden_cases, needs_shared
 
 CASES = golden_cases("random") + golden_cases("recipe")
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import nnet3
-from nnet.model_texts import MDL_TEXT, RAW_BINARY, RAW_TEXT, TRANSITIONS_TEXT
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader
 from nnet3.nnet import AcousticModel, Nnet, load, load_nnet, load_transition_model
 from nnet3.nnet.load import read_model
+from tests.nnet.model_texts import MDL_TEXT, RAW_BINARY, RAW_TEXT, TRANSITIONS_TEXT
 
 
 def _write(folder: Path, contents: bytes | str) -> Path:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
-from nnet.model_texts import RAW_BINARY, RAW_TEXT
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.nnet import Nnet, load
 from nnet3.nnet.load import read_model
 from nnet3.nnet.model_file import read_nnet, write_nnet
-from shared_data import GOLDEN, needs_shared
+from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
+from tests.nnet.model_texts import RAW_BINARY, RAW_TEXT
+from tests.shared_data import GOLDEN, needs_shared
 
 RAW_FILES = sorted(GOLDEN.glob("random/*/*.raw")) + sorted(GOLDEN.glob("recipe/*/*.raw"))
 RAW_FILES += sorted(GOLDEN.glob("train/*/*.raw")) + sorted(GOLDEN.glob("decode/*/*.raw"))

@@ -13,7 +13,7 @@ from nnet3.errors import DrawingError
 from nnet3.nnet import Nnet, load_nnet
 from nnet3.nnet.picture import network_graph
 from nnet3.nnet.unrolled import Frames, unrolled_graph
-from shared_data import GOLDEN, golden_cases, needs_shared
+from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 TDNN = """
 input-node name=input dim=4

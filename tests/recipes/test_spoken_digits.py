@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+
 from recipes.spoken_digits.__main__ import main
 from recipes.spoken_digits.ctc import CtcTraining
 from recipes.spoken_digits.optimizers import Comparison, Curve
 from recipes.spoken_digits.recipe import run_recipe
 from recipes.spoken_digits.settings import Settings
 from recipes.spoken_digits.words import Decisions, WordTraining
-from synthetic_recordings import write_recordings
+from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
 pytest.importorskip("matplotlib", reason="the report needs matplotlib")

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+
+import nnet3
 from recipes.spoken_digits.ctc import CtcTraining, digit_error_rate
 from recipes.spoken_digits_chain.__main__ import main
 from recipes.spoken_digits_chain.decoding import best_path, write_decoding_graph
@@ -16,9 +18,7 @@ from recipes.spoken_digits_chain.phones import NUM_PDFS, make_hmms, phones_of
 from recipes.spoken_digits_chain.recipe import Settings, run_recipe
 from recipes.spoken_digits_chain.speech import uniform_alignment
 from recipes.spoken_digits_chain.training import ChainTraining
-from synthetic_recordings import write_recordings
-
-import nnet3
+from tests.recipes.synthetic_recordings import write_recordings
 
 pytest.importorskip("kaldi_native_fbank", reason="features of speech need kaldi-native-fbank")
 pytest.importorskip("matplotlib", reason="the report needs matplotlib")

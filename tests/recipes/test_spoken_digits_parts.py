@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from recipes.spoken_digits.features import coloured_noise, less_means, padded, read_features, varied
 from recipes.spoken_digits.recordings import Recording, digit_of, is_variant
 from recipes.spoken_digits.stages import run_stage

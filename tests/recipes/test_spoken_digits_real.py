@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+import nnet3
 from recipes.spoken_digits import words
 from recipes.spoken_digits.examples import write_examples
 from recipes.spoken_digits.features import write_features
 from recipes.spoken_digits.recordings import read_recordings
-
-import nnet3
-from shared_data import SHARED
+from tests.shared_data import SHARED
 
 RECORDINGS = SHARED / "data" / "fsdd" / "recordings.zip"
 SPEAKERS = ("jackson", "theo")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from call_count import count_calls
 from nnet3.errors import RequestError
 from nnet3.schedule import CycleError, exact_levels
+from tests.call_count import count_calls
 
 Needs = list[list[int]]
 Arrays = tuple[int, np.ndarray, np.ndarray]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from call_count import assert_calls_in_proportion
 from nnet3.schedule import DirectedGraph, epochs, gather_rows, strongly_connected_components
+from tests.call_count import assert_calls_in_proportion
 
 Edges = list[tuple[int, int]]
 

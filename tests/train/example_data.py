@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from nnet3.examples import Example, NnetIo, write_example
 from nnet3.kaldi_io import CompressionMethod, GeneralMatrix, SparseMatrix, Writer, compress
-from nnet3.train.examples import Example, NnetIo, write_example
 
 
 def grid(num_sequences: int, times: np.ndarray) -> np.ndarray:

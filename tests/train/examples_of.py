@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from nnet3.examples import EXAMPLES, ExampleReader
 from nnet3.nnet import Nnet
-from nnet3.train.examples import EXAMPLES, ExampleReader
-from nnet3.train.examples.to_minibatch import to_minibatch
 from nnet3.train.minibatch import Minibatch
+from nnet3.train.to_minibatch import to_minibatch
 
 
 def read_minibatches(path: Path, nnet: Nnet) -> list[Minibatch]:

@@ -16,7 +16,7 @@ from nnet3.train.combine import combine, recompute_statistics
 from nnet3.train.evaluation import with_modes
 from nnet3.train.minibatch import grid
 from nnet3.train.objectives import ObjectiveByNode
-from train.networks import differing, everything, many, random_minibatch
+from tests.train.networks import differing, everything, many, random_minibatch
 
 CONFIG = """
 input-node name=input dim=1

@@ -12,9 +12,9 @@ import nnet3
 from nnet3.errors import TrainingError
 from nnet3.train.compute_prob import column_lines, compute_prob, evaluated, report_lines
 from nnet3.train.objectives import ObjectiveStats
-from shared_data import golden_cases, needs_shared
-from train.examples_of import read_minibatches
-from train.networks import differing, everything, many, random_minibatch
+from tests.shared_data import golden_cases, needs_shared
+from tests.train.examples_of import read_minibatches
+from tests.train.networks import differing, everything, many, random_minibatch
 
 
 @needs_shared

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,18 +13,16 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import Nnet
+from nnet3.chain import ChainObjective, ChainTarget, Denominator
+from nnet3.chain.supervision import merge_supervisions
 from nnet3.components import Component, create
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
-from nnet3.train.chain import ChainObjective, ChainTarget, Denominator
-from nnet3.train.chain.supervision import merge_supervisions
 from nnet3.train.objectives import Objective
 from nnet3.train.running_state import Before
-from train.chain.chain_data import indexes, random_acceptor, small_graph, supervision_of
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from component_samples import SAMPLES
+from tests.chain.chain_data import indexes, random_acceptor, small_graph, supervision_of
+from tools.component_samples import SAMPLES
 
 DIM = 5
 #: Settings with which all statistics of a type come to change soon.

@@ -10,9 +10,9 @@ import torch
 
 import nnet3
 from nnet3.train import Trainer, TrainerOptions
-from shared_data import golden_cases, needs_shared
-from train.examples_of import read_minibatches
-from train.golden_runs import check_change, compare_lines
+from tests.shared_data import golden_cases, needs_shared
+from tests.train.examples_of import read_minibatches
+from tests.train.golden_runs import check_change, compare_lines
 
 SEEDS = (1, 2, 3)
 RUNS = {

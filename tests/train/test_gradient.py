@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from nnet3.nnet import Nnet
+from nnet3.runs.world import World
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
 from nnet3.train.minibatch import Target, grid
 from nnet3.train.objectives import ObjectiveByNode
-from nnet3.train.run.world import World
-from train.networks import everything
-from train.run.thread_world import in_threads
+from tests.runs.thread_world import in_threads
+from tests.train.networks import everything
 
 CONFIG = """
 input-node name=input dim=4

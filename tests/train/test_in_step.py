@@ -10,17 +10,17 @@ import pytest
 import torch
 
 import nnet3
-from networks.network_of_type import SAMPLES, network_of_type, request_of_type
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.row_sums import summed_by
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.runs.world import World
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, Trainer, TrainerOptions
 from nnet3.train.in_step import digest_of_sums
 from nnet3.train.minibatch import grid
-from nnet3.train.run.world import World
-from train.networks import everything
-from train.run.thread_world import in_threads
+from tests.networks.network_of_type import SAMPLES, network_of_type, request_of_type
+from tests.runs.thread_world import in_threads
+from tests.train.networks import everything
 
 #: Sequences of each process, minibatch by minibatch: more and fewer rows than columns, ranks and sides of matrices.
 UNEQUAL = [(7, 1), (1, 9), (2, 2), (1, 1), (25, 13), (13, 27), (39, 1), (1, 40), (40, 40), (41, 3), (2, 81)]

@@ -8,7 +8,7 @@ import torch
 from nnet3.nnet import Nnet
 from nnet3.train import Trainer, TrainerOptions, evaluate
 from nnet3.train.running_state import Before, device_of, natural_gradients, statistics
-from train.networks import differing, everything, many, random_minibatch
+from tests.train.networks import differing, everything, many, random_minibatch
 
 
 def test_names() -> None:

@@ -19,7 +19,7 @@ from nnet3.nnet import Nnet
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
 from nnet3.train.minibatch import Target, grid
 from nnet3.train.objectives import ObjectiveByNode, ObjectiveStats
-from train.networks import differing, everything, many, random_minibatch
+from tests.train.networks import differing, everything, many, random_minibatch
 
 CONFIG = """
 input-node name=input dim=2

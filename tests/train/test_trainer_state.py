@@ -11,7 +11,7 @@ import torch
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet, load
 from nnet3.train import Trainer, TrainerOptions
-from train.networks import differing, everything, many, random_minibatch
+from tests.train.networks import differing, everything, many, random_minibatch
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import click
 
-from command_lines.running import ROOT, Record, run_groups
+from tools.command_lines.running import ROOT, Record, run_groups
 
 LIST = Path(__file__).with_name("commands.txt")
 _HEADING = re.compile(r"== ([\w-]+)")

@@ -18,13 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from command_lines.inputs import make_inputs
-from command_lines.masking import Mask
+from tests.cli.prepared_programs import ask, installed_scripts, prepared_programs
+from tools.command_lines.inputs import make_inputs
+from tools.command_lines.masking import Mask
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-
-from cli.prepared_programs import ask, installed_scripts, prepared_programs  # noqa: E402
 
 # The same for everybody: widths of help, one thread, no GPU, no colours; a variable that is not here is not passed on.
 _ENVIRONMENT = {

@@ -1,6 +1,6 @@
 """Put small bugs into one room, one at a time, and say which no test notices.
 
-    python -m mutation lowering --sample 50 --seed 1
+    python -m tools.mutation lowering --sample 50 --seed 1
 
 The room is a folder of src/nnet3 or one file in it. Everything happens in a copy of the working tree in `--folder`.
 Which tests execute which lines is measured once (`--measure` does it again); results are kept, so that a run that was
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import click
 
-from mutation.covering import Covering, measure
-from mutation.equivalent import is_equivalent, read_equivalents
-from mutation.mutant import Mutant
-from mutation.operators import mutants_of
-from mutation.tree import Tree
-from mutation.trial import CAUGHT, Results, Trial
+from tools.mutation.covering import Covering, measure
+from tools.mutation.equivalent import is_equivalent, read_equivalents
+from tools.mutation.mutant import Mutant
+from tools.mutation.operators import mutants_of
+from tools.mutation.tree import Tree
+from tools.mutation.trial import CAUGHT, Results, Trial
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

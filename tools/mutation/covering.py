@@ -12,9 +12,9 @@ from typing import Any
 import coverage
 import pytest
 
-from mutation.child import run_tests
-from mutation.mutant import Mutant, moved_lines
-from mutation.tree import Tree
+from tools.mutation.child import run_tests
+from tools.mutation.mutant import Mutant, moved_lines
+from tools.mutation.tree import Tree
 
 MOST_SECONDS = 3 * 3600
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mutation.mutant import Mutant, squeeze
+from tools.mutation.mutant import Mutant, squeeze
 
 FILE = Path(__file__).with_name("equivalent.txt")
 

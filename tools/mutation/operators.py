@@ -10,7 +10,7 @@ import ast
 import copy
 from collections.abc import Iterator
 
-from mutation.mutant import Mutant
+from tools.mutation.mutant import Mutant
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from mutation.mutant import Mutant
+from tools.mutation.mutant import Mutant
 
 
 class Tree:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from mutation.child import run_tests
-from mutation.covering import Covering
-from mutation.mutant import Mutant
-from mutation.tree import Tree
+from tools.mutation.child import run_tests
+from tools.mutation.covering import Covering
+from tools.mutation.mutant import Mutant
+from tools.mutation.tree import Tree
 
 CAUGHT, SURVIVED, UNCOVERED = "caught", "survived", "uncovered"
 LEAST_SECONDS = 20.0

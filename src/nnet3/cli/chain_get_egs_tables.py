@@ -7,10 +7,17 @@ from typing import TypeVar
 
 import numpy as np
 
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample
+from nnet3.chain.graphs.transition_tables import TransitionTables
+from nnet3.chain.graphs.unconstrained import supervision_of_graph
+from nnet3.chain.graphs.weights import NormalizationWeights
+from nnet3.chain.making import ChainExampleMaker, Utterance, normalized
+from nnet3.chain.supervision_file import read_supervision
 from nnet3.cli.egs_tables import write
 from nnet3.cli.files import load_transitions
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
+from nnet3.examples import ExampleReader, MakingStatistics
 from nnet3.kaldi_io import (
     RandomAccessTable,
     load_fst,
@@ -20,13 +27,6 @@ from nnet3.kaldi_io import (
     random_access_vectors,
 )
 from nnet3.options import ChainMakingOptions
-from nnet3.train.chain import CHAIN_EXAMPLES, ChainExample
-from nnet3.train.chain.graphs.transition_tables import TransitionTables
-from nnet3.train.chain.graphs.unconstrained import supervision_of_graph
-from nnet3.train.chain.graphs.weights import NormalizationWeights
-from nnet3.train.chain.making import ChainExampleMaker, Utterance, normalized
-from nnet3.train.chain.supervision_file import read_supervision
-from nnet3.train.examples import ExampleReader, MakingStatistics
 
 T = TypeVar("T")
 Made = Iterator[tuple[str, ChainExample]]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from nnet3.chain.denominator_graph import DenominatorGraph
+from nnet3.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.chain.graphs.normalization import make_normalization_fst
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.cli.files import check_can_save, load_transitions, open_file
 from nnet3.cli.messages import say
+from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import load_fst, open_int_vector_table, save_fst
-from nnet3.nnet.tree import ContextDependency
 from nnet3.options import PhoneLmOptions
-from nnet3.train.chain.denominator_graph import DenominatorGraph
-from nnet3.train.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.train.chain.graphs.normalization import make_normalization_fst
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.phone_lm import estimate_phone_lm
 
 
 def load_hmms(tree: str, model: str) -> PhoneHmms:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from nnet3.chain.graphs.phone_hmms import PhoneHmms
+from nnet3.chain.graphs.supervising import supervise
+from nnet3.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
+from nnet3.chain.supervision import Supervision
+from nnet3.chain.supervision_file import write_supervision
 from nnet3.cli.chain_graphs import load_hmms
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import TableReader, TableWriter, open_pair_table
 from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.options import SupervisingOptions
-from nnet3.train.chain.graphs.phone_hmms import PhoneHmms
-from nnet3.train.chain.graphs.supervising import supervise
-from nnet3.train.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
-from nnet3.train.chain.supervision import Supervision
-from nnet3.train.chain.supervision_file import write_supervision
 
 T = TypeVar("T")
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from nnet3.errors import TrainingError
+from nnet3.examples import EXAMPLES, ExampleKind, ExampleReader
 from nnet3.nnet import Nnet
-from nnet3.train.examples import EXAMPLES, ExampleKind, ExampleReader
-from nnet3.train.examples.to_minibatch import to_minibatch
 from nnet3.train.minibatch import Minibatch
+from nnet3.train.to_minibatch import to_minibatch
 
 E = TypeVar("E")
 

@@ -9,10 +9,7 @@ from typing import TypeVar
 
 from nnet3.cli.messages import say
 from nnet3.errors import Nnet3Error
-from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
-from nnet3.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
-from nnet3.options import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
-from nnet3.train.examples import (
+from nnet3.examples import (
     ExampleKind,
     ExampleReader,
     MergingStatistics,
@@ -22,8 +19,11 @@ from nnet3.train.examples import (
     shuffled,
     subset,
 )
-from nnet3.train.examples.making import generator
-from nnet3.train.examples.order import copies
+from nnet3.examples.making import generator
+from nnet3.examples.order import copies
+from nnet3.kaldi_io import RandomAccessTable, random_access_reals, random_access_tokens
+from nnet3.kaldi_io.specifiers import parse_wspecifier, parse_wxfilename
+from nnet3.options import CopyingOptions, MergingOptions, ShufflingOptions, SubsetOptions
 
 E = TypeVar("E")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from nnet3.cli.verb import CHAIN, EXAMPLES, Verb, verb
 from nnet3.options import ChainMergingOptions, MergingOptions, Options, ShufflingOptions, SubsetOptions
 
 if TYPE_CHECKING:
-    from nnet3.train.examples import ExampleKind
+    from nnet3.examples import ExampleKind
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,17 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nnet3.errors import ConfigError, Nnet3Error
+from nnet3.hmm.topology_file import read_topology
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.hmm.tree import ContextDependency, make_transition_model
 from nnet3.kaldi_io import Reader, Writer, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.files import check_can_write, read_stream
 from nnet3.kaldi_io.parse_numbers import Buffer
 from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
-from nnet3.nnet import AcousticModel, Nnet, TransitionModel
+from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.load import read_model, read_transition_model
 from nnet3.nnet.model_writer import write_nnet
-from nnet3.nnet.topology_file import read_topology
-from nnet3.nnet.tree import ContextDependency, make_transition_model
 from nnet3.text import decode_config
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from nnet3.cli.egs_tables import write
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
+from nnet3.examples import EXAMPLES, ExampleMaker, MakingStatistics, make_examples
+from nnet3.examples.supervision import Supervision, alignment_matrix, posterior_matrix
 from nnet3.kaldi_io import (
     RandomAccessTable,
     open_general_matrix_table,
@@ -19,8 +21,6 @@ from nnet3.kaldi_io import (
     random_access_posteriors,
 )
 from nnet3.options import MakingOptions
-from nnet3.train.examples import EXAMPLES, ExampleMaker, MakingStatistics, make_examples
-from nnet3.train.examples.supervision import Supervision, alignment_matrix, posterior_matrix
 
 T = TypeVar("T")
 

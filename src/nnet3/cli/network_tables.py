@@ -8,9 +8,9 @@ from nnet3.cli.text_table import Column, format_table
 from nnet3.components import Component
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.nnet.component_notes import component_notes
 from nnet3.nnet.finite import num_not_finite
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, Node
+from nnet3.structure.component_notes import component_notes
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, Node
 
 _UNLIMITED = 1_000_000  # columns: what is not a terminal, such as grep, wants whole lines
 

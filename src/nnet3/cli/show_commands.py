@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nnet3.computation.commands_control import SegmentMarker
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.declarations import AccessKind, Command, Life, Operand
-from nnet3.computation.printer import introductions, numbered_command, summary
+from nnet3.ir.commands_control import SegmentMarker
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import AccessKind, Command, Life, Operand
+from nnet3.ir.printer import introductions, numbered_command, summary
 from nnet3.nnet import Nnet
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
 
 _MICROSECONDS = 1e6
 

@@ -12,12 +12,12 @@ from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.show_commands import grouped_commands
 from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, generate, schedule
-from nnet3.computation.checker import check_computation
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes.pipeline import optimize as run_passes
-from nnet3.compute import NnetComputer
-from nnet3.compute.profile import profile
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import optimize as run_passes
 from nnet3.nnet import Nnet
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.profile import profile
 
 _RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")
 _MAX_ROWS = 10_000_000

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.computation.matrices import as_tensor
 from nnet3.errors import ShapeError
+from nnet3.ir.matrices import as_tensor
 
 
 def as_array(value: Any, what: str) -> np.ndarray:

@@ -16,8 +16,8 @@ from nnet3.cn.order import needed_nodes, needs_other_frames
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout, Sequences, as_matrix
-from nnet3.computation.matrices import warn_of_gradient
 from nnet3.errors import NetworkError, ShapeError, check_kind
+from nnet3.ir.matrices import warn_of_gradient
 from nnet3.text import did_you_mean
 
 

@@ -21,10 +21,10 @@ from nnet3.cn.order import (
 )
 from nnet3.cn.printing import describe_network, describe_order
 from nnet3.cn.program import Program, Question
-from nnet3.computation.computation import NnetComputation
-from nnet3.compute.profile import Profiler, ProfileReport
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.nnet import Nnet
+from nnet3.runtime.profile import Profiler, ProfileReport
 
 
 class Network(DifferentiatedNetwork):

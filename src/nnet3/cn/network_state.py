@@ -22,8 +22,8 @@ from nnet3.cn.program import Program, Question, Runner, Runners
 from nnet3.cn.samples import Layout
 from nnet3.cn.stamps import Stamps
 from nnet3.compiler.cache import ComputationCache
-from nnet3.compute.memory import checked_device
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
+from nnet3.runtime.memory import checked_device
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from nnet3.cn.options import checked_option, is_kind, kinds_of_fields
 from nnet3.cn.shape import Shape
-from nnet3.computation.kernel import InputPromises, Kernel, KernelInfo
 from nnet3.errors import ArgumentError, GradientError, ShapeError
+from nnet3.ir.kernel import InputPromises, Kernel, KernelInfo
 
 OWN_VALUE = -1
 """Stands for the node's own value in `gradient_needs`."""

@@ -20,13 +20,13 @@ from nnet3.cn.operation import RunState
 from nnet3.cn.samples import Layout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
 from nnet3.compiler.cache import ComputationCache
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes.pipeline import optimize
-from nnet3.compute import NnetComputer
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.lower import lower
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
+from nnet3.runtime import NnetComputer
 
 if TYPE_CHECKING:
     from nnet3.cn.network_state import NetworkState

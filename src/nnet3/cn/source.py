@@ -24,9 +24,9 @@ from nnet3.cn.operation import Operation, RunState
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.shape import Shape
 from nnet3.components import Component, Properties
-from nnet3.computation.kernel import Kernel, KernelInfo
 from nnet3.errors import NetworkError
 from nnet3.index import IndexTable, T
+from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
 
 # What is made for a node is called as the node is, with an ending that no name of a node can have.

@@ -21,9 +21,9 @@ from nnet3.compiler.cache_file import CacheFileError, SectionReader, read_bundle
 from nnet3.compiler.cached_computation import Attachments, StoredComputation, about, num_bytes
 from nnet3.compiler.compile import checked_options, compile
 from nnet3.compiler.request import ComputationRequest, check_request
-from nnet3.computation import serialize
-from nnet3.computation.computation import NnetComputation
 from nnet3.errors import ArgumentError, check_kind
+from nnet3.ir import serialize
+from nnet3.ir.computation import NnetComputation
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
 

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any
 
 from nnet3.compiler.cache_file import CacheFileError, Section, SectionReader
-from nnet3.computation import serialize
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir import serialize
+from nnet3.ir.computation import NnetComputation
 
 # Bytes of Python objects, measured on compiled networks.
 _PER_COMMAND = 400

@@ -6,11 +6,11 @@ import numpy as np
 
 from nnet3.compiler.nnet_source import lowering_request, nnet_source
 from nnet3.compiler.request import ComputationRequest, check_request
-from nnet3.computation.checker import check_computation
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.passes.pipeline import optimize
 from nnet3.errors import RequestError, check_kind
 from nnet3.index import T
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.lowering import ComputationGraph, Schedule, lower
 from nnet3.lowering import build_graph as lowered_graph
 from nnet3.lowering import generate as generate_program

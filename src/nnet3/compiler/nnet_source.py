@@ -10,15 +10,15 @@ import numpy as np
 
 from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.components import Properties
-from nnet3.computation.kernel import InputPromises, KernelInfo
 from nnet3.index import IndexTable, T
+from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.lowering.source import LoweringRequest, RequestedRows
-from nnet3.nnet.node_rules import NodeRules
-from nnet3.nnet.nodes import ComponentNode
+from nnet3.structure.node_rules import NodeRules
+from nnet3.structure.nodes import ComponentNode
 
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
-    from nnet3.nnet.parts import NetworkParts
+    from nnet3.structure.parts import NetworkParts
 
 _LONGEST_PERIOD = 400
 

@@ -11,7 +11,7 @@ import numpy as np
 from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.nnet.network import Nnet
-from nnet3.nnet.nodes import ComponentNode, InputNode
+from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
 
 

@@ -21,8 +21,8 @@ from nnet3.components.form import ComponentForm
 from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
-from nnet3.computation.matrices import Matrix, as_tensor, warn_of_gradient
 from nnet3.errors import ComponentError
+from nnet3.ir.matrices import Matrix, as_tensor, warn_of_gradient
 
 if TYPE_CHECKING:
     from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -191,7 +191,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         """A new component that does the same with a copy of the parameters for each use; None if no type can."""
         return None
 
-    # ---- the kernel protocol of nnet3.computation: one input matrix, or none ----
+    # ---- the kernel protocol of nnet3.ir: one input matrix, or none ----
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
         return self.forward(inputs[0] if inputs else output.new_empty(0, self.input_dim), output, indexes)

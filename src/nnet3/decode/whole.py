@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from nnet3.components import Component
-from nnet3.computation.matrices import Matrix
 from nnet3.decode.scores import Scoring, log_priors
 from nnet3.decode.utterance import UtteranceComputer, with_options
 from nnet3.errors import NetworkError, check_kind
+from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import UtteranceOptions
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.computation.commands import Command, MatrixAdd, MatrixCopy, SetConst
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir.commands import Command, MatrixAdd, MatrixCopy, SetConst
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.irregular import IrregularGather
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Storage

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnet3.computation.commands import (
+from nnet3.ir.commands import (
     AcceptInput,
     AddRows,
     AllocMatrix,
@@ -19,7 +19,7 @@ from nnet3.computation.commands import (
     SegmentMarker,
     SetConst,
 )
-from nnet3.computation.computation import IoInfo, MatrixInfo, NnetComputation, SubMatrix
+from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation, SubMatrix
 from nnet3.lowering.first_writers import TakenRows
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnet3.computation.commands import (
+from nnet3.index import distinct
+from nnet3.ir.commands import (
     AddRowRanges,
     AddRows,
     AddRowsMulti,
@@ -20,8 +21,7 @@ from nnet3.computation.commands import (
     MatrixCopy,
     SetConst,
 )
-from nnet3.computation.computation import NnetComputation
-from nnet3.index import distinct
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.locations import LocationList, as_block, pack_locations, runs_of, split_locations
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
 from nnet3.lowering.places import Storage

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnet3.computation.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
-from nnet3.computation.computation import MatrixInfo, NnetComputation
-from nnet3.computation.kernel import KernelInfo
-from nnet3.computation.shape_rules import overlap
+from nnet3.ir.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
+from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.shape_rules import overlap
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.schedule import Step
 from nnet3.lowering.source import Use

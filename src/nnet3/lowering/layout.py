@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.first_writers import FirstWriters, find_first_writers, receivers
 from nnet3.lowering.needs import BackwardNeeds, find_needs
 from nnet3.lowering.places import Place, Storage, find_places

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.objects import many_objects
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.objects import many_objects
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.generate import generate
 from nnet3.lowering.scheduler import schedule

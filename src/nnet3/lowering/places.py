@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nnet3.computation.computation import MatrixInfo, NnetComputation
 from nnet3.index import NO_TIME, T
+from nnet3.ir.computation import MatrixInfo, NnetComputation
 from nnet3.lowering.reading import RowsOf
 from nnet3.lowering.schedule import Schedule
 from nnet3.lowering.source import NodeKind

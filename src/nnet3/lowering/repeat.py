@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.computation.commands import Command
-from nnet3.computation.computation import NnetComputation
-from nnet3.computation.declarations import FieldForm, Reference, with_operands, with_values
 from nnet3.index import distinct
+from nnet3.ir.commands import Command
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import FieldForm, Reference, with_operands, with_values
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.source import NodeKind, Use

@@ -21,8 +21,8 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from nnet3.computation.kernel import KernelInfo
 from nnet3.index import IndexTable
+from nnet3.ir.kernel import KernelInfo
 
 
 class NodeKind(enum.Enum):

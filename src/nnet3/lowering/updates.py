@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from nnet3.computation.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
-from nnet3.computation.computation import MatrixInfo
+from nnet3.ir.commands import AllocMatrix, Backprop, Command, DeallocMatrix, MatrixCopy
+from nnet3.ir.computation import MatrixInfo
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.merged_updates import computed_rows
 from nnet3.lowering.places import Storage

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from nnet3.components.summary import format_number
 from nnet3.errors import NetworkError
+from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Writer
 from nnet3.nnet.model_file import read_nnet, write_nnet
-from nnet3.nnet.transition_model import TransitionModel
 from nnet3.nnet.utterances import RunsUtterances
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 
 from nnet3.components import Component
-from nnet3.nnet.nodes import Node
+from nnet3.structure.nodes import Node
 
 _PLAIN = (bool, int, str, tuple)
 _NOT_PROGRAM = frozenset({"is_gradient"})  # settings of updates, which no program depends on

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from nnet3.components import COMPONENT_TYPES
+from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Reader
 from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet.acoustic_model import AcousticModel
-from nnet3.nnet.config_reader import LINE_TYPES
 from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.network import Nnet
-from nnet3.nnet.transition_model import TransitionModel
-from nnet3.nnet.xconfig import LAYER_TYPES
+from nnet3.structure.config_reader import LINE_TYPES
+from nnet3.xconfig import LAYER_TYPES
 
 _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 

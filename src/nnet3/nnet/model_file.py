@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from nnet3.components import Component, RandomSource, read_from
 from nnet3.errors import ConfigError, ModelFormatError
-from nnet3.nnet.config_reader import apply_config
 from nnet3.nnet.finite import not_finite_warnings
 from nnet3.nnet.model_writer import write_nnet
 from nnet3.nnet.network import Nnet
-from nnet3.nnet.parts import NetworkParts
+from nnet3.structure.config_reader import apply_config
+from nnet3.structure.parts import NetworkParts
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io import Reader

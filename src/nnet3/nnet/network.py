@@ -14,20 +14,20 @@ import torch
 from nnet3.components import Component, RandomSource
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
-from nnet3.nnet.config_reader import apply_config
-from nnet3.nnet.context import compute_context
 from nnet3.nnet.conversion import check_number, parse_target
 from nnet3.nnet.fingerprint import network_fingerprint, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.model_writer import write_nnet
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
-from nnet3.nnet.parts import NetworkParts
 from nnet3.nnet.text_file import read_config_file
 from nnet3.nnet.utterances import RunsUtterances
-from nnet3.nnet.xconfig import describe, is_xconfig
-from nnet3.nnet.xconfig.matrices import MatrixLike
-from nnet3.nnet.xconfig.network_parts import apply_xconfig
+from nnet3.structure.config_reader import apply_config
+from nnet3.structure.context import compute_context
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
+from nnet3.structure.parts import NetworkParts
 from nnet3.text import did_you_mean
+from nnet3.xconfig import describe, is_xconfig
+from nnet3.xconfig.matrices import MatrixLike
+from nnet3.xconfig.network_parts import apply_xconfig
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -11,12 +11,12 @@ import numpy as np
 
 from nnet3.drawing import Arc, Box, Graph
 from nnet3.errors import DrawingError
-from nnet3.nnet.component_notes import component_notes, format_offsets
-from nnet3.nnet.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
 from nnet3.nnet.network import Nnet
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 from nnet3.schedule import DirectedGraph, strongly_connected_components
+from nnet3.structure.component_notes import component_notes, format_offsets
+from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 
 _MOST_BOXES = 3000
 _LINE, _MOST_LINES = 52, 4  # of a descriptor in a box

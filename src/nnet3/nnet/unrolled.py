@@ -13,9 +13,9 @@ from nnet3.index import IndexTable, T, X, distinct
 from nnet3.lowering.build_graph import build_graph, computable_outputs
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
-from nnet3.nnet.node_rules import NodeRules
-from nnet3.nnet.nodes import DescriptorNode
 from nnet3.nnet.picture import group_nodes, groups_graph
+from nnet3.structure.node_rules import NodeRules
+from nnet3.structure.nodes import DescriptorNode
 
 _MOST_CELLS = 20_000
 _MOST_BOXES, _MOST_FRAMES = 1500, 5000

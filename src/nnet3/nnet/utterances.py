@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from nnet3.computation.matrices import Matrix
+    from nnet3.ir.matrices import Matrix
 
 # What runs networks stands on what they are, not the other way round: it is imported when it is first asked for.
 _RUNNER = "nnet3.decode"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from nnet3.edits.collapse import collapse_model
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.nnet.collapse import collapse_model
 from nnet3.train.evaluation import Evaluator, with_modes
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats

@@ -11,9 +11,9 @@ from torch import Tensor
 from nnet3.compiler import ComputationCache
 from nnet3.compiler.cache import default_cache
 from nnet3.components import RandomSource
-from nnet3.compute import NnetComputer
-from nnet3.compute.recent import RecentComputers
 from nnet3.nnet import Nnet
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.recent import RecentComputers
 from nnet3.train.minibatch import MatrixTarget, Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, count_correct
 from nnet3.train.running_state import device_of

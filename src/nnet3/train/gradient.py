@@ -11,10 +11,10 @@ from nnet3.compiler import CompileOptions, ComputationCache
 from nnet3.compiler.cache import default_cache
 from nnet3.components import RandomSource
 from nnet3.components.row_sums import RowReduction, summed_by
-from nnet3.compute import NnetComputer
-from nnet3.compute.recent import RecentComputers
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.recent import RecentComputers
 from nnet3.train.finite import bad_data, bad_results
 from nnet3.train.in_step import digest_of_sums
 from nnet3.train.minibatch import Minibatch, naming

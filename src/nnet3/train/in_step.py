@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Iterator
 
 from nnet3.components import Component
-from nnet3.computation.commands_kernels import Backprop, Propagate
-from nnet3.computation.computation import NnetComputation
+from nnet3.ir.commands_kernels import Backprop, Propagate
+from nnet3.ir.computation import NnetComputation
 from nnet3.nnet import Nnet
 
 _DIGEST_BYTES = 6  # a float64 holds such a number exactly

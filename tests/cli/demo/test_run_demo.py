@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cli.run_command import Cli
 from nnet3 import load
 from nnet3.cli.demo import run_demo as module
 from nnet3.cli.demo.digits import digit_tasks
 from nnet3.cli.demo.task import Task
+from tests.cli.run_command import Cli
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")

@@ -20,7 +20,7 @@ from nnet3.cli.demo.report import Result
 from nnet3.cli.demo.run_task import run_task
 from nnet3.cli.demo.task import Schedule, Task
 from nnet3.compiler import build_graph, generate, schedule
-from nnet3.computation.passes.pipeline import optimize
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet
 from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 

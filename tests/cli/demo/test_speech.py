@@ -13,7 +13,7 @@ import pytest
 from nnet3.cli.demo import speech
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import Nnet
-from seeds import RANDOM
+from tests.seeds import RANDOM
 
 pytest.importorskip("kaldi_native_fbank")
 RATE = 8000

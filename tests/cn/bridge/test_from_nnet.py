@@ -12,8 +12,8 @@ import torch
 import nnet3
 from nnet3 import cn
 from nnet3.errors import NetworkError
-from seeds import RANDOM
-from shared_data import golden_cases, needs_shared
+from tests.seeds import RANDOM
+from tests.shared_data import golden_cases, needs_shared
 
 LEAST_COMPARED = 12
 

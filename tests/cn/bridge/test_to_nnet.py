@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
-from reference import columns
 
 import nnet3
 from nnet3 import cn
 from nnet3.errors import NetworkError
-from seeds import RANDOM
+from tests.cn.reference import columns
+from tests.seeds import RANDOM
 
 
 def run(nnet: nnet3.Nnet, x: np.ndarray) -> np.ndarray:

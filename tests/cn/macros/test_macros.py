@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from reference import compare
 
-from call_count import count_calls
 from nnet3 import cn
 from nnet3.compiler.cache import ComputationCache
-from seeds import RANDOM
+from tests.call_count import count_calls
+from tests.cn.reference import compare
+from tests.seeds import RANDOM
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

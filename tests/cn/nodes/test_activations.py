@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from check_node import check_node, random
 
 from nnet3 import cn
+from tests.cn.check_node import check_node, random
 
 X = cn.input("x", 4)
 FORMULAS = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from reference import columns
 
 from nnet3 import cn, components
 from nnet3.errors import ShapeError
-from seeds import RANDOM
+from tests.cn.reference import columns
+from tests.seeds import RANDOM
 
 
 def affine() -> components.Component:

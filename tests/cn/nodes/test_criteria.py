@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from check_node import check_node, random, run_forward
 
 from nnet3 import cn
 from nnet3.errors import GradientError, ShapeError
+from tests.cn.check_node import check_node, random, run_forward
 
 x = cn.input("x", 4)
 y = cn.input("y", 4)

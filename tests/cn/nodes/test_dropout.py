@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from check_node import check_node, random, state
 
 from nnet3 import cn
 from nnet3.errors import NetworkError
+from tests.cn.check_node import check_node, random, state
 
 y = cn.input("y", 40)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from check_node import check_node, random
 
 from nnet3 import cn
 from nnet3.errors import Nnet3Error, ShapeError
+from tests.cn.check_node import check_node, random
 
 ROWS, COLS, CHANNELS, SAMPLES = 5, 6, 2, 3
 images = cn.input("images", ROWS * COLS * CHANNELS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from check_node import random, run_forward
 
 from nnet3 import cn
 from nnet3.errors import GradientError, NetworkError, ShapeError
+from tests.cn.check_node import random, run_forward
 
 x = cn.input("x", 3)
 DATA = random(3, 50) * torch.tensor([[1.0], [5.0], [0.0]]) + torch.tensor([[2.0], [-3.0], [4.0]])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from check_node import check_node, random
 
 from nnet3 import cn
 from nnet3.errors import ShapeError
+from tests.cn.check_node import check_node, random
 
 FUNCTIONS = {cn.plus: torch.add, cn.minus: torch.sub, cn.element_times: torch.mul}
 SAMPLES = 6

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from nnet3.train.objectives import count_correct
-from train.objectives.check import sparse, target
+from tests.train.objectives.check import sparse, target
 
 Y = torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.0, 5.0], [3.0, 3.0]])
 

@@ -11,7 +11,7 @@ import torch
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.train.objectives import LinearObjective
-from train.objectives.check import evaluate
+from tests.train.objectives.check import evaluate
 
 
 def test_sizes_must_agree() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from train.objectives.check import evaluate, sparse
+from tests.train.objectives.check import evaluate, sparse
 
 
 @pytest.mark.parametrize("make", [torch.tensor, sparse])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nnet3.errors import TrainingError
 from nnet3.train.objectives import TorchLoss
-from train.objectives.check import evaluate, sparse
+from tests.train.objectives.check import evaluate, sparse
 
 
 @pytest.mark.parametrize("make", [torch.tensor, sparse])

@@ -12,7 +12,7 @@ import torch
 
 import nnet3
 from nnet3.cli.demo.speech import mfcc
-from shared_data import SHARED
+from tests.shared_data import SHARED
 
 RECORDINGS = SHARED / "data" / "fsdd" / "recordings.zip"
 CONFIG = """

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import multiprocessing
 
 import nnet3
-from train.torch_module.networks import TDNN, features, network
+from tests.train.torch_module.networks import TDNN, features, network
 
 STEPS = 3
 

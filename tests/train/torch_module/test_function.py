@@ -11,8 +11,8 @@ from torch import Tensor
 
 import nnet3
 from nnet3.errors import GradientError
-from shared_data import golden_cases
-from train.torch_module.networks import ALL, DROPOUT, IVECTOR, LSTM, TDNN, TdnnByHand, features, network
+from tests.shared_data import golden_cases
+from tests.train.torch_module.networks import ALL, DROPOUT, IVECTOR, LSTM, TDNN, TdnnByHand, features, network
 
 
 def _inputs(module: nnet3.TorchModule, batch: int, frames: int) -> list[Tensor]:

@@ -15,8 +15,8 @@ from torch.nn.utils import parametrize, prune
 import nnet3
 from nnet3.errors import ArgumentError, GradientError, NetworkError
 from nnet3.train.torch_module.component_module import ComponentModule, component_modules
-from train.torch_module.comparing import assert_alike, gradients
-from train.torch_module.networks import COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
+from tests.train.torch_module.comparing import assert_alike, gradients
+from tests.train.torch_module.networks import COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
 
 
 def _module(config: str = TDNN, seed: int = 0) -> nnet3.TorchModule:

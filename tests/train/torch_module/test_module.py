@@ -12,8 +12,8 @@ import torch
 
 import nnet3
 from nnet3.errors import ArgumentError, NetworkError
-from shared_data import GOLDEN, needs_shared
-from train.torch_module.networks import ALL, COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
+from tests.shared_data import GOLDEN, needs_shared
+from tests.train.torch_module.networks import ALL, COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
 
 
 def _module(config: str = TDNN, **options: object) -> nnet3.TorchModule:

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.compute.memory import pool_of
+from nnet3.runtime.memory import pool_of
 from nnet3.train.torch_module.programs import Programs
-from train.torch_module.networks import LSTM, TDNN, features, network
+from tests.train.torch_module.networks import LSTM, TDNN, features, network
 
 POOL = pool_of(torch.device("cpu"))
 

@@ -16,10 +16,10 @@ from torch.nn.utils import parametrize
 from torch.optim import swa_utils
 
 import nnet3
-from effort import EFFORT
 from nnet3.errors import NetworkError
 from nnet3.train.torch_module.component_module import ComponentModule
-from train.torch_module.networks import TDNN, features, network
+from tests.effort import EFFORT
+from tests.train.torch_module.networks import TDNN, features, network
 
 CONFIG = TDNN.replace("RectifiedLinearComponent", "TanhComponent").replace("tdnn1.relu", "tdnn1.tanh")
 EPSILON, SCALE = 1e-3, 0.800000011920929

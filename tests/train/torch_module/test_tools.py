@@ -12,8 +12,8 @@ from torch.optim import swa_utils
 
 import nnet3
 from nnet3.errors import NetworkError
-from train.torch_module.comparing import assert_alike, gradients
-from train.torch_module.networks import COMPOSITE, TDNN, features, network
+from tests.train.torch_module.comparing import assert_alike, gradients
+from tests.train.torch_module.networks import COMPOSITE, TDNN, features, network
 
 
 def _module(config: str = TDNN, seed: int = 0) -> nnet3.TorchModule:

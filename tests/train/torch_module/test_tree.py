@@ -7,7 +7,7 @@ import torch
 
 import nnet3
 from nnet3.train.torch_module.component_module import ComponentModule
-from train.torch_module.networks import features
+from tests.train.torch_module.networks import features
 
 
 def _chain(*names: str) -> nnet3.TorchModule:

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from nnet3.cli.demo.report import Result
 from nnet3.cli.demo.task import Task
 from nnet3.compiler import build_graph, generate, schedule
-from nnet3.computation.passes.pipeline import optimize
+from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet
 from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 

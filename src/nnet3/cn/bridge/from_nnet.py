@@ -29,8 +29,8 @@ from nnet3.cn.order import forward_order
 from nnet3.components import Component
 from nnet3.errors import NetworkError, check_kind
 from nnet3.nnet import Nnet
-from nnet3.nnet.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.nnet.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 
 _FUNCTIONS: dict[str, Callable[..., Node]] = {
     "SigmoidComponent": sigmoid,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3.errors import NetworkError
-from nnet3.nnet.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.nnet.forwarding import ForwardingDescriptor, NodeReference, Offset
+from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from nnet3.cn.order import needed_nodes
 from nnet3.components import Component
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.nnet.parts import NetworkParts
+from nnet3.structure.parts import NetworkParts
 
 if TYPE_CHECKING:
     from nnet3.cn.network import Network

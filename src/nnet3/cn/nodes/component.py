@@ -15,8 +15,8 @@ from nnet3.cn.options import checked_option
 from nnet3.cn.shape import Shape
 from nnet3.compiler.nnet_source import kernel_info
 from nnet3.components import Component, Properties, create, read_from
-from nnet3.computation.kernel import Kernel, KernelInfo
 from nnet3.errors import NetworkError, ShapeError, check_kind
+from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
 from nnet3.nnet.fingerprint import network_fingerprint

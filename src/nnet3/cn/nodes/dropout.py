@@ -12,8 +12,8 @@ from torch import Tensor
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Elementwise
 from nnet3.cn.operation import RunState, put, put_product
-from nnet3.computation.kernel import Kernel
 from nnet3.errors import NetworkError
+from nnet3.ir.kernel import Kernel
 
 Matrices = Sequence[Tensor]
 

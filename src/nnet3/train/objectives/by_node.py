@@ -9,7 +9,7 @@ from torch import Tensor
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.nnet.nodes import DescriptorNode
+from nnet3.structure.nodes import DescriptorNode
 from nnet3.train.minibatch import Target
 from nnet3.train.objectives.linear import LinearObjective
 from nnet3.train.objectives.protocol import Objective, OutputResult

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from nnet3.components import Component
-from nnet3.compute.lanes import LANES
 from nnet3.errors import NetworkError
+from nnet3.runtime.lanes import LANES
 
 
 def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:

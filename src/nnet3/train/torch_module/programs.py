@@ -13,8 +13,8 @@ from torch import Tensor
 
 from nnet3.compiler import ComputationCache, ComputationRequest
 from nnet3.components import Component, Properties
-from nnet3.compute import NnetComputer
 from nnet3.nnet import Nnet
+from nnet3.runtime import NnetComputer
 from nnet3.train.torch_module.collector import GradientCollector
 from nnet3.train.torch_module.guests import GuestCall, make_guest
 from nnet3.train.torch_module.layout import Layout, specifications

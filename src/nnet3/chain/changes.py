@@ -1,0 +1,86 @@
+"""Changes of single chain examples: shifting times, cutting context, weighting, renaming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nnet3.chain.example import ChainExample
+from nnet3.chain.target import ChainTarget
+from nnet3.errors import ArgumentError, TrainingError
+from nnet3.examples.copying import filter_times, shift_times
+
+_OUTPUT = "output"
+
+
+@dataclass(frozen=True)
+class ChainChanges:
+    """What to change in examples; the default changes nothing.
+
+    `frame_shift` is added to every t of inputs but the ivector's; outputs move by the nearest multiple of their step (a
+    half upwards), so that between multiples the network sees the same outputs with its input moved. Then rows of
+    `input` that are more than `left_context`, `right_context` frames away from the outputs are left out, in examples
+    that are not merged.
+    """
+
+    frame_shift: int = 0
+    left_context: int | None = None
+    right_context: int | None = None
+
+    def __post_init__(self) -> None:
+        if min(self.left_context or 0, self.right_context or 0) < 0:
+            raise ArgumentError("contexts must be >= 0")
+
+    def apply(self, example: ChainExample) -> ChainExample:
+        """The changed example. TrainingError if it is merged and its context is to be cut."""
+        if self.frame_shift:
+            inputs = tuple(shift_times(io, self.frame_shift) for io in example.inputs)
+            outputs = tuple(_shifted(target, self.frame_shift) for target in example.outputs)
+            example = ChainExample(inputs, outputs)
+        if self.left_context is None and self.right_context is None:
+            return example
+        rows = [io.indexes for io in example.inputs] + [target.indexes for target in example.outputs]
+        if any(indexes[:, 0].any() for indexes in rows):
+            raise TrainingError("context can be cut in single examples only: this one is merged")
+        times = np.concatenate([target.indexes[:, 1] for target in example.outputs])
+        first = -np.inf if self.left_context is None else times.min() - self.left_context
+        last = np.inf if self.right_context is None else times.max() + self.right_context
+        inputs = tuple(filter_times(io, first, last) if io.name == "input" else io for io in example.inputs)
+        return replace(example, inputs=inputs)
+
+
+def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
+    """Moved by the multiple of its step that is nearest to `shift`."""
+    rows = target.indexes.astype(np.int64)
+    step = int(rows[target.supervision.num_sequences, 1] - rows[0, 1])
+    rows[:, 1] += step * ((2 * shift + step) // (2 * step))
+    if abs(rows[:, 1]).max() >= 2**31:
+        raise TrainingError(f"shifted by {shift} frames, '{target.name}' would have t beyond 32 bits")
+    return replace(target, indexes=rows.astype(np.int32))
+
+
+def weighted(example: ChainExample, factor: float) -> ChainExample:
+    """The weight of the supervision of `output` times a factor, in float32."""
+
+    def change(target: ChainTarget) -> ChainTarget:
+        supervision = target.supervision
+        weight = float(np.float32(supervision.weight) * np.float32(factor))
+        return replace(target, supervision=replace(supervision, weight=weight))
+
+    return _with_output(example, change)
+
+
+def renamed(example: ChainExample, name: str) -> ChainExample:
+    """With another name for `output`."""
+    return _with_output(example, lambda target: replace(target, name=name))
+
+
+def _with_output(example: ChainExample, change: Callable[[ChainTarget], ChainTarget]) -> ChainExample:
+    names = [target.name for target in example.outputs]
+    if _OUTPUT not in names:
+        raise TrainingError(f"this example has no 'output', but {', '.join(names)}")
+    return replace(
+        example, outputs=tuple(change(target) if target.name == _OUTPUT else target for target in example.outputs)
+    )

@@ -1,0 +1,99 @@
+"""Examples of sequence training (Kaldi: NnetChainExample), in files and merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nnet3.chain.supervision_file import read_target, write_target
+from nnet3.chain.target import ChainTarget, merge_targets
+from nnet3.errors import ModelFormatError
+from nnet3.examples.example import merge_ios
+from nnet3.examples.io import NnetIo, describe_rows, read_io, write_io
+from nnet3.examples.kind import ExampleKind
+from nnet3.kaldi_io import Reader, Writer
+
+TOKEN = "<Nnet3ChainEg>"
+_MOST_IOS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class ChainExample:
+    """Inputs, and what is known about outputs."""
+
+    inputs: tuple[NnetIo, ...]
+    outputs: tuple[ChainTarget, ...]
+
+    def input(self, name: str) -> NnetIo | None:
+        """The first input of this name, if there is one."""
+        return next((io for io in self.inputs if io.name == name), None)
+
+
+def read_example(reader: Reader) -> ChainExample:
+    """The `<Nnet3ChainEg>` at the reader's position. Raises ModelFormatError if it is damaged."""
+    reader.expect(TOKEN)
+    inputs = tuple(read_io(reader) for _ in range(_count(reader, "<NumInputs>")))
+    outputs = tuple(read_target(reader) for _ in range(_count(reader, "<NumOutputs>")))
+    reader.expect("</Nnet3ChainEg>")
+    return ChainExample(inputs, outputs)
+
+
+def _count(reader: Reader, token: str) -> int:
+    reader.expect(token)
+    start = reader.position
+    count = reader.int32()
+    if not 1 <= count <= _MOST_IOS:
+        raise reader.error_at(start, f"an example cannot have {count} inputs or outputs")
+    return count
+
+
+def write_example(writer: Writer, example: ChainExample) -> None:
+    """As `read_example` reads it, byte for byte as Kaldi writes it."""
+    writer.token(TOKEN)
+    writer.token("<NumInputs>")
+    writer.int32(len(example.inputs))
+    writer.newline()
+    for io in example.inputs:
+        write_io(writer, io)
+        writer.newline()
+    writer.token("<NumOutputs>")
+    writer.int32(len(example.outputs))
+    writer.newline()
+    for target in example.outputs:
+        write_target(writer, target)
+        writer.newline()
+    writer.token("</Nnet3ChainEg>")
+
+
+def structure(example: ChainExample) -> tuple[object, ...]:
+    """Equal for examples that may be merged: the same inputs and the same indexes of the same outputs."""
+    outputs = tuple((target.name, target.indexes.tobytes()) for target in example.outputs)
+    return tuple(io.structure for io in example.inputs), outputs
+
+
+def describe(example: ChainExample) -> str:
+    """The structure of an example in words."""
+    rows = [(io.name, io.indexes) for io in example.inputs] + [(each.name, each.indexes) for each in example.outputs]
+    return ", ".join(describe_rows(*each) for each in rows)
+
+
+def size(example: ChainExample) -> int:
+    """The largest number of indexes of an input or output."""
+    return max([len(io.indexes) for io in example.inputs] + [len(target.indexes) for target in example.outputs])
+
+
+def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExample:
+    """One example with the sequences of all, numbered in order. Raises ModelFormatError if they do not fit together."""
+    if len(examples) == 1 and not compress:
+        return examples[0]
+    names = [target.name for target in examples[0].outputs]
+    if any([target.name for target in example.outputs] != names for example in examples):
+        raise ModelFormatError("examples can be merged only if they have the same outputs")
+    outputs = [merge_targets([example.outputs[k] for example in examples]) for k in range(len(names))]
+    inputs = merge_ios([example.inputs for example in examples], 1, compress)
+    return ChainExample(tuple(inputs), tuple(outputs))
+
+
+CHAIN_EXAMPLES: ExampleKind[ChainExample] = ExampleKind(
+    TOKEN, read_example, write_example, structure, describe, size, merge
+)

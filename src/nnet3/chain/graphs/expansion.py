@@ -1,0 +1,99 @@
+"""From phones to what is seen in each frame: the phones of an FST are replaced by their HMMs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nnet3.chain.graphs.context import windows_of_phones
+from nnet3.chain.graphs.fst_changes import split_states
+from nnet3.chain.graphs.openfst import without_epsilons
+from nnet3.chain.graphs.phone_hmms import HmmArcs, PhoneHmms
+from nnet3.chain.graphs.transition_tables import TransitionTables
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Fst
+
+
+def transition_ids_of_phones(phones: Fst, hmms: PhoneHmms, scale: float) -> Fst:
+    """An acceptor of transition-ids, one a frame, from one of phones.
+
+    `scale` multiplies the costs of transitions and self-loops; those of `phones` are kept. TrainingError if the tree
+    or the transition model does not have what is asked for.
+    """
+    if phones.num_states == 0:
+        return phones
+    if not phones.is_acceptor:
+        raise TrainingError("the FST of phones must be an acceptor: both labels of each arc the same")
+    tree = hmms.tree
+    windows, table = windows_of_phones(without_epsilons(phones), tree.context_width, tree.central_position)
+    return with_self_loops(_with_hmms(windows, table, hmms, scale), hmms.transitions, scale)
+
+
+def _with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> Fst:
+    """Each arc of a window becomes the HMM of its phone, without self-loops, entered and left where the arc was."""
+    epsilons = fst.ilabel == 0
+    pieces: list[tuple[np.ndarray, ...]] = [
+        (fst.src[epsilons], fst.dst[epsilons], fst.ilabel[epsilons], fst.cost[epsilons])
+    ]
+    states = fst.num_states
+    entries = hmms.entries(windows[:, hmms.tree.central_position])
+    for entry in np.unique(entries).tolist():
+        of_entry = np.flatnonzero(entries == entry)
+        row = np.full(len(windows) + 1, -1)
+        row[of_entry + 1] = np.arange(len(of_entry))
+        arcs = np.flatnonzero(row[fst.ilabel] >= 0)
+        found = hmms.arcs(entry, windows[of_entry])
+        pieces += _copies(found, row[fst.ilabel[arcs]], fst.src[arcs], fst.dst[arcs], fst.cost[arcs], states, scale)
+        states += len(arcs) * _num_inner_states(found)
+    src, dst, labels, costs = (np.concatenate(column) for column in zip(*pieces, strict=True))
+    final = np.full(states, np.inf, np.float32)
+    final[: fst.num_states] = fst.final
+    return Fst.from_arcs(fst.start, final, src, dst, labels, costs)
+
+
+def _returns(hmm: HmmArcs) -> bool:
+    """Whether the HMM goes back to its first state, which then cannot be shared with what came before."""
+    return bool((hmm.dst == 0).any())
+
+
+def _num_inner_states(hmm: HmmArcs) -> int:
+    return hmm.num_states - 2 + _returns(hmm)
+
+
+def _copies(
+    hmm: HmmArcs, row: np.ndarray, src: np.ndarray, dst: np.ndarray, cost: np.ndarray, first: int, scale: float
+) -> list[tuple[np.ndarray, ...]]:
+    """The arcs of a copy of the HMM for each arc src -> dst with the window `row`; inner states begin at `first`."""
+    inner = _num_inner_states(hmm)
+    state = np.empty((len(src), hmm.num_states), np.int64)  # of each copy
+    state[:, hmm.num_states - 1 - inner : -1] = first + np.arange(len(src) * inner).reshape(len(src), inner)
+    state[:, -1] = dst
+    pieces = []
+    if _returns(hmm):
+        pieces.append((src, state[:, 0].copy(), np.zeros(len(src), np.int64), cost))
+        cost = np.zeros_like(cost)
+    else:
+        state[:, 0] = src
+    costs = scale * hmm.cost[row] + np.where(hmm.src == 0, cost[:, None], 0)
+    arcs = (state[:, hmm.src], state[:, hmm.dst], hmm.transition_id[row], costs)
+    return [*pieces, tuple(array.reshape(-1) for array in arcs)]
+
+
+def with_self_loops(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
+    """From transition-ids without self-loops: behind each transition, any number of self-loops of the state it left.
+
+    What follows is multiplied by the probability of leaving the loop, to the power `scale`.
+    """
+    split = split_states(fst, tables.state_of_id[fst.ilabel])
+    new, state = split.fst, split.class_of_state  # transition-states
+    leaving = np.where(state > 0, scale * tables.leaving_cost[state], 0) if scale else np.zeros(len(state))
+    loop = tables.self_loop[state]
+    looping = np.flatnonzero(loop)
+    loop_cost = scale * tables.loop_cost[state[looping]] if scale else np.zeros(len(looping))
+    return Fst.from_arcs(
+        new.start,
+        new.final + leaving,
+        np.concatenate([new.src, looping]),
+        np.concatenate([new.dst, looping]),
+        np.concatenate([new.ilabel, loop[looping]]),
+        np.concatenate([new.cost + leaving[new.src], loop_cost]),
+    )

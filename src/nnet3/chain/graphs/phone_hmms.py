@@ -1,0 +1,92 @@
+"""The HMMs of phones in context: which transitions each has, with the pdfs that the tree gives it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.chain.graphs.transition_tables import TransitionTables
+from nnet3.errors import TrainingError
+from nnet3.hmm.topology import TopologyEntry
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.hmm.tree import ContextDependency
+
+Integers = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class HmmArcs:
+    """The transitions of one HMM that are no self-loops, for many windows of phones at once.
+
+    src, dst: (arcs,) HMM states. transition_id: (windows, arcs), 0 where a state emits nothing. cost: likewise,
+    -log of the probability, given that the transition is no self-loop.
+    """
+
+    num_states: int
+    src: Integers
+    dst: Integers
+    transition_id: Integers
+    cost: npt.NDArray[np.floating]
+
+
+class PhoneHmms:
+    """Tree and transition model together."""
+
+    def __init__(self, tree: ContextDependency, model: TransitionModel):
+        self.tree, self.model = tree, model
+        self.transitions = TransitionTables(model)
+
+    def entries(self, phones: Integers) -> Integers:
+        """Which entry of the topology each phone has, (phones,). TrainingError if it is none of the model's."""
+        table = self.model.topology.entry_of_phone
+        entry = np.where(phones < len(table), table[np.minimum(phones, len(table) - 1)], -1)
+        if (entry < 0).any():
+            raise TrainingError(f"the transition model has no phone {phones[np.argmin(entry)]}")
+        return entry
+
+    def arcs(self, number: int, windows: Integers) -> HmmArcs:
+        """The transitions of entry `number` for windows of phones (windows, width) that have it."""
+        entry: TopologyEntry = self.model.topology.entries[number]
+        src, dst, ids, costs = [], [], [], []
+        for state in range(len(entry.states) - 1):
+            transition_state = self._transition_states(entry, state, windows)
+            for index, (destination, probability) in enumerate(entry.states[state].transitions):
+                if destination == state and entry.states[state].is_emitting:
+                    continue
+                src.append(state)
+                dst.append(destination)
+                if transition_state is None:
+                    ids.append(np.zeros(len(windows), np.int64))
+                    costs.append(np.full(len(windows), -np.log(probability)))
+                    continue
+                transition_id = self.transitions.first_id[transition_state] + index
+                ids.append(transition_id)
+                costs.append(-self.model.log_probs[transition_id] - self.transitions.leaving_cost[transition_state])
+        return HmmArcs(len(entry.states), np.array(src), np.array(dst), np.column_stack(ids), np.column_stack(costs))
+
+    def _transition_states(self, entry: TopologyEntry, state: int, windows: Integers) -> Integers | None:
+        """The transition-state of an HMM state for each window; None if it emits nothing."""
+        described = entry.states[state]
+        if not described.is_emitting:
+            return None
+        pdfs = [self.tree.pdf_of_each(windows, kind) for kind in (described.forward_class, described.self_loop_class)]
+        phones = windows[:, self.tree.central_position]
+        if min(pdf.min(initial=0) for pdf in pdfs) < 0:
+            row = int(np.argmin(np.minimum(*pdfs)))
+            raise TrainingError(f"the tree has no pdf for phone {phones[row]} in the context {windows[row].tolist()}")
+        wanted = np.column_stack([phones, np.full(len(phones), state), *pdfs])
+        tuples = self.model.tuples
+        _, number = np.unique(np.concatenate([tuples, wanted]), axis=0, return_inverse=True)
+        found = np.full(number.max() + 1, -1)
+        number = number.reshape(-1)
+        found[number[: len(tuples)]] = np.arange(1, len(tuples) + 1)
+        answer = found[number[len(tuples) :]]
+        if answer.min(initial=1) < 0:
+            phone, hmm_state, *both = wanted[int(np.argmin(answer))].tolist()
+            raise TrainingError(
+                f"the transition model has no state for phone {phone}, HMM state {hmm_state} and pdfs {both[0]} and "
+                f"{both[1]}, which the tree asks for: do the tree and the transition model belong together?"
+            )
+        return answer

@@ -1,0 +1,154 @@
+"""Phone language model of a denominator graph: an n-gram without smoothing and without back-off arcs.
+
+Of the states (histories of phones) the least useful are merged into the history that is one phone shorter, until as
+many are left as were asked for; histories of `no_prune_ngram_order - 1` phones always stay.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from nnet3.chain.graphs.phone_counts import END, PhoneCounts, count_phones
+from nnet3.kaldi_io import Fst
+from nnet3.options import PhoneLmOptions
+
+_PHASES = 4
+_SAME = np.float32(0.001)  # relative difference up to which two changes are the same
+_PER_COUNT = np.float32(-1e-15)  # change by a count that moves to a state without any
+
+
+def estimate_phone_lm(sequences: Iterable[ArrayLike], options: PhoneLmOptions | None = None) -> Fst:
+    """The language model of sequences of phones (integers from 1): a deterministic acceptor of phones.
+
+    The probabilities of each state's arcs and of ending there sum to 1. Raises TrainingError.
+    """
+    options = options or PhoneLmOptions()
+    shortest = options.no_prune_ngram_order - 1
+    counts = count_phones(sequences, options.ngram_order - 1, shortest)
+    pruning = _Pruning(counts, options)
+    pruning.run(int((counts.length == shortest).sum()) + options.num_extra_lm_states)
+    return pruning.fst()
+
+
+class _Pruning:
+    """The states on the way: which symbols each has with which counts, and where these lead."""
+
+    def __init__(self, counts: PhoneCounts, options: PhoneLmOptions):
+        states = len(counts.length)
+        bounds = np.searchsorted(counts.pair_state, np.arange(1, states))
+        self.symbols = np.split(counts.pair_symbol, bounds)
+        self.counts = np.split(counts.pair_count, bounds)
+        self.next = np.split(counts.pair_next, bounds)
+        self.num_symbols = int(counts.pair_symbol.max()) + 1
+        self.length, self.backoff, self.start = counts.length, counts.backoff, counts.start
+        self.shortest, self.longest = options.no_prune_ngram_order - 1, options.ngram_order - 1
+        self.total = np.bincount(counts.pair_state, counts.pair_count, states).astype(np.int64)
+        self.total_with_longer = self.total.copy()
+        for size in range(self.longest, self.shortest, -1):
+            longer = np.flatnonzero(self.length == size)
+            longer = longer[self.backoff[longer] >= 0]
+            np.add.at(self.total_with_longer, self.backoff[longer], self.total_with_longer[longer])
+        self.log_prob = [_log_prob(values) for values in self.counts]
+
+    def run(self, target: int) -> None:
+        """Merge until `target` states are active, in phases, since states become mergeable on the way."""
+        active = first = int((self.total > 0).sum())
+        for phase in range(1, _PHASES + 1):
+            wanted = first + _towards_zero((target - first) * phase, _PHASES)
+            allowed = [state for state in range(len(self.length)) if self.is_allowed(state)]
+            queue = [(-self.change(state), -state) for state in allowed]
+            heapq.heapify(queue)
+            while active > wanted and queue:
+                loss, negative = heapq.heappop(queue)
+                state, change = -negative, self.change(-negative)
+                if abs(-loss - change) > _SAME * (abs(loss) + abs(change)):
+                    heapq.heappush(queue, (-change, -state))
+                    continue
+                backoff = int(self.backoff[state])
+                was_allowed = self.is_allowed(backoff)
+                active -= int(self.total[backoff] > 0)
+                self.merge(state)
+                if not was_allowed and self.is_allowed(backoff):
+                    heapq.heappush(queue, (-self.change(backoff), -backoff))
+
+    def is_allowed(self, state: int) -> bool:
+        """Whether it may be merged: nothing that is longer still is between it and its counts."""
+        length, total = self.length[state], self.total[state]
+        if length <= self.shortest or total == 0 or total != self.total_with_longer[state]:
+            return False
+        if length == self.longest:
+            return True
+        following = self.next[state][self.symbols[state] != END]
+        return not self.total_with_longer[following].any()
+
+    def change(self, state: int) -> np.float32:
+        """By how much the log-likelihood of the data rises (never) or falls if `state` is merged."""
+        backoff = int(self.backoff[state])
+        if self.total[backoff] == 0:
+            return _PER_COUNT * np.float32(self.total[state])
+        together = _log_prob(self._summed(state, backoff)[1])
+        return min(together - self.log_prob[state] - self.log_prob[backoff], np.float32(0))
+
+    def _summed(self, state: int, backoff: int) -> tuple[np.ndarray, np.ndarray]:
+        row = np.zeros(self.num_symbols, np.int64)
+        row[self.symbols[backoff]] = self.counts[backoff]
+        row[self.symbols[state]] += self.counts[state]
+        symbols = np.flatnonzero(row)
+        return symbols, row[symbols]
+
+    def merge(self, state: int) -> None:
+        """Give all counts to the back-off state."""
+        backoff = int(self.backoff[state])
+        symbols, counts = self._summed(state, backoff)
+        following = np.full(self.num_symbols, -1)
+        following[self.symbols[backoff]] = self.next[backoff]
+        gone_on = self.next[state]
+        if self.length[state] < self.longest:  # then the history behind the symbol is one shorter, too
+            gone_on = np.where(gone_on >= 0, self.backoff[gone_on], -1)
+        following[self.symbols[state]] = gone_on
+        self.symbols[backoff], self.counts[backoff], self.next[backoff] = symbols, counts, following[symbols]
+        self.log_prob[backoff] = _log_prob(counts)
+        self.total[backoff] += self.total[state]
+        none = np.empty(0, np.int64)
+        self.symbols[state], self.counts[state], self.next[state] = none, none, none
+        self.total[state] = self.total_with_longer[state] = 0
+
+    def fst(self) -> Fst:
+        """The active states, in order; each arc leads to the longest active history."""
+        active = self.total > 0
+        number = np.cumsum(active) - 1
+        symbols, counts, following = (np.concatenate(pieces) for pieces in (self.symbols, self.counts, self.next))
+        state = np.repeat(np.arange(len(active)), [len(piece) for piece in self.symbols])
+        cost = -np.log(counts / self.total[state])
+        ends = symbols == END
+        final = np.full(int(active.sum()), np.inf)
+        final[number[state[ends]]] = cost[ends]
+        dst = self._active_suffix(following[~ends], active)
+        start = self._active_suffix(np.array([self.start]), active)
+        return Fst.from_arcs(
+            int(number[start[0]]), final, number[state[~ends]], number[dst], symbols[~ends], cost[~ends]
+        )
+
+    def _active_suffix(self, states: np.ndarray, active: np.ndarray) -> np.ndarray:
+        states = states.copy()
+        while not active[states].all():
+            states = np.where(active[states], states, self.backoff[states])
+            assert (states >= 0).all(), "a history that was merged has an active one behind it"
+        return states
+
+
+def _log_prob(counts: np.ndarray) -> np.float32:
+    """Of the data that these counts are of, by the model that fits it best."""
+    if len(counts) == 0:
+        return np.float32(0)
+    return np.float32(np.cumsum(counts * np.log(counts / counts.sum()))[-1])
+
+
+def _towards_zero(numerator: int, denominator: int) -> int:
+    """Their quotient, rounded towards zero."""
+    quotient = abs(numerator) // denominator
+    return quotient if numerator >= 0 else -quotient

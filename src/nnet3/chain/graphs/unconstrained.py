@@ -1,0 +1,79 @@
+"""Supervision that leaves the times inside free: end to end, and within chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.chain.graphs.expansion import with_self_loops
+from nnet3.chain.graphs.fst_changes import numbered_breadth_first, with_labels
+from nnet3.chain.graphs.openfst import OpenFst, without_epsilons
+from nnet3.chain.graphs.transition_tables import TransitionTables
+from nnet3.chain.graphs.weights import MOST_STATES
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.fst_reach import arcs_of
+
+
+def without_times(chunk: Fst, tables: TransitionTables) -> Fst:
+    """From transition-ids, one a frame: the same phones in the same order, each for as long as it may be.
+
+    Which states are possible at the edges of the chunk stays as it is. The result accepts pdf + 1, has cycles, and no
+    epsilons. TrainingError if it would be too large.
+    """
+    ids = without_epsilons(chunk)
+    inside = ids.src != ids.start
+    hidden = inside & tables.is_self_loop[ids.ilabel]
+    forward = _compact(with_labels(ids, np.where(hidden, 0, ids.ilabel)))
+    looping = with_self_loops(forward, tables, scale=0.0)
+    return numbered_breadth_first(_compact(with_labels(looping, tables.pdf_of_id[looping.ilabel] + 1)))
+
+
+def _compact(fst: Fst) -> Fst:
+    result = OpenFst.of(fst).determinized_without_epsilons(MOST_STATES)
+    if result is None:
+        raise TrainingError(f"the supervision takes more than {MOST_STATES} states")
+    return result.minimized().fst()
+
+
+def random_pdfs(chunk: Fst, tables: TransitionTables, rng: np.random.Generator) -> npt.NDArray[np.int32]:
+    """The pdfs along a random path of transition-ids, one a frame: (frames,)."""
+    state, ids = chunk.start, []
+    while chunk.final[state] == np.inf:
+        arc = int(rng.integers(chunk.offsets[state], chunk.offsets[state + 1]))
+        ids.append(int(chunk.ilabel[arc]))
+        state = int(chunk.dst[arc])
+    return tables.pdf_of_id[[number for number in ids if number > 0]].astype(np.int32)
+
+
+def supervision_of_graph(graph: Fst, pdf_of_id: npt.NDArray[np.integer]) -> Fst:
+    """From a training graph of a transcript (input labels: transition-ids), with its costs: pdf + 1, no epsilons.
+
+    TrainingError if a label is no transition-id or nothing is left.
+    """
+    if graph.ilabel.max(initial=0) >= len(pdf_of_id):
+        raise TrainingError(
+            f"the training graph has transition-id {graph.ilabel.max()}, but the model has {len(pdf_of_id) - 1}"
+        )
+    fst = OpenFst.of(with_labels(graph, pdf_of_id[graph.ilabel] + 1)).without_epsilons().fst()
+    if fst.num_states == 0:
+        raise TrainingError("no path through the training graph ends")
+    if fst.has_epsilons:
+        raise TrainingError("the epsilons of the training graph cannot be removed")
+    return fst
+
+
+def shortest_path(fst: Fst) -> int:
+    """The fewest arcs from the start to an end. TrainingError if there is no end."""
+    seen = np.zeros(fst.num_states, bool)
+    front = np.array([fst.start])
+    seen[front] = True
+    length = 0
+    while len(front):
+        if (fst.final[front] < np.inf).any():
+            return length
+        found = fst.dst[arcs_of(fst.offsets, front)]
+        front = np.unique(found[~seen[found]])
+        seen[front] = True
+        length += 1
+    raise TrainingError("no path of the supervision ends")

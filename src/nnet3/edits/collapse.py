@@ -1,0 +1,153 @@
+"""Making a network smaller and faster for test by merging neighbouring components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from nnet3.components.merging import MERGES, Merge
+from nnet3.nnet.network import Nnet
+from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node
+from nnet3.structure.orphans import orphan_warnings
+from nnet3.structure.rewriting import without_orphans
+
+_MOST_ROUNDS = 10
+
+
+@dataclass(frozen=True)
+class CollapseOptions:
+    """Which rules are used. Batch-norm is merged by default, other than in Kaldi."""
+
+    dropout: bool = False
+    batchnorm: bool = True
+    affine: bool = True
+    scale: bool = True
+
+
+def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None:
+    """Put batch-norm and dropout in test mode, then collapse, in place. Outputs stay those of test mode."""
+    nnet.set_test_mode(True)
+    collapse_model(nnet, options)
+
+
+def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
+    """Merge, in place, components of which one only sees the other's output; then remove orphans (not input nodes).
+
+    Outputs stay the same but for rounding. No component changes: a merged one is a new component, with tensors of its
+    own, and those that are not merged stay the objects that they are.
+    """
+    options = options or CollapseOptions()
+    collapser = _Collapser(nnet, [merge for rule, merge in MERGES.items() if getattr(options, rule)])
+    for _ in range(_MOST_ROUNDS):
+        before = [*collapser.nodes]
+        collapser.merge_all()
+        if collapser.nodes == before:
+            break
+    parts = replace(nnet.parts, nodes=tuple(collapser.nodes), components=collapser.components)
+    nnet.replace_parts(without_orphans(parts))
+    nnet.warnings = orphan_warnings(nnet.parts)
+
+
+class _Collapser:
+    """Nodes and components while they change; node names and numbers do not."""
+
+    def __init__(self, nnet: Nnet, merges: list[Merge]):
+        self.nodes: list[Node] = list(nnet.nodes)
+        self.components = dict(nnet.components)
+        self.node_number = nnet.node_number
+        self.merges = merges
+        self.merged_name: dict[tuple[str, str], str | None] = {}  # of a pair of components; None if they do not fit
+
+    def merge_all(self) -> None:
+        """Go through all component nodes once."""
+        for number, node in enumerate(self.nodes):
+            if isinstance(node, ComponentNode):
+                self._merge_node(number)
+
+    def _merge_node(self, number: int) -> None:
+        """Merge the component of node P, if this node sees nothing but P, into this node's, and look at P's input."""
+        node, hidden = self.nodes[number], self.nodes[number - 1]
+        assert isinstance(node, ComponentNode)
+        assert isinstance(hidden, DescriptorNode)
+        source = _only_source(hidden.descriptor)
+        if source is None or source == node.name:
+            return
+        first = self.nodes[self.node_number[source]]
+        if not isinstance(first, ComponentNode):
+            return
+        name = self._merged(first.component, node.component)
+        if name is None:
+            return
+        first_hidden = self.nodes[self.node_number[first.input_name]]
+        assert isinstance(first_hidden, DescriptorNode)
+        self.nodes[number - 1] = replace(hidden, descriptor=_insert(hidden.descriptor, first_hidden.descriptor))
+        self.nodes[number] = replace(node, component=name)
+
+    def _merged(self, first: str, second: str) -> str | None:
+        """The name of the component that does what two do one after the other, or None."""
+        if (first, second) not in self.merged_name:
+            self.merged_name[first, second] = self._make_merged(first, second)
+        return self.merged_name[first, second]
+
+    def _make_merged(self, first: str, second: str) -> str | None:
+        one, two = self.components[first], self.components[second]
+        merged = next((result for merge in self.merges if (result := merge(one, two)) is not None), None)
+        if merged is None:
+            return None
+        if merged is two:
+            return second
+        scale = one.test_mode_scale
+        name = self._unused(f"{first}.{second}" if scale is None else f"{second}.scale{scale:.3g}")
+        self.components[name] = merged
+        return name
+
+    def _unused(self, name: str) -> str:
+        number, candidate = 1, name
+        while candidate in self.components:
+            number, candidate = number + 1, f"{name}.{number + 1}"
+        return candidate
+
+
+def _only_source(descriptor: Descriptor) -> str | None:
+    """The node P if each part of the descriptor is P or Offset(P, ...), else None."""
+    sources = set()
+    for part in descriptor.parts:
+        if not isinstance(part, Simple):
+            return None
+        forward = part.source.source if isinstance(part.source, Offset) else part.source
+        if not isinstance(forward, NodeReference) or forward.scale != 1.0:
+            return None
+        sources.add(forward.node)
+    return sources.pop() if len(sources) == 1 else None
+
+
+def _insert(descriptor: Descriptor, inner: Descriptor) -> Descriptor:
+    """`descriptor`, of which each part is P or Offset(P, ...), with P replaced by P's input descriptor."""
+    parts: list[SumDescriptor] = []
+    for part in descriptor.parts:
+        assert isinstance(part, Simple)
+        offset = part.source if isinstance(part.source, Offset) else None
+        parts += inner.parts if offset is None else [_moved(inner_part, offset) for inner_part in inner.parts]
+    return Descriptor(tuple(parts))
+
+
+def _moved(part: SumDescriptor, offset: Offset) -> SumDescriptor:
+    """Offset(part, ...) with the offset at the leaves."""
+    if isinstance(part, Simple):
+        return Simple(_moved_forward(part.source, offset))
+    if isinstance(part, Sum):
+        return replace(part, terms=tuple(_moved(term, offset) for term in part.terms))
+    if isinstance(part, Failover):
+        return replace(part, left=_moved(part.left, offset), right=_moved(part.right, offset))
+    if isinstance(part, IfDefined):
+        return IfDefined(_moved(part.source, offset))
+    assert isinstance(part, Const)
+    return part
+
+
+def _moved_forward(source: ForwardingDescriptor, offset: Offset) -> ForwardingDescriptor:
+    t_offset, x_offset = offset.t_offset, offset.x_offset
+    if isinstance(source, Offset):
+        t_offset, x_offset, source = t_offset + source.t_offset, x_offset + source.x_offset, source.source
+    return Offset(source, t_offset, x_offset) if t_offset or x_offset else source

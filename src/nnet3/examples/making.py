@@ -1,0 +1,113 @@
+"""Examples from features and supervision (Kaldi: nnet3-get-egs, nnet3-get-egs-dense-targets)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from nnet3.errors import TrainingError
+from nnet3.examples.chunks import ChunkSplitter
+from nnet3.examples.example import Example
+from nnet3.examples.inputs import check_ivectors, check_length, chunk_inputs
+from nnet3.examples.supervision import Supervision, chunk_supervision
+from nnet3.kaldi_io import GeneralMatrix, RandomAccessTable, TableReader
+from nnet3.kaldi_io.general import compressed
+from nnet3.options import MakingOptions
+
+T = TypeVar("T")
+_LOG = logging.getLogger("nnet3")
+
+
+class ExampleMaker:
+    """Makes the examples of one utterance after the other. `splitter` counts what it has cut."""
+
+    def __init__(self, options: MakingOptions):
+        self.options = options
+        self.splitter = ChunkSplitter(options.chunks)
+        self._rng = generator(options.seed)
+
+    def make(
+        self, key: str, features: GeneralMatrix, supervision: Supervision, ivectors: np.ndarray | None = None
+    ) -> list[tuple[str, Example]]:
+        """The examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
+
+        features (frames, dim); supervision (output frames, columns); ivectors (rows, dim). TrainingError if their
+        lengths do not fit.
+        """
+        options, num_frames, factor = self.options, features.shape[0], self.options.chunks.frame_subsampling_factor
+        if num_frames == 0 or supervision.shape[0] == 0:
+            raise TrainingError("there are no frames")
+        check_length(
+            "frames of supervision", supervision.shape[0], num_frames, factor, options.targets_length_tolerance
+        )
+        if ivectors is not None:
+            check_ivectors(ivectors, options.online_ivector_period, num_frames, options.length_tolerance)
+        examples = []
+        for chunk in self.splitter.split(num_frames, self._rng):
+            ios = [
+                *chunk_inputs(features, chunk, self._rng, ivectors, options.online_ivector_period),
+                chunk_supervision(supervision, chunk, factor),
+            ]
+            if options.compress:
+                ios = [replace(io, matrix=compressed(io.matrix)) for io in ios]
+            examples.append((f"{key}-{chunk.first_frame}", Example(tuple(ios))))
+        return examples
+
+
+@dataclass
+class MakingStatistics:
+    """`failed` utterances lack something or do not fit; of the `short` ones no chunk can be cut."""
+
+    utterances: int = 0
+    examples: int = 0
+    failed: int = 0
+    short: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.examples} examples of {self.utterances} utterances; {self.failed} could not be used, "
+            f"of {self.short} no chunk could be made"
+        )
+
+
+def make_examples(
+    maker: ExampleMaker,
+    features: TableReader[GeneralMatrix],
+    targets: RandomAccessTable[T],
+    to_supervision: Callable[[T], Supervision],
+    ivectors: RandomAccessTable[np.ndarray] | None = None,
+    statistics: MakingStatistics | None = None,
+) -> Iterator[tuple[str, Example]]:
+    """The examples of all utterances in a table of features; one that cannot be used is warned of and left out."""
+    counts = MakingStatistics() if statistics is None else statistics
+    for key, matrix in features:
+        counts.utterances += 1
+        try:
+            supervision = to_supervision(_entry(targets, key, "supervision"))
+            own = None if ivectors is None else _entry(ivectors, key, "ivectors")
+            examples = maker.make(key, matrix, supervision, own)
+        except TrainingError as error:
+            counts.failed += 1
+            _LOG.warning("%s is left out: %s", key, error)
+            continue
+        if not examples:
+            counts.short += 1
+            _LOG.warning("%s is left out: its %d frames are too few for a chunk", key, matrix.shape[0])
+        counts.examples += len(examples)
+        yield from examples
+
+
+def _entry(table: RandomAccessTable[T], key: str, what: str) -> T:
+    value = table.get(key)
+    if value is None:
+        raise TrainingError(f"{table.specifier.text} has no {what} of it")
+    return value
+
+
+def generator(seed: int) -> np.random.Generator:
+    """A generator for any integer as seed, as `--srand` takes it."""
+    return np.random.default_rng(seed % 2**64)

@@ -1,0 +1,130 @@
+"""Which examples meet in a minibatch: those of equal structure, in the order in which they come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from nnet3.examples.kind import ExampleKind
+from nnet3.examples.sizes import MinibatchSizes
+
+E = TypeVar("E")
+
+_MOST_SHOWN = 10
+
+
+@dataclass
+class MergingStatistics:
+    """What became of examples."""
+
+    num_examples: int = 0
+    discarded: Counter[str] = field(default_factory=Counter)  # examples of structures that did not fill a minibatch
+    minibatches: Counter[tuple[int, int]] = field(default_factory=Counter)  # of (size of example, examples)
+
+    @property
+    def num_minibatches(self) -> int:
+        return self.minibatches.total()
+
+    @property
+    def num_discarded(self) -> int:
+        return self.discarded.total()
+
+    def discarded_in_words(self) -> list[str]:
+        """The structures with most discarded examples, one a line."""
+        lines = [
+            f"  {count} examples of {structure} did not fill a minibatch"
+            for structure, count in self.discarded.most_common(_MOST_SHOWN)
+        ]
+        more = len(self.discarded) - len(lines)
+        return [*lines, f"  and of {more} more structures"] if more > 0 else lines
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.num_examples} examples made {self.num_minibatches} minibatches, {self.num_discarded} were discarded"
+        ]
+        lines += [
+            f"  {count} minibatches of {examples} examples of {size} rows"
+            for (size, examples), count in sorted(self.minibatches.items())
+        ]
+        return "\n".join(lines + self.discarded_in_words())
+
+
+@dataclass(frozen=True)
+class Group(Generic[E]):
+    """Examples that are to be one minibatch, with their keys and the key of the minibatch."""
+
+    key: str
+    keys: tuple[str, ...]
+    examples: tuple[E, ...]
+
+    def part(self, number: int, count: int) -> Group[E]:
+        """Number `number` of `count` parts, which differ in size by one at most."""
+        first, last = (len(self.keys) * each // count for each in (number, number + 1))
+        return Group(self.key, self.keys[first:last], self.examples[first:last])
+
+    def merge(self, kind: ExampleKind[E], compress: bool = False) -> E:
+        """The minibatch."""
+        return kind.merge(self.examples, compress)
+
+
+class Grouper(Generic[E]):
+    """A queue for each structure. It is emptied when it has the largest size that the rules allow, and at the end."""
+
+    def __init__(self, kind: ExampleKind[E], sizes: MinibatchSizes, statistics: MergingStatistics | None = None):
+        """`statistics` are added to."""
+        self.statistics = MergingStatistics() if statistics is None else statistics
+        self._kind, self._sizes = kind, sizes
+        self._queues: dict[Hashable, list[tuple[str, E]]] = {}
+        self._number = 0
+
+    def add(self, key: str, example: E) -> Group[E] | None:
+        """The group that this example completes, if it does."""
+        self.statistics.num_examples += 1
+        structure = self._kind.structure(example)
+        queue = self._queues.setdefault(structure, [])
+        queue.append((key, example))
+        size = self._kind.size(example)
+        if len(queue) < self._sizes.largest(size):
+            return None
+        del self._queues[structure]
+        return self._group(queue, size)
+
+    def finish(self) -> Iterator[Group[E]]:
+        """What is left, structures in the order of their oldest examples; what fits no rule is discarded."""
+        queues, self._queues = self._queues, {}
+        for queue in queues.values():
+            size = self._kind.size(queue[0][1])
+            while count := self._sizes.largest_within(size, len(queue)):
+                yield self._group(queue[:count], size)
+                del queue[:count]
+            if queue:
+                self.statistics.discarded[self._kind.describe(queue[0][1])] += len(queue)
+
+    def _group(self, queue: list[tuple[str, E]], size: int) -> Group[E]:
+        keys, examples = zip(*queue, strict=True)
+        self.statistics.minibatches[size, len(queue)] += 1
+        self._number += 1
+        return Group(f"merged-{self._number - 1}-{len(queue)}", keys, examples)
+
+
+def group_examples(entries: Iterable[tuple[str, E]], grouper: Grouper[E]) -> Iterator[Group[E]]:
+    """The groups of a stream of examples with their keys."""
+    for key, example in entries:
+        group = grouper.add(key, example)
+        if group is not None:
+            yield group
+    yield from grouper.finish()
+
+
+def merge_examples(
+    entries: Iterable[tuple[str, E]],
+    kind: ExampleKind[E],
+    sizes: MinibatchSizes,
+    compress: bool = False,
+    statistics: MergingStatistics | None = None,
+) -> Iterator[tuple[str, E]]:
+    """The minibatches of a stream of examples, with keys `merged-NUMBER-SIZE`; `statistics` are added to."""
+    for group in group_examples(entries, Grouper(kind, sizes, statistics)):
+        yield group.key, group.merge(kind, compress)

@@ -1,0 +1,175 @@
+"""Minibatches out of archives of examples, epoch by epoch: shuffled, merged, prepared ahead, resumable anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
+from nnet3.examples.background import Background
+from nnet3.examples.kind import ExampleKind
+from nnet3.examples.merging import Group, Grouper, MergingStatistics, group_examples
+from nnet3.examples.order import shuffled
+from nnet3.examples.sizes import MinibatchSizes
+from nnet3.examples.table import ExampleReader, OnDamage
+
+E = TypeVar("E")
+M = TypeVar("M")
+
+
+class NoMinibatchesError(TrainingError):
+    """The archives have no examples, or too few for one minibatch of each process."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far training has come: epochs that are complete, and minibatches of the next one."""
+
+    epoch: int = 0
+    minibatch: int = 0
+
+
+@dataclass(frozen=True)
+class SourceOptions:
+    """`minibatch_size`: a rule such as 64 or 1:64; None if the examples are minibatches already. `shuffle_buffer`: how
+    many examples are held for shuffling (0: all; None: the order of the archives is kept). `num_ranks` processes that
+    train together divide minibatches `num_ranks` times as large, so that theirs are of equal structure; of those that
+    are made already each takes one in turn, and all take equally many.
+    """
+
+    minibatch_size: str | None = None
+    shuffle_buffer: int | None = None
+    seed: int = 0
+    on_damage: OnDamage = "error"
+    ahead: int = 4
+    rank: int = 0
+    num_ranks: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rank < self.num_ranks:
+            raise ArgumentError(f"rank {self.rank} is none of {self.num_ranks}")
+        if self.minibatch_size is not None:
+            MinibatchSizes.parse(self.minibatch_size)
+
+
+@dataclass(frozen=True)
+class Prepared(Generic[M]):
+    """A minibatch, the key it has been given, the keys of its examples, and where training is when it is done."""
+
+    minibatch: M
+    key: str
+    example_keys: tuple[str, ...]
+    position: Position
+
+
+def short(keys: Sequence[str]) -> str:
+    """The first keys of examples, and how many more there are."""
+    return " ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+
+
+class MinibatchSource(Generic[E, M]):
+    """What an epoch consists of depends on the seed, its number and the archives alone: not on what was before.
+
+    So training goes on anywhere: `epoch(position)` gives the minibatches that an uninterrupted run would have got.
+    """
+
+    def __init__(
+        self,
+        rspecifiers: Sequence[str],
+        kind: ExampleKind[E],
+        prepare: Callable[[E, str], M],
+        options: SourceOptions | None = None,
+        change: Callable[[E, int], E] | None = None,
+    ):
+        """`prepare` makes a minibatch of a merged example and its key; `change` makes of an example what it shall be
+        in this epoch (its second argument), for instance shifted in time. Both run in the background thread.
+        """
+        if not rspecifiers:
+            raise ArgumentError("there are no archives of examples")
+        self.options = options or SourceOptions()
+        self.num_damaged = 0  # records left out, in all epochs so far
+        self.statistics = MergingStatistics()  # of the epoch that was begun last
+        self._rspecifiers, self._kind, self._prepare, self._change = rspecifiers, kind, prepare, change
+
+    def epoch(self, position: Position) -> Background[Prepared[M]]:
+        """The minibatches of an epoch from `position` on, made ahead in a thread: to be used in a `with` block."""
+        return Background(self.prepared(position), self.options.ahead)
+
+    def prepared(self, position: Position) -> Iterator[Prepared[M]]:
+        """As `epoch`, without a thread. Raises NoMinibatchesError."""
+        number = 0
+        for number, group in enumerate(self._groups_of_rank(position.epoch), 1):
+            if number > position.minibatch:
+                yield Prepared(self._made(group), group.key, group.keys, Position(position.epoch, number))
+        if number == 0:
+            raise self._no_minibatches()
+
+    def count(self) -> int:
+        """The number of minibatches that each process has in an epoch; makes none. Raises NoMinibatchesError."""
+        number = sum(1 for _ in self._groups_of_rank(0))
+        if number == 0:
+            raise self._no_minibatches()
+        return number
+
+    def _no_minibatches(self) -> NoMinibatchesError:
+        options = self.options
+        processes = f" for each of {options.num_ranks} processes" if options.num_ranks > 1 else ""
+        summary = (
+            f"there are no minibatches in {' '.join(self._rspecifiers)}: {self.statistics.num_examples} examples, "
+            f"{self.num_damaged} damaged, minibatch size {options.minibatch_size or 'as it is'}{processes}"
+        )
+        return NoMinibatchesError("\n".join([summary, *self.statistics.discarded_in_words()]))
+
+    def _made(self, group: Group[E]) -> M:
+        """The minibatch of a group. Errors say of which examples it is."""
+        try:
+            merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
+            return self._prepare(merged, group.key)
+        except Nnet3Error as error:
+            of = f"{' '.join(self._rspecifiers)}: a minibatch of {short(group.keys)}"
+            raise TrainingError(f"{of}: {error}") from error
+
+    def _groups_of_rank(self, epoch: int) -> Iterator[Group[E]]:
+        """This process's part of each step."""
+        rank, count = self.options.rank, self.options.num_ranks
+        if self.options.minibatch_size is not None:
+            for group in self._groups(epoch):
+                yield group.part(rank, count)
+            return
+        round_: list[Group[E]] = []
+        for group in self._groups(epoch):
+            round_.append(group)
+            if len(round_) == count:
+                yield round_[rank]
+                round_.clear()
+
+    def _groups(self, epoch: int) -> Iterator[Group[E]]:
+        rng = np.random.default_rng([self.options.seed % 2**64, epoch])
+        self.statistics = MergingStatistics()
+        entries = self._examples(epoch, rng)
+        if self.options.shuffle_buffer is not None:
+            entries = shuffled(entries, rng, self.options.shuffle_buffer)
+        if self.options.minibatch_size is None:
+            for key, example in entries:
+                self.statistics.num_examples += 1
+                yield Group(key, (key,), (example,))
+            return
+        sizes = MinibatchSizes.parse(self.options.minibatch_size).times(self.options.num_ranks)
+        yield from group_examples(entries, Grouper(self._kind, sizes, self.statistics))
+
+    def _examples(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[str, E]]:
+        """Of all archives, which are in random order if examples are shuffled."""
+        order = np.arange(len(self._rspecifiers))
+        if self.options.shuffle_buffer is not None:
+            order = rng.permutation(order)
+        for number in order.tolist():
+            before = self.num_damaged
+            with closing(ExampleReader(self._rspecifiers[number], self._kind, self.options.on_damage)) as reader:
+                for key, example in reader:
+                    self.num_damaged = before + reader.num_damaged
+                    yield key, example if self._change is None else self._change(example, epoch)
+                self.num_damaged = before + reader.num_damaged

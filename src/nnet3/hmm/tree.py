@@ -1,0 +1,217 @@
+"""Phonetic decision trees (Kaldi's `tree` files), and the transition model that a tree and a topology make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnet3.errors import ModelFormatError
+from nnet3.hmm.topology import HmmTopology
+from nnet3.hmm.transition_model import TransitionModel
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io import Reader
+
+_PDF_CLASS = -1  # the key that is not a position in the window
+_MOST_NODES = 5_000_000
+_MOST_DEPTH = 500
+_LEAST_LOG_PROB = -1e10
+
+Window = dict[int, int]
+"""What is known of a context: the phone (0: none, beyond the end) by position, and maybe the pdf-class."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An answer: a pdf, or None where the tree has none."""
+
+    pdf: int | None
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A question about `key`: `children` by answer; those of a set question are (in the set, not in it)."""
+
+    key: int
+    children: tuple[Leaf | Branch, ...]
+    yes: frozenset[int] | None = None  # None: the answer is the value itself
+
+    def chosen(self, window: Window) -> tuple[Leaf | Branch, ...]:
+        """Where to go on: one child if the window knows the answer, else all."""
+        if self.key not in window:
+            return self.children
+        value = window[self.key]
+        number = value if self.yes is None else int(value not in self.yes)
+        return self.children[number : number + 1] if number >= 0 else ()
+
+
+@dataclass(frozen=True)
+class ContextDependency:
+    """A tree: the pdf of a phone in the middle (`central_position`) of a window of `context_width` phones."""
+
+    context_width: int
+    central_position: int
+    root: Leaf | Branch
+
+    def pdfs(self, window: Window, pdf_class: int) -> set[int]:
+        """All pdfs that a pdf-class may have in contexts of which only `window` is known."""
+        known = {**window, _PDF_CLASS: pdf_class}
+        found: set[int] = set()
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, Branch):
+                waiting += node.chosen(known)
+            elif node.pdf is not None:
+                found.add(node.pdf)
+        return found
+
+    def pdf_of_each(self, windows: np.ndarray, pdf_class: int) -> np.ndarray:
+        """The pdf of a pdf-class in each of many windows, -1 where the tree has none: (windows,).
+
+        `windows`: (windows, context_width) phones, 0 beyond the ends.
+        """
+        pdfs = np.full(len(windows), -1, np.int64)
+        waiting = [(self.root, np.arange(len(windows)))]
+        while waiting:
+            node, rows = waiting.pop()
+            if isinstance(node, Leaf):
+                pdfs[rows] = -1 if node.pdf is None else node.pdf
+                continue
+            waiting += _sent_on(node, rows, windows, pdf_class)
+        return pdfs
+
+    def pdf_pairs(self, phone: int, forward: int, self_loop: int, phones: list[int]) -> set[tuple[int, int]]:
+        """The pairs of pdfs that two pdf-classes of a phone have together in some context."""
+        return set(self._pairs({self.central_position: phone}, forward, self_loop, phones))
+
+    def _pairs(self, window: Window, forward: int, self_loop: int, phones: list[int]) -> Iterator[tuple[int, int]]:
+        firsts, seconds = self.pdfs(window, forward), self.pdfs(window, self_loop)
+        if len(firsts) <= 1 or len(seconds) <= 1 or len(window) == self.context_width:
+            yield from ((first, second) for first in firsts for second in seconds)
+            return
+        unknown = [position for position in range(self.context_width) if position not in window]
+        position = min(unknown, key=lambda p: abs(p - self.central_position))
+        for phone in (0, *phones):
+            yield from self._pairs({**window, position: phone}, forward, self_loop, phones)
+
+    @classmethod
+    def read(cls, reader: Reader) -> ContextDependency:
+        """Read `ContextDependency ... EndContextDependency`. Raises ModelFormatError."""
+        reader.expect("ContextDependency")
+        width, central = reader.int32(), reader.int32()
+        if not 0 <= central < width <= 64:
+            raise reader.error(f"a window of {width} phones cannot have its centre at {central}")
+        budget = [_MOST_NODES]
+        if reader.expect("ToPdf", "ToLength") == "ToLength":  # in old files: not needed
+            _read_map(reader, budget)
+            reader.expect("ToPdf")
+        root = _read_map(reader, budget)
+        reader.expect("EndContextDependency")
+        return cls(width, central, root)
+
+
+def _sent_on(
+    branch: Branch, rows: np.ndarray, windows: np.ndarray, pdf_class: int
+) -> Iterator[tuple[Leaf | Branch, np.ndarray]]:
+    """Which of the rows of `windows` go on with which child."""
+    if branch.key == _PDF_CLASS:
+        values = np.full(len(rows), pdf_class)
+    elif 0 <= branch.key < windows.shape[1]:
+        values = windows[rows, branch.key]
+    else:
+        return
+    answers = values if branch.yes is None else ~np.isin(values, list(branch.yes))
+    for number in np.unique(answers).tolist():
+        if 0 <= number < len(branch.children):
+            yield branch.children[int(number)], rows[answers == number]
+
+
+def _read_map(reader: Reader, budget: list[int], depth: int = 0) -> Leaf | Branch:
+    budget[0] -= 1
+    if budget[0] < 0:
+        raise reader.error(f"a tree of more than {_MOST_NODES} nodes is not believable")
+    kind = reader.expect("NULL", "CE", "TE", "SE")
+    if kind == "NULL":
+        return Leaf(None)
+    if kind == "CE":
+        return Leaf(_pdf(reader))
+    if depth == _MOST_DEPTH:
+        raise reader.error(f"a tree is more than {_MOST_DEPTH} questions deep")
+    key = reader.int32()
+    if kind == "SE":
+        yes = frozenset(reader.int_vector().tolist())
+        reader.expect("{")
+        children = [_read_map(reader, budget, depth + 1), _read_map(reader, budget, depth + 1)]
+        reader.expect("}")
+        return Branch(key, tuple(children), yes)
+    children = []
+    count = _unsigned(reader)
+    reader.expect("(")
+    for _ in range(count):
+        children.append(_read_map(reader, budget, depth + 1))
+    reader.expect(")")
+    return Branch(key, tuple(children))
+
+
+def _pdf(reader: Reader) -> int:
+    pdf = reader.int32()
+    if pdf < 0:
+        raise reader.error(f"a pdf must not be negative, got {pdf}")
+    return pdf
+
+
+def _unsigned(reader: Reader) -> int:
+    """A number of children: in binary files its size byte says that it is unsigned."""
+    start = reader.position
+    if reader.binary:
+        reader.need(5, "the number of branches")
+        if reader.data[start] != 0xFC:
+            raise reader.error("expected the number of branches, an unsigned integer")
+        reader.position += 5
+        count = int(np.frombuffer(reader.data, "<u4", 1, start + 1)[0])
+    else:
+        count = reader.int32()
+    if not 0 <= count <= reader.left:
+        raise reader.error_at(start, f"{count} branches are more than the file can hold")
+    return count
+
+
+def make_transition_model(tree: ContextDependency, topology: HmmTopology) -> TransitionModel:
+    """Transition-states for all pdfs of a tree, with the transition probabilities of the topology.
+
+    Raises ModelFormatError if a phone of the topology has no pdf in the tree.
+    """
+    phones = topology.phones.tolist()
+    tuples: set[tuple[int, int, int, int]] = set()
+    for phone in phones:
+        found: dict[tuple[int, int], set[tuple[int, int]]] = {}
+        for number, state in enumerate(topology.entries[topology.entry_of_phone[phone]].states):
+            classes = state.forward_class, state.self_loop_class
+            if not state.is_emitting:
+                continue
+            if classes not in found:
+                found[classes] = _pairs_of_classes(tree, phone, classes, phones)
+            tuples |= {(phone, number, *pair) for pair in found[classes]}
+    ordered = np.array(sorted(tuples), np.int32)
+    log_probs = [0.0]
+    for phone, number in ordered[:, :2].tolist():
+        state = topology.entries[topology.entry_of_phone[phone]].states[number]
+        log_probs += [max(float(np.log(probability)), _LEAST_LOG_PROB) for _, probability in state.transitions]
+    return TransitionModel(topology, ordered, np.array(log_probs, np.float32))
+
+
+def _pairs_of_classes(
+    tree: ContextDependency, phone: int, classes: tuple[int, int], phones: list[int]
+) -> set[tuple[int, int]]:
+    forward, self_loop = classes
+    if forward == self_loop:
+        pairs = {(pdf, pdf) for pdf in tree.pdfs({tree.central_position: phone}, forward)}
+    else:
+        pairs = tree.pdf_pairs(phone, forward, self_loop, phones)
+    if not pairs:
+        raise ModelFormatError(f"the tree has no pdf for phone {phone}, pdf-classes {forward} and {self_loop}")
+    return pairs

@@ -1,0 +1,244 @@
+"""Checks that a computation is well formed, before and after it is optimized.
+
+The rules: what commands refer to exists (`references`), and its sizes agree (the rule beside each command); a matrix
+is allocated once, used only while it is allocated, and deallocated unless it was handed to the user, while one outside
+is never allocated and is changed only if it is writable; nothing undefined is read; sources and destinations do not
+overlap; memos and compression come in pairs; input comes first and output last in a segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import NoReturn
+
+import numpy as np
+
+from nnet3.errors import ComputationCheckError
+from nnet3.index import distinct
+from nnet3.ir import commands as cmd
+from nnet3.ir.analysis import READ, WRITE, Analysis
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Life, Role
+from nnet3.ir.printer import format_submatrix, numbered_command
+from nnet3.ir.references import reference_problems, table_problems
+from nnet3.ir.variables import concatenate_ranges, submatrix_table
+
+
+def check_computation(computation: NnetComputation, *, allow_rewrite: bool = True) -> None:
+    """Raise ComputationCheckError at the first rule that is broken; the message prints the command.
+
+    With `allow_rewrite=False` no variable may change after it has been read, which holds for what a compiler
+    makes of a network but not after optimization.
+    """
+    for problem in table_problems(computation):
+        raise ComputationCheckError(problem)
+    outside = computation.outside_by_matrix()
+    for number, command in enumerate(computation.commands):
+        for problem in chain(reference_problems(computation, command, outside), command.problems(computation)):
+            _fail(computation, number, problem)
+    _check_memos(computation)
+    _check_segments(computation)
+    analysis = Analysis(computation)
+    _check_lifetimes(analysis)
+    _check_end_of_life(analysis)
+    _check_defined(analysis)
+    _check_overlap(analysis)
+    _check_compression(analysis)
+    if not allow_rewrite:
+        _check_rewrite(analysis)
+
+
+def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
+    raise ComputationCheckError(f"{numbered_command(computation, number)}\n  {problem}")
+
+
+# ---- memos ----
+
+
+def _check_memos(computation: NnetComputation) -> None:
+    """Each memo is made once, and used afterwards by the kernel that has made it."""
+    made_by: dict[int, int] = {}
+    for number, command in enumerate(computation.commands):
+        form = command.form
+        made, used = (getattr(command, name) if name else -1 for name in (form.makes_memo, form.uses_memo))
+        if made >= 0:
+            if made in made_by:
+                _fail(computation, number, f"memo {made} is made by c{made_by[made]} already")
+            made_by[made] = number
+        if used >= 0:
+            if used not in made_by:
+                _fail(computation, number, f"no command before it makes memo {used}")
+            kernel, own = (getattr(c, "kernel", -1) for c in (computation.commands[made_by[used]], command))
+            if kernel != own:
+                name = computation.kernels[kernel].name
+                _fail(computation, number, f"memo {used} is that of kernel '{name}' at c{made_by[used]}")
+
+
+# ---- segments, input and output ----
+
+
+def _check_segments(computation: NnetComputation) -> None:
+    """Each segment accepts input, then computes, then provides output, and uses no name twice."""
+    computing = providing = -1
+    accepted: set[str] = set()
+    provided: set[str] = set()
+    for number, command in enumerate(computation.commands):
+        if isinstance(command, cmd.SegmentMarker):
+            computing = providing = -1
+            accepted, provided = set(), set()
+        if command.role in (Role.MEMORY, Role.CONTROL):
+            continue
+        if isinstance(command, cmd.ProvideOutput):
+            providing = number
+            if command.name in provided:
+                _fail(computation, number, f"'{command.name}' is provided twice in one segment")
+            provided.add(command.name)
+            continue
+        if providing >= 0:
+            _fail(computation, number, f"it stands after the output of c{providing}, which must end the segment")
+        if not isinstance(command, cmd.AcceptInput):
+            computing = number
+            continue
+        if computing >= 0:
+            _fail(computation, number, f"input must begin the segment, but c{computing} stands before it")
+        if command.name in accepted:
+            _fail(computation, number, f"'{command.name}' is accepted twice in one segment")
+        accepted.add(command.name)
+    _check_all_io(computation)
+
+
+def _check_all_io(computation: NnetComputation) -> None:
+    """Every declared input and output is accepted or provided in the sub-matrix that is declared for it."""
+    accepted = {(c.name, c.dest) for c in computation.commands if isinstance(c, cmd.AcceptInput)}
+    provided = {(c.name, c.source) for c in computation.commands if isinstance(c, cmd.ProvideOutput)}
+    wanted = (
+        ("accepts input", accepted, [(i.name, i.value) for i in computation.inputs]),
+        ("accepts the derivative of output", accepted, [(o.name, o.deriv) for o in computation.outputs if o.deriv]),
+        ("provides output", provided, [(o.name, o.value) for o in computation.outputs]),
+        ("provides the derivative of input", provided, [(i.name, i.deriv) for i in computation.inputs if i.deriv]),
+    )
+    for verb, done, pairs in wanted:
+        for name, number in pairs:
+            if (name, number) not in done:
+                place = format_submatrix(computation, number)
+                raise ComputationCheckError(f"no command {verb} '{name}' in {place}, where it is declared")
+
+
+# ---- lifetimes ----
+
+
+def _check_lifetimes(analysis: Analysis) -> None:
+    """Every matrix is allocated once and accessed only between its allocation and its deallocation."""
+    computation = analysis.computation
+    for kind, pairs in (("allocated", analysis.accesses.allocations), ("deallocated", analysis.accesses.deallocations)):
+        done: dict[int, int] = {}
+        for number, matrix in pairs:
+            if matrix in done:
+                _fail(computation, number, f"m{matrix} is {kind} by c{done[matrix]} already")
+            done[matrix] = number
+    matrix_of_access, command = analysis.matrix_of_access, analysis.accesses.command
+    alloc, dealloc = analysis.alloc_command[matrix_of_access], analysis.dealloc_command[matrix_of_access]
+    outside = computation.outside_by_matrix()
+    is_outside = np.isin(matrix_of_access, list(outside))
+    for i in np.flatnonzero((alloc == -1) & ~is_outside)[:1]:
+        _fail(computation, command[i], f"m{matrix_of_access[i]} is never allocated")
+    read_only = [matrix for matrix, bound in outside.items() if not bound.writable]
+    for i in np.flatnonzero((analysis.accesses.kind != READ) & np.isin(matrix_of_access, read_only))[:1]:
+        matrix = matrix_of_access[i]
+        _fail(
+            computation,
+            command[i],
+            f"it changes m{matrix}, outside memory '{outside[matrix].name}', which is read only",
+        )
+    for i in np.flatnonzero(command < alloc)[:1]:
+        _fail(computation, command[i], f"m{matrix_of_access[i]} is allocated later, by c{alloc[i]}")
+    for i in np.flatnonzero((dealloc != -1) & (command > dealloc))[:1]:
+        _fail(computation, command[i], f"m{matrix_of_access[i]} is deallocated by c{dealloc[i]}")
+    for m in np.flatnonzero((analysis.dealloc_command != -1) & (analysis.alloc_command == -1))[:1]:
+        _fail(computation, analysis.dealloc_command[m], f"m{m} is never allocated")
+    for m in np.flatnonzero((analysis.dealloc_command != -1) & (analysis.dealloc_command < analysis.alloc_command))[:1]:
+        _fail(computation, analysis.dealloc_command[m], f"m{m} is allocated later, by c{analysis.alloc_command[m]}")
+
+
+def _check_end_of_life(analysis: Analysis) -> None:
+    """Every matrix is deallocated, unless it was handed to the user."""
+    alloc = analysis.alloc_command
+    for m in np.flatnonzero((alloc != -1) & (analysis.dealloc_command == -1) & ~analysis.is_provided)[:1]:
+        _fail(analysis.computation, alloc[m], f"m{m} is never deallocated, and it is not an output")
+
+
+# ---- contents ----
+
+
+def _check_defined(analysis: Analysis) -> None:
+    """A variable is written before it is read, unless its matrix begins as zeros or lies outside."""
+    computation = analysis.computation
+    first = analysis.first_event
+    zeroed = analysis.begins_as_zeros.copy()
+    zeroed[list(computation.outside_by_matrix())] = True
+    matrix_of_event = analysis.variables.matrix_of(analysis.event_variable[first])
+    undefined = np.flatnonzero(~zeroed[matrix_of_event] & (analysis.event_kind[first] != WRITE))
+    if len(undefined):
+        earliest = undefined[np.argmin(analysis.event_command[first[undefined]])]
+        number = analysis.event_command[first[earliest]]
+        _fail(computation, number, f"it reads m{matrix_of_event[earliest]}, part of which is undefined there")
+
+
+def _check_overlap(analysis: Analysis) -> None:
+    """No command reads what it fills, except where it may work in place or updates its destination."""
+    computation = analysis.computation
+    for number, source, dest in _overlapping_operands(analysis):
+        if not _may_be_in_place(computation, computation.commands[number], source, dest):
+            source_text, dest_text = (format_submatrix(computation, s) for s in (source, dest))
+            _fail(computation, number, f"it reads {source_text} and fills {dest_text}, which overlap")
+
+
+def _overlapping_operands(analysis: Analysis) -> Iterator[tuple[int, int, int]]:
+    """Yields (command, sub-matrix it reads, sub-matrix it fills) for each pair that has an element in common."""
+    accesses, block = analysis.accesses, submatrix_table(analysis.computation)
+    reads = np.flatnonzero(accesses.kind == READ)
+    fills = np.flatnonzero(accesses.kind != READ)
+    first = np.searchsorted(accesses.command[reads], accesses.command[fills], side="left")
+    end = np.searchsorted(accesses.command[reads], accesses.command[fills], side="right")
+    dest = accesses.submatrix[np.repeat(fills, end - first)]
+    read = reads[concatenate_ranges(first, end - first)]
+    a, b = block[accesses.submatrix[read]], block[dest]
+    common = a[:, 0] == b[:, 0]
+    for start, stop in ((1, 2), (3, 4)):
+        common &= np.maximum(a[:, start], b[:, start]) < np.minimum(a[:, stop], b[:, stop])
+    for i in np.flatnonzero(common):
+        yield int(accesses.command[read[i]]), int(accesses.submatrix[read[i]]), int(dest[i])
+
+
+def _may_be_in_place(computation: NnetComputation, command: cmd.Command, source: int, dest: int) -> bool:
+    is_one_block = computation.submatrices[source] == computation.submatrices[dest]
+    return is_one_block and (source, dest) in command.in_place_pairs(computation)
+
+
+def _check_compression(analysis: Analysis) -> None:
+    """No command touches a matrix between its CompressMatrix and its DecompressMatrix."""
+    computation = analysis.computation
+    lives = analysis.accesses.lives
+    compressing, restoring = set(lives[Life.COMPRESSES]), set(lives[Life.DECOMPRESSES])
+    for matrix in {matrix for _, matrix in compressing | restoring}:
+        compressed = False
+        for number in distinct(analysis.accesses.command[analysis.matrix_of_access == matrix]).tolist():
+            if ((number, matrix) in restoring) != compressed:
+                state = "compressed" if compressed else "not compressed"
+                _fail(computation, number, f"m{matrix} is {state} there")
+            compressed = (number, matrix) in compressing
+
+
+def _check_rewrite(analysis: Analysis) -> None:
+    """No variable changes after it has been read, except by compression."""
+    computation = analysis.computation
+    is_memory = np.array([command.role is Role.MEMORY for command in computation.commands])
+    kept = ~is_memory[analysis.event_command]
+    variable, kind = analysis.event_variable[kept], analysis.event_kind[kept]
+    command = analysis.event_command[kept]
+    # Events are ordered by variable and command: a change right after a pure read is the first of its kind.
+    rewritten = (variable[1:] == variable[:-1]) & (kind[:-1] == READ) & (kind[1:] != READ)
+    for i in np.flatnonzero(rewritten)[:1]:
+        matrix = analysis.variables.matrix_of(variable[i : i + 1])[0]
+        _fail(computation, command[i + 1], f"it changes m{matrix} after c{command[i]} has read it")

@@ -1,0 +1,54 @@
+"""The commands of a computation: one frozen dataclass each, beside its shape rule and its printed line.
+
+Sub-matrices are numbers; 0 is the empty one and is accessed by nobody. To add a command: a class with its rule and
+line, a rule in `nnet3.runtime`, and their tests; see docs/writing_a_command.md. Classes stand in files by family.
+"""
+
+from nnet3.ir.commands_control import AcceptInput, ProvideOutput, SegmentMarker
+from nnet3.ir.commands_kernels import Backprop, Propagate
+from nnet3.ir.commands_memory import (
+    AllocMatrix,
+    CompressMatrix,
+    DeallocMatrix,
+    DecompressMatrix,
+    SetConst,
+)
+from nnet3.ir.commands_rows import (
+    AddRowRanges,
+    AddRows,
+    AddRowsMulti,
+    AddToRowsMulti,
+    CopyRows,
+    CopyRowsMulti,
+    MatrixAdd,
+    MatrixCopy,
+)
+from nnet3.ir.declarations import Access, AccessKind, Command, Role, substitute, with_operands, with_values
+
+__all__ = [
+    "AcceptInput",
+    "Access",
+    "AccessKind",
+    "AddRowRanges",
+    "AddRows",
+    "AddRowsMulti",
+    "AddToRowsMulti",
+    "AllocMatrix",
+    "Backprop",
+    "Command",
+    "CompressMatrix",
+    "CopyRows",
+    "CopyRowsMulti",
+    "DeallocMatrix",
+    "DecompressMatrix",
+    "MatrixAdd",
+    "MatrixCopy",
+    "Propagate",
+    "ProvideOutput",
+    "Role",
+    "SegmentMarker",
+    "SetConst",
+    "substitute",
+    "with_operands",
+    "with_values",
+]

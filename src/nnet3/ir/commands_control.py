@@ -1,0 +1,65 @@
+"""Commands that exchange matrices with the user, and the one that ends a segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from nnet3.ir.declarations import Command, Reads, Role, Text, Writes
+from nnet3.ir.formatting import format_submatrix
+from nnet3.ir.shape_rules import Problems, any_sizes, same_columns
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+
+@dataclass(frozen=True)
+class AcceptInput(Command):
+    """dest = the matrix that the user gave under this name: a value, or the derivative of an output."""
+
+    role: ClassVar[Role] = Role.IO
+    dest: Writes
+    name: Text
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        known = {i.name: i.value for i in computation.inputs} | {
+            o.name: o.deriv for o in computation.outputs if o.deriv
+        }
+        if self.name not in known:
+            yield f"'{self.name}' is not an input or an output with derivative of this computation"
+        yield from same_columns(computation, dest=self.dest, declared=known[self.name])
+
+    def text(self, computation: NnetComputation) -> str:
+        return f"{format_submatrix(computation, self.dest)} = user input [for node: '{self.name}']"
+
+
+@dataclass(frozen=True)
+class ProvideOutput(Command):
+    """Hand a value, or the derivative of an input, to the user under this name."""
+
+    role: ClassVar[Role] = Role.IO
+    source: Reads
+    name: Text
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        known = {i.name: i.deriv for i in computation.inputs if i.deriv} | {
+            o.name: o.value for o in computation.outputs
+        }
+        if self.name not in known:
+            yield f"'{self.name}' is not an output or an input with derivative of this computation"
+        yield from same_columns(computation, source=self.source, declared=known[self.name])
+
+    def text(self, computation: NnetComputation) -> str:
+        return f"output {format_submatrix(computation, self.source)} to user [for node: '{self.name}']"
+
+
+@dataclass(frozen=True)
+class SegmentMarker(Command):
+    """End a segment: a run stops here, and the next one goes on, for instance with the backward part."""
+
+    role: ClassVar[Role] = Role.CONTROL
+
+    problems = any_sizes
+
+    def text(self, computation: NnetComputation) -> str:
+        return "[end of segment]"

@@ -1,0 +1,173 @@
+"""Commands that run kernels forward and backward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nnet3.ir.declarations import (
+    Command,
+    KernelNumber,
+    MakesMemo,
+    MaybeReads,
+    MaybeUpdates,
+    MaybeWrites,
+    Precomputed,
+    Reads,
+    SideEffect,
+    Text,
+    UsesMemo,
+    Writes,
+)
+from nnet3.ir.formatting import format_submatrix, kernel_name, notes, submatrix_list
+from nnet3.ir.shape_rules import Problems, overlap, same_rows, same_shape
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+
+@dataclass(frozen=True)
+class Propagate(Command):
+    """output = kernel(inputs), for this node. `memo` numbers what the kernel leaves for Backprop (-1: nothing)."""
+
+    kernel: KernelNumber
+    node: Text
+    inputs: tuple[Reads, ...]
+    output: Writes
+    precomputed: Precomputed = 0
+    memo: MakesMemo = -1
+    store_stats: SideEffect = False
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        kernel = computation.kernels[self.kernel]
+        if len(self.inputs) != len(kernel.inputs):
+            yield f"it has {len(self.inputs)} inputs, kernel '{kernel.name}' {len(kernel.inputs)}"
+        if self.memo >= 0 and not kernel.uses_memo:
+            yield f"it has memo {self.memo}, but kernel '{kernel.name}' uses none"
+        if self.store_stats and not kernel.stores_stats:
+            yield f"it stores statistics, but kernel '{kernel.name}' has none"
+        if kernel.row_by_row:
+            for i, number in enumerate(self.inputs):
+                yield from _rows_of_sample(computation, f"inputs[{i}]", number, output=self.output)
+
+    def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+        promises = computation.kernels[self.kernel].inputs
+        return [
+            (number, self.output)
+            for number, promised in zip(self.inputs, promises, strict=True)
+            if promised.propagate_in_place and self.inputs.count(number) == 1
+        ]
+
+    def text(self, computation: NnetComputation) -> str:
+        name = kernel_name(computation, self.kernel)
+        inputs, output = submatrix_list(computation, self.inputs), format_submatrix(computation, self.output)
+        more = notes(
+            f"node {self.node}" if self.node != name else "",
+            f"precomputed {self.precomputed}" if self.precomputed else "",
+            f"memo {self.memo}" if self.memo >= 0 else "",
+            "store stats" if self.store_stats else "",
+        )
+        return f"{name}.Propagate({inputs}, &{output}){more}"
+
+
+@dataclass(frozen=True)
+class Backprop(Command):
+    """Compute the derivatives of a kernel's inputs; with `update` change its parameters and statistics.
+
+    The derivative of input i overwrites `input_derivs[i]` or is added to `added_derivs[i]`; one of them is 0, and if
+    both are, none is computed. Adding needs the promise `accumulates_deriv`. `inputs` and `output` are 0 where the
+    kernel does not need the value.
+    """
+
+    kernel: KernelNumber
+    node: Text
+    inputs: tuple[MaybeReads, ...]
+    output: MaybeReads
+    output_deriv: Reads
+    input_derivs: tuple[MaybeWrites, ...]
+    added_derivs: tuple[MaybeUpdates, ...]
+    update: SideEffect
+    precomputed: Precomputed = 0
+    memo: UsesMemo = -1
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        kernel = computation.kernels[self.kernel]
+        counts = [len(self.inputs), len(self.input_derivs), len(self.added_derivs)]
+        if set(counts) != {len(kernel.inputs)}:
+            yield (
+                f"it has {counts[0]} inputs, {counts[1]} input derivatives and {counts[2]} added ones; "
+                f"kernel '{kernel.name}' has {len(kernel.inputs)} inputs"
+            )
+        yield from self._promises(computation)
+        if self.output:
+            yield from same_shape(computation, output=self.output, output_deriv=self.output_deriv)
+        for i, number in enumerate(self.inputs):
+            for derivs, role in ((self.input_derivs, "input_derivs"), (self.added_derivs, "added_derivs")):
+                if number and derivs[i]:
+                    yield from same_shape(computation, **{f"inputs[{i}]": number, f"{role}[{i}]": derivs[i]})
+                if derivs[i] and kernel.row_by_row:
+                    yield from _rows_of_sample(computation, f"{role}[{i}]", derivs[i], output_deriv=self.output_deriv)
+            if number and kernel.row_by_row:
+                yield from _rows_of_sample(computation, f"inputs[{i}]", number, output_deriv=self.output_deriv)
+        filled = [computation.submatrices[number] for number in (*self.input_derivs, *self.added_derivs) if number]
+        if any(overlap(a, b) for i, a in enumerate(filled) for b in filled[:i]):
+            yield "two of its input derivatives overlap"
+
+    def in_place_pairs(self, computation: NnetComputation) -> list[tuple[int, int]]:
+        if self.output_deriv == self.output or self.output_deriv in self.inputs:
+            return []
+        promises = computation.kernels[self.kernel].inputs
+        return [
+            (self.output_deriv, number)
+            for number, promised in zip(self.input_derivs, promises, strict=True)
+            if promised.backprop_in_place and number
+        ]
+
+    def _promises(self, computation: NnetComputation) -> Problems:
+        kernel = computation.kernels[self.kernel]
+        for i, promises in enumerate(kernel.inputs):
+            if promises.backprop_needs_value and self.inputs[i] == 0:
+                yield f"kernel '{kernel.name}' needs the value of its input {i}, but it is empty"
+            if self.input_derivs[i] and self.added_derivs[i]:
+                yield f"the derivative of its input {i} is both overwritten and added to"
+            if self.added_derivs[i] and not promises.accumulates_deriv:
+                yield f"kernel '{kernel.name}' does not promise to add to the derivative of its input {i}"
+        if kernel.backprop_needs_output and self.output == 0:
+            yield f"kernel '{kernel.name}' needs its output value, but it is empty"
+        if kernel.uses_memo and self.memo < 0:
+            yield f"kernel '{kernel.name}' needs the memo of its Propagate, but none is given"
+        if self.memo >= 0 and not kernel.uses_memo:
+            yield f"it has memo {self.memo}, but kernel '{kernel.name}' uses none"
+        if self.update and not computation.need_model_derivative and kernel.updatable:
+            yield f"it updates kernel '{kernel.name}' in a computation without model derivative"
+
+    def text(self, computation: NnetComputation) -> str:
+        name = kernel_name(computation, self.kernel)
+        pairs = zip(self.input_derivs, self.added_derivs, strict=False)
+        derivs = [_filled(computation, filled, added) for filled, added in pairs]
+        operands = (
+            submatrix_list(computation, self.inputs),
+            format_submatrix(computation, self.output),
+            format_submatrix(computation, self.output_deriv),
+            derivs[0] if len(derivs) == 1 else f"({', '.join(derivs)})",
+        )
+        more = notes(
+            f"node {self.node}" if self.node != name else "",
+            "update" if self.update else "",
+            f"precomputed {self.precomputed}" if self.precomputed else "",
+            f"memo {self.memo}" if self.memo >= 0 else "",
+        )
+        return f"{name}.Backprop({', '.join(operands)}){more}"
+
+
+def _filled(computation: NnetComputation, filled: int, added: int) -> str:
+    """`&m3` if it is overwritten, `+= m3` if it is added to, `[]` if there is none."""
+    if filled:
+        return f"&{format_submatrix(computation, filled)}"
+    return f"+= {format_submatrix(computation, added)}" if added else "[]"
+
+
+def _rows_of_sample(computation: NnetComputation, name: str, number: int, **output: int) -> Problems:
+    """An input whose rows are samples must have as many rows as the output; other inputs may have any size."""
+    if computation.has_samples(computation.submatrices[number].matrix):
+        yield from same_rows(computation, **{name: number}, **output)

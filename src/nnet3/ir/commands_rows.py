@@ -1,0 +1,164 @@
+"""Commands that copy and add matrices and rows of matrices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from nnet3.ir.declarations import (
+    Command,
+    IndexList,
+    RangeList,
+    Reads,
+    ReadsRowsOf,
+    Real,
+    Updates,
+    UpdatesRowsOf,
+    Writes,
+)
+from nnet3.ir.formatting import format_submatrix, index_list, multi_list, range_list
+from nnet3.ir.shape_rules import (
+    Problems,
+    no_row_twice,
+    one_entry_a_row,
+    ranges_exist,
+    rows_exist,
+    rows_of_submatrices,
+    same_columns,
+    same_shape,
+)
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+
+def _call(computation: NnetComputation, command: Command, operand: int, scale: float, rows: str) -> str:
+    return f"{format_submatrix(computation, operand)}.{type(command).__name__}({scale:g}, {rows})"
+
+
+@dataclass(frozen=True)
+class _FromMatrix(Command):
+    """Base of commands that take all rows of one source."""
+
+    dest: Writes
+    source: Reads
+    scale: Real = 1.0
+
+    operator: ClassVar[str]
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        return same_shape(computation, dest=self.dest, source=self.source)
+
+    def text(self, computation: NnetComputation) -> str:
+        dest, source = format_submatrix(computation, self.dest), format_submatrix(computation, self.source)
+        return f"{dest} {self.operator} {'' if self.scale == 1 else f'{self.scale:g} * '}{source}"
+
+
+@dataclass(frozen=True)
+class MatrixCopy(_FromMatrix):
+    """dest = scale * source."""
+
+    operator: ClassVar[str] = "="
+
+
+@dataclass(frozen=True)
+class MatrixAdd(_FromMatrix):
+    """dest += scale * source."""
+
+    dest: Updates
+    operator: ClassVar[str] = "+="
+
+
+@dataclass(frozen=True)
+class _FromIndexes(Command):
+    """Base of commands that take rows of one source by an index list."""
+
+    dest: Writes
+    source: Reads
+    indexes: IndexList
+    scale: Real = 1.0
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        yield from same_columns(computation, dest=self.dest, source=self.source)
+        indexes = computation.index_tables[self.indexes]
+        yield from one_entry_a_row(computation, "index", indexes, dest=self.dest)
+        yield from rows_exist(computation, indexes, self.source)
+
+    def text(self, computation: NnetComputation) -> str:
+        rows = format_submatrix(computation, self.source) + index_list(computation, self.indexes)
+        return _call(computation, self, self.dest, self.scale, rows)
+
+
+@dataclass(frozen=True)
+class CopyRows(_FromIndexes):
+    """dest[i] = scale * source[indexes[i]], or zero where indexes[i] is -1."""
+
+
+@dataclass(frozen=True)
+class AddRows(_FromIndexes):
+    """dest[i] += scale * source[indexes[i]] where indexes[i] is not -1."""
+
+    dest: Updates
+
+
+@dataclass(frozen=True)
+class _Gather(Command):
+    """Base of commands that gather rows of several sub-matrices by a multi table."""
+
+    dest: Writes
+    table: ReadsRowsOf
+    scale: Real = 1.0
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        return rows_of_submatrices(computation, self.table, dest=self.dest)
+
+    def text(self, computation: NnetComputation) -> str:
+        return _call(computation, self, self.dest, self.scale, multi_list(computation, self.table))
+
+
+@dataclass(frozen=True)
+class CopyRowsMulti(_Gather):
+    """dest[i] = scale * (row of some sub-matrix, by table), or zero where the table has -1."""
+
+
+@dataclass(frozen=True)
+class AddRowsMulti(_Gather):
+    """dest[i] += scale * (row of some sub-matrix, by table)."""
+
+    dest: Updates
+
+
+@dataclass(frozen=True)
+class AddToRowsMulti(Command):
+    """(row of some sub-matrix, by table) += scale * source[i]; the table names no row twice."""
+
+    source: Reads
+    table: UpdatesRowsOf
+    scale: Real = 1.0
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        yield from rows_of_submatrices(computation, self.table, source=self.source)
+        yield from no_row_twice(computation, self.table)
+
+    def text(self, computation: NnetComputation) -> str:
+        return _call(computation, self, self.source, self.scale, multi_list(computation, self.table))
+
+
+@dataclass(frozen=True)
+class AddRowRanges(Command):
+    """dest[i] += scale * sum of source[first_i : end_i]; an empty range adds nothing."""
+
+    dest: Updates
+    source: Reads
+    ranges: RangeList
+    scale: Real = 1.0
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        yield from same_columns(computation, dest=self.dest, source=self.source)
+        ranges = computation.range_tables[self.ranges]
+        yield from one_entry_a_row(computation, "range", ranges, dest=self.dest)
+        yield from ranges_exist(computation, ranges, self.source)
+
+    def text(self, computation: NnetComputation) -> str:
+        rows = f"{format_submatrix(computation, self.source)}, {range_list(computation, self.ranges)}"
+        return _call(computation, self, self.dest, self.scale, rows)

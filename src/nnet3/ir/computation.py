@@ -1,0 +1,206 @@
+"""NnetComputation: matrices, sub-matrices, side tables and a list of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from nnet3.ir.kernel import KernelInfo
+from nnet3.ir.printer import print_computation, summary
+
+if TYPE_CHECKING:
+    from nnet3.ir.declarations import Command
+
+
+class Matrix(NamedTuple):
+    """The size and dtype of a matrix. Number 0 of a computation is the empty one."""
+
+    num_rows: int
+    num_cols: int
+    dtype: str = ""  # "" is that in which the computation is run, else the name of a torch dtype such as "bfloat16"
+
+
+class SubMatrix(NamedTuple):
+    """A block of a matrix: rows [row_offset, row_offset + num_rows), columns likewise."""
+
+    matrix: int
+    row_offset: int
+    num_rows: int
+    col_offset: int
+    num_cols: int
+
+
+@dataclass(frozen=True)
+class MatrixInfo:
+    """The node whose value or derivative a matrix holds, and the index of each row."""
+
+    node: str
+    is_deriv: bool
+    indexes: np.ndarray | None  # (rows, 3) int32: n, t, x; None if the rows are no samples
+
+
+class OutsideMatrix(NamedTuple):
+    """A matrix in memory that the user binds by name: never allocated, and defined from the beginning."""
+
+    name: str
+    submatrix: int
+    writable: bool
+
+
+@dataclass(frozen=True)
+class IoInfo:
+    """The sub-matrices of the value and the derivative of a named input or output; deriv 0 is none."""
+
+    name: str
+    value: int
+    deriv: int
+
+
+@dataclass(repr=False)
+class NnetComputation:
+    """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
+
+    Matrices, sub-matrices and tables are appended and never changed in place.
+
+    Side tables, to which commands refer by position:
+    `index_tables`: row numbers (rows,), -1 for none; `multi_tables`: (rows, 2) pairs of sub-matrix and row in
+    it, (-1, -1) for none; `range_tables`: (rows, 2) pairs [first, end) of rows; `precomputed`: what kernels
+    asked to know of their rows, named arrays (entry 0 is None).
+    """
+
+    matrices: list[Matrix] = field(default_factory=lambda: [Matrix(0, 0)])
+    submatrices: list[SubMatrix] = field(default_factory=lambda: [SubMatrix(0, 0, 0, 0, 0)])
+    matrix_info: dict[int, MatrixInfo] = field(default_factory=dict)
+    outside: list[OutsideMatrix] = field(default_factory=list)
+    index_tables: list[np.ndarray] = field(default_factory=list)
+    multi_tables: list[np.ndarray] = field(default_factory=list)
+    range_tables: list[np.ndarray] = field(default_factory=list)
+    precomputed: list[Mapping[str, np.ndarray] | None] = field(default_factory=lambda: [None])
+    kernels: list[KernelInfo] = field(default_factory=list)
+    inputs: list[IoInfo] = field(default_factory=list)
+    outputs: list[IoInfo] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    num_memos: int = 0
+    need_model_derivative: bool = False
+    #: The network that it was compiled for, as digests by aspect; nobody compares if it is empty.
+    fingerprint: dict[str, str] = field(default_factory=dict)
+    #: Things that others have derived from the finished program, such as plans; None if it may still change.
+    attachments: MutableMapping[str, Any] | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return print_computation(self)
+
+    def __repr__(self) -> str:
+        return f"<NnetComputation: {summary(self).removeprefix('# ')}>"
+
+    def copy(self) -> NnetComputation:
+        """Returns a copy whose lists may be changed; the immutable entries are shared."""
+        lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
+        return replace(self, matrix_info=dict(self.matrix_info), attachments=None, **lists)
+
+    # ---- declaring ----
+
+    def new_matrix(self, num_rows: int, num_cols: int, info: MatrixInfo | None = None, dtype: str = "") -> int:
+        """Declare a matrix; returns the sub-matrix that is all of it."""
+        self.matrices.append(Matrix(num_rows, num_cols, dtype))
+        matrix = len(self.matrices) - 1
+        if info is not None:
+            self.matrix_info[matrix] = info
+        self.submatrices.append(SubMatrix(matrix, 0, num_rows, 0, num_cols))
+        return len(self.submatrices) - 1
+
+    def new_outside(
+        self,
+        name: str,
+        num_rows: int,
+        num_cols: int,
+        writable: bool,
+        info: MatrixInfo | None = None,
+        dtype: str = "",
+    ) -> int:
+        """Declare a matrix in memory that is bound under this name; returns the sub-matrix that is all of it."""
+        submatrix = self.new_matrix(num_rows, num_cols, info, dtype)
+        self.outside.append(OutsideMatrix(name, submatrix, writable))
+        return submatrix
+
+    def new_submatrix(
+        self,
+        base: int,
+        row_offset: int = 0,
+        num_rows: int | None = None,
+        col_offset: int = 0,
+        num_cols: int | None = None,
+    ) -> int:
+        """Returns the number of a block of sub-matrix `base`, which is declared unless it is known."""
+        whole = self.submatrices[base]
+        rows = whole.num_rows - row_offset if num_rows is None else num_rows
+        cols = whole.num_cols - col_offset if num_cols is None else num_cols
+        assert 0 <= row_offset <= whole.num_rows - rows, "row range outside the sub-matrix"
+        assert 0 <= col_offset <= whole.num_cols - cols, "column range outside the sub-matrix"
+        return self.find_or_add(
+            SubMatrix(whole.matrix, whole.row_offset + row_offset, rows, whole.col_offset + col_offset, cols)
+        )
+
+    def find_or_add(self, block: SubMatrix) -> int:
+        """Returns the number of this sub-matrix, which is declared unless it is known."""
+        known = self._known_submatrices()
+        if block not in known:
+            self.submatrices.append(block)
+            known[block] = len(self.submatrices) - 1
+        return known[block]
+
+    def add_submatrices(self, blocks: np.ndarray) -> int:
+        """Declare many blocks at once, (blocks, 5) with the columns of SubMatrix; returns the number of the first.
+
+        The others follow it. Equal blocks may stand in the list twice; `find_or_add` finds the first of them.
+        """
+        first = len(self.submatrices)
+        self.submatrices.extend(map(SubMatrix._make, blocks.tolist()))
+        return first
+
+    def new_index_table(self, rows: np.ndarray) -> int:
+        """Append a list of row numbers, -1 for none; returns its number."""
+        return _append(self.index_tables, rows)
+
+    def new_multi_table(self, pairs: np.ndarray) -> int:
+        """Append (rows, 2) pairs of sub-matrix and row in it, (-1, -1) for none; returns the number of the table."""
+        return _append(self.multi_tables, pairs)
+
+    def new_range_table(self, ranges: np.ndarray) -> int:
+        """Append (rows, 2) pairs [first, end) of rows; returns the number of the table."""
+        return _append(self.range_tables, ranges)
+
+    def _known_submatrices(self) -> dict[SubMatrix, int]:
+        """Returns the number of each sub-matrix; the cache is brought up to date by each call."""
+        cache = self.__dict__.setdefault("_submatrix_cache", {})
+        start = self.__dict__.get("_submatrix_cached", 0)
+        for number in range(start, len(self.submatrices)):
+            cache.setdefault(self.submatrices[number], number)
+        self.__dict__["_submatrix_cached"] = len(self.submatrices)
+        return cache
+
+    # ---- asking ----
+
+    def is_whole_matrix(self, submatrix: int) -> bool:
+        block = self.submatrices[submatrix]
+        matrix = self.matrices[block.matrix]
+        return (block.num_rows, block.num_cols) == (matrix.num_rows, matrix.num_cols)
+
+    def outside_by_matrix(self) -> dict[int, OutsideMatrix]:
+        """Returns the outside matrices by the number of their matrix."""
+        return {self.submatrices[bound.submatrix].matrix: bound for bound in self.outside}
+
+    def has_samples(self, matrix: int) -> bool:
+        """Tells whether the rows of a matrix are samples; without information they are, unless it lies outside."""
+        info = self.matrix_info.get(matrix)
+        if info is not None:
+            return info.indexes is not None
+        return all(self.submatrices[bound.submatrix].matrix != matrix for bound in self.outside)
+
+
+def _append(tables: list[np.ndarray], table: np.ndarray) -> int:
+    tables.append(table.astype(np.int32))
+    return len(tables) - 1

@@ -1,0 +1,272 @@
+"""Declarations of the fields of commands, and everything that is derived from them.
+
+A field of a command is annotated with one of the names below, which say what it is: a sub-matrix that is read,
+written or updated, a side table, a kernel, a memo, or a plain value. `dest: Writes` is one sub-matrix, `inputs:
+tuple[Reads, ...]` any number of them. Nothing else in the package names the fields of commands it does not know:
+accesses, substitution, existence checks, serialization, side effects and dead code come from here.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from nnet3.index import distinct
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+
+class AccessKind(enum.IntEnum):
+    """How a command accesses a sub-matrix. The numbers are bits, so that arrays can combine them."""
+
+    READ = 1
+    WRITE = 2  # every element gets a new value; the old ones do not matter
+    UPDATE = 3  # read and written in place, added to, or written in part
+
+
+class Access(NamedTuple):
+    submatrix: int
+    kind: AccessKind
+
+
+class Life(enum.Enum):
+    """How a command changes the live range of a matrix."""
+
+    BEGINS = "begins"
+    ENDS = "ends"
+    COMPRESSES = "compresses"  # its contents leave for a smaller form elsewhere
+    DECOMPRESSES = "decompresses"
+
+
+class Role(enum.Enum):
+    """The purpose of a class of commands. Only what computes may be dropped when nobody reads its results."""
+
+    COMPUTE = "compute"
+    MEMORY = "memory"  # where matrices begin, end and are compressed
+    IO = "io"  # exchanges matrices with the user
+    CONTROL = "control"  # says where a run stops; nothing is called for it
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A field that holds the number of a sub-matrix; 0, the empty one, is allowed only where `optional`."""
+
+    access: AccessKind | None
+    optional: bool = False
+    life: Life | None = None  # such an operand must be a whole matrix
+
+
+@dataclass(frozen=True)
+class Table:
+    """A field that holds the number of a side table in the list `tables`, whose entries have so many `columns`."""
+
+    tables: str
+    columns: int  # 0: a plain list
+    access: AccessKind | None = None  # what happens to the sub-matrices that a multi table names
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A field that holds the number of an entry of the list `to`; memos count from 0 to num_memos - 1, -1 is none."""
+
+    to: str
+    access: AccessKind | None = None  # of a memo: who makes it and who uses it
+
+
+@dataclass(frozen=True)
+class Value:
+    """A field that holds a plain value. A command whose flag with `side_effect` is set must be kept."""
+
+    kind: type
+    side_effect: bool = False
+
+
+Declaration = Operand | Table | Reference | Value
+
+Reads = Annotated[int, Operand(AccessKind.READ)]
+Writes = Annotated[int, Operand(AccessKind.WRITE)]
+Updates = Annotated[int, Operand(AccessKind.UPDATE)]
+MaybeReads = Annotated[int, Operand(AccessKind.READ, optional=True)]
+MaybeWrites = Annotated[int, Operand(AccessKind.WRITE, optional=True)]
+MaybeUpdates = Annotated[int, Operand(AccessKind.UPDATE, optional=True)]
+Allocates = Annotated[int, Operand(None, life=Life.BEGINS)]
+Deallocates = Annotated[int, Operand(None, life=Life.ENDS)]
+Compresses = Annotated[int, Operand(AccessKind.UPDATE, life=Life.COMPRESSES)]
+Decompresses = Annotated[int, Operand(AccessKind.UPDATE, life=Life.DECOMPRESSES)]
+
+IndexList = Annotated[int, Table("index_tables", 0)]
+RangeList = Annotated[int, Table("range_tables", 2)]
+ReadsRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.READ)]
+UpdatesRowsOf = Annotated[int, Table("multi_tables", 2, AccessKind.UPDATE)]
+
+KernelNumber = Annotated[int, Reference("kernels")]
+Precomputed = Annotated[int, Reference("precomputed")]
+MakesMemo = Annotated[int, Reference("memos", AccessKind.WRITE)]
+UsesMemo = Annotated[int, Reference("memos", AccessKind.READ)]
+
+Number = Annotated[int, Value(int)]
+Real = Annotated[float, Value(float)]
+Flag = Annotated[bool, Value(bool)]
+SideEffect = Annotated[bool, Value(bool, side_effect=True)]
+Text = Annotated[str, Value(str)]
+
+
+class FieldForm(NamedTuple):
+    name: str
+    declared: Declaration
+    several: bool  # a tuple of them
+
+
+class Form:
+    """The declared fields of one class of commands, grouped for those that ask."""
+
+    def __init__(self, command: type[Command]) -> None:
+        hints = get_type_hints(command, include_extras=True)
+        fields = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
+        self.fields = tuple(_field_form(command, name, hint) for name, hint in fields.items())
+        self.names = tuple(field.name for field in self.fields)
+        self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, Operand))
+        self.table_fields = tuple(f for f in self.fields if isinstance(f.declared, Table))
+        self.reference_fields = tuple(f for f in self.fields if isinstance(f.declared, Reference))
+        #: The fields that change the live range of a matrix, and how.
+        self.lives = tuple((f.name, life) for f in self.operand_fields if (life := getattr(f.declared, "life", None)))
+        #: The field that numbers the memo which a command makes, or uses; empty if it has none.
+        self.makes_memo, self.uses_memo = map(self._memo_field, (AccessKind.WRITE, AccessKind.READ))
+        self.effect_flags = tuple(f.name for f in self.fields if getattr(f.declared, "side_effect", False))
+        self.operand_names = tuple(f.name for f in self.operand_fields)
+        self.fixed_operands = not any(f.several for f in self.operand_fields)
+        #: The sub-matrix numbers of a command, in the order of its fields; tuples are joined.
+        self.operands: Callable[[Command], tuple[int, ...]] = self._operand_getter()
+
+    def _memo_field(self, access: AccessKind) -> str:
+        return next((f.name for f in self.reference_fields if getattr(f.declared, "access", None) is access), "")
+
+    def _operand_getter(self) -> Callable[[Any], tuple[int, ...]]:
+        if self.fixed_operands and len(self.operand_names) > 1:
+            return attrgetter(*self.operand_names)
+        # Written out, since passes ask this of every command: `(*command.inputs, command.output)`.
+        parts = [f"{'*' if field.several else ''}command.{field.name}, " for field in self.operand_fields]
+        return eval(f"lambda command: ({''.join(parts)})")
+
+    def values_of_operands(self, command: Command, numbers: Sequence[int]) -> Iterator[tuple[str, Any]]:
+        """Yields each field of operands with its value when `numbers` replace `operands(command)`."""
+        if self.fixed_operands:
+            return zip(self.operand_names, numbers, strict=True)
+        values: list[tuple[str, Any]] = []
+        start = 0
+        for name, _, several in self.operand_fields:
+            end = start + (len(getattr(command, name)) if several else 1)
+            values.append((name, tuple(numbers[start:end]) if several else numbers[start]))
+            start = end
+        return iter(values)
+
+
+def _field_form(command: type, name: str, hint: Any) -> FieldForm:
+    several = get_origin(hint) is tuple
+    inner = get_args(hint)[0] if several else hint
+    for declared in getattr(inner, "__metadata__", ()):
+        if isinstance(declared, Declaration):
+            return FieldForm(name, declared, several)
+    raise TypeError(
+        f"field '{name}' of command {command.__name__} is not declared: annotate it with a name of "
+        "nnet3.ir.declarations such as Reads, Writes, IndexList, Real or Text"
+    )
+
+
+#: Every class of commands by its name.
+COMMAND_CLASSES: dict[str, type[Command]] = {}
+
+
+@dataclass(frozen=True)
+class Command:
+    """Base of all commands."""
+
+    form: ClassVar[Form]
+    role: ClassVar[Role] = Role.COMPUTE
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.form = Form(cls)
+        if not cls.__name__.startswith("_"):
+            COMMAND_CLASSES[cls.__name__] = cls
+
+    def problems(self, computation: NnetComputation) -> Iterator[str]:
+        """Yields what is wrong with the sizes of the operands, all of which exist. Every class defines it."""
+        yield f"class {type(self).__name__} has no shape rule: it must define problems()"
+
+    def text(self, computation: NnetComputation) -> str:
+        """Returns the printed form, also of a command whose operands do not exist."""
+        return repr(self)
+
+    def in_place_pairs(self, computation: NnetComputation) -> Sequence[tuple[int, int]]:
+        """Returns the pairs (sub-matrix read, sub-matrix written) that may be one and the same block."""
+        return ()
+
+    @property
+    def side_effects(self) -> bool:
+        """True if the command does something beyond its accesses and memos, so that it must be kept."""
+        return self.role is not Role.COMPUTE or any(getattr(self, flag) for flag in self.form.effect_flags)
+
+    def accesses(self, computation: NnetComputation) -> tuple[Access, ...]:
+        """Returns the sub-matrices that the command reads, writes and updates."""
+        found: list[Access] = []
+        for name, declared, several in self.form.operand_fields:
+            assert isinstance(declared, Operand)
+            if declared.access is not None:
+                value = getattr(self, name)
+                found += [Access(s, declared.access) for s in (value if several else (value,)) if s != 0]
+        for name, declared, _ in self.form.table_fields:
+            assert isinstance(declared, Table)
+            if declared.access is not None:
+                found += [Access(s, declared.access) for s in submatrices_of(computation, getattr(self, name)).tolist()]
+        return tuple(found)
+
+
+def submatrices_of(computation: NnetComputation, multi_table: int) -> np.ndarray:
+    """Returns the sub-matrices that a multi table names, ascending, each once."""
+    numbers = distinct(computation.multi_tables[multi_table][:, 0])
+    return numbers[numbers >= 0]
+
+
+def with_operands(command: Command, numbers: Sequence[int]) -> Command:
+    """Returns the command with other sub-matrices: `numbers` in the order of `command.form.operands(command)`."""
+    changed = object.__new__(type(command))
+    values = changed.__dict__
+    values.update(command.__dict__)
+    values.update(command.form.values_of_operands(command, numbers))
+    return changed
+
+
+def with_values(command: Command, **values: Any) -> Command:
+    """Does what `dataclasses.replace` does, several times faster; the fields must exist."""
+    changed = object.__new__(type(command))
+    changed.__dict__.update(command.__dict__)
+    changed.__dict__.update(values)
+    return changed
+
+
+def substitute(
+    command: Command, submatrices: Sequence[int], tables: Mapping[str, Sequence[int]] = MappingProxyType({})
+) -> Command:
+    """Returns the command with `submatrices[s]` in the place of each sub-matrix s, itself if nothing changes.
+
+    `tables` says likewise, by the name of the list ("index_tables"), which tables are to be named instead. What multi
+    tables name is not looked at.
+    """
+    old = command.form.operands(command)
+    new = tuple([submatrices[number] for number in old])
+    if new != old:
+        command = with_operands(command, new)
+    for name, declared, _ in command.form.table_fields if tables else ():
+        assert isinstance(declared, Table)
+        number = getattr(command, name)
+        other = tables[declared.tables][number] if declared.tables in tables else number
+        command = command if other == number else with_values(command, **{name: other})
+    return command

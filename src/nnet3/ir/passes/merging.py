@@ -1,0 +1,110 @@
+"""Coalescing: laying matrices into one place where they do not interfere.
+
+A pass offers candidates: pairs of matrices that some commands would like to be one.
+
+    c4: m2 = m1                   share_copies offers (m1, m2): the copy would have nothing to do
+    c5: relu.Propagate(m2, &m3)   work_in_place offers (m2, m3): the kernel can run in place
+
+Pairs that have matrices in common make a group, which is laid into its largest matrix. Two matrices of a group
+interfere if a read would then find what was written to the other one and not copied from there. Interference takes
+candidates away until what is left has none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from nnet3.ir.analysis import Analysis, analyse
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Life
+from nnet3.ir.passes.merge_conflicts import MergeConflicts
+from nnet3.ir.passes.places import Candidates, Pair, Place
+from nnet3.ir.passes.relocate import relocate
+
+
+def merge_matrices(computation: NnetComputation, candidates: Candidates) -> NnetComputation:
+    """Lay the two matrices of each candidate pair into one place, where no read would find another value."""
+    analysis = analyse(computation)
+    pairs = _possible(analysis, candidates.commands)
+    places: dict[int, Place] = {}
+    while pairs:
+        groups = _groups(pairs, computation)
+        conflicts = MergeConflicts(analysis, candidates, groups).found()
+        failed = {groups[victim].matrix for victim, _ in conflicts}
+        places.update({m: place for m, place in groups.items() if place.matrix not in failed})
+        pairs = _without(pairs, conflicts, groups, places)
+    return relocate(analysis, places, candidates) if places else computation
+
+
+# ---- candidates ----
+
+
+def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
+    """Returns the pairs of matrices that may both be moved, one pair for any two matrices."""
+    computation = analysis.computation
+    given, fixed = _given(computation), _fixed(analysis)
+    chosen: dict[tuple[int, int], Pair] = {}
+    for pair in pairs:
+        source, dest = pair.source, pair.dest
+        one, other = computation.matrices[source], computation.matrices[dest]
+        if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
+            continue
+        num_given = (source in given) + (dest in given)
+        if num_given == 2 or (num_given == 1 and (one != other or pair[2:] != (0, 0))):
+            continue
+        chosen.setdefault((source, dest), pair)
+    return list(chosen.values())
+
+
+def _fixed(analysis: Analysis) -> set[int]:
+    """Returns the matrices that lie outside and those that are compressed for a while."""
+    compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
+    return {0, *analysis.computation.outside_by_matrix(), *compressed}
+
+
+def _given(computation: NnetComputation) -> set[int]:
+    """Returns the matrices that are exchanged with the user, which stay whole."""
+    io = (*computation.inputs, *computation.outputs)
+    return {computation.submatrices[number].matrix for i in io for number in (i.value, i.deriv)}
+
+
+# ---- groups ----
+
+
+def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Place]:
+    """Returns a place for each matrix of the pairs: in the largest one that is connected with it, if it fits there."""
+    neighbours: dict[int, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        neighbours[pair.source].append(pair)
+        neighbours[pair.dest].append(Pair(pair.dest, pair.source, -pair.row_shift, -pair.col_shift))
+    sizes = computation.matrices
+    places: dict[int, Place] = {}
+    for root in sorted(neighbours, key=lambda m: -sizes[m].num_rows * sizes[m].num_cols):
+        if root in places:
+            continue
+        places[root] = Place(root, 0, 0)
+        waiting = [root]
+        while waiting:
+            matrix = waiting.pop()
+            for _, other, row_shift, col_shift in neighbours[matrix]:
+                row, col = places[matrix].row + row_shift, places[matrix].col + col_shift
+                fits = 0 <= row <= sizes[root].num_rows - sizes[other].num_rows
+                if other not in places and fits and 0 <= col <= sizes[root].num_cols - sizes[other].num_cols:
+                    places[other] = Place(root, row, col)
+                    waiting.append(other)
+    alone = {place.matrix for place in places.values()} - {p.matrix for m, p in places.items() if m != p.matrix}
+    return {matrix: place for matrix, place in places.items() if place.matrix not in alone}
+
+
+def _without(
+    pairs: Sequence[Pair], conflicts: set[tuple[int, int]], groups: dict[int, Place], done: dict[int, Place]
+) -> list[Pair]:
+    """Returns the pairs left to try, fewer than before: those of failed groups that are part of no conflict."""
+    left = [pair for pair in pairs if pair.source not in done and pair.dest not in done]
+    for victim, other in conflicts:
+        direct = [pair for pair in left if {pair.source, pair.dest} == {victim, other}]
+        gone = direct or [pair for pair in left if pair.source == victim] or [p for p in left if victim in p[:2]]
+        left = [pair for pair in left if pair not in gone]
+    # A pair that did not fit into its group waits for the group to fall apart, unless nothing else will happen.
+    return left if conflicts else []

@@ -1,0 +1,77 @@
+"""The passes in their order, and the function that runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from nnet3.errors import ComputationCheckError, Nnet3Error
+from nnet3.ir.analysis import forget_analysis
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.objects import many_objects
+from nnet3.ir.passes.compress_signs import compress_signs
+from nnet3.ir.passes.dead_code import dead_code
+from nnet3.ir.passes.move_sizing import move_sizing
+from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
+from nnet3.ir.passes.share_copies import share_copies
+from nnet3.ir.passes.work_in_place import work_in_place
+from nnet3.text.suggest import did_you_mean
+
+
+@dataclass(frozen=True)
+class Pass:
+    """A function that returns an equivalent computation, or the one it was given if there is nothing to do."""
+
+    name: str
+    function: Callable[[NnetComputation], NnetComputation]
+
+
+PIPELINE = (
+    Pass("dead_code", dead_code),  # first, so that nobody reads what the others could else not touch
+    Pass("share_copies", share_copies),
+    Pass("work_in_place", work_in_place),  # after copies are gone that keep a value alive
+    Pass("compress_signs", compress_signs),  # when it is settled what lies where
+    Pass("remove_unneeded_zeroing", remove_unneeded_zeroing),
+    Pass("move_sizing", move_sizing),
+)
+
+
+@many_objects()
+def optimize(
+    computation: NnetComputation,
+    disabled: Collection[str] = frozenset(),
+    check_between: bool = False,
+    dump: Callable[[str, NnetComputation], None] | None = None,
+) -> NnetComputation:
+    """Run the passes of PIPELINE, except those whose names are in `disabled`; the argument is not changed.
+
+    With `check_between` the checker looks at the computation before the first and after each pass, and its
+    ComputationCheckError names the pass. `dump` is called with ("", computation) before the first pass and
+    with the pass's name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
+    """
+    names = [p.name for p in PIPELINE]
+    for name in disabled:
+        if name not in names:
+            hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
+            raise Nnet3Error(f"no pass is called '{name}': {hint}")
+    steps = [p for p in PIPELINE if p.name not in disabled]
+    for step in (Pass("", lambda unchanged: unchanged), *steps):
+        result = step.function(computation)
+        if result is not computation:
+            forget_analysis(computation)
+        computation = result
+        if check_between:
+            _check(computation, step.name)
+        if dump is not None:
+            dump(step.name, computation)
+    forget_analysis(computation)
+    return computation
+
+
+def _check(computation: NnetComputation, pass_name: str) -> None:
+    try:
+        check_computation(computation)
+    except ComputationCheckError as error:
+        when = f"after pass '{pass_name}'" if pass_name else "before the first pass"
+        raise ComputationCheckError(f"{when}: {error}") from error

@@ -1,0 +1,29 @@
+"""Copy elimination: a matrix that only holds a copy gives way to the original.
+
+The copy is not needed where both can lie in one place: as long as either is read, nobody changes the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from nnet3.ir.commands import MatrixCopy
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.merging import merge_matrices
+from nnet3.ir.passes.places import Candidates, Pair
+
+
+def share_copies(computation: NnetComputation) -> NnetComputation:
+    """Let copies share the place of their originals, where neither changes while the other is read."""
+    commands: dict[Pair, list[int]] = defaultdict(list)
+    blocks = computation.submatrices
+    sizes = [matrix.num_rows * matrix.num_cols for matrix in computation.matrices]
+    for number, command in enumerate(computation.commands):
+        if isinstance(command, MatrixCopy) and command.scale == 1.0:
+            source, dest = blocks[command.source], blocks[command.dest]
+            one, other = sizes[source.matrix], sizes[dest.matrix]
+            # A small copy is cheaper than keeping a large matrix for longer.
+            if source.matrix != dest.matrix and one <= 2 * other and other <= 2 * one:
+                row_shift, col_shift = source.row_offset - dest.row_offset, source.col_offset - dest.col_offset
+                commands[Pair(source.matrix, dest.matrix, row_shift, col_shift)].append(number)
+    return merge_matrices(computation, Candidates(commands, are_copies=True)) if commands else computation

@@ -1,0 +1,93 @@
+"""The printed form of a computation: its matrices, then one line a command, `c3: m2 += 0.5 * m1(0:9, 20:39)`.
+
+The lines of commands stand beside the commands, and what they are made of in `formatting`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nnet3.index import format_indexes
+from nnet3.ir.commands_control import SegmentMarker
+from nnet3.ir.declarations import Command
+from nnet3.ir.formatting import MAX_ITEMS, format_submatrix
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+__all__ = [
+    "format_command",
+    "format_submatrix",
+    "introductions",
+    "numbered_command",
+    "print_computation",
+    "summary",
+    "used_matrices",
+]
+
+
+def print_computation(computation: NnetComputation, max_commands: int | None = None) -> str:
+    """Returns the computation as text: at most `max_commands` commands, and how many were left out."""
+    lines = [summary(computation), *introductions(computation)]
+    shown = computation.commands[:max_commands]
+    lines += [numbered_command(computation, number) for number in range(len(shown))]
+    if len(shown) < len(computation.commands):
+        lines.append(f"... {len(computation.commands) - len(shown)} more commands")
+    return "\n".join(lines)
+
+
+def summary(computation: NnetComputation) -> str:
+    """Returns one line with the numbers of matrices, commands and segments."""
+    segments = 1 + sum(isinstance(command, SegmentMarker) for command in computation.commands)
+    counts = (
+        _count(len(computation.matrices) - 1, "matrix", "matrices"),
+        _count(len(computation.commands), "command"),
+        _count(segments, "segment"),
+    )
+    return "# " + ", ".join(counts)
+
+
+def numbered_command(computation: NnetComputation, number: int) -> str:
+    """Returns a command with its number before it, `c3: m2 += m1`."""
+    return f"c{number}: {format_command(computation, computation.commands[number])}"
+
+
+def format_command(computation: NnetComputation, command: Command) -> str:
+    """Returns a command without its number, `m2 += m1`."""
+    return command.text(computation)
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def introductions(computation: NnetComputation) -> list[str]:
+    """Returns a line for each matrix that is used: its size, what it holds, and its memory if that lies outside."""
+    outside = {
+        computation.submatrices[bound.submatrix].matrix: bound
+        for bound in computation.outside
+        if 0 < bound.submatrix < len(computation.submatrices)
+    }
+    used = used_matrices(computation) | set(outside)
+    lines = []
+    for matrix, size in enumerate(computation.matrices):
+        if matrix not in used:
+            continue
+        line = f"m{matrix}({size.num_rows}, {size.num_cols}{', ' + size.dtype if size.dtype else ''})"
+        info = computation.matrix_info.get(matrix)
+        if info is not None:
+            rows = "without samples" if info.indexes is None else format_indexes(info.indexes, MAX_ITEMS)
+            line += f" == {'derivative' if info.is_deriv else 'value'}: {info.node} {rows}"
+        if matrix in outside:
+            bound = outside[matrix]
+            line += f" in outside memory '{bound.name}'{'' if bound.writable else ' (read only)'}"
+        lines.append(line)
+    return lines
+
+
+def used_matrices(computation: NnetComputation) -> set[int]:
+    """Returns the numbers of the matrices that some command names."""
+    named = {number for command in computation.commands for number in command.form.operands(command)}
+    for command in computation.commands:
+        named.update(access.submatrix for access in command.accesses(computation))
+    return {computation.submatrices[number].matrix for number in named if 0 < number < len(computation.submatrices)}

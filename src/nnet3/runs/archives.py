@@ -1,0 +1,116 @@
+"""Data of a run in archives of examples of any kind, read and prepared in the background."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any, Generic, TypeVar
+
+from nnet3.examples import ExampleKind
+from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions, short
+from nnet3.kaldi_io.specifiers import parse_rspecifier
+from nnet3.runs.kind_sections import AS_IT_IS, ArchivesSection
+from nnet3.runs.plugs import Placed, SettingError, Share
+from nnet3.train.minibatch import Minibatch
+
+E = TypeVar("E")
+
+
+class ArchiveSource(Generic[E]):
+    """`prepare` makes a minibatch of a merged example and its key; `change`, if given, makes of an example what it
+    shall be in an epoch (from 0).
+
+    The minibatches of an epoch are counted at the beginning, which reads all training examples once: schedules depend
+    on that number. It is the same in every epoch.
+    """
+
+    def __init__(
+        self,
+        section: ArchivesSection,
+        kind: ExampleKind[E],
+        prepare: Callable[[E, str], Minibatch],
+        share: Share,
+        seed: int,
+        change: Callable[[E, int], E] | None = None,
+    ):
+        if not section.train:
+            raise SettingError("train", "expected tables of training examples such as ark:train.ark, got none")
+        self._section, self._kind, self._prepare = section, kind, prepare
+        options = SourceOptions(
+            minibatch_size=_rule(section.minibatch_size),
+            on_damage="skip" if section.on_damage == "skip" else "error",
+            ahead=section.ahead,
+            seed=seed,
+        )
+        self._options = options
+        options = replace(options, rank=share.rank, num_ranks=share.size)
+        with _naming("train"):
+            counted = MinibatchSource(section.train, kind, prepare, options)
+            self._per_epoch = counted.count()
+        self._num_examples, self._num_damaged = counted.statistics.num_examples, counted.num_damaged
+        for key in ("valid", "combine"):
+            with _naming(key), closing(self._held_out(getattr(section, key))) as held_out:
+                next(held_out, None)  # what is wrong with them is found now, not at the end of an epoch
+        options = replace(options, shuffle_buffer=section.shuffle_buffer)
+        self._training = MinibatchSource(section.train, kind, prepare, options, change)
+        self._idle_share = 0.0
+
+    def training(self, epoch: int, position: Any) -> Generator[Placed]:
+        first = Position(epoch, 0 if position is None else position)
+        with self._training.epoch(first) as items:
+            for item in items:
+                number = item.position.minibatch
+                minibatch = _named(item.minibatch, item.example_keys)
+                yield Placed(minibatch, number, number / self._per_epoch, item.example_keys)
+            self._idle_share = items.idle_share
+
+    def validation(self) -> Iterator[Minibatch]:
+        return self._held_out(self._section.valid)
+
+    def combination(self) -> Iterator[Minibatch]:
+        return self._held_out(self._section.combine or self._section.valid)
+
+    def identity(self) -> dict[str, Any]:
+        return {"training examples": self._num_examples, "minibatches": self._per_epoch, **_sizes(self._section.train)}
+
+    def counts(self) -> dict[str, float]:
+        counts = {"damaged": self._num_damaged, "discarded": self._training.statistics.num_discarded}
+        return {name: count for name, count in counts.items() if count} | {"idle_share": round(self._idle_share, 5)}
+
+    def close(self) -> None:
+        """Nothing: each epoch closes what it has opened."""
+
+    def _held_out(self, tables: Sequence[str]) -> Generator[Minibatch]:
+        if not tables:
+            return
+        options = replace(self._options, minibatch_size=_rule(self._section.valid_minibatch_size))
+        with MinibatchSource(tables, self._kind, self._prepare, options).epoch(Position()) as items:
+            for item in items:
+                yield _named(item.minibatch, item.example_keys)
+
+
+@contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Within it an error says which key of the settings has named tables without minibatches."""
+    try:
+        yield
+    except NoMinibatchesError as error:
+        raise SettingError(key, str(error)) from None
+
+
+def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
+    """The minibatch with a key by which its examples can be found."""
+    return replace(minibatch, key=short(keys))
+
+
+def _rule(text: str) -> str | None:
+    return None if text == AS_IT_IS else text
+
+
+def _sizes(tables: Sequence[str]) -> dict[str, int]:
+    """Sizes of the files that the tables name."""
+    specifiers = [parse_rspecifier(table) for table in tables]
+    names = [specifier.archive or specifier.script or "" for specifier in specifiers]
+    return {f"size of {name}": os.path.getsize(name) for name in names if os.path.isfile(name)}

@@ -1,0 +1,119 @@
+"""Checkpoints: folders with a model and all else that a run needs to go on bit by bit as if it had never stopped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nnet3.errors import ModelFormatError, Nnet3Error
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.runs.durable import remove_folder, remove_leftovers, write_folder
+from nnet3.runs.packing import Tensors, load_parts, save_parts
+
+_LOG = logging.getLogger("nnet3")
+_FACTS = "run.json"
+_DIGITS = 9
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that is whole: `facts` are JSON values, states are read when asked for."""
+
+    path: Path
+    step: int
+    facts: dict[str, Any]
+
+    def has(self, name: str) -> bool:
+        """Whether there is a state of this name."""
+        return f"{name}.safetensors" in self.facts["files"]
+
+    def parts(self, name: str) -> tuple[str, Tensors]:
+        """A state, as `take_apart` gave it."""
+        return load_parts(self.path / f"{name}.safetensors")
+
+
+class Checkpoints:
+    """Those of one run, in a folder that has one folder for each, named by the number of minibatches done."""
+
+    def __init__(self, folder: Path, keep: int):
+        self.folder, self.keep = folder, keep
+
+    def prepare(self) -> None:
+        """Make the folder and remove what interrupted writes have left there."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(self.folder)
+        except OSError as error:
+            raise Nnet3Error(f"{self.folder}: checkpoints cannot be written here: {error.strerror}") from None
+
+    def latest(self) -> Checkpoint | None:
+        """The newest whole one, or None. A damaged one is warned of and passed over."""
+        paths = self._paths()
+        for path in reversed(paths):
+            try:
+                return _read(path)
+            except ModelFormatError as error:
+                _LOG.warning("%s: the checkpoint is passed over", error)
+        if paths:
+            raise Nnet3Error(f"{self.folder}: all {len(paths)} checkpoints are damaged: remove them to begin again")
+        return None
+
+    def save(self, step: int, facts: Mapping[str, Any], states: Mapping[str, Any], model: Nnet | AcousticModel) -> Path:
+        """Write one, then remove old ones. Raises Nnet3Error, with the older ones as they were, if that fails."""
+        target = self.folder / f"{step:0{_DIGITS}d}"
+
+        def fill(folder: Path) -> None:
+            model.save(folder / ("model.mdl" if isinstance(model, AcousticModel) else "model.raw"))
+            for name, (tree, tensors) in states.items():
+                save_parts(tree, tensors, folder / f"{name}.safetensors")
+            checks = {path.name: [path.stat().st_size, _checksum(path)] for path in sorted(folder.iterdir())}
+            content = {"format": _FORMAT, "step": step, **facts, "files": checks}
+            (folder / _FACTS).write_text(json.dumps(content, indent=1) + "\n")
+
+        before = self._paths()
+        try:
+            write_folder(target, fill)
+        except (OSError, Nnet3Error) as error:
+            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            kept = f"the last good checkpoint is {before[-1]}" if before else "there is no earlier checkpoint"
+            raise Nnet3Error(
+                f"{target}: this checkpoint cannot be written: {reason}; {kept}: when this is put right, go on with "
+                "--resume"
+            ) from None
+        for path in self._paths()[: -self.keep]:
+            remove_folder(path)
+        return target
+
+    def _paths(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(p for p in self.folder.iterdir() if p.name.isdecimal() and len(p.name) == _DIGITS)
+
+
+def _read(path: Path) -> Checkpoint:
+    """Check that all files are as they were written. Raises ModelFormatError."""
+    try:
+        facts = json.loads((path / _FACTS).read_text())
+        if facts["format"] != _FORMAT:
+            raise ModelFormatError(f"expected format {_FORMAT}, got {facts['format']}", str(path))
+        for name, (size, checksum) in facts["files"].items():
+            file = path / name
+            if file.stat().st_size != size or _checksum(file) != checksum:
+                raise ModelFormatError("this file is not as it was written", str(file))
+        return Checkpoint(path, int(facts["step"]), facts)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelFormatError(f"this checkpoint is damaged: {error}", str(path)) from None
+
+
+def _checksum(path: Path) -> int:
+    value = 0
+    with open(path, "rb") as file:
+        while chunk := file.read(1 << 22):
+            value = zlib.crc32(chunk, value)
+    return value

@@ -1,0 +1,53 @@
+"""The end of a run: the final model, an average of those kept or the last one."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from nnet3.errors import Nnet3Error
+from nnet3.nnet import AcousticModel, Nnet, load_nnet
+from nnet3.runs.training_run import TrainingRun
+from nnet3.train.combine import combine
+from nnet3.train.running_state import device_of
+
+
+def finish_run(run: TrainingRun) -> None:
+    """Write `final.raw` or `final.mdl`. It depends on the last checkpoint and on files only, so that it can be done
+    again after a sudden end.
+    """
+    if not run.world.is_first:
+        return
+    final = _final_network(run)
+    is_acoustic = isinstance(run.model, AcousticModel)
+    path = run.checkpoints.folder.parent / ("final.mdl" if is_acoustic else "final.raw")
+    model: Nnet | AcousticModel = final
+    if isinstance(run.model, AcousticModel):
+        model = AcousticModel(run.model.transition_model, final, run.model.priors)
+    try:
+        model.save(path)
+    except Nnet3Error as error:
+        raise Nnet3Error(f"{error}; training is done and kept: when this is put right, say --resume") from None
+    run.reports.event("final", step=run.progress.step, path=str(path))
+
+
+def _final_network(run: TrainingRun) -> Nnet:
+    """The best average of the last models, as held-out examples see it; without either the network as it is."""
+    minibatches = list(run.source.combination()) if run.progress.snapshots else []
+    if not minibatches:
+        return run.nnet
+    models = [partial(_load, path, device_of(run.nnet)) for path in run.snapshots.newest_first(run.progress.snapshots)]
+    return combine(
+        models,
+        minibatches,
+        lambda _: run.objectives.compare,
+        statistics_objective=lambda _: run.objectives.statistics,
+        max_objective_evaluations=run.settings.combination.max_objective_evaluations,
+        say=lambda line: run.reports.event("combine", step=run.progress.step, message=line),
+    )
+
+
+def _load(path: Path, device: torch.device) -> Nnet:
+    return load_nnet(path).to(device=device)

@@ -1,0 +1,80 @@
+"""What a run tells: log, display, TensorBoard and curves, from the first process only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nnet3.errors import Nnet3Error
+from nnet3.runs.curves import can_draw, draw_curves
+from nnet3.runs.display import Display
+from nnet3.runs.events import EventLog, read_events
+from nnet3.runs.scalars import Scalars
+from nnet3.runs.sections import OutputSection
+from nnet3.train.objectives import ObjectiveStats
+
+_LOG = logging.getLogger("nnet3")
+_SECONDS_BETWEEN_DRAWINGS = 60.0
+CURVES = "curves.png"
+
+
+class Reports:
+    """Events go to the log and the display; numbers of `train` and `valid` also to TensorBoard."""
+
+    def __init__(self, section: OutputSection, first_step: int, display: Display, is_first: bool):
+        self.folder, self.display = Path(section.folder), display
+        self._is_first = is_first
+        self._log = EventLog(self.folder) if is_first else None
+        self._scalars = Scalars(self.folder / "tensorboard", section.tensorboard and is_first, first_step)
+        self._draws = section.curves and is_first and can_draw()
+        self._drawn = time.monotonic()
+
+    def event(self, name: str, **values: Any) -> None:
+        """One event, with its values by name."""
+        if self._log is not None:
+            self.display.line(name, self._log.write(name, **values))
+
+    def record(self, name: str, **values: Any) -> None:
+        """An event that is only for the log."""
+        if self._log is not None:
+            self._log.write(name, **values)
+
+    def objectives(self, kind: str, step: int, stats: ObjectiveStats, **others: Any) -> None:
+        """Averages of an objective (`kind`: train or valid), and other numbers that belong to them."""
+        values: dict[str, Any] = {"objective": stats.average, "frames": stats.weight}
+        if stats.auxiliary:
+            values["auxiliary"] = stats.average_auxiliary
+        if stats.counted:
+            values["accuracy"] = stats.accuracy
+        self.event(kind, step=step, **values, **others)
+        numbers = {name: value for name, value in {**values, **others}.items() if isinstance(value, float)}
+        self._scalars.write(kind, step, **numbers)
+
+    def draw(self, *, at_once: bool = False) -> None:
+        """Draw the curves, unless that was done a moment ago. A picture that cannot be drawn stops nothing."""
+        if not self._draws or not (at_once or time.monotonic() - self._drawn > _SECONDS_BETWEEN_DRAWINGS):
+            return
+        self._drawn = time.monotonic()
+        try:
+            draw_curves(read_events(self.folder), self.folder / CURVES)
+        except (Nnet3Error, OSError, ValueError) as error:
+            _LOG.warning("%s: the curves cannot be drawn: %s", self.folder / CURVES, error)
+
+    def close(self) -> None:
+        self._scalars.close()
+        if self._log is not None:
+            self._log.close()
+
+
+@contextlib.contextmanager
+def reporting(section: OutputSection, first_step: int, display: Display, is_first: bool) -> Iterator[Reports]:
+    """Reports that are closed at the end."""
+    reports = Reports(section, first_step, display, is_first)
+    try:
+        yield reports
+    finally:
+        reports.close()

@@ -1,0 +1,181 @@
+"""From a settings file to a trained model: puts the parts of a run together, and goes on where one has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from nnet3.errors import Nnet3Error
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.options import StepOptions, TrainerOptions, declared
+from nnet3.runs.averaged_models import AveragedModels
+from nnet3.runs.beginning import (
+    choose_device,
+    contents_digest,
+    dropout_schedule,
+    load_start,
+    prepare_folder,
+    take_threads,
+)
+from nnet3.runs.checkpoints import Checkpoint, Checkpoints
+from nnet3.runs.continuing import check_same_everywhere, check_same_run, environment
+from nnet3.runs.display import Display
+from nnet3.runs.ending import finish_run
+from nnet3.runs.folder_lock import locked
+from nnet3.runs.packing import check_can_save
+from nnet3.runs.parallel import Parallel
+from nnet3.runs.plugs import Kinds, SettingError, Share
+from nnet3.runs.progress import Progress
+from nnet3.runs.reports import reporting
+from nnet3.runs.settings import RunSettings
+from nnet3.runs.shared_steps import SharedSteps
+from nnet3.runs.snapshots import Snapshots
+from nnet3.runs.stop import StopRequest
+from nnet3.runs.training_run import TrainingRun
+from nnet3.runs.world import World, joined_world
+from nnet3.train.objectives import Objective
+
+_LOG = logging.getLogger("nnet3")
+
+
+_NO_LIMIT = 2**31 - 1
+
+
+def train_model(
+    settings: RunSettings,
+    kinds: Kinds,
+    *,
+    resume: bool = False,
+    allow_changes: bool = False,
+    display: Display | None = None,
+) -> int:
+    """Run to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
+
+    `resume`: go on from the latest checkpoint, if there is one; started by torchrun after a failure it does so anyway.
+    `allow_changes`: also with settings that lead to other parameters. Raises Nnet3Error for all that cannot go on;
+    checkpoints stay as they are.
+    """
+    check_can_save()
+    stop, distributed = StopRequest(), settings.distributed
+    with (
+        contextlib.ExitStack() as opened,
+        stop.listening(),
+        joined_world(settings.training.device, distributed.timeout, checks=distributed.check) as world,
+    ):
+        take_threads(settings.training.threads, world)
+        folder = Path(settings.output.folder)
+        if world.is_first:
+            prepare_folder(folder)
+            opened.enter_context(locked(folder))
+        checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
+        checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
+        model, nnet = _model(settings, world)
+        share = Share(world.rank, world.size)
+        with _naming_the_place(settings, "data"):
+            source = kinds.data[settings.data_kind].kind().open(settings.data, nnet, share, settings.training.seed)
+        with contextlib.closing(source):
+            kind = kinds.objective[settings.objective_kind].kind()
+            with _naming_the_place(settings, "objective"):
+                objectives = kind.make(settings.objective, nnet)
+            facts = {
+                "settings": {
+                    **settings.arithmetic(),
+                    "model.contents": contents_digest(settings.model.file),
+                    **kind.identity(settings.objective),
+                },
+                "data": source.identity(),
+                "environment": environment(world.size),
+            }
+            check_same_everywhere(world, {**settings.all(), **facts["settings"], **facts["data"]})
+            if checkpoint is not None:
+                check_same_run(str(checkpoint.path), checkpoint.facts, facts, allow_changes)
+            first_step = 0 if checkpoint is None else checkpoint.step
+            shown = display or Display(is_first=world.is_first)
+            parallel = _parallel(settings, nnet, objectives.train, world)
+            dropout = dropout_schedule(settings, nnet)
+            with reporting(settings.output, first_step, shown, world.is_first) as reports:
+                run = TrainingRun(
+                    settings=settings,
+                    world=world,
+                    model=model,
+                    source=source,
+                    objectives=objectives,
+                    parallel=parallel,
+                    dropout=dropout,
+                    checkpoints=checkpoints,
+                    snapshots=Snapshots(folder / "models", settings.combination.models, settings.combination.part),
+                    reports=reports,
+                    stop=stop,
+                    facts=facts,
+                    progress=Progress(),
+                )
+                return _run(run, checkpoint)
+
+
+def _run(run: TrainingRun, checkpoint: Checkpoint | None) -> int:
+    if run.world.is_first:
+        run.checkpoints.prepare()
+        run.snapshots.prepare()
+    names = {"model": run.settings.model.file, "processes": run.world.size}
+    if checkpoint is None:
+        run.reports.event("start", step=0, **names, parameters=run.nnet.num_parameters)
+    else:
+        run.restore(checkpoint)
+        run.reports.event("resume", step=run.progress.step, checkpoint=str(checkpoint.path), **names)
+    run.reports.record("settings", **{name: value for part in run.facts.values() for name, value in part.items()})
+    if run.world.is_first:
+        run.snapshots.remove_others(run.progress.snapshots)
+    try:
+        if run.train():
+            run.stop.at_once = True
+            finish_run(run)
+    except Nnet3Error as error:
+        with contextlib.suppress(Nnet3Error):
+            run.reports.record("error", step=run.progress.step, message=str(error))
+        raise
+    run.reports.draw(at_once=True)
+    return 128 + run.stopped_by if run.stopped_by else 0
+
+
+def _checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bool) -> Checkpoint | None:
+    found = None
+    if world.is_first:
+        found = checkpoints.latest()
+        if found is not None and not resume:
+            raise Nnet3Error(
+                f"{checkpoints.folder.parent}: there is a run in this folder, which has come to minibatch "
+                f"{found.step}: say --resume to go on with it, or choose another folder"
+            )
+        if resume and found is None:
+            _LOG.warning("%s: there is no checkpoint to go on from: the run begins", checkpoints.folder)
+    result: Checkpoint | None = world.tell(found)
+    return result
+
+
+def _model(settings: RunSettings, world: World) -> tuple[Nnet | AcousticModel, Nnet]:
+    model = load_start(settings)
+    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    nnet.to(device=choose_device(settings, world))
+    return model, nnet
+
+
+def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: World) -> Parallel:
+    training = settings.training
+    steps = {item.name: getattr(training, item.name) for item in declared(StepOptions)}
+    steps |= training.deriv_times_for(nnet.left_context, nnet.right_context)
+    steps["max_skipped"] = _NO_LIMIT  # the run counts them, also over resumptions
+    options = TrainerOptions(**steps, seed=training.seed)
+    if settings.distributed.mode == "averaging" and world.size > 1:
+        return AveragedModels(nnet, options, objective, world, settings.distributed.round)
+    return SharedSteps(nnet, options, objective, world)
+
+
+@contextlib.contextmanager
+def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
+    """Within it errors of settings name the line of the file."""
+    try:
+        yield
+    except SettingError as error:
+        raise settings.text.error(section, error.key, error.message) from None

@@ -1,0 +1,204 @@
+"""A whole training run: epochs of minibatches, with all that happens between them."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+
+from nnet3.errors import TrainingError
+from nnet3.examples.source import short
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.runs.checkpoints import Checkpoint, Checkpoints
+from nnet3.runs.parallel import Parallel, evaluate_all_outputs
+from nnet3.runs.plugs import DataSource, Placed, RunObjectives
+from nnet3.runs.progress import Progress
+from nnet3.runs.rank_states import join_states, own_state
+from nnet3.runs.reports import Reports
+from nnet3.runs.settings import RunSettings
+from nnet3.runs.snapshots import Snapshots
+from nnet3.runs.stop import StopRequest
+from nnet3.runs.world import World
+from nnet3.train.dropout_schedule import DropoutSchedule
+from nnet3.train.learning_rate import exponential_rate
+from nnet3.train.objectives import ObjectiveStats
+
+
+@dataclass
+class TrainingRun:
+    """All parts of a run, put together by `train_model`. `facts`: what every checkpoint says besides the progress."""
+
+    settings: RunSettings
+    world: World
+    model: Nnet | AcousticModel
+    source: DataSource
+    objectives: RunObjectives
+    parallel: Parallel
+    dropout: DropoutSchedule
+    checkpoints: Checkpoints
+    snapshots: Snapshots
+    reports: Reports
+    stop: StopRequest
+    facts: dict[str, dict[str, Any]]
+    progress: Progress
+    saved_at: int = -1
+    stopped_by: int = 0  # the signal that has asked some process to stop
+
+    @property
+    def nnet(self) -> Nnet:
+        return self.model.nnet if isinstance(self.model, AcousticModel) else self.model
+
+    def train(self) -> bool:
+        """Train to the end: True. False if a signal has asked to stop; then all is saved."""
+        epochs = self.settings.training.epochs
+        with self.reports.display.showing(self.progress.part_done(epochs)):
+            while self.progress.epoch < epochs:
+                with contextlib.closing(self._minibatches()) as minibatches:
+                    for placed in minibatches:
+                        self._step(placed)
+                if self.stopped_by:
+                    self.save_checkpoint()
+                    self.reports.event("stop", step=self.progress.step, signal=signal.Signals(self.stopped_by).name)
+                    return False
+                self._end_epoch()
+        self.save_checkpoint()
+        self.reports.event("trained", step=self.progress.step, skipped=self.progress.skipped)
+        return True
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Go on from there."""
+        own = own_state(self.world, checkpoint)
+        self.progress = Progress.from_json(own["progress"])
+        self.parallel.load_state(own["parallel"])
+        self._set_schedules(self.progress.scheduled_at)
+        self.saved_at = checkpoint.step
+
+    def save_checkpoint(self) -> None:
+        """Write a checkpoint of this step, unless there is one."""
+        if self.saved_at == self.progress.step:
+            return
+        self.saved_at = self.progress.step
+        own = {"progress": self.progress.to_json(), "parallel": self.parallel.state()}
+        states = join_states(self.world, own)
+        if self.world.is_first:
+            path = self.checkpoints.save(self.progress.step, self.facts, states, self.model)
+            self.reports.event("checkpoint", step=self.progress.step, path=str(path))
+
+    # ---- minibatches ----
+
+    def _minibatches(self) -> Generator[Placed]:
+        """Those left in this epoch. It ends for all processes when one has none left, or is asked to stop."""
+        with contextlib.closing(self.source.training(self.progress.epoch, self.progress.position)) as minibatches:
+            while True:
+                placed = None if self.stop.number else next(minibatches, None)
+                has_none, self.stopped_by = self.world.largest(int(placed is None), self.stop.number)
+                if has_none or placed is None:
+                    return
+                yield placed
+
+    def _step(self, placed: Placed) -> None:
+        training, progress = self.settings.training, self.progress
+        before = progress.part_done(training.epochs)
+        rate = self._set_schedules(before)
+        result = self.parallel.train_minibatch(placed.minibatch, rate)
+        progress.step += 1
+        progress.position, progress.done = placed.position, placed.done
+        stats = result.total_of(target.name for target in placed.minibatch.targets)
+        progress.interval.add(stats)
+        progress.whole_epoch.add(stats)
+        frames = len(placed.minibatch.targets[0].indexes) * self.world.size  # about: others may have a row less or more
+        self._count_skipped(placed, result.skipped)
+        after = progress.part_done(training.epochs)
+        average = progress.interval.average if progress.interval.weight else None
+        self.reports.display.update(after, frames, f"{progress.epoch + 1}/{training.epochs}", average)
+        self._between_minibatches(before, after, rate)
+
+    def _set_schedules(self, done: float) -> float:
+        """Dropout and learning rate when the part `done` of training is over; returns the latter."""
+        training = self.settings.training
+        self.progress.scheduled_at = done
+        self.dropout.apply(self.nnet, done)
+        rate = exponential_rate(training.initial_learning_rate, training.final_learning_rate, done)
+        self.nnet.set_learning_rate(rate)  # for who reads the model's file: the trainer has rates of its own
+        return rate
+
+    def _count_skipped(self, placed: Placed, reason: str | None) -> None:
+        """The minibatches of this step that processes have skipped, with the reason if this process has."""
+        number = int(self.parallel.sum_of([reason is not None])[0])
+        if number == 0:
+            return
+        self.progress.skipped += number
+        step, most = self.progress.step, self.settings.training.max_skipped
+        own = {"process": self.world.rank, "reason": reason, "keys": list(placed.keys)}
+        found = [each for each in self.world.tell(self.world.gather(own)) if each["reason"] is not None]
+        for each in found:
+            self.reports.event("skip", step=step, skipped=self.progress.skipped, **each)
+        if self.progress.skipped > most:
+            raise TrainingError(
+                f"minibatch {step} (example {short(found[0]['keys'])}): {found[0]['reason']}; {self.progress.skipped} "
+                f"minibatches have been skipped so far, more than max-skipped = {most}: the run stops. Look at these "
+                "examples, lower the learning rate, or allow more"
+            )
+
+    def _between_minibatches(self, before: float, after: float, rate: float) -> None:
+        step, settings = self.progress.step, self.settings
+        self.parallel.after_minibatch(step)
+        if step % settings.output.print_every == 0:
+            self._report_interval(rate)
+        if settings.validation.every and step % settings.validation.every == 0:
+            self._validate(self.progress.epoch + 1)
+        self.progress.owes_snapshot |= self.snapshots.are_due(before, after)
+        if self.progress.owes_snapshot and self.parallel.models_agree:
+            self._take_snapshot()
+        if step % settings.checkpoints.every == 0:
+            self.save_checkpoint()
+
+    def _end_epoch(self) -> None:
+        progress = self.progress
+        progress.epoch, progress.position, progress.done = progress.epoch + 1, None, 0.0
+        is_last = progress.epoch == self.settings.training.epochs
+        if is_last:
+            self.parallel.finish()
+            if self.snapshots.models:
+                self._take_snapshot()
+        stats = ObjectiveStats(*self.parallel.sum_of(progress.whole_epoch.numbers()))
+        progress.whole_epoch = ObjectiveStats()
+        counts = self.source.counts()
+        self.reports.event("epoch", step=progress.step, epoch=progress.epoch, objective=stats.average, **counts)
+        self._validate(progress.epoch)
+        self.reports.draw()
+
+    # ---- what is told and kept ----
+
+    def _report_interval(self, rate: float) -> None:
+        progress = self.progress
+        stats = ObjectiveStats(*self.parallel.sum_of(progress.interval.numbers()))
+        progress.interval = ObjectiveStats()
+        left = self.reports.display.seconds_left(progress.part_done(self.settings.training.epochs))
+        self.reports.objectives(
+            "train",
+            progress.step,
+            stats,
+            epoch=progress.epoch + 1,
+            learning_rate=rate,
+            frames_per_second=round(self.reports.display.frames_per_second, 1),
+            seconds_left=None if left is None else round(left),
+        )
+
+    def _validate(self, epoch: int) -> None:
+        """By the first process alone: the others wait for it at the next minibatch."""
+        if not self.world.is_first:
+            return
+        stats = evaluate_all_outputs(self.nnet, self.objectives.compare, self.source.validation())
+        if stats.weight:
+            self.reports.objectives("valid", self.progress.step, stats, epoch=epoch)
+
+    def _take_snapshot(self) -> None:
+        self.progress.owes_snapshot = False
+        if self.progress.step in self.progress.snapshots:
+            return
+        self.progress.snapshots.append(self.progress.step)
+        if self.world.is_first:
+            self.snapshots.save(self.nnet, self.progress.step)

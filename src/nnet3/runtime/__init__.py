@@ -1,0 +1,9 @@
+"""Execution: a computation is planned (memory and calls), linked (to memory and kernels) and run."""
+
+from nnet3.runtime.computer import NnetComputer
+from nnet3.runtime.link import LinkedComputation, link
+from nnet3.runtime.memory import release_memory
+from nnet3.runtime.plan import Plan
+from nnet3.runtime.planner import plan, plan_of
+
+__all__ = ["LinkedComputation", "NnetComputer", "Plan", "link", "plan", "plan_of", "release_memory"]

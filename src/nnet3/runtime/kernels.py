@@ -1,0 +1,81 @@
+"""Kernels by name, in the network, in the one that is updated, in the one that takes statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nnet3.errors import ExecutionError
+from nnet3.ir.kernel import Kernel
+from nnet3.runtime.plan import Plan, PlannedKernel
+from nnet3.text import did_you_mean
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Looks kernels up and remembers them, so that it sees when a network has others."""
+
+    network: Mapping[str, Kernel]
+    to_update: Mapping[str, Kernel] | None = None
+    to_store_stats: Mapping[str, Kernel] | None = None
+    _found: dict[tuple[str, str], Kernel] = field(default_factory=dict)
+
+    def find(self, kernel: PlannedKernel) -> Kernel:
+        return self._look_up("network", kernel.name, "the network")
+
+    def check(self, plan: Plan) -> None:
+        """Raise ExecutionError if a kernel that the plan needs is not there, or is of another size.
+
+        Kernels may state their `input_dim` and `output_dim`; the computation may be another network's.
+        """
+        for kernel in plan.kernels:
+            if kernel.output_width >= 0:
+                self.find(kernel)
+            if kernel.stores_stats:
+                self.for_statistics(kernel)
+            if kernel.is_updated:
+                self.for_update(kernel, plan.need_model_derivative)
+            self._check_width(kernel, "input", kernel.input_width)
+            self._check_width(kernel, "output", kernel.output_width)
+
+    def _check_width(self, kernel: PlannedKernel, side: str, width: int) -> None:
+        for kernels in (self.network, self.to_update, self.to_store_stats):
+            stated = getattr(kernels.get(kernel.name), f"{side}_dim", width) if kernels is not None else width
+            if width >= 0 and stated != width:
+                raise ExecutionError(
+                    f"component '{kernel.name}' has {side}-dim {stated} in a given network, but {width} in the one "
+                    "that the computation was compiled for"
+                )
+
+    def for_statistics(self, kernel: PlannedKernel) -> Kernel:
+        """Returns the kernel that takes forward statistics: of `to_store_stats`, else `to_update`, else the network."""
+        if self.to_store_stats is not None:
+            return self._look_up("to_store_stats", kernel.name, "the network to store statistics")
+        if self.to_update is not None:
+            return self._look_up("to_update", kernel.name, "the network to update")
+        return self.find(kernel)
+
+    def for_update(self, kernel: PlannedKernel, need_model_derivative: bool) -> Kernel | None:
+        """Returns the kernel that a backward step updates; one without parameters only takes statistics there."""
+        if kernel.updatable and not need_model_derivative:
+            return None
+        if kernel.updatable and self.to_update is None:
+            raise ExecutionError(
+                f"the computation updates component '{kernel.name}', but no network to update was given: "
+                "pass nnet_to_update=..., for instance nnet.gradient_copy() for plain gradients"
+            )
+        if not kernel.updatable and self.to_store_stats is not None:
+            return self._look_up("to_store_stats", kernel.name, "the network to store statistics")
+        return None if self.to_update is None else self._look_up("to_update", kernel.name, "the network to update")
+
+    def are_the_same(self) -> bool:
+        """Tells whether all kernels found so far are still the ones of their names."""
+        return all(getattr(self, where).get(name) is kernel for (where, name), kernel in self._found.items())
+
+    def _look_up(self, where: str, name: str, description: str) -> Kernel:
+        kernels: Mapping[str, Kernel] = getattr(self, where)
+        if name not in kernels:
+            hint = did_you_mean(name, kernels)
+            raise ExecutionError(f"{description} has no component '{name}'" + (f" ({hint})" if hint else ""))
+        self._found[where, name] = kernels[name]
+        return kernels[name]

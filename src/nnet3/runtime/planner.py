@@ -1,0 +1,294 @@
+"""Planning: memory is laid out, and every command becomes calls on views of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+
+from nnet3.errors import ExecutionError
+from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.objects import many_objects
+from nnet3.runtime.lanes import LANES, lane_of
+from nnet3.runtime.lifetimes import Span, matrix_spans
+from nnet3.runtime.packing import ALIGNMENT, lowest_gap, pack
+from nnet3.runtime.plan import PLAN_VERSION, OutsidePlan, Plan, PlannedKernel
+from nnet3.runtime.row_blocks import RowBlocks
+from nnet3.runtime.row_moves import RowPattern, row_pattern
+from nnet3.runtime.rules import plan_command
+from nnet3.runtime.segments import find_segments
+
+_COMPRESSED = "bool"  # the lane of a matrix while it is compressed
+_ALWAYS: Span = (-1, 1 << 60)
+
+
+class ViewTable:
+    """The views of a plan, each once; see `Plan.views`."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, ...]] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+
+    def add(self, view: tuple[int, ...]) -> int:
+        number = self._numbers.setdefault(view, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(view)
+        return number
+
+
+class Planner:
+    """Views, tables and scratch memory for the rules. `command` is the one that is being planned."""
+
+    def __init__(self, computation: NnetComputation, dtype: str) -> None:
+        self.computation, self.dtype, self.command = computation, dtype, 0
+        self.views, self.indexes = ViewTable(), list[np.ndarray]()
+        self.kinds: dict[str, int] = {}
+        self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
+        self.texts: dict[str, int] = {}
+        self.calls: list[tuple[int, Sequence[int], float]] = []
+        self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
+        self.last_memo_use = _last_memo_uses(computation)
+        self.lanes: list[str] = [dtype]
+        self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
+        self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
+        self._spans = matrix_spans(computation)
+        keys = [(key, span) for key, spans in self._spans.items() for span in spans]
+        sizes = [self._num_bytes(key) for key, _ in keys]
+        offsets, self.num_bytes = pack(sizes, [span[0] for _, span in keys], [span[1] for _, span in keys])
+        self.places = np.array(
+            [(key, *span, offset) for (key, span), offset in zip(keys, offsets, strict=True)], dtype=np.int64
+        ).reshape(-1, 4)
+        self._sizes = np.array(sizes, dtype=np.int64)
+        self._offsets: dict[int, list[tuple[Span, int]]] = defaultdict(list)
+        for (key, span), offset in zip(keys, offsets, strict=True):
+            self._offsets[key].append((span, offset))
+        self._known_views: dict[int, tuple[int, int, int]] = {}  # number, and first and last command for which it holds
+        self._scratch_end = (-1, 0)
+
+    # ---- calls ----
+
+    def call(self, kind: str, *args: int, number: float = 0.0) -> None:
+        """Add a call of the present command."""
+        self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
+
+    def index(self, rows: np.ndarray) -> int:
+        """Add a table of row numbers; returns its number."""
+        self.indexes.append(rows.astype(np.int64))
+        return len(self.indexes) - 1
+
+    def note_kernel(self, number: int, **facts: Any) -> None:
+        """Note what the program does with a kernel, for the checks before it is linked."""
+        self.kernels[number] = replace(self.kernels[number], **facts)
+
+    def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
+        """Returns the pattern of an index table and the rows for which it has -1; equal tables are analysed once."""
+        rows = self.computation.index_tables[table]
+        key = rows.tobytes()
+        if key not in self._patterns:
+            valid = np.flatnonzero(rows >= 0)
+            self._patterns[key] = row_pattern(valid, rows[valid].astype(np.int64)), np.flatnonzero(rows < 0)
+        return self._patterns[key]
+
+    def text(self, text: str) -> int:
+        """Returns the number of a name."""
+        return self.texts.setdefault(text, len(self.texts))
+
+    # ---- views ----
+
+    def block(self, submatrix: int) -> SubMatrix:
+        return self.computation.submatrices[submatrix]
+
+    def view(self, submatrix: int) -> int:
+        """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
+        known = self._known_views.get(submatrix)
+        if known is not None and known[1] <= self.command <= known[2]:
+            return known[0]
+        block = self.computation.submatrices[submatrix]
+        space, start, step = self.place(submatrix)
+        number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+        first, last = self._span_now(block.matrix)[0] if block.matrix in self._offsets else _ALWAYS
+        self._known_views[submatrix] = number, first, last
+        return number
+
+    def place(self, submatrix: int) -> tuple[tuple[int, int], int, int]:
+        """Returns the space (lane and column) of a sub-matrix, the address of its first row, the distance of rows.
+
+        Addresses count elements of the lane, and rows in outside memory.
+        """
+        block = self.computation.submatrices[submatrix]
+        if block.matrix in self._outside:
+            return (-1 - self._outside[block.matrix], block.col_offset), block.row_offset, 1
+        lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
+        offset = 0 if block.matrix == 0 else self._span_now(block.matrix)[1]
+        start = offset // LANES[self.lanes[lane]].itemsize
+        return (lane, 0), start + block.row_offset * stride + block.col_offset, stride
+
+    def lane(self, submatrix: int) -> int:
+        """Returns the lane of a sub-matrix."""
+        return self.lane_of_matrix[self.computation.submatrices[submatrix].matrix]
+
+    def rows_view(
+        self, space: tuple[int, int], start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
+    ) -> int:
+        """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
+        lane, col = space
+        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step))
+
+    def block_views(
+        self, space: tuple[int, int], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
+    ) -> list[int]:
+        """Returns views of blocks, (inner, columns) or (outer, inner, columns), which count in `unit` from `start`."""
+        return [
+            self.rows_view(space, start + first * unit, inner, inner_step * unit, num_cols)
+            if outer == 1
+            else self.rows_view(
+                space, start + first * unit, inner, inner_step * unit, num_cols, outer, outer_step * unit
+            )
+            for first, outer, outer_step, inner, inner_step in zip(
+                blocks.start[:, column].tolist(),
+                blocks.outer.tolist(),
+                blocks.outer_step[:, column].tolist(),
+                blocks.inner.tolist(),
+                blocks.inner_step[:, column].tolist(),
+                strict=True,
+            )
+        ]
+
+    def compressed(self, submatrix: int) -> int:
+        """Returns the view of the compressed form of a whole matrix."""
+        block = self.computation.submatrices[submatrix]
+        lane = self._lane(_COMPRESSED)
+        start = self._span_now(-block.matrix)[1] // LANES[self.lanes[lane]].itemsize
+        return self.rows_view((lane, 0), start, block.num_rows, block.num_cols, block.num_cols)
+
+    # ---- memory within a command ----
+
+    def scratch(self, rows: int, cols: int, lane: int) -> int:
+        """Returns a matrix for this command, valid up to `release_scratch`, in a gap between those alive."""
+        itemsize = LANES[self.lanes[lane]].itemsize
+        units = -(-rows * cols * itemsize // ALIGNMENT)
+        alive = (self.places[:, 1] <= self.command) & (self.command <= self.places[:, 2])
+        begins = self.places[alive, 3] // ALIGNMENT
+        ends = begins - -self._sizes[alive] // ALIGNMENT
+        if self._scratch_end[0] == self.command:  # behind what this command has taken before
+            begins, ends = np.append(begins, 0), np.append(ends, self._scratch_end[1])
+        start = lowest_gap(begins, ends, units)
+        self._scratch_end = self.command, start + units
+        self.num_bytes = max(self.num_bytes, (start + units) * ALIGNMENT)
+        return self.rows_view((lane, 0), start * ALIGNMENT // itemsize, rows, cols, cols)
+
+    def release_scratch(self) -> None:
+        """Give back the scratch memory that this command has taken so far."""
+        self._scratch_end = (-1, 0)
+
+    def converted(self, view: int, lane: int) -> int:
+        """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
+        old, _, _, _, rows, cols, _, _ = self.views.rows[view]
+        if old == lane:
+            return view
+        result = self.scratch(rows, cols, lane)
+        self.call("copy", result, view)
+        return result
+
+    def stacked(self, view: int, outer: int) -> int:
+        """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
+        lane, start, col, _, rows, cols, _, step = self.views.rows[view]
+        inner = rows // outer
+        return self.rows_view((lane, col), start, inner, step, cols, outer, inner * step)
+
+    # ---- memory ----
+
+    def _lane(self, name: str) -> int:
+        if name not in self.lanes:
+            self.lanes.append(name if name == "bool" else lane_of(name))
+        return self.lanes.index(name)
+
+    def _num_bytes(self, key: int) -> int:
+        matrix = self.computation.matrices[abs(key)]
+        name = self.lanes[self.lane_of_matrix[key]] if key > 0 else _COMPRESSED
+        return matrix.num_rows * matrix.num_cols * LANES[name].itemsize
+
+    def _span_now(self, key: int) -> tuple[Span, int]:
+        """Returns the span of a matrix that holds the present command, and its offset."""
+        for span, offset in self._offsets.get(key, ()):
+            if span[0] <= self.command <= span[1]:
+                return span, offset
+        form = "compressed" if key < 0 else "in memory"
+        raise ExecutionError(f"command c{self.command} uses matrix m{abs(key)}, which is not {form} there")
+
+
+def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> Plan:
+    """Lay out the memory of all matrices and decide by which calls each command runs.
+
+    Matrices that name no dtype of their own have `dtype`. Raises ExecutionError for a command class without a rule,
+    for one that uses a matrix that is not in memory, and for unknown dtypes.
+    """
+    with many_objects():
+        return _plan(Planner(computation, lane_of(dtype)))
+
+
+def _plan(planner: Planner) -> Plan:
+    computation = planner.computation
+    first_call = np.zeros(len(computation.commands) + 1, dtype=np.int64)
+    counts = []
+    for number, command in enumerate(computation.commands):
+        planner.command = number
+        plan_command(command, planner)
+        counts.append(len(planner.calls))
+    first_call[1:] = counts
+    kinds, args, numbers = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
+    dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
+    starts = np.zeros(len(args) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, args), np.int64, len(args)), out=starts[1:])
+    return Plan(
+        dtype=planner.dtype,
+        num_bytes=planner.num_bytes,
+        lanes=tuple(planner.lanes),
+        outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
+        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 8),
+        kinds=tuple(planner.kinds),
+        texts=tuple(planner.texts),
+        call_kind=np.array(kinds, dtype=np.int32),
+        call_start=starts,
+        call_args=np.fromiter(chain.from_iterable(args), np.int32, int(starts[-1])),
+        call_number=np.array(numbers, dtype=np.float64),
+        first_call=first_call,
+        indexes=tuple(planner.indexes),
+        precomputed=tuple(computation.precomputed),
+        kernels=tuple(planner.kernels),
+        num_memos=computation.num_memos,
+        need_model_derivative=computation.need_model_derivative,
+        segments=find_segments(computation, dtypes, first_call),
+        places=planner.places,
+    )
+
+
+def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
+    """Returns the plan that is kept with a computation, or makes one, which is kept if the computation keeps anything.
+
+    A kept plan of another version is made anew.
+    """
+    kept, name = computation.attachments, f"plan {lane_of(dtype)}"
+    if kept is None:
+        return plan(computation, dtype)
+    if name not in kept or kept[name][0].get("version") != PLAN_VERSION:
+        kept[name] = plan(computation, dtype).to_data()
+    return Plan.from_data(*kept[name])
+
+
+def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:
+    matrix = computation.matrices[computation.submatrices[outside.submatrix].matrix]
+    return OutsidePlan(
+        outside.name, matrix.num_rows, matrix.num_cols, planner.lanes[planner.lane(outside.submatrix)], outside.writable
+    )
+
+
+def _last_memo_uses(computation: NnetComputation) -> dict[int, int]:
+    """Returns the last command that uses each memo."""
+    users = [(number, command) for number, command in enumerate(computation.commands) if command.form.uses_memo]
+    return {getattr(command, command.form.uses_memo): number for number, command in users}

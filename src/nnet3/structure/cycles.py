@@ -1,0 +1,197 @@
+"""Cycles of the network that never move in time: such a network can compute nothing on them.
+
+An arc from node B to node A says that A at t may need B at t + offset. If round some closed walk the offsets sum to
+zero, a value would depend on itself. Only arcs whose offset is the same for every index are looked at (through
+Round, ReplaceIndex or a Switch it is not); what they hide is found when a request is compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.errors import ConfigError
+from nnet3.index import T, X
+from nnet3.schedule import DirectedGraph, epochs, strongly_connected_components
+from nnet3.structure.node_rules import NodeRules
+from nnet3.structure.nodes import DescriptorNode
+from nnet3.structure.parts import NetworkParts
+
+_PROBED_TIMES = np.array([0, 1, 7, -3, 1001])
+_MOST_PROBED = 500
+
+_UNIT = 2**31
+_MOST_STARTS, _MOST_PLACES = 20, 2000  # of the search for a cycle to show
+_ORDERS = ((_UNIT, 1), (_UNIT, -1), (1, _UNIT), (1, -_UNIT))
+"""Ways to count a move (t, x) as one number: along t first and then x, or along x first and then t, with either sign.
+
+If in one of them (or its negative) all cycles count as positive, no walk round several of them stands still."""
+
+
+@dataclass(frozen=True)
+class _Arc:
+    user: int
+    source: int
+    offset: tuple[int, int]  # t, x
+
+
+def check_cycles_move(parts: NetworkParts) -> None:
+    """Raise ConfigError at a descriptor on a cycle that never moves."""
+    rules = NodeRules(parts)
+    arcs = [arc for number in _recurrent_nodes(rules) for arc in _arcs_of(rules, number)]
+    for cycle_arcs in map(_in_search_order, _on_cycles(arcs)):
+        if not _all_cycles_move(cycle_arcs):
+            _complain(parts, cycle_arcs)
+
+
+def _on_cycles(arcs: list[_Arc]) -> list[list[_Arc]]:
+    """The arcs that are on cycles, those of each strongly connected part together."""
+    users, sources = (np.array(column, int) for column in ([a.user for a in arcs], [a.source for a in arcs]))
+    graph = DirectedGraph.from_edges(max(users.max(initial=0), sources.max(initial=0)) + 1, sources, users)
+    part_of_node, _ = strongly_connected_components(graph)
+    found: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        if part_of_node[arc.user] == part_of_node[arc.source]:
+            found.setdefault(int(part_of_node[arc.user]), []).append(arc)
+    return list(found.values())
+
+
+def _recurrent_nodes(rules: NodeRules) -> list[int]:
+    """The nodes that may need themselves."""
+    num_nodes = len(rules.parts.nodes)
+    arcs = [(source, user) for user in range(num_nodes) for source in rules.may_use(user)]
+    epoch_of_node, is_recurrent = epochs(DirectedGraph.from_edges(num_nodes, *np.array(arcs, int).reshape(-1, 2).T))
+    return np.flatnonzero(is_recurrent[epoch_of_node]).tolist()
+
+
+def _in_search_order(arcs: list[_Arc]) -> list[_Arc]:
+    """Arcs one after another along the cycles, so that a pass over them gets far."""
+    arcs_of: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        arcs_of.setdefault(arc.user, []).append(arc)
+    ordered: list[_Arc] = []
+    seen, waiting = {arcs[0].user}, [arcs[0].user]
+    while waiting:
+        for arc in arcs_of[waiting.pop()]:
+            ordered.append(arc)
+            if arc.source not in seen:
+                seen.add(arc.source)
+                waiting.append(arc.source)
+    return ordered
+
+
+def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
+    standing = [arc for arc in arcs if arc.offset == (0, 0)]
+    walk = None if not _all_cycles_move(standing) else _closed_walk(arcs)
+    path = _some_cycle(arcs if _all_cycles_move(standing) else standing) if walk is None else [a.user for a in walk]
+    nodes = [parts.nodes[number] for number in path]
+    names = [node.name for node in nodes if not (isinstance(node, DescriptorNode) and not node.is_output)]
+    place = next((node.span for node in nodes if isinstance(node, DescriptorNode)), nodes[0].span)
+    hint = "give one reference on it an Offset, such as IfDefined(Offset(x, -1))"
+    if walk is not None:
+        taken = ", ".join(_taken(parts, arc) for arc in walk if arc.offset != (0, 0))
+        hint = f"its offsets cancel ({taken}): let every Offset on it point the same way"
+    raise ConfigError(f"a cycle that never moves in time: {' <- '.join([*names, names[0]])}", place, hint)
+
+
+def _taken(parts: NetworkParts, arc: _Arc) -> str:
+    """ "'a' takes 'b' at t-1"; a hidden input goes by the name of its component node."""
+    user, source = (
+        parts.nodes[number + 1 if isinstance(parts.nodes[number], DescriptorNode) else number].name
+        if not parts.nodes[number].is_output
+        else parts.nodes[number].name
+        for number in (arc.user, arc.source)
+    )
+    t, x = arc.offset
+    at = ", ".join(f"{letter}{offset:+d}" for letter, offset in (("t", t), ("x", x)) if offset)
+    return f"'{user}' takes {'its input' if user == source and arc.source == arc.user - 1 else repr(source)} at {at}"
+
+
+def _closed_walk(arcs: list[_Arc]) -> list[_Arc] | None:
+    """A short walk along arcs back to where it began whose offsets sum to zero, if there is one of some length."""
+    arcs_of: dict[int, list[_Arc]] = {}
+    for arc in arcs:
+        arcs_of.setdefault(arc.user, []).append(arc)
+    for start in list(arcs_of)[:_MOST_STARTS]:
+        begin = (start, 0, 0)
+        came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None] = {begin: None}
+        waiting = [begin]
+        for place in waiting:
+            for arc in arcs_of.get(place[0], ()):
+                reached = (arc.source, place[1] + arc.offset[0], place[2] + arc.offset[1])
+                if reached == begin:
+                    return _walk_to(place, came, arc)
+                if reached not in came and len(came) < _MOST_PLACES:
+                    came[reached] = (place, arc)
+                    waiting.append(reached)
+    return None
+
+
+def _walk_to(
+    place: tuple[int, int, int],
+    came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None],
+    last: _Arc,
+) -> list[_Arc]:
+    walk = [last]
+    step = came[place]
+    while step is not None:
+        place, arc = step
+        walk.append(arc)
+        step = came[place]
+    return walk[::-1]
+
+
+def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
+    """The slots of a node that look at one node at the same offset for every index."""
+    node = rules.parts.nodes[number]
+    period = node.descriptor.modulus if isinstance(node, DescriptorNode) else 1
+    times = np.concatenate([_PROBED_TIMES, np.arange(min(period, _MOST_PROBED))])
+    probes = np.zeros((len(times), 3), np.int32)
+    probes[:, T] = times
+    probes[:, X] = np.arange(len(times)) % 3
+    sources, indexes = rules.slots(number, probes)
+    moves = indexes.astype(np.int64) - probes[:, np.newaxis]
+    same = (moves == moves[:1]).all(axis=(0, 2)) & (sources == sources[:1]).all(axis=0)
+    offsets = zip(sources[0, same].tolist(), moves[0, same, T].tolist(), moves[0, same, X].tolist(), strict=True)
+    return [_Arc(number, source, (t, x)) for source, t, x in offsets]
+
+
+def _all_cycles_move(arcs: list[_Arc]) -> bool:
+    return any(_all_cycles_positive(arcs, sign * t, sign * x) for t, x in _ORDERS for sign in (1, -1))
+
+
+def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool:
+    """Whether the weighted offsets sum to > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each.
+
+    A distance below the sum of all negative lengths shows that some arc was gone along twice.
+    """
+    nodes = {arc.user for arc in arcs} | {arc.source for arc in arcs}
+    stretch = len(nodes)
+    lengths = [(t_weight * arc.offset[0] + x_weight * arc.offset[1]) * stretch - 1 for arc in arcs]
+    least = sum(length for length in lengths if length < 0)
+    distance = dict.fromkeys(nodes, 0)
+    for _ in range(len(nodes) + 1):
+        changed = False
+        for arc, length in zip(arcs, lengths, strict=True):
+            reach = distance[arc.user] + length
+            if reach < least:
+                return False
+            if reach < distance[arc.source]:
+                distance[arc.source] = reach
+                changed = True
+        if not changed:
+            return True
+    return False
+
+
+def _some_cycle(arcs: list[_Arc]) -> list[int]:
+    """The nodes of a cycle of the arcs, which have one: within a strongly connected part every walk comes back."""
+    inside = _on_cycles(arcs)[0]
+    source_of = {arc.user: arc.source for arc in reversed(inside)}
+    place: dict[int, int] = {}
+    node = inside[0].user
+    while node not in place:
+        place[node] = len(place)
+        node = source_of[node]
+    return list(place)[place[node] :]

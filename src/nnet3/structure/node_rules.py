@@ -1,0 +1,99 @@
+"""What the nodes of a network mean: which rows of which nodes each looks at, and when it is computable.
+
+This is the one place that knows it; whoever asks (lowering, contexts, cycles) asks here. Every node has a fixed number
+of slots, each of which refers to one cindex for every index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from nnet3.components import Component
+from nnet3.index import IndexTable
+from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.structure.parts import NetworkParts
+
+
+class NodeRules:
+    """The nodes of a network as a GraphSource has them, without kernels: enough to make graphs.
+
+    Nodes have the network's own numbers. A descriptor is a gathered node, a component node a kernel whose only operand
+    is its hidden input, a dim-range a view.
+    """
+
+    def __init__(self, parts: NetworkParts):
+        self.parts = parts
+
+    @cached_property
+    def nodes(self) -> Sequence[SourceNode]:
+        return [self._source_node(number) for number in range(len(self.parts.nodes))]
+
+    def component(self, number: int) -> Component:
+        """The component of a component node."""
+        node = self.parts.nodes[number]
+        assert isinstance(node, ComponentNode)
+        return self.parts.component(node)
+
+    def may_use(self, node: int) -> list[int]:
+        """The nodes that this one may look at, ascending."""
+        return self.parts.sources(node)
+
+    def slots(self, node: int, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
+        """Node numbers (rows, slots) and indexes (rows, slots, 3) that indexes (rows, 3) of a node may need."""
+        own = self.parts.nodes[node]
+        if isinstance(own, DescriptorNode):
+            return own.descriptor.get_dependencies(indexes, self.parts.node_number)
+        if isinstance(own, ComponentNode):
+            mapped = self.parts.component(own).wanted_inputs(indexes)
+            return np.full(mapped.shape[:2], node - 1, np.int32), mapped
+        if isinstance(own, DimRangeNode):
+            source = self.parts.node_number[own.source]
+            return np.full((len(indexes), 1), source, np.int32), indexes[:, np.newaxis, :]
+        return np.empty((len(indexes), 0), np.int32), np.empty((len(indexes), 0, 3), np.int32)
+
+    def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """From which slots are available (rows, slots): rows computable (rows,), slots they use (rows, slots)."""
+        own = self.parts.nodes[node]
+        if isinstance(own, DescriptorNode):
+            return own.descriptor.is_computable(available)
+        assert isinstance(own, ComponentNode), "only descriptors and components have rules of their own"
+        return self.parts.component(own).computable(indexes, available)
+
+    def _source_node(self, number: int) -> SourceNode:
+        parts = self.parts
+        node = parts.nodes[number]
+        num_cols = parts.dim(node.name)
+        if isinstance(node, InputNode):
+            return SourceNode(node.name, NodeKind.PROVIDED, num_cols)
+        if isinstance(node, DimRangeNode):
+            operand = Operand(parts.node_number[node.source])
+            return SourceNode(node.name, NodeKind.VIEW, num_cols, (operand,), col_offset=node.dim_offset)
+        if isinstance(node, ComponentNode):
+            use = Use.ROW if parts.component(node).identity_indexes else Use.INDEXED
+            operands = tuple(Operand(source, use) for source in self.may_use(number))
+            return SourceNode(node.name, NodeKind.KERNEL, num_cols, operands)
+        assert isinstance(node, DescriptorNode)
+        return SourceNode(node.name, NodeKind.GATHERED, num_cols, parts=self._gather_parts(node))
+
+    def _gather_parts(self, node: DescriptorNode) -> tuple[GatherPart, ...]:
+        network, descriptor = self.parts, node.descriptor
+        return tuple(
+            GatherPart(
+                num_cols=dim,
+                first_slot=slots.start,
+                num_slots=slots.stop - slots.start,
+                constant=part.constant,
+                scale_of_source={
+                    network.node_number[reference.node]: reference.scale
+                    for forward in part.forwards()
+                    for reference in forward.nodes()
+                },
+            )
+            for part, slots, dim in zip(
+                descriptor.parts, descriptor.part_slots(), descriptor.part_dims(network.dim), strict=True
+            )
+        )

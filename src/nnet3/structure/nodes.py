@@ -1,0 +1,82 @@
+"""The four kinds of network node, and the config line that each prints as (docs/config_language.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from nnet3.errors import Span
+from nnet3.structure.descriptor import Descriptor
+
+
+@dataclass(frozen=True)
+class Node:
+    """A named node. `span` says where it was defined, for messages."""
+
+    name: str
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+    is_output: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class InputNode(Node):
+    """Provided by the user: matrices with `dim` columns."""
+
+    dim: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: input, dim {self.dim}"
+
+
+@dataclass(frozen=True)
+class DescriptorNode(Node):
+    """Glue: the hidden input `NAME_input` of component node NAME, or, with an objective, an output."""
+
+    descriptor: Descriptor
+    objective: str | None = None  # "linear" or "quadratic" for an output node
+
+    @property
+    def is_output(self) -> bool:  # type: ignore[override]
+        return self.objective is not None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {'output' if self.is_output else 'descriptor'} {self.descriptor}"
+
+
+@dataclass(frozen=True)
+class ComponentNode(Node):
+    """A component applied to the descriptor node before it."""
+
+    component: str
+
+    @property
+    def input_name(self) -> str:
+        return f"{self.name}_input"
+
+    def __str__(self) -> str:
+        return f"{self.name}: component {self.component} applied to {self.input_name}"
+
+
+@dataclass(frozen=True)
+class DimRangeNode(Node):
+    """Columns [dim_offset, dim_offset + dim) of an input or component node."""
+
+    source: str
+    dim_offset: int
+    dim: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: columns {self.dim_offset} to {self.dim_offset + self.dim - 1} of {self.source}"
+
+
+def config_line(node: Node, hidden_input: DescriptorNode | None = None, dims: str = "") -> str:
+    """The line that defines a node (a component node: with its hidden input). `dims` goes where info shows them."""
+    if isinstance(node, InputNode):
+        return f"input-node name={node.name} dim={node.dim}"
+    if isinstance(node, DimRangeNode):
+        return f"dim-range-node name={node.name} input-node={node.source} dim-offset={node.dim_offset} dim={node.dim}"
+    if isinstance(node, ComponentNode):
+        assert hidden_input is not None
+        return f"component-node name={node.name} component={node.component} input={hidden_input.descriptor}{dims}"
+    assert isinstance(node, DescriptorNode)
+    return f"output-node name={node.name} input={node.descriptor}{dims} objective={node.objective}"

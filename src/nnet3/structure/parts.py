@@ -1,0 +1,64 @@
+"""NetworkParts: the nodes and components of a network as one value, and what follows from them alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from nnet3.components import Component
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+
+
+@dataclass(frozen=True)
+class NetworkParts:
+    nodes: tuple[Node, ...] = ()
+    components: dict[str, Component] = field(default_factory=dict)  # by name, in order of definition
+
+    @cached_property
+    def node_number(self) -> dict[str, int]:
+        return {node.name: number for number, node in enumerate(self.nodes)}
+
+    def component(self, node: ComponentNode) -> Component:
+        return self.components[node.component]
+
+    def dim(self, name: str) -> int:
+        """Number of columns of a node's value. Raises ConfigError where a descriptor's terms differ."""
+        node = self.nodes[self.node_number[name]]
+        if isinstance(node, ComponentNode):
+            return self.component(node).output_dim
+        if isinstance(node, DescriptorNode):
+            return node.descriptor.dim(self.dim)
+        assert isinstance(node, InputNode | DimRangeNode)
+        return node.dim
+
+    @cached_property
+    def modulus(self) -> int:
+        return math.lcm(1, *(n.descriptor.modulus for n in self.nodes if isinstance(n, DescriptorNode)))
+
+    def sources(self, number: int) -> list[int]:
+        """Numbers of the nodes that node `number` may need values of."""
+        return self._sources[number]
+
+    @cached_property
+    def _sources(self) -> list[list[int]]:
+        with_input = {name: has_input(component) for name, component in self.components.items()}
+        number_of = self.node_number
+        found: list[list[int]] = []
+        for number, node in enumerate(self.nodes):
+            if isinstance(node, DescriptorNode):
+                found.append(sorted({number_of[name] for name in node.descriptor.node_names()}))
+            elif isinstance(node, DimRangeNode):
+                found.append([number_of[node.source]])
+            elif isinstance(node, ComponentNode) and with_input[node.component]:
+                found.append([number - 1])
+            else:
+                found.append([])
+        return found
+
+
+def has_input(component: Component) -> bool:
+    """Whether a component looks at its input at all (a ConstantComponent does not)."""
+    return component.wanted_inputs(np.zeros((1, 3), np.int32)).shape[1] > 0

@@ -1,0 +1,33 @@
+"""Xconfigs: networks as lines of layers, expanded to nodes and components (docs/xconfig.md)."""
+
+from nnet3.text.values import Rule
+from nnet3.xconfig.describe import Description, describe
+from nnet3.xconfig.expand import ExpandedLayer, ExpandedXconfig, expand_xconfig, is_xconfig, layer_type
+from nnet3.xconfig.expansion import Expander, Expansion, Output, expand_layer
+from nnet3.xconfig.key import Key
+from nnet3.xconfig.layer import Layer, LayerType, make_layer
+from nnet3.xconfig.registry import LAYER_TYPES
+from nnet3.xconfig.scope import Known
+from nnet3.xconfig.term import Term
+
+__all__ = [
+    "LAYER_TYPES",
+    "Description",
+    "ExpandedLayer",
+    "ExpandedXconfig",
+    "Expander",
+    "Expansion",
+    "Key",
+    "Known",
+    "Layer",
+    "LayerType",
+    "Output",
+    "Rule",
+    "Term",
+    "describe",
+    "expand_layer",
+    "expand_xconfig",
+    "is_xconfig",
+    "layer_type",
+    "make_layer",
+]

@@ -1,0 +1,149 @@
+"""From a network back to an xconfig: the layers that it has, and what is no layer (docs/xconfig.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nnet3.components import Component
+from nnet3.errors import ConfigError, Span
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node, config_line
+from nnet3.structure.parts import NetworkParts
+from nnet3.xconfig.carried import carried_settings, is_config_key
+from nnet3.xconfig.expand import DEFAULT_INPUT
+from nnet3.xconfig.expansion import Output
+from nnet3.xconfig.found import Network, normal_text
+from nnet3.xconfig.input_descriptor import resolve_input
+from nnet3.xconfig.layer_input import Outputs, quoted
+from nnet3.xconfig.line import read_xconfig_lines
+from nnet3.xconfig.reads import shown
+from nnet3.xconfig.recognise import Recognised, recognise
+from nnet3.xconfig.scope import Known, Scope
+from nnet3.xconfig.term import name
+
+NOT_RECOGNISED = "# not recognised: "
+
+
+@dataclass
+class Description:
+    """A network as lines of an xconfig: `layers` are its layers, `lines` the same among comments on all else.
+
+    `unrecognised` are the config lines of nodes and components that are no layer. If there are some, inputs may name
+    their nodes, and the xconfig stands for layers to be put on the network's other part.
+    """
+
+    layers: list[Recognised] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    unrecognised: list[str] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the xconfig expands to the whole network."""
+        return not self.unrecognised
+
+    @property
+    def xconfig(self) -> str:
+        """The text, with a comment for each config line that is no layer's."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+def describe(parts: NetworkParts) -> Description:
+    """The layers of a network as an xconfig that expands to it.
+
+    Keys are given only where the network differs from their defaults. What only initial parameters depended on is not
+    to be seen in a network; the matrix of a fixed-affine-layer has the name of the layer.
+    """
+    network = Network(parts)
+    layers = {min(layer.nodes, key=network.position.__getitem__): layer for layer in recognise(network)}
+    writer = _Writer(network, {node for layer in layers.values() for node in layer.nodes})
+    for node_name in network.nodes:
+        if node_name in layers:
+            writer.add_layer(layers[node_name])
+        elif node_name not in writer.claimed:
+            writer.add_node(node_name)
+    writer.add_components()
+    return writer.result
+
+
+class _Writer:
+    """Writes layers and nodes one after the other, in the network's order."""
+
+    def __init__(self, network: Network, claimed: set[str]):
+        self.network, self.claimed = network, claimed
+        self.result = Description()
+        self.outputs = Outputs()
+        self.written_components: set[str] = set()
+        others = (node for node in network.nodes if node not in claimed)
+        self.scope = Scope([known for node in others for known in self._known(node)])
+
+    def _known(self, node_name: str) -> Iterator[Known]:
+        if not isinstance(self.network.nodes[node_name], DescriptorNode):
+            yield Known(node_name, Output(name(node_name), self.network.parts.dim(node_name)))
+
+    def add_layer(self, layer: Recognised) -> None:
+        """Write a layer, or its nodes if its input cannot be said in terms of layers."""
+        words = [f"{layer.type.name} name={layer.name}"]
+        if layer.input is not None:
+            written = self.outputs.written(layer.input)
+            words += [f"input={written}"] if written else []
+        line = " ".join([*words, *quoted(layer.values)])
+        if not self._is_read_back(line, layer):
+            self.scope.existing += [known for node in layer.nodes for known in self._known(node)]
+            for node_name in sorted(layer.nodes, key=self.network.position.__getitem__):
+                self.add_node(node_name)
+            return
+        self.result.layers.append(layer)
+        self.result.lines.append(line)
+        self.written_components |= layer.components
+        self.scope.add(layer.name, layer.expansion)
+        self.outputs.add(layer.name, layer.expansion)
+
+    def _is_read_back(self, line: str, layer: Recognised) -> bool:
+        """Whether the line has the layer's input."""
+        try:
+            read = read_xconfig_lines(line, "<layer>")[0]
+            if layer.input is None:
+                return True
+            span = Span("<layer>", 1, 1, len(line), line)
+            resolved = resolve_input(read.values.get("input"), DEFAULT_INPUT, self.scope, span)
+            return normal_text(str(resolved.nodes)) == normal_text(str(layer.input))
+        except (ConfigError, IndexError):
+            return False
+
+    def add_node(self, node_name: str) -> None:
+        """Write a node, and its component before it, as what they are in a config."""
+        parts, node = self.network.parts, self.network.nodes[node_name]
+        hidden: Node | None = None
+        if isinstance(node, ComponentNode):
+            self._add_component(node.component)
+            hidden = parts.nodes[parts.node_number[node_name] - 1]
+            assert isinstance(hidden, DescriptorNode)
+        self._add(config_line(node, hidden if isinstance(hidden, DescriptorNode) else None))
+
+    def add_components(self) -> None:
+        """Write the components that no node has."""
+        for component in self.network.parts.components:
+            self._add_component(component)
+
+    def _add_component(self, component: str) -> None:
+        if component not in self.written_components:
+            self.written_components.add(component)
+            self._add(component_line(component, self.network.parts.components[component]))
+
+    def _add(self, line: str) -> None:
+        self.result.unrecognised.append(line)
+        self.result.lines.append(NOT_RECOGNISED + line)
+
+
+def component_line(component_name: str, component: Component) -> str:
+    """The type, dimensions and settings of a component, as far as they are not the default."""
+    settings = carried_settings(component)
+    fields = (*component.header_fields, *component.fields)
+    defaults = {f.label: settings.get("dim") if f.name == "block_dim" else f.default for f in fields}
+    has_dim = "dim" in settings
+    words = [f"component name={component_name} type={component.type_name}"]
+    for key, value in settings.items():
+        follows = (has_dim and key in ("input-dim", "output-dim")) or key.startswith("rank")
+        if is_config_key(key) and not follows and defaults.get(key) != value:
+            words.append(f"{key}={shown(value)}")
+    return " ".join(words)

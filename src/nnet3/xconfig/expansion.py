@@ -1,0 +1,139 @@
+"""What a layer looks like: its nodes and components, drawn by its type, as a value that can be compared and printed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nnet3.xconfig import term
+from nnet3.xconfig.layer import Layer
+from nnet3.xconfig.statements import (
+    ComponentNodeStatement,
+    ComponentStatement,
+    DimRangeStatement,
+    InputNodeStatement,
+    OutputNodeStatement,
+    Settings,
+    Statement,
+)
+from nnet3.xconfig.term import Term
+
+#: The configs that are made of an xconfig: what statistics for an LDA-like transform are gathered with, the whole
+#: network without files, the whole network.
+CONFIGS = ("init", "ref", "final")
+INIT, REF, FINAL = CONFIGS
+WHOLE = (REF, FINAL)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What other layers get when they mention a layer: a descriptor of nodes and its number of columns."""
+
+    term: Term
+    dim: int
+
+
+@dataclass(frozen=True)
+class MatrixFile:
+    """A matrix (rows, columns) that a layer wants in a file."""
+
+    path: str
+    values: np.ndarray
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """A layer as statements, each with the configs that it belongs to, and what other layers can refer to."""
+
+    statements: tuple[tuple[Statement, tuple[str, ...]], ...]
+    output: Output | None
+    auxiliary: dict[str, Output] = field(default_factory=dict)
+    matrix_files: tuple[MatrixFile, ...] = ()
+
+    def config(self, which: str = FINAL) -> tuple[Statement, ...]:
+        """The statements that belong to one of CONFIGS."""
+        return tuple(statement for statement, configs in self.statements if which in configs)
+
+    def lines(self, which: str = FINAL) -> list[str]:
+        """The same as text."""
+        return [str(statement) for statement in self.config(which)]
+
+
+class Expander:
+    """Collects what a layer consists of. `expander("affine")` is the node NAME.affine, `expander()` the node NAME."""
+
+    def __init__(self, layer: Layer):
+        self.layer = layer
+        self.configs: tuple[str, ...] = WHOLE
+        self._statements: list[tuple[Statement, tuple[str, ...]]] = []
+        self._output: Output | None = None
+        self._auxiliary: dict[str, Output] = {}
+        self._matrix_files: list[MatrixFile] = []
+
+    def __call__(self, suffix: str = "") -> Term:
+        return term.name(self.full_name(suffix))
+
+    def full_name(self, suffix: str) -> str:
+        """The layer's name, and after a dot the suffix if there is one."""
+        return f"{self.layer.name}.{suffix}" if suffix else self.layer.name
+
+    def component(self, suffix: str, type_name: str, settings: Settings, settings_before_type: int = 0) -> None:
+        """A component."""
+        self.state(ComponentStatement(self.full_name(suffix), type_name, settings, settings_before_type))
+
+    def node(self, suffix: str, component: str, input: Term) -> Term:
+        """A component-node of the component with suffix `component`."""
+        self.state(ComponentNodeStatement(self.full_name(suffix), self.full_name(component), input))
+        return self(suffix)
+
+    def pair(self, suffix: str, type_name: str, settings: Settings, input: Term, settings_before_type: int = 0) -> Term:
+        """A component and the node of the same name that uses it."""
+        self.component(suffix, type_name, settings, settings_before_type)
+        return self.node(suffix, suffix, input)
+
+    def named_pair(self, full_name: str, type_name: str, settings: Settings, input: Term) -> Term:
+        """The same with a name that is not made of the layer's and a suffix."""
+        self.state(ComponentStatement(full_name, type_name, settings))
+        self.state(ComponentNodeStatement(full_name, full_name, input))
+        return term.name(full_name)
+
+    def columns(self, suffix: str, source: str, dim_offset: int, dim: int) -> Term:
+        """A dim-range-node: some columns of the node with suffix `source`."""
+        self.state(DimRangeStatement(self.full_name(suffix), self.full_name(source), dim, dim_offset, True))
+        return self(suffix)
+
+    def input_node(self, dim: int) -> None:
+        """An input-node with the layer's name."""
+        self.state(InputNodeStatement(self.layer.name, dim))
+
+    def output_node(self, input: Term, objective: str = "", name: str = "") -> None:
+        """An output-node with the layer's name or another one."""
+        self.state(OutputNodeStatement(name or self.layer.name, input, objective))
+
+    def state(self, statement: Statement) -> None:
+        """Any statement, for the configs that `configs` says."""
+        self._statements.append((statement, self.configs))
+
+    def output(self, output: Term, dim: int) -> None:
+        """What other layers get when they mention the layer."""
+        self._output = Output(output, dim)
+
+    def auxiliary(self, suffix: str, dim: int) -> None:
+        """A node that other layers can refer to besides the output."""
+        self._auxiliary[suffix] = Output(self(suffix), dim)
+
+    def matrix_file(self, path: str, values: np.ndarray) -> None:
+        """A matrix to be written to a file."""
+        self._matrix_files.append(MatrixFile(path, values))
+
+    def expansion(self) -> Expansion:
+        """All that has been drawn."""
+        return Expansion(tuple(self._statements), self._output, self._auxiliary, tuple(self._matrix_files))
+
+
+def expand_layer(layer: Layer) -> Expansion:
+    """The nodes and components that a layer stands for."""
+    expander = Expander(layer)
+    layer.type.expand(layer, expander)
+    return expander.expansion()

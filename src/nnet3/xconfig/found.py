@@ -1,0 +1,188 @@
+"""A network seen as the place to look for layers, and what it has under the name of one layer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.structure.normalize import parse_descriptor
+from nnet3.structure.parts import NetworkParts
+from nnet3.xconfig.carried import Settings, carried_settings
+from nnet3.xconfig.term import Term, name
+
+_JOINT = re.compile(r"\.|-extraction-|-pooling-")
+
+
+def descriptor_term(descriptor: Descriptor) -> Term:
+    """A descriptor as a term."""
+    parts = tuple(_sum_term(part) for part in descriptor.parts)
+    return parts[0] if len(parts) == 1 else Term("Append", parts)
+
+
+def _sum_term(part: SumDescriptor) -> Term:
+    if isinstance(part, Simple):
+        return _forward_term(part.source)
+    if isinstance(part, Sum):
+        return Term("Sum", tuple(map(_sum_term, part.terms)))
+    if isinstance(part, Failover):
+        return Term("Failover", (_sum_term(part.left), _sum_term(part.right)))
+    if isinstance(part, IfDefined):
+        return Term("IfDefined", (_sum_term(part.source),))
+    assert isinstance(part, Const)
+    return Term("Const", (part.value, part.size))
+
+
+def _forward_term(forward: ForwardingDescriptor) -> Term:
+    if isinstance(forward, NodeReference):
+        return name(forward.node) if forward.scale == 1.0 else Term("Scale", (forward.scale, name(forward.node)))
+    if isinstance(forward, Switch):
+        return Term("Switch", tuple(map(_forward_term, forward.sources)))
+    assert isinstance(forward, Offset | Round | ReplaceIndex)
+    source = _forward_term(forward.source)
+    if isinstance(forward, Round):
+        return Term("Round", (source, forward.t_modulus))
+    if isinstance(forward, ReplaceIndex):
+        return Term("ReplaceIndex", (source, forward.variable, forward.value))
+    return Term("Offset", (source, forward.t_offset, *([forward.x_offset] if forward.x_offset else [])))
+
+
+@lru_cache(maxsize=4096)
+def normal_text(descriptor: str) -> str:
+    """The text of a descriptor in normal form, in which equal descriptors have equal texts. Raises ConfigError."""
+    return str(parse_descriptor(descriptor))
+
+
+@dataclass
+class Network:
+    """The visible nodes of a network by name, what each reads, and the settings of its components."""
+
+    parts: NetworkParts
+    nodes: dict[str, Node] = field(default_factory=dict)
+    descriptors: dict[str, Descriptor] = field(default_factory=dict)  # of component-nodes and outputs
+    readers: dict[str, set[str]] = field(default_factory=dict)
+    position: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._settings: dict[str, Settings] = {}
+        self._members: dict[str, list[str]] = {}
+        for number, node in enumerate(self.parts.nodes):
+            if isinstance(node, DescriptorNode) and not node.is_output:
+                continue
+            self.nodes[node.name] = node
+            self.position[node.name] = number
+            if isinstance(node, DescriptorNode):
+                self.descriptors[node.name] = node.descriptor
+            elif isinstance(node, ComponentNode):
+                hidden = self.parts.nodes[number - 1]
+                assert isinstance(hidden, DescriptorNode)
+                self.descriptors[node.name] = hidden.descriptor
+            for source in self.sources(node.name):
+                self.readers.setdefault(source, set()).add(node.name)
+            for stem in _stems(node.name):
+                self._members.setdefault(stem, []).append(node.name)
+
+    def sources(self, node_name: str) -> set[str]:
+        """The nodes that a node reads."""
+        node = self.nodes[node_name]
+        if isinstance(node, DimRangeNode):
+            return {node.source}
+        return self.descriptors[node_name].node_names() if node_name in self.descriptors else set()
+
+    def layer_names(self) -> list[str]:
+        """All names that a layer may have, judging by the names of nodes."""
+        return list(self._members)
+
+    def members(self, layer_name: str) -> list[str]:
+        """The nodes whose names begin with that of a layer, in order."""
+        return self._members.get(layer_name, [])
+
+    def settings(self, component: str) -> Settings:
+        """What a component carries; nothing if there is no such component."""
+        if component not in self.parts.components:
+            return {}
+        if component not in self._settings:
+            self._settings[component] = carried_settings(self.parts.components[component])
+        return self._settings[component]
+
+
+def _stems(node_name: str) -> Iterator[str]:
+    """What comes before a joint in a name, and the whole name."""
+    for match in _JOINT.finditer(node_name):
+        if match.start():
+            yield node_name[: match.start()]
+    yield node_name
+
+
+class Found:
+    """What a network has under the name of one layer: reads of values of keys look at this."""
+
+    def __init__(self, network: Network, layer_name: str):
+        self.network, self.name = network, layer_name
+        self.members = network.members(layer_name)
+
+    def full_name(self, suffix: str) -> str:
+        return f"{self.name}.{suffix}" if suffix else self.name
+
+    def settings(self, suffix: str) -> Settings:
+        """Of the component with this suffix; nothing if there is none."""
+        return self.network.settings(self.full_name(suffix))
+
+    def get(self, suffix: str, key: str) -> Any:
+        """A setting of that component, or None."""
+        return self.settings(suffix).get(key)
+
+    @cached_property
+    def components(self) -> list[str]:
+        """The names of the components of its nodes, in order."""
+        nodes = (self.network.nodes[member] for member in self.members)
+        return list(dict.fromkeys(node.component for node in nodes if isinstance(node, ComponentNode)))
+
+    def first(self, key: str) -> Any:
+        """The setting of the first component that has one of this name, or None."""
+        found = (self.network.settings(component).get(key) for component in self.components)
+        return next((value for value in found if value is not None), None)
+
+    def node(self, suffix: str = "") -> Node | None:
+        return self.network.nodes.get(self.full_name(suffix))
+
+    def term(self, suffix: str = "") -> Term | None:
+        """What a node reads, None if there is no such node or it is no component-node or output."""
+        descriptor = self.network.descriptors.get(self.full_name(suffix))
+        return None if descriptor is None else descriptor_term(descriptor)
+
+    def terms(self) -> Iterator[Term]:
+        """What its nodes read, in order."""
+        for member in self.members:
+            if member in self.network.descriptors:
+                yield descriptor_term(self.network.descriptors[member])
+
+    def is_read_outside(self, suffix: str) -> bool:
+        return bool(self.network.readers.get(self.full_name(suffix), set()) - set(self.members))
+
+    def input(self) -> Term | None:
+        """What the first node reads that has parts which do not come from the layer itself: those parts."""
+        own = set(self.members)
+        for member in self.members:
+            node = self.network.nodes[member]
+            if isinstance(node, DimRangeNode) and node.source not in own:
+                return name(node.source)
+            if isinstance(node, InputNode) or member not in self.network.descriptors:
+                continue
+            kept = _without(descriptor_term(self.network.descriptors[member]), own)
+            if kept is not None:
+                return kept
+        return None
+
+
+def _without(term: Term, own: set[str]) -> Term | None:
+    parts = term.arguments if term.operator == "Append" else (term,)
+    kept = tuple(part for part in parts if isinstance(part, Term) and not own.intersection(part.names()))
+    if len(kept) > 1:
+        return Term("Append", kept)
+    return kept[0] if kept else None

@@ -1,0 +1,141 @@
+"""An affine transform and nonlinearities after it: relu-batchnorm-layer and its family.
+
+The words of the type before `-layer` are the nonlinearities, in the order in which they are applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nnet3.text.values import Rule, at_least
+from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.key import Key
+from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layers.common import (
+    AFFINE,
+    BATCH_NORM,
+    BIAS_STDDEV,
+    DIM,
+    DROPOUT,
+    GENERAL_DROPOUT,
+    L2_REGULARIZE,
+    LEARNING_RATE_FACTOR,
+    LINEAR,
+    MAX_CHANGE,
+    NG_AFFINE_OPTIONS,
+    NG_LINEAR_OPTIONS,
+    NORMALIZE,
+    OPERATION_WORDS,
+    POSITIVE_TEXT,
+    RELU,
+    SCALE_AND_OFFSET,
+    SELF_REPAIR_SCALE,
+    SIGMOID,
+    TANH,
+    dim_of_input,
+    operations_of,
+)
+from nnet3.xconfig.reads import output_dim, setting
+from nnet3.xconfig.statements import Settings, settings
+
+_KEYS = (
+    DIM,
+    Key(
+        "bottleneck-dim",
+        -1,
+        "Dimension of a linear transform with orthonormal rows before the affine one.",
+        Rule("< 0 (none) or > 0, and less than dim", lambda value: value != 0),
+        absent="no such transform",
+    ),
+    SELF_REPAIR_SCALE,
+    Key("target-rms", 1.0, "Root mean square of the normalised values.", at_least(0)),
+    NG_AFFINE_OPTIONS,
+    NG_LINEAR_OPTIONS,
+    Key("dropout-proportion", 0.5, "Proportion of values that dropout, if there is some, zeroes in training."),
+    Key("dropout-per-dim", False, "Whether dropout takes the same columns in all frames of a sequence."),
+    Key("dropout-per-dim-continuous", False, "The same with random scales instead of zeros."),
+    Key("add-log-stddev", False, "Whether a last renorm adds the logarithm of the root mean square as a column."),
+    BIAS_STDDEV,
+    L2_REGULARIZE,
+    replace(LEARNING_RATE_FACTOR, rule=POSITIVE_TEXT),
+    MAX_CHANGE,
+)
+
+
+def _settle(layer: Layer) -> None:
+    dim_of_input(layer)
+    dim = layer["dim"]
+    layer.require(layer["bottleneck-dim"] < dim, "bottleneck-dim", f"must be < dim ({dim})")
+    if layer["add-log-stddev"]:
+        last = operations_of(layer.type.name)[-1]
+        layer.require(last == "renorm", "add-log-stddev", "can be true only if renorm comes last")
+        layer.require(dim > 1, "dim", "must be > 1 if one of the columns is the logarithm")
+
+
+def _draw(layer: Layer, expander: Expander) -> None:
+    last, input_dim, bottleneck_dim = layer.input, layer.input_dim, layer["bottleneck-dim"]
+    dim = layer["dim"] - layer["add-log-stddev"]
+    if bottleneck_dim > 0:
+        linear = settings(input_dim=input_dim, orthonormal_constraint=1.0, output_dim=bottleneck_dim)
+        linear += layer.options("ng-linear-options") + layer.given_settings("max-change", "learning-rate-factor")
+        last, input_dim = expander.pair("linear", LINEAR, linear, last), bottleneck_dim
+    affine = settings(input_dim=input_dim, output_dim=dim) + layer.options("ng-affine-options")
+    affine += layer.given_settings("max-change", "learning-rate-factor", "bias-stddev", "l2-regularize")
+    last = expander.pair("affine", AFFINE, affine, last)
+    operations = operations_of(layer.type.name)
+    for operation in operations:
+        component, values = _operation(layer, operation, operation == operations[-1])
+        last = expander.pair(operation, component, settings(dim=dim) + values, last)
+    expander.output(last, layer["dim"])
+
+
+def _operation(layer: Layer, operation: str, is_last: bool) -> tuple[str, Settings]:
+    """The component of a nonlinearity and its settings besides the dimension."""
+    repair = layer.given_settings("self-repair-scale")
+    target_rms = layer.given_settings("target-rms")
+    if operation == "renorm":
+        return NORMALIZE, target_rms + settings(add_log_stddev=layer["add-log-stddev"] and is_last)
+    if operation == "dropout":
+        continuous = layer["dropout-per-dim-continuous"]
+        per_dim = layer["dropout-per-dim"] or continuous
+        proportion = layer.given_settings("dropout-proportion")
+        return GENERAL_DROPOUT if per_dim else DROPOUT, proportion + settings(continuous="true" if continuous else "")
+    return {
+        "relu": (RELU, repair),
+        "sigmoid": (SIGMOID, repair),
+        "tanh": (TANH, repair),
+        "batchnorm": (BATCH_NORM, target_rms),
+        "so": (SCALE_AND_OFFSET, settings(max_change=0.5)),
+    }[operation]
+
+
+def _basic(name: str) -> LayerType:
+    operations = operations_of(name)
+    summary = (
+        "An affine transform, then " + ", then ".join(OPERATION_WORDS[operation] for operation in operations) + "."
+    )
+    reads = {
+        "dim": output_dim(operations[-1]),
+        "bottleneck-dim": output_dim("linear"),
+        "dropout-per-dim": lambda found: found.get("dropout", "type") == GENERAL_DROPOUT,
+        "dropout-per-dim-continuous": setting("continuous", "dropout"),
+        "l2-regularize": setting("l2-regularize", "affine"),
+    }
+    return LayerType(name, summary, _KEYS, _draw, _settle, example="dim=512 input=Append(-1,0,1)", reads=reads)
+
+
+LAYER_TYPES = tuple(
+    _basic(name)
+    for name in (
+        "relu-layer",
+        "relu-renorm-layer",
+        "relu-batchnorm-layer",
+        "relu-batchnorm-dropout-layer",
+        "relu-dropout-layer",
+        "relu-batchnorm-so-layer",
+        "batchnorm-so-relu-layer",
+        "batchnorm-layer",
+        "sigmoid-layer",
+        "tanh-layer",
+    )
+)

@@ -1,0 +1,169 @@
+"""GRU layers whose nonlinearity is one component: fast-gru-layer and its family."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.key import options
+from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layers.gru import COMMON_KEYS, DROPOUT_KEYS, PROJECTED_EXAMPLE, gate_node
+from nnet3.xconfig.layers.recurrent import (
+    CELL_DIM,
+    CELL_READS,
+    PROJECTION_KEYS,
+    PROJECTION_READS,
+    RecurrentUnit,
+    settle_cells,
+    settle_projection,
+)
+from nnet3.xconfig.statements import settings
+from nnet3.xconfig.term import Term
+
+_KEYS = (*COMMON_KEYS, options("gru-nonlinearity-options", "Further settings of the nonlinearity.", "max-change=0.75"))
+
+
+def _gate(unit: RecurrentUnit, gate: str, component: str, dropout: str) -> Term:
+    """A gate over input and state."""
+    before = unit.node(f"{gate}_t_pre", component, unit.input, unit.previous("s_t"))
+    return gate_node(unit, gate, before, dropout, f"{gate}_t_predrop")
+
+
+def _expand_fast_gru(layer: Layer, expander: Expander) -> None:
+    unit = RecurrentUnit(layer, expander)
+    C, input_dim = unit.C, layer.input_dim
+    unit.affine("W_z.xh", input_dim + C, C)
+    unit.affine("W_r.xh", input_dim + C, C)
+    unit.affine("W_hpart.x", input_dim, C)
+    unit.gate("z")
+    unit.gate("r")
+    gates = [_gate(unit, "z", "W_z.xh", ""), _gate(unit, "r", "W_r.xh", "")]
+    part = unit.node("hpart_t", "W_hpart.x", unit.input)
+    nonlinearity = settings(cell_dim=C) + layer.options("gru-nonlinearity-options")
+    expander.component("gru_nonlin", "GruNonlinearityComponent", nonlinearity)
+    unit.node("gru_nonlin_t", "gru_nonlin", *gates, part, unit.previous("s_t"))
+    output = unit.columns("y_t", "gru_nonlin_t", C, C)
+    unit.truncation("s_r", C)
+    unit.node("s_t", "s_r", output)
+    expander.output(output, C)
+
+
+def _expand_fast_pgru(layer: Layer, expander: Expander, *, normalised: bool = False) -> None:
+    """fast-pgru-layer, fast-norm-pgru-layer."""
+    unit = RecurrentUnit(layer, expander)
+    C, R, input_dim = unit.C, unit.R, layer.input_dim
+    unit.affine("W_z.xs", input_dim + R, C)
+    unit.affine("W_r.xs", input_dim + R, R)
+    unit.affine("W_hpart.x", input_dim, C)
+    unit.gate("z")
+    unit.gate("r", dim=R)
+    if unit.has_dropout:
+        unit.dropout("dropout_z", C)
+        unit.dropout("dropout_r", R)
+    gates = [_gate(unit, "z", "W_z.xs", "dropout_z"), _gate(unit, "r", "W_r.xs", "dropout_r")]
+    part = unit.node("hpart_t", "W_hpart.x", unit.input)
+    nonlinearity = settings(cell_dim=C, recurrent_dim=R) + layer.options("gru-nonlinearity-options")
+    expander.component("gru_nonlin", "GruNonlinearityComponent", nonlinearity)
+    unit.node("gru_nonlin_t", "gru_nonlin", *gates, part, unit.previous("c_t"), unit.previous("s_t"))
+    unit.columns("c_t", "gru_nonlin_t", C, C)
+    unit.affine("W_y.c", C, R + unit.P)
+    if not normalised:
+        _plain_end(unit, "W_y.c", unit("c_t"), "s_t_pre")
+    else:
+        _normalised_end(unit, "W_y.c", unit("c_t"))
+
+
+def _expand_fast_opgru(layer: Layer, expander: Expander, *, normalised: bool = False) -> None:
+    """fast-opgru-layer, fast-norm-opgru-layer: the gate is at the output instead of the state."""
+    unit = RecurrentUnit(layer, expander)
+    C, R, input_dim = unit.C, unit.R, layer.input_dim
+    unit.affine("W_z.xs", input_dim + R, C)
+    unit.affine("W_o.xs", input_dim + R, C)
+    unit.affine("W_hpart.x", input_dim, C)
+    unit.gate("z")
+    unit.gate("o")
+    if unit.has_dropout:
+        unit.dropout("dropout", C)
+    update_gate = _gate(unit, "z", "W_z.xs", "dropout")
+    output_gate = _gate(unit, "o", "W_o.xs", "dropout")
+    part = unit.node("hpart_t", "W_hpart.x", unit.input)
+    nonlinearity = settings(cell_dim=C) + layer.options("gru-nonlinearity-options")
+    expander.component("gru_nonlin", "OutputGruNonlinearityComponent", nonlinearity)
+    unit.node("gru_nonlin_t", "gru_nonlin", update_gate, part, unit.previous("c_t"))
+    unit.columns("c_t", "gru_nonlin_t", C, C)
+    unit.product("cdoto")
+    gated = unit.node("cdoto", "cdoto", unit("c_t"), output_gate)
+    unit.affine("W_y.cdoto", C, R + unit.P)
+    if not normalised:
+        _plain_end(unit, "W_y.cdoto", gated, "s_t_preclip")
+    else:
+        _normalised_end(unit, "W_y.cdoto", gated)
+
+
+def _plain_end(unit: RecurrentUnit, component: str, cell: Term, before_state: str) -> None:
+    """The projection, part of which is the state."""
+    output = unit.node("y_t", component, cell)
+    unit.truncation("s_r", unit.R)
+    unit.node("s_t", "s_r", unit.columns(before_state, "y_t", 0, unit.R))
+    unit.expander.output(output, unit.R + unit.P)
+
+
+def _normalised_end(unit: RecurrentUnit, component: str, cell: Term) -> None:
+    """The same with a normalised state and a batch-normalised output."""
+    R, dim = unit.R, unit.R + unit.P
+    projected = unit.node("y_t_tmp", component, cell)
+    unit.renorm("renorm", R)
+    unit.truncation("s_r", R)
+    before_state = unit.columns("s_t_pre", "y_t_tmp", 0, R)
+    unit.node("s_t", "s_r", unit.node("s_t_renorm", "renorm", before_state))
+    unit.batch_norm("batchnorm", dim, target_rms=1.0)
+    unit.expander.output(unit.node("y_t", "batchnorm", projected), dim)
+
+
+LAYER_TYPES = (
+    LayerType(
+        "fast-gru-layer",
+        "A gated recurrent unit.",
+        (CELL_DIM, *_KEYS),
+        _expand_fast_gru,
+        settle_cells,
+        example="cell-dim=512 delay=-3",
+        reads=CELL_READS,
+    ),
+    LayerType(
+        "fast-pgru-layer",
+        "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back.",
+        (*PROJECTION_KEYS, *_KEYS),
+        _expand_fast_pgru,
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+    LayerType(
+        "fast-norm-pgru-layer",
+        "A fast-pgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
+        (*PROJECTION_KEYS, *_KEYS, *DROPOUT_KEYS),
+        partial(_expand_fast_pgru, normalised=True),
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+    LayerType(
+        "fast-opgru-layer",
+        "A projected gated recurrent unit with an output gate instead of a reset gate.",
+        (*PROJECTION_KEYS, *_KEYS),
+        _expand_fast_opgru,
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+    LayerType(
+        "fast-norm-opgru-layer",
+        "A fast-opgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
+        (*PROJECTION_KEYS, *_KEYS, *DROPOUT_KEYS),
+        partial(_expand_fast_opgru, normalised=True),
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+)

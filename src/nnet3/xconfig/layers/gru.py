@@ -1,0 +1,192 @@
+"""GRU layers of single gates: gru-layer, pgru-layer, opgru-layer and their normalised forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from nnet3.xconfig.expansion import Expander
+from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER, NO_OP
+from nnet3.xconfig.layers.recurrent import (
+    BACK_KEYS,
+    CELL_DIM,
+    CELL_READS,
+    DROPOUT_PER_FRAME,
+    DROPOUT_PROPORTION,
+    PER_ELEMENT_OPTIONS,
+    PROJECTION_KEYS,
+    PROJECTION_READS,
+    SELF_REPAIR_NONLINEARITY,
+    RecurrentUnit,
+    affine_options,
+    settle_cells,
+    settle_projection,
+    without_use,
+)
+from nnet3.xconfig.statements import settings
+from nnet3.xconfig.term import Term, add
+
+_BEFORE_OPTIONS = (*BACK_KEYS, affine_options("max-change=0.75"))
+COMMON_KEYS = (*_BEFORE_OPTIONS, without_use(PER_ELEMENT_OPTIONS), SELF_REPAIR_NONLINEARITY)
+_OUTPUT_GATE_KEYS = (*_BEFORE_OPTIONS, PER_ELEMENT_OPTIONS, SELF_REPAIR_NONLINEARITY)
+DROPOUT_KEYS = (DROPOUT_PROPORTION, replace(DROPOUT_PER_FRAME, default=True))
+
+
+def gate_node(unit: RecurrentUnit, gate: str, before: Term, dropout: str, kept: str) -> Term:
+    """The node `GATE_t` of a gate over its sum; with dropout there is one, named `kept`, before it."""
+    if not unit.has_dropout:
+        return unit.node(f"{gate}_t", gate, before)
+    return unit.node(f"{gate}_t", dropout, unit.node(kept, gate, before))
+
+
+def _sum_and_gate(unit: RecurrentUnit, gate: str, component: str, dropout: str) -> Term:
+    """A gate over input and state."""
+    before = unit.node(f"{gate}_t_pre", component, unit.input, unit.previous("s_t"))
+    return gate_node(unit, gate, before, dropout, f"{gate}_predrop_t")
+
+
+def _mixed(unit: RecurrentUnit, old: Term) -> None:
+    """`y_t`: new and old values, mixed by the update gate z."""
+    unit.node("y1_t", "y1", unit("h_t"), unit.one_minus("z_t"))
+    unit.node("y2_t", "y2", old, unit("z_t"))
+    unit.node("y_t", "y", add(unit("y1_t"), unit("y2_t")))
+
+
+def _expand_gru(layer: Layer, expander: Expander, *, projected: bool = True, normalised: bool = False) -> None:
+    """gru-layer, pgru-layer, norm-pgru-layer."""
+    unit = RecurrentUnit(layer, expander)
+    C, R, input_dim = unit.C, unit.R, layer.input_dim
+    unit.affine("W_z.xs_z", input_dim + R, C)
+    unit.affine("W_z.xs_r", input_dim + R, R)
+    unit.affine("W_h.UW", input_dim + R, C)
+    if unit.has_dropout:
+        unit.dropout("dropout_z", C)
+        unit.dropout("dropout_r", R)
+    unit.gate("z")
+    unit.gate("r", dim=R)
+    unit.tanh("h")
+    unit.product("h1", R)
+    unit.product("y1")
+    unit.product("y2")
+    expander.component("y", NO_OP, settings(dim=C))
+    _sum_and_gate(unit, "z", "W_z.xs_z", "dropout_z")
+    _sum_and_gate(unit, "r", "W_z.xs_r", "dropout_r")
+    unit.node("h1_t", "h1", unit("r_t"), unit.previous("s_t"))
+    unit.node("h_t_pre", "W_h.UW", unit.input, unit("h1_t"))
+    unit.node("h_t", "h", unit("h_t_pre"))
+    _mixed(unit, unit.previous("y_t" if projected else "s_t"))
+    if not projected:
+        unit.truncation("s_r", C)
+        expander.output(unit.node("s_t", "s_r", unit("y_t")), C)
+        return
+    unit.affine("W_s.ys", C, R + unit.P)
+    unit.truncation("s_r", R)
+    if not normalised:
+        _project(unit, unit("y_t"))
+    else:
+        _norms(unit)
+        unit.node("sn_nobatchnorm_t", "W_s.ys", unit("y_t"))
+        unit.columns("s_t_preclip", "sn_nobatchnorm_t", 0, R)
+        unit.node("sn_t", "batchnorm", unit("sn_nobatchnorm_t"))
+        unit.node("s_t", "s_r", unit.node("s_renorm_t", "renorm", unit("s_t_preclip")))
+    expander.output(unit("sn_t"), R + unit.P)
+
+
+def _project(unit: RecurrentUnit, output: Term) -> None:
+    """The projection, part of which is the state."""
+    unit.node("sn_t", "W_s.ys", output)
+    unit.columns("s_t_preclip", "sn_t", 0, unit.R)
+    unit.node("s_t", "s_r", unit("s_t_preclip"))
+
+
+def _norms(unit: RecurrentUnit) -> None:
+    unit.batch_norm("batchnorm", unit.R + unit.P, target_rms=1.0)
+    unit.renorm("renorm", unit.R)
+
+
+def _expand_opgru(layer: Layer, expander: Expander, *, normalised: bool = False) -> None:
+    """opgru-layer, norm-opgru-layer: the gate is at the output instead of the state."""
+    unit = RecurrentUnit(layer, expander)
+    C, R, input_dim = unit.C, unit.R, layer.input_dim
+    unit.affine("W_z.xs_z", input_dim + R, C)
+    unit.affine("W_z.xs_o", input_dim + R, C)
+    unit.affine("W_h.UW", input_dim, C)
+    unit.per_element_scale("W_h.UW_elementwise")
+    unit.gate("z")
+    unit.gate("o")
+    unit.tanh("h")
+    for product in ("o1", "y1", "y2"):
+        unit.product(product)
+    expander.component("y", NO_OP, settings(dim=C))
+    if unit.has_dropout:
+        unit.dropout("dropout", C)
+    _sum_and_gate(unit, "z", "W_z.xs_z", "dropout")
+    _sum_and_gate(unit, "o", "W_z.xs_o", "dropout")
+    unit.node("h_t_pre", "W_h.UW", unit.input)
+    unit.node("h_t_pre2", "W_h.UW_elementwise", unit.previous("y_t"))
+    unit.node("h_t", "h", add(unit("h_t_pre"), unit("h_t_pre2")))
+    _mixed(unit, unit.previous("y_t"))
+    gated = unit.node("y_o_t", "o1", unit("o_t"), unit("y_t"))
+    unit.affine("W_s.ys", C, R + unit.P)
+    unit.truncation("s_r", R)
+    if not normalised:
+        _project(unit, gated)
+    else:
+        _norms(unit)
+        unit.node("sn_nobatchnorm_t", "W_s.ys", gated)
+        unit.node("sn_t", "batchnorm", unit("sn_nobatchnorm_t"))
+        unit.columns("s_t_preclip", "sn_nobatchnorm_t", 0, R)
+        unit.node("s_t", "s_r", unit.node("s_t_preclip_renorm", "renorm", unit("s_t_preclip")))
+    expander.output(unit("sn_t"), R + unit.P)
+
+
+PROJECTED_EXAMPLE = "cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3"
+
+LAYER_TYPES = (
+    LayerType(
+        "gru-layer",
+        "A gated recurrent unit, a component for each of its parts; fast-gru-layer is quicker.",
+        (CELL_DIM, *COMMON_KEYS),
+        partial(_expand_gru, projected=False),
+        settle_cells,
+        example="cell-dim=512 delay=-3",
+        reads=CELL_READS,
+    ),
+    LayerType(
+        "pgru-layer",
+        "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back.",
+        (*PROJECTION_KEYS, *COMMON_KEYS),
+        _expand_gru,
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+    LayerType(
+        "norm-pgru-layer",
+        "A pgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
+        (*PROJECTION_KEYS, *COMMON_KEYS, *DROPOUT_KEYS),
+        partial(_expand_gru, normalised=True),
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+    LayerType(
+        "opgru-layer",
+        "A projected gated recurrent unit with an output gate instead of a reset gate.",
+        (*PROJECTION_KEYS, *_OUTPUT_GATE_KEYS),
+        _expand_opgru,
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+    LayerType(
+        "norm-opgru-layer",
+        "An opgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
+        (*PROJECTION_KEYS, *_OUTPUT_GATE_KEYS, *DROPOUT_KEYS, L2_REGULARIZE_NUMBER),
+        partial(_expand_opgru, normalised=True),
+        settle_projection,
+        example=PROJECTED_EXAMPLE,
+        reads=PROJECTION_READS,
+    ),
+)

@@ -1,0 +1,146 @@
+"""Layers that are one component, or a range of columns, with the name of the layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from nnet3.text.values import Rule, at_least
+from nnet3.xconfig.expansion import CONFIGS, Expander
+from nnet3.xconfig.key import Key, passed
+from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layers.common import (
+    AFFINE,
+    BATCH_NORM,
+    BIAS_STDDEV,
+    DIM,
+    L2_REGULARIZE,
+    LEARNING_RATE_FACTOR,
+    LINEAR,
+    MAX_CHANGE,
+    NO_OP,
+    NORMALIZE,
+    PARAM_STDDEV,
+    TARGET_RMS,
+    dim_of_input,
+)
+from nnet3.xconfig.reads import output_dim
+from nnet3.xconfig.statements import DimRangeStatement, settings
+
+_CONSTRAINT = passed("orthonormal-constraint", "Scale of the orthonormal rows; negative: any scale; 0: no constraint.")
+_PARAM_MEAN = passed("param-mean", "Mean of the initial parameters.")
+INCLUDE_IN_INIT = Key("include-in-init", False, "Whether the layer is in init.config too.")
+_ELEMENT_KEYS = (L2_REGULARIZE, MAX_CHANGE, _PARAM_MEAN, PARAM_STDDEV, LEARNING_RATE_FACTOR)
+_ELEMENT_SETTINGS = ("learning-rate-factor", "max-change", "l2-regularize", "param-mean", "param-stddev")
+
+
+def _transform(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
+    """Draws a component with an input and an output dimension."""
+
+    def expand(layer: Layer, expander: Expander) -> None:
+        dims = settings(input_dim=layer.input_dim, output_dim=layer["dim"])
+        expander.output(expander.pair("", component, dims + layer.given_settings(*keys), layer.input), layer["dim"])
+
+    return expand
+
+
+def _elementwise(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
+    """Draws a component that keeps the dimension."""
+
+    def expand(layer: Layer, expander: Expander) -> None:
+        expander.configs = CONFIGS if layer.values.get("include-in-init") else expander.configs
+        values = settings(dim=layer.input_dim) + layer.given_settings(*keys)
+        expander.output(expander.pair("", component, values, layer.input), layer.input_dim)
+
+    return expand
+
+
+def _settle_range(layer: Layer) -> None:
+    dim_of_input(layer)
+    available = layer.input_dim - layer["dim-offset"]
+    layer.require(
+        layer["dim"] <= available, "dim", f"must be <= {available}, the columns that the input has from there on"
+    )
+    if not layer.input.is_name:
+        hint = "put a no-op-component before it"
+        raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
+
+
+def _expand_range(layer: Layer, expander: Expander) -> None:
+    expander.state(DimRangeStatement(layer.name, layer.input.name, layer["dim"], layer["dim-offset"]))
+    expander.output(expander(), layer["dim"])
+
+
+LAYER_TYPES = (
+    LayerType(
+        "affine-component",
+        "An affine transform.",
+        (DIM, _CONSTRAINT, MAX_CHANGE, PARAM_STDDEV, BIAS_STDDEV, L2_REGULARIZE),
+        _transform(AFFINE, "orthonormal-constraint", "max-change", "l2-regularize", "param-stddev", "bias-stddev"),
+        dim_of_input,
+        example="dim=512",
+        reads={"dim": output_dim("")},
+    ),
+    LayerType(
+        "linear-component",
+        "A linear transform, without a bias.",
+        (DIM, _CONSTRAINT, MAX_CHANGE, L2_REGULARIZE, PARAM_STDDEV, LEARNING_RATE_FACTOR),
+        _transform(
+            LINEAR, "orthonormal-constraint", "max-change", "l2-regularize", "param-stddev", "learning-rate-factor"
+        ),
+        dim_of_input,
+        example="dim=256 orthonormal-constraint=-1.0",
+        reads={"dim": output_dim("")},
+    ),
+    LayerType(
+        "renorm-component",
+        "Each row normalised to a fixed root mean square.",
+        (TARGET_RMS,),
+        _elementwise(NORMALIZE, "target-rms"),
+    ),
+    LayerType(
+        "batchnorm-component",
+        "Batch normalisation.",
+        (TARGET_RMS, INCLUDE_IN_INIT),
+        _elementwise(BATCH_NORM, "target-rms"),
+    ),
+    LayerType(
+        "no-op-component",
+        "Nothing but a name for an input, for instance for an expression.",
+        (),
+        _elementwise(NO_OP),
+        example="input=Append(-1, 0, 1)",
+    ),
+    LayerType(
+        "scale-component",
+        "A trained scale for each column.",
+        _ELEMENT_KEYS,
+        _elementwise("NaturalGradientPerElementScaleComponent", *_ELEMENT_SETTINGS),
+    ),
+    LayerType(
+        "offset-component",
+        "A trained offset for each column.",
+        _ELEMENT_KEYS,
+        _elementwise("PerElementOffsetComponent", *_ELEMENT_SETTINGS),
+    ),
+    LayerType(
+        "dim-range-component",
+        "Some consecutive columns of the input.",
+        (
+            Key(
+                "dim",
+                -1,
+                "How many columns.",
+                Rule("<= those that the input has", lambda value: True),
+                absent="the dimension of the input",
+            ),
+            Key("dim-offset", 0, "The first of the columns, counted from 0.", at_least(0)),
+        ),
+        _expand_range,
+        _settle_range,
+        example="dim=20 dim-offset=10",
+        reads={
+            "dim": lambda found: getattr(found.node(), "dim", None),
+            "dim-offset": lambda found: getattr(found.node(), "dim_offset", None),
+        },
+    ),
+)

@@ -1,0 +1,258 @@
+"""Layers in a network: proposed from what nodes and components are called and carry, believed if they expand to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from nnet3.components import Component
+from nnet3.errors import ConfigError
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.structure.normalize import parse_descriptor
+from nnet3.xconfig.carried import differences, is_config_key, settings_of
+from nnet3.xconfig.example import example_of
+from nnet3.xconfig.expansion import REF, Expansion, expand_layer
+from nnet3.xconfig.found import Found, Network, normal_text
+from nnet3.xconfig.layer import Layer, LayerType, make_layer
+from nnet3.xconfig.reads import shown
+from nnet3.xconfig.registry import LAYER_TYPES
+from nnet3.xconfig.statements import (
+    ComponentNodeStatement,
+    ComponentStatement,
+    DimRangeStatement,
+    InputNodeStatement,
+    OutputNodeStatement,
+    Statement,
+    show,
+)
+from nnet3.xconfig.term import Term
+
+_NUMBERS = re.compile(r"-\d+")
+_PROBE = "max-change=0.123"
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """A layer that a network has: the keys to be given, as text, its input in terms of nodes, and what is its own."""
+
+    type: LayerType
+    name: str
+    values: Mapping[str, str]
+    input: Term | None
+    expansion: Expansion
+
+    @property
+    def nodes(self) -> set[str]:
+        return {s.name for s in self.expansion.config(REF) if not isinstance(s, ComponentStatement)}
+
+    @property
+    def components(self) -> set[str]:
+        return {s.name for s in self.expansion.config(REF) if isinstance(s, ComponentStatement)}
+
+
+def recognise(network: Network) -> list[Recognised]:
+    """The layers of a network, none of which has a node of another one, in the order of their first nodes.
+
+    Larger layers come before smaller ones that they contain; of types that stand for the same, one that knows its
+    matrix (idct-layer), then the one that needs the fewest keys.
+    """
+    candidates = [layer for name in network.layer_names() for layer in _candidates(network, name)]
+    candidates.sort(key=lambda layer: (-len(layer.nodes), not layer.expansion.matrix_files, len(layer.values)))
+    taken: set[str] = set()
+    names: set[str] = set()
+    chosen = []
+    for layer in candidates:
+        if layer.name not in names and not taken & layer.nodes:
+            chosen.append(layer)
+            taken |= layer.nodes
+            names.add(layer.name)
+    return sorted(chosen, key=lambda layer: min(network.position[node] for node in layer.nodes))
+
+
+def _candidates(network: Network, name: str) -> Iterator[Recognised]:
+    """What a layer of this name may be."""
+    found = Found(network, name)
+    present = {(_joined(c.removeprefix(name)), network.settings(c)["type"]) for c in found.components}
+    for layer_type in LAYER_TYPES.values():
+        wanted = _signature(layer_type.name)
+        if 2 * len(wanted & present) < len(wanted):
+            continue
+        layer = _Proposal(found, layer_type).recognised()
+        if layer is not None and _is_closed(network, layer):
+            yield layer
+
+
+@cache
+def _signature(layer_type: str) -> frozenset[tuple[str, str]]:
+    """The components of a layer of a type: what follows on the layer's name, numbers left out, and the types."""
+    layer = example_of(layer_type).expanded
+    statements = (s for s in layer.expansion.config(REF) if isinstance(s, ComponentStatement))
+    pairs = ((s.name, s.type) for s in statements if s.name.startswith(layer.layer.name))
+    return frozenset((_joined(full_name.removeprefix(layer.layer.name)), kind) for full_name, kind in pairs)
+
+
+def _joined(suffix: str) -> str:
+    return _NUMBERS.sub("", suffix)
+
+
+def _is_closed(network: Network, layer: Recognised) -> bool:
+    """Whether others read only what the layer gives them."""
+    outputs = [layer.expansion.output, *layer.expansion.auxiliary.values()]
+    given = {name for output in outputs if output is not None for name in output.term.names()}
+    own = layer.nodes
+    return all(node in given or network.readers.get(node, set()) <= own for node in own)
+
+
+class _Proposal:
+    """A type and a name, with which values are to be found that make the layer in the network."""
+
+    def __init__(self, found: Found, layer_type: LayerType):
+        self.found, self.type = found, layer_type
+        self.input: Term | None = None
+        self.input_dim = 0
+
+    def recognised(self) -> Recognised | None:
+        """The layer with as few keys as can be, None if the network has no such layer."""
+        if self.type.has_input:
+            read = self.type.reads.get("input")
+            self.input = read(self.found) if read else self.found.input()
+            if self.input is None:
+                return None
+            parts = self.found.network.parts
+            try:
+                self.input_dim = parse_descriptor(str(self.input)).dim(parts.dim)
+            except (ConfigError, KeyError):
+                return None
+        values = self._without_passed(self._read_values())
+        values |= self._options(values)
+        layer = self._recognised(values)
+        if layer is None:
+            return None
+        for key in [key for key in values if not self._is_shown_always(key)]:
+            fewer = self._recognised({other: value for other, value in layer.values.items() if other != key})
+            if fewer is not None and fewer.nodes == layer.nodes:
+                layer = fewer
+        return layer
+
+    def _read_values(self) -> dict[str, str]:
+        """What the network shows of the values of keys, without those of options."""
+        values = {}
+        for key in self.type.keys:
+            if key.is_options:
+                continue
+            read = self.type.reads.get(key.name)
+            value = read(self.found) if read else self.found.first(key.name)
+            if value is not None and shown(value) != show(key.default):
+                values[key.name] = shown(value)
+        return values
+
+    def _without_passed(self, values: dict[str, str]) -> dict[str, str]:
+        """The values without those that are handed to components which have them anyway."""
+        passed = {key.name for key in self.type.keys if key.default == "" and not key.is_options}
+        plain = self._components({key: value for key, value in values.items() if key not in passed})
+        if not plain:
+            return values
+        missing = {key for statement in plain.values() for key in self._unexplained(statement)}
+        return {key: value for key, value in values.items() if key not in passed or key in missing}
+
+    def _is_shown_always(self, key: str) -> bool:
+        """Dimensions are told even where they follow from others."""
+        return key in self.type.reads and key.endswith("dim")
+
+    def _options(self, values: dict[str, str]) -> dict[str, str]:
+        """Texts of further settings: those that components have and that nothing else explains."""
+        options = [key for key in self.type.keys if key.is_options]
+        empty = {**values, **{key.name: "" for key in options}}
+        plain = self._components(empty)
+        result = {}
+        for key in options:
+            probed = self._components({**empty, key.name: _PROBE})
+            concerned = [name for name, statement in plain.items() if probed.get(name) != statement]
+            further = next(filter(None, (self._unexplained(plain[name]) for name in concerned)), {})
+            text = " ".join(f"{setting}={value}" for setting, value in further.items())
+            if text != key.default:
+                result[key.name] = text
+        return result
+
+    def _unexplained(self, statement: ComponentStatement) -> dict[str, str]:
+        """The settings that a component in the network has and that of a statement has not."""
+        carried = self.found.network.settings(statement.name)
+        try:
+            made = settings_of(statement)
+        except ConfigError:
+            return {}
+        keys = [key for key in differences(carried, made) if key in carried and is_config_key(key)]
+        return {key: shown(carried[key]) for key in keys}
+
+    def _components(self, values: dict[str, str]) -> dict[str, ComponentStatement]:
+        expansion = self._expand(values)
+        statements = expansion.config(REF) if expansion is not None else ()
+        return {statement.name: statement for statement in statements if isinstance(statement, ComponentStatement)}
+
+    def _expand(self, values: Mapping[str, str]) -> Expansion | None:
+        layer = self._layer(values)
+        return expand_layer(layer) if layer is not None else None
+
+    def _layer(self, values: Mapping[str, str]) -> Layer | None:
+        try:
+            return make_layer(self.type, self.found.name, values, self.input or Term("", ("",)), self.input_dim)
+        except ConfigError:
+            return None
+
+    def _recognised(self, values: Mapping[str, str]) -> Recognised | None:
+        """The layer with these values, if the network has its nodes and components."""
+        expansion, network = self._expand(values), self.found.network
+        if expansion is None or not all(_has(network, statement, expansion) for statement in expansion.config(REF)):
+            return None
+        return Recognised(self.type, self.found.name, values, self.input, expansion)
+
+
+def _has(network: Network, statement: Statement, expansion: Expansion) -> bool:
+    """Whether a network has what a statement says."""
+    if isinstance(statement, ComponentStatement):
+        return _has_component(network, statement, expansion)
+    node = network.nodes.get(statement.name)
+    if isinstance(statement, InputNodeStatement):
+        return isinstance(node, InputNode) and node.dim == statement.dim
+    if isinstance(statement, DimRangeStatement):
+        wanted = DimRangeNode(statement.name, statement.source, statement.dim_offset, statement.dim)
+        return isinstance(node, DimRangeNode) and replace(node, name=wanted.name) == wanted
+    if isinstance(statement, OutputNodeStatement):
+        is_alike = isinstance(node, DescriptorNode) and node.objective == (statement.objective or "linear")
+    else:
+        assert isinstance(statement, ComponentNodeStatement)
+        is_alike = isinstance(node, ComponentNode) and node.component == statement.component
+    return is_alike and _reads(network, statement.name, statement.input)
+
+
+def _reads(network: Network, node: str, term: Term) -> bool:
+    try:
+        return normal_text(str(term)) == str(network.descriptors[node])
+    except ConfigError:
+        return False
+
+
+def _has_component(network: Network, statement: ComponentStatement, expansion: Expansion) -> bool:
+    carried = network.settings(statement.name)
+    if carried.get("type") != statement.type:
+        return False
+    if path := statement.values.get("matrix"):
+        component = network.parts.components[statement.name]
+        matrices = [matrix.values for matrix in expansion.matrix_files if matrix.path == path]
+        return bool(matrices) and _is_matrix(component, matrices[0])
+    try:
+        return not differences(carried, settings_of(statement))
+    except ConfigError:
+        return False
+
+
+def _is_matrix(component: Component, wanted: np.ndarray) -> bool:
+    """Whether a fixed affine component has the parameters of a matrix whose last column is the bias."""
+    linear, bias = (getattr(component, name).detach().cpu().numpy() for name in component.constant_names)
+    return linear.shape == (wanted.shape[0], wanted.shape[1] - 1) and bool(
+        np.allclose(linear, wanted[:, :-1], atol=1e-5) and np.allclose(bias, wanted[:, -1], atol=1e-5)
+    )

@@ -1,0 +1,110 @@
+"""Denominator graphs against Kaldi's own, by what counts: costs of label sequences and the denominator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.chain.graphs import openfst
+from nnet3.chain.graphs.denominator_fst import make_denominator_fst
+from nnet3.chain.graphs.expansion import transition_ids_of_phones
+from nnet3.chain.graphs.fst_changes import with_labels
+from nnet3.chain.graphs.openfst import without_epsilons
+from nnet3.chain.graphs.phone_lm import estimate_phone_lm
+from nnet3.errors import TrainingError
+from nnet3.hmm.transition_model import TransitionModel
+from nnet3.hmm.tree import ContextDependency
+from nnet3.kaldi_io import Fst, Reader, load_fst
+from nnet3.options import PhoneLmOptions
+from tests.chain.graphs.path_costs import cost_of, log_add, random_sequence, slow_denominator
+from tests.chain.graphs.small_hmms import small_hmms
+from tests.shared_data import GOLDEN, golden_cases, needs_shared
+
+CASES = golden_cases("chain")
+LEAK = 0.1
+
+
+def _tree_and_model(case: Path) -> tuple[ContextDependency, TransitionModel]:
+    return ContextDependency.read(Reader.open(case / "tree")), TransitionModel.read(Reader.open(case / "0.trans_mdl"))
+
+
+@needs_shared
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_golden(case: Path) -> None:
+    pytest.importorskip("kaldifst")
+    made = make_denominator_fst(*_tree_and_model(case), load_fst(str(case / "phone_lm.fst")))
+    expected = load_fst(str(case / "den.fst"))
+    assert not made.has_epsilons
+    assert abs(made.num_states - expected.num_states) <= 0.08 * expected.num_states
+    random = np.random.default_rng(7)
+    for _ in range(20):
+        labels = random_sequence(expected, random, 30)
+        difference = cost_of(made, labels, log_add) - cost_of(expected, labels, log_add)
+        if not np.isfinite(difference):  # the path ends where no sequence may end
+            ends = [cost_of(graph, labels, log_add, ending=False) for graph in (made, expected)]
+            difference = ends[0] - ends[1]
+        assert abs(difference) < 0.03 * len(labels)
+    pdfs = expected.largest_label
+    outputs = random.normal(size=(30, pdfs))
+    ours, theirs = (slow_denominator(graph, outputs, LEAK) for graph in (made, expected))
+    assert abs(ours[0] - theirs[0]) < 1e-3 * len(outputs)
+    assert np.linalg.norm(ours[1] - theirs[1]) < 1e-2 * np.linalg.norm(theirs[1])
+
+
+@needs_shared
+def test_phones_that_are_not_in_the_model() -> None:
+    pytest.importorskip("kaldifst")
+    unknown = Fst.from_arcs(0, [0.0], [0], [0], [999], [0.5])
+    with pytest.raises(TrainingError, match="the transition model has no phone 999"):
+        make_denominator_fst(*_tree_and_model(CASES[0]), unknown)
+
+
+@needs_shared
+def test_tree_of_another_model() -> None:
+    pytest.importorskip("kaldifst")
+    tree, _ = _tree_and_model(GOLDEN / "chain/biphone")
+    _, model = _tree_and_model(GOLDEN / "chain/mono")
+    with pytest.raises(TrainingError, match="do the tree and the transition model belong together"):
+        make_denominator_fst(tree, model, load_fst(str(GOLDEN / "chain/biphone/phone_lm.fst")))
+
+
+@needs_shared
+def test_language_models_that_end_nowhere() -> None:
+    pytest.importorskip("kaldifst")
+    for model, message in (
+        (Fst.empty(), "the phone language model is empty"),
+        (Fst.from_arcs(0, [np.inf], [0], [0], [1], [0.5]), "no path through the phone language model ends"),
+    ):
+        with pytest.raises(TrainingError, match=message):
+            make_denominator_fst(*_tree_and_model(CASES[0]), model)
+
+
+def test_a_graph_of_small_hmms() -> None:
+    """The costs of label sequences are those before the graph was made small, and every state is left for sure."""
+    pytest.importorskip("kaldifst")
+    hmms, random = small_hmms(), np.random.default_rng(0)
+    sentences = [random.integers(1, 5, random.integers(2, 9)) for _ in range(30)]
+    phone_lm = estimate_phone_lm(sentences, PhoneLmOptions(3, 2, 5))
+    made = make_denominator_fst(hmms.tree, hmms.model, phone_lm)
+    ids = transition_ids_of_phones(phone_lm, hmms, 1.0)
+    large = without_epsilons(with_labels(ids, hmms.transitions.pdf_of_id[ids.ilabel] + 1))
+    assert not made.has_epsilons
+    assert made.num_states < large.num_states
+    for _ in range(20):
+        labels = random_sequence(large, random, 12)
+        costs = [cost_of(graph, labels, log_add, ending=False) for graph in (made, large)]
+        assert abs(costs[0] - costs[1]) < 0.05 * len(labels)
+    leaving = np.bincount(made.src, np.exp(-made.cost), made.num_states) + np.exp(-made.final)
+    np.testing.assert_allclose(leaving, leaving[0], rtol=1e-3)
+    assert leaving[0] == pytest.approx(1, abs=0.02)
+    degree = np.bincount(made.src, minlength=made.num_states) + np.bincount(made.dst, minlength=made.num_states)
+    assert (np.diff(degree) <= 0).all()
+
+
+@needs_shared
+def test_without_kaldifst(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(openfst, "kaldifst", None)
+    with pytest.raises(TrainingError, match=r"pip install 'nnet3\[chain\]'"):
+        make_denominator_fst(*_tree_and_model(CASES[0]), Fst.empty())

@@ -1,0 +1,165 @@
+"""Chain examples: golden files byte for byte, their text, merging, damage."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget
+from nnet3.chain.example import merge, read_example, size, structure, write_example
+from nnet3.chain.supervision_file import read_supervision, write_supervision
+from nnet3.errors import ModelFormatError
+from nnet3.examples import ExampleReader, NnetIo, example_writer
+from nnet3.examples.merging import merge_examples
+from nnet3.examples.sizes import MinibatchSizes
+from nnet3.kaldi_io import CompressedMatrix, Reader, TableReader, TableWriter, Writer
+from tests.chain.chain_data import indexes, random_acceptor, supervision_of
+from tests.shared_data import golden_cases, needs_shared
+
+ARCHIVES = [path for case in golden_cases("chain") for path in sorted(case.glob("*.ark")) if path.stem in (
+    "egs", "egs_raw", "merged", "egs_shift1", "egs_shift2"
+)]  # fmt: skip
+_NUMBER = re.compile(rb"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
+
+
+def _name(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}"
+
+
+def _bytes(example: ChainExample, binary: bool = True) -> bytes:
+    writer = Writer(binary)
+    writer.header()
+    write_example(writer, example)
+    return writer.getvalue()
+
+
+def _example(seed: int = 0, frames: int = 4) -> ChainExample:
+    rows = np.stack([np.zeros(6), np.arange(6), np.zeros(6)], axis=1).astype(np.int32)
+    io = NnetIo("input", rows, np.random.default_rng(seed).random((6, 2)).astype(np.float32))
+    supervision = supervision_of([random_acceptor(seed, frames, 3)], frames, 3)
+    return ChainExample((io,), (ChainTarget("output", indexes(1, frames), supervision),))
+
+
+@needs_shared
+@pytest.mark.parametrize("path", ARCHIVES, ids=_name)
+def test_golden_examples_are_rewritten_byte_for_byte(path: Path, tmp_path: Path) -> None:
+    with example_writer(f"ark:{tmp_path}/again.ark", CHAIN_EXAMPLES) as writer:
+        for key, example in ExampleReader(f"ark:{path}", CHAIN_EXAMPLES):
+            writer.write(key, example)
+    assert writer.count > 2
+    assert (tmp_path / "again.ark").read_bytes() == path.read_bytes()
+
+
+@needs_shared
+@pytest.mark.parametrize("case", [case for case in golden_cases("chain") if (case / "sup.ark").exists()], ids=str)
+def test_golden_supervisions_are_rewritten_byte_for_byte(case: Path, tmp_path: Path) -> None:
+    with TableWriter(f"ark:{tmp_path}/again.ark", write_supervision) as writer:
+        for key, supervision in TableReader(f"ark:{case}/sup.ark", read_supervision):
+            writer.write(key, supervision)
+    assert (tmp_path / "again.ark").read_bytes() == (case / "sup.ark").read_bytes()
+
+
+@needs_shared
+@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+def test_golden_text(case: Path) -> None:
+    """The same but for the number of digits; and what is read from it is the same."""
+    (key, example), *_ = ExampleReader(f"ark:{case}/egs.ark", CHAIN_EXAMPLES)
+    text = (case / "first_eg.txt").read_bytes().removeprefix(key.encode() + b" ")
+    own_numbers, kaldi_numbers = (
+        [float(number) for number in _NUMBER.findall(each)] for each in (_bytes(_unfused(example), binary=False), text)
+    )
+    assert own_numbers == pytest.approx(kaldi_numbers, rel=1e-6)
+    assert _NUMBER.sub(b"#", _bytes(example, binary=False)) == _NUMBER.sub(b"#", text)
+    again = read_example(Reader(text, binary=False))
+    outputs = [_bytes(ChainExample(example.inputs, each.outputs), binary=False) for each in (again, example)]
+    assert outputs[0] == outputs[1]
+
+
+@needs_shared
+@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+def test_golden_merging(case: Path) -> None:
+    """The bytes. Compressed features are decoded without fused multiply-add, as by the build that merged them.
+
+    What is left of several structures in the end comes in another order there, that of a hash table.
+    """
+    sizes = re.search(r"merge-egs --minibatch-size=(\S+)", (case / "egs.cmd").read_text())
+    assert sizes is not None
+    singles = ((key, _unfused(example)) for key, example in ExampleReader(f"ark:{case}/egs.ark", CHAIN_EXAMPLES))
+    merged = list(merge_examples(singles, CHAIN_EXAMPLES, MinibatchSizes.parse(sizes.group(1))))
+    expected = list(ExampleReader(f"ark:{case}/merged.ark", CHAIN_EXAMPLES))
+    assert sorted(_bytes(own) for _, own in merged) == sorted(_bytes(kaldi) for _, kaldi in expected)
+    full = [key for key, _ in expected if key.endswith(f"-{max(sizes.group(1)[-1:])}")]
+    assert [key for key, _ in merged][: len(full)] == full
+
+
+def _unfused(example: ChainExample) -> ChainExample:
+    return replace(example, inputs=tuple(replace(io, matrix=_decoded(io.matrix)) for io in example.inputs))
+
+
+def _decoded(matrix: object) -> np.ndarray:
+    """Each product and sum rounded to float32 by itself."""
+    if not isinstance(matrix, CompressedMatrix):
+        assert isinstance(matrix, np.ndarray)
+        return matrix
+    single = np.float32
+    if matrix.quantiles is None:
+        step = single(matrix.range * (1.0 / np.iinfo(matrix.codes.dtype).max))
+        return single(matrix.min_value) + matrix.codes.astype(single) * step
+    step = single(matrix.range) * single(1.52590218966964e-05)
+    points = single(matrix.min_value) + step * matrix.quantiles.astype(single)  # (columns, 4)
+    codes = matrix.codes.T.astype(np.int64)
+    part = np.where(codes <= 64, 0, np.where(codes <= 192, 1, 2))
+    base = np.take_along_axis(points, part, axis=1)
+    rise = np.take_along_axis(np.diff(points), part, axis=1) * (codes - np.array([0, 64, 192])[part]).astype(single)
+    return (base + rise * (1.0 / np.array([64, 128, 63]))[part]).astype(single).T
+
+
+def test_merging_numbers_sequences() -> None:
+    merged = merge([_example(0), _example(1)])
+    assert merged.inputs[0].indexes[:, 0].tolist() == [0] * 6 + [1] * 6
+    np.testing.assert_array_equal(merged.outputs[0].indexes, indexes(2, 4))
+    assert size(merged) == 12
+    assert structure(_example(0)) == structure(_example(1))
+    assert structure(_example(0)) != structure(_example(0, frames=5))
+    single = _example()
+    assert merge([single]) is single
+    long = replace(single, inputs=(replace(single.inputs[0], indexes=single.inputs[0].indexes[:1]),))
+    assert (size(single), size(long)) == (6, 4)  # of the outputs, if these have more
+    assert [type(merge([single] * n, n > 0).inputs[0].matrix) for n in (1, 2)] == [CompressedMatrix] * 2
+    assert isinstance(merge([single, single]).inputs[0].matrix, np.ndarray)
+
+
+def test_examples_with_other_outputs_do_not_merge() -> None:
+    other = replace(_example(), outputs=(replace(_example().outputs[0], name="other"),))
+    with pytest.raises(ModelFormatError, match="the same outputs"):
+        merge([_example(), other])
+
+
+def test_damage_is_an_error() -> None:
+    """Every single-byte change is read, or is a ModelFormatError; nothing else happens."""
+    data = _bytes(_example())[2:]
+    read = 0
+    for position in range(len(data)):
+        for value in (0, 255):
+            damaged = data[:position] + bytes([value]) + data[position + 1 :]
+            try:
+                read_example(Reader(damaged, binary=True))
+                read += 1
+            except ModelFormatError:
+                pass
+    assert 0 < read < len(data)
+
+
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(0, "cannot have 0"), (-1, "cannot have -1"), (1_000_001, "cannot have 1000001"), (1_000_000, "expected <")],
+)
+@pytest.mark.parametrize("what", ["Inputs", "Outputs"])
+def test_counts(what: str, count: int, message: str) -> None:
+    text = _bytes(_example(), binary=False).replace(f"<Num{what}> 1".encode(), f"<Num{what}> {count}".encode())
+    with pytest.raises(ModelFormatError, match=message):
+        read_example(Reader(text, binary=False))

@@ -1,0 +1,177 @@
+"""Merging: Kaldi's bytes, and a slow oracle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnet3.errors import ArgumentError, TrainingError
+from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
+from nnet3.examples.merging import Group, MergingStatistics, merge_examples
+from nnet3.examples.sizes import MinibatchSizes
+from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
+from nnet3.kaldi_io.general import dense
+from tests.shared_data import golden_cases, needs_shared
+from tests.train.example_data import frame_example, grid, written
+
+
+@needs_shared
+@pytest.mark.parametrize("path", golden_cases("train") + golden_cases("xvector"), ids=lambda path: path.parent.name)
+def test_golden_minibatches(path: Path, tmp_path: Path) -> None:
+    merged = tmp_path / "merged.ark"
+    with ExampleReader(f"ark:{path / 'egs.ark'}", EXAMPLES) as table, example_writer(f"ark:{merged}", EXAMPLES) as out:
+        for key, minibatch in merge_examples(table, EXAMPLES, MinibatchSizes.parse("16")):
+            out.write(key, minibatch)
+    assert merged.read_bytes() == (path / "merged.ark").read_bytes()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), max_size=40),
+    st.sampled_from(["3", "1:4", "2,5", "3=2/5=1:3", "7"]),
+)
+def test_groups_are_those_of_the_oracle(shapes: list[tuple[int, int]], rule: str) -> None:
+    rng = np.random.default_rng(len(shapes))
+    made = [frame_example(rng, frames, context) for frames, context in shapes]
+    statistics = MergingStatistics()
+    sizes = MinibatchSizes.parse(rule)
+    own = list(
+        merge_examples(((str(k), example) for k, example in enumerate(made)), EXAMPLES, sizes, False, statistics)
+    )
+    expected, discarded = _slow_merge(made, sizes)
+    assert [key for key, _ in own] == [f"merged-{k}-{len(group)}" for k, group in enumerate(expected)]
+    for (_, minibatch), group in zip(own, expected, strict=True):
+        assert [io.name for io in minibatch.ios] == ["input", "output"]
+        for io in minibatch.ios:
+            rows = [
+                ((number, t, 0), row.tolist())
+                for number, example in enumerate(group)
+                for part in example.ios
+                if part.name == io.name
+                for (_, t, _), row in zip(part.indexes.tolist(), dense(part.matrix), strict=True)
+            ]
+            assert [tuple(index) for index in io.indexes.tolist()] == [index for index, _ in rows]
+            assert dense(io.matrix).tolist() == [row for _, row in rows]
+        assert isinstance(minibatch.ios[1].matrix, SparseMatrix)
+    assert statistics.num_discarded == discarded
+    assert statistics.num_examples == len(made)
+    assert str(statistics).startswith(f"{len(made)} examples made {len(expected)} minibatches, {discarded} were")
+
+
+def _slow_merge(made: list[Example], sizes: MinibatchSizes) -> tuple[list[list[Example]], int]:
+    queues: dict[str, list[Example]] = {}
+    groups = []
+    for example in made:
+        shape = repr([(io.name, io.matrix.shape, io.indexes.tolist()) for io in example.ios])
+        queues.setdefault(shape, []).append(example)
+        if len(queues[shape]) == sizes.largest(max(len(io.indexes) for io in example.ios)):
+            groups.append(queues.pop(shape))
+    discarded = 0
+    for queue in queues.values():
+        size = max(len(io.indexes) for io in queue[0].ios)
+        while queue:
+            count = sizes.largest_within(size, len(queue))
+            if count == 0:
+                discarded += len(queue)
+                break
+            groups.append([queue.pop(0) for _ in range(count)])
+    return groups, discarded
+
+
+def test_ivectors_names_in_order_and_compression() -> None:
+    rng = np.random.default_rng(0)
+    ivector = NnetIo("ivector", grid(1, np.arange(1)), np.ones((1, 2), np.float32))
+    made = [frame_example(rng, ivector=ivector) for _ in range(3)]
+    merged = EXAMPLES.merge(made, True)
+    assert [io.name for io in merged.ios] == ["input", "ivector", "output"]
+    assert [type(io.matrix) for io in merged.ios] == [CompressedMatrix, CompressedMatrix, SparseMatrix]
+    assert merged.ios[1].indexes.tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
+    assert merged.num_sequences == 3
+    again = EXAMPLES.merge([merged, merged], False)  # what is merged can be merged on
+    assert [type(io.matrix) for io in again.ios] == [np.ndarray, np.ndarray, SparseMatrix]
+    assert again.num_sequences == 6
+    assert again.ios[1].indexes[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_merging_does_not_change_what_is_merged() -> None:
+    made = [frame_example(np.random.default_rng(0)) for _ in range(2)]
+    before = [written(example) for example in made]
+    EXAMPLES.merge(made)
+    assert [written(example) for example in made] == before
+
+
+def test_structure_is_not_the_kind_of_matrix() -> None:
+    example = frame_example(np.random.default_rng(0))
+    full = Example(tuple(NnetIo(io.name, io.indexes, dense(io.matrix)) for io in example.ios))
+    other = Example(tuple(reversed(example.ios)))
+    assert EXAMPLES.structure(full) == EXAMPLES.structure(example) != EXAMPLES.structure(other)
+    assert isinstance(EXAMPLES.merge([example, full]).ios[1].matrix, np.ndarray)
+
+
+def test_too_many_sequences() -> None:
+    far, nearer = (
+        Example((NnetIo("input", np.array([[n, 0, 0]], np.int32), np.ones((1, 1), np.float32)),))
+        for n in (2**30 - 1, 2**30 - 2)
+    )
+    assert EXAMPLES.merge([nearer, nearer]).num_sequences == 2**31 - 2
+    with pytest.raises(TrainingError, match="2 examples of 1073741824 sequences are too many"):
+        EXAMPLES.merge([far, far])
+
+
+def test_what_is_counted_and_compressed() -> None:
+    rng = np.random.default_rng(0)
+    made = [(str(k), frame_example(rng, frames)) for k, frames in enumerate([4, 4, 6, 4, 4, 4, 6, 6])]
+    statistics = MergingStatistics()
+    for _ in range(2):
+        for _, minibatch in merge_examples(made, EXAMPLES, MinibatchSizes.parse("2,3"), True, statistics):
+            assert isinstance(minibatch.ios[0].matrix, CompressedMatrix)
+    assert str(statistics).splitlines() == [
+        "16 examples made 6 minibatches, 0 were discarded",
+        "  2 minibatches of 2 examples of 6 rows",
+        "  2 minibatches of 3 examples of 6 rows",
+        "  2 minibatches of 3 examples of 8 rows",
+    ]
+    assert str(statistics.discarded) == "Counter()"
+    for options in ({}, {"statistics": statistics}):
+        keys, minibatches = zip(*merge_examples(made[:3], EXAMPLES, MinibatchSizes.parse("2"), **options), strict=True)
+        assert keys == ("merged-0-2",)
+        assert isinstance(minibatches[0].ios[0].matrix, np.ndarray)
+    assert (statistics.num_discarded, statistics.num_minibatches) == (1, 7)
+
+
+def test_which_structures_did_not_fill_a_minibatch() -> None:
+    rng = np.random.default_rng(0)
+    lengths = [frames for frames in range(1, 14) for _ in range(2 if frames == 5 else 1)]
+    made = [(str(k), frame_example(rng, frames)) for k, frames in enumerate([*lengths, 20, 20, 20])]
+    statistics = MergingStatistics()
+    list(merge_examples(made, EXAMPLES, MinibatchSizes.parse("3"), statistics=statistics))
+    lines = str(statistics).splitlines()
+    assert lines[:3] == [
+        "17 examples made 1 minibatches, 14 were discarded",
+        "  1 minibatches of 3 examples of 22 rows",
+        "  2 examples of input (7 rows, t = -1 to 5), output (5 rows, t = 0 to 4) did not fill a minibatch",
+    ]
+    assert (
+        lines[3] == "  1 examples of input (3 rows, t = -1 to 1), output (1 rows, t = 0 to 0) did not fill a minibatch"
+    )
+    assert len(lines) == 2 + 10 + 1
+    assert lines[-1] == "  and of 3 more structures"
+    empty = Example((NnetIo("input", np.zeros((0, 3), np.int32), np.zeros((0, 1), np.float32)),))
+    assert EXAMPLES.describe(empty) == "input (0 rows)"
+
+
+def test_parts_of_a_group() -> None:
+    group = Group("merged", tuple("abcde"), tuple(range(5)))
+    parts = [group.part(number, 3) for number in range(3)]
+    assert [part.keys for part in parts] == [("a",), ("b", "c"), ("d", "e")]
+    assert [part.examples for part in parts] == [(0,), (1, 2), (3, 4)]
+    assert {part.key for part in parts} == {"merged"}
+    assert group.part(0, 1) == group
+
+
+def test_nothing_to_merge() -> None:
+    with pytest.raises(ArgumentError, match="no examples"):
+        EXAMPLES.merge([])

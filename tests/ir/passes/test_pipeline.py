@@ -1,0 +1,115 @@
+"""All passes, alone and together: equal results, valid computations, nothing left to do in the end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from nnet3.errors import ComputationCheckError, Nnet3Error
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes import pipeline
+from nnet3.ir.passes.pipeline import PIPELINE, Pass, optimize
+from tests.call_count import count_calls
+from tests.ir.programs import lines, recurrence, run, training_step
+from tests.ir.random_programs import programs
+
+
+@pytest.mark.parametrize("one", PIPELINE, ids=[p.name for p in PIPELINE])
+@settings(max_examples=40)
+@given(computation=programs())
+def test_every_pass_keeps_results_and_is_done_after_once(one: Pass, computation: NnetComputation) -> None:
+    before = str(computation)
+    result = one.function(computation)
+    assert str(computation) == before, "the argument is not changed"
+    check_computation(result)
+    run(result).check_equals(run(computation))
+    again = one.function(result)
+    assert one.function(again) is again
+    assert again is result or one.name in ("share_copies", "work_in_place"), "what has failed together may do alone"
+
+
+@settings(max_examples=60)
+@given(programs())
+def test_all_passes_together(computation: NnetComputation) -> None:
+    result = optimize(computation, check_between=True)
+    run(result).check_equals(run(computation))
+    assert run(result).peak_elements <= run(computation).peak_elements + _collected(result, computation)
+
+
+def _collected(result: NnetComputation, computation: NnetComputation) -> int:
+    """The elements of matrices that a pass has added."""
+    return sum(m.num_rows * m.num_cols for m in result.matrices[len(computation.matrices) :])
+
+
+@pytest.mark.parametrize("make", [training_step, lambda: recurrence(4)], ids=["step", "recurrence"])
+def test_hand_built_programs(make: type) -> None:
+    computation = make()
+    result = optimize(computation, check_between=True)
+    run(result).check_equals(run(computation))
+    assert optimize(result) is result
+
+
+def test_the_order() -> None:
+    assert [p.name for p in PIPELINE] == [
+        "dead_code",
+        "share_copies",
+        "work_in_place",
+        "compress_signs",
+        "remove_unneeded_zeroing",
+        "move_sizing",
+    ]
+
+
+def test_disabled() -> None:
+    computation = recurrence(3)
+    assert optimize(computation, disabled={p.name for p in PIPELINE}) is computation
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
+        optimize(training_step(), disabled=["move_sizes"])
+    with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are dead_code, share_copies, work"):
+        optimize(training_step(), disabled=["x"])
+
+
+def test_dump() -> None:
+    seen: list[tuple[str, int]] = []
+    computation = training_step()
+    optimize(computation, disabled=["move_sizing"], dump=lambda name, c: seen.append((name, lines(c).count("m6 = m5"))))
+    assert seen == [
+        ("", 0),
+        ("dead_code", 0),
+        ("share_copies", 0),
+        ("work_in_place", 0),
+        ("compress_signs", 0),
+        ("remove_unneeded_zeroing", 0),
+    ]
+
+
+def test_a_failure_names_the_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose_first_allocation(computation: NnetComputation) -> NnetComputation:
+        result = computation.copy()
+        del result.commands[0]
+        return result
+
+    monkeypatch.setattr(pipeline, "PIPELINE", (*PIPELINE, Pass("clumsy", lose_first_allocation)))
+    optimize(training_step())
+    with pytest.raises(ComputationCheckError, match="after pass 'clumsy': c0: m1 = user input"):
+        optimize(training_step(), check_between=True)
+
+
+def test_a_broken_argument_is_no_fault_of_a_pass() -> None:
+    computation = training_step()
+    del computation.commands[0]
+    with pytest.raises(ComputationCheckError, match="before the first pass: c9: m1 = user input"):
+        optimize(computation, check_between=True)
+
+
+def test_cost_grows_with_the_program_and_not_with_its_square() -> None:
+    small, large = recurrence(50), recurrence(500)
+    calls = count_calls(optimize, large) / count_calls(optimize, small)
+    checks = count_calls(check_computation, large) / count_calls(check_computation, small)
+    commands = len(large.commands) / len(small.commands)
+    assert calls < 1.1 * commands
+    assert checks < 1.1 * commands

@@ -1,0 +1,94 @@
+"""What the commands declare: the rest of the package knows nothing else of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from nnet3.ir import commands as cmd
+from nnet3.ir.commands import AccessKind, Command, substitute, with_operands, with_values
+from nnet3.ir.computation import NnetComputation
+from tests.ir.programs import command_types, multi_table
+
+READ, WRITE, UPDATE = AccessKind.READ, AccessKind.WRITE, AccessKind.UPDATE
+SEVERAL = [(5, 0), (-1, -1), (6, 1), (5, 2)]  # the row table, number 0
+
+DECLARED: list[tuple[Command, Mapping[int, AccessKind], bool]] = [
+    (cmd.AllocMatrix(1, zeroed=True), {}, True),
+    (cmd.AllocMatrix(1, zeroed=False), {}, True),
+    (cmd.DeallocMatrix(1), {}, True),
+    (cmd.SetConst(1, 0.0), {1: WRITE}, False),
+    (cmd.CompressMatrix(1), {1: UPDATE}, True),
+    (cmd.DecompressMatrix(1), {1: UPDATE}, True),
+    (cmd.Propagate(0, "affine", (1, 2), 3), {1: READ, 2: READ, 3: WRITE}, False),
+    (cmd.Propagate(0, "affine", (), 3), {3: WRITE}, False),
+    (cmd.Propagate(0, "affine", (1,), 3, memo=0), {1: READ, 3: WRITE}, False),
+    (cmd.Propagate(0, "affine", (1,), 3, store_stats=True), {1: READ, 3: WRITE}, True),
+    (cmd.Backprop(0, "a", (1,), 2, 3, (4,), (0,), update=True), {1: READ, 2: READ, 3: READ, 4: WRITE}, True),
+    (cmd.Backprop(0, "a", (0,), 0, 3, (4,), (0,), update=False), {3: READ, 4: WRITE}, False),
+    (cmd.Backprop(0, "a", (1, 2), 0, 3, (0, 0), (0, 0), update=False), {1: READ, 2: READ, 3: READ}, False),
+    (
+        cmd.Backprop(0, "a", (0, 0), 0, 3, (5, 0), (0, 6), update=False),
+        {3: READ, 5: WRITE, 6: UPDATE},
+        False,
+    ),
+    (cmd.MatrixCopy(1, 2), {1: WRITE, 2: READ}, False),
+    (cmd.MatrixAdd(1, 2), {1: UPDATE, 2: READ}, False),
+    (cmd.CopyRows(1, 2, 0), {1: WRITE, 2: READ}, False),
+    (cmd.AddRows(1, 2, 0), {1: UPDATE, 2: READ}, False),
+    (cmd.CopyRowsMulti(1, 0), {1: WRITE, 5: READ, 6: READ}, False),
+    (cmd.AddRowsMulti(1, 0), {1: UPDATE, 5: READ, 6: READ}, False),
+    (cmd.AddToRowsMulti(1, 0), {1: READ, 5: UPDATE, 6: UPDATE}, False),
+    (cmd.AddRowRanges(1, 2, 0), {1: UPDATE, 2: READ}, False),
+    (cmd.AcceptInput(1, "a"), {1: WRITE}, True),
+    (cmd.ProvideOutput(1, "a"), {1: READ}, True),
+    (cmd.SegmentMarker(), {}, True),
+]
+
+
+@pytest.mark.parametrize(("command", "accesses", "side_effects"), DECLARED)
+def test_declarations(command: Command, accesses: Mapping[int, AccessKind], side_effects: bool) -> None:
+    computation = NnetComputation()
+    for _ in range(6):
+        computation.new_matrix(4, 2)
+    multi_table(computation, SEVERAL)
+    declared = command.accesses(computation)
+    assert {access.submatrix: access.kind for access in declared} == accesses
+    assert len(declared) == len(accesses)
+    assert command.side_effects is side_effects
+
+
+def test_every_command_is_in_the_table() -> None:
+    assert {type(command) for command, _, _ in DECLARED} == command_types()
+
+
+def test_other_operands() -> None:
+    back = cmd.Backprop(0, "a", (1, 0), 2, 3, (0, 4), (5, 0), update=True, memo=1)
+    assert back.form.operands(back) == (1, 0, 2, 3, 0, 4, 5, 0)
+    assert with_operands(back, range(8)) == cmd.Backprop(0, "a", (0, 1), 2, 3, (4, 5), (6, 7), update=True, memo=1)
+    assert with_operands(cmd.CopyRows(1, 2, 7), (3, 4)) == cmd.CopyRows(3, 4, 7)
+    assert with_values(cmd.CopyRows(1, 2, 7), scale=2.0) == cmd.CopyRows(1, 2, 7, 2.0)
+
+
+def test_substitution() -> None:
+    target = [0, 1, 9, 3]
+    copy = cmd.MatrixCopy(1, 3, 0.5)
+    assert substitute(copy, target) is copy
+    assert substitute(cmd.MatrixCopy(1, 2, 0.5), target) == cmd.MatrixCopy(1, 9, 0.5)
+    rows = cmd.CopyRows(1, 3, 1)
+    assert substitute(rows, target, {"range_tables": [5, 6]}) is rows
+    assert substitute(rows, target, {"index_tables": [5, 6]}) == cmd.CopyRows(1, 3, 6)
+    assert hash(substitute(rows, target)) == hash(cmd.CopyRows(1, 3, 1))
+
+
+def test_every_field_is_declared() -> None:
+    with pytest.raises(TypeError, match="field 'dest' of command Forgetful is not declared: annotate it with a name"):
+
+        class Forgetful(Command):
+            dest: int
+
+
+def test_commands_that_differ_in_kind_differ() -> None:
+    assert cmd.MatrixCopy(1, 2) != cmd.MatrixAdd(1, 2)
+    assert len({cmd.MatrixCopy(1, 2), cmd.MatrixCopy(1, 2), cmd.MatrixCopy(1, 3)}) == 2

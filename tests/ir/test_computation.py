@@ -1,0 +1,52 @@
+"""Declaring matrices and blocks, and copying a computation."""
+
+from __future__ import annotations
+
+import pytest
+
+from nnet3.ir.commands import SegmentMarker
+from nnet3.ir.computation import MatrixInfo, NnetComputation, SubMatrix
+from tests.ir.programs import training_step
+
+
+def test_blocks_of_blocks() -> None:
+    c = NnetComputation()
+    whole = c.new_matrix(10, 40)
+    block = c.new_submatrix(whole, 2, 6, 20)
+    assert c.submatrices[block] == SubMatrix(1, 2, 6, 20, 20)
+    inner = c.new_submatrix(block, 1, 2, 5, 10)
+    assert c.submatrices[inner] == SubMatrix(1, 3, 2, 25, 10)
+    assert c.is_whole_matrix(whole)
+    assert not c.is_whole_matrix(block)
+
+
+def test_equal_blocks_are_one() -> None:
+    c = NnetComputation()
+    whole = c.new_matrix(10, 40)
+    block = c.new_submatrix(whole, 2, 6)
+    assert c.new_submatrix(whole) == whole
+    assert c.new_submatrix(whole, 2, 6, 0, 40) == block
+    assert c.find_or_add(SubMatrix(1, 2, 6, 0, 40)) == block
+    other = c.new_matrix(10, 40)
+    assert c.new_submatrix(other, 2, 6) not in (block, whole, other)
+
+
+@pytest.mark.parametrize("block", [(5, 6), (-1, 2), (0, 2, 38, 3), (0, 2, -1, 3)])
+def test_blocks_outside(block: tuple[int, ...]) -> None:
+    c = NnetComputation()
+    with pytest.raises(AssertionError, match="range outside the sub-matrix"):
+        c.new_submatrix(c.new_matrix(10, 40), *block)
+
+
+def test_a_copy_can_be_changed() -> None:
+    original = training_step()
+    before = str(original)
+    copy = original.copy()
+    assert str(copy) == before
+    copy.commands[0] = SegmentMarker()
+    matrix = copy.new_matrix(2, 2, MatrixInfo("new", False, copy.matrix_info[1].indexes[:2]))
+    copy.new_submatrix(matrix, 1)
+    copy.index_tables.clear()
+    copy.kernels.clear()
+    assert str(original) == before
+    assert original.new_matrix(3, 3) == 11

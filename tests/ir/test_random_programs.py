@@ -1,0 +1,30 @@
+"""The random programs are valid, and varied enough to be worth the name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+from hypothesis import given, settings
+
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import PIPELINE
+from tests.ir.programs import command_types, run
+from tests.ir.random_programs import ProgramWriter, programs
+
+
+@settings(max_examples=60)
+@given(programs())
+def test_random_programs_are_valid(computation: NnetComputation) -> None:
+    check_computation(computation)
+    run(computation).check_equals(run(computation))
+
+
+def test_random_programs_are_varied() -> None:
+    computations = [ProgramWriter(Random(seed)).program() for seed in range(150)]
+    kinds = Counter(type(command) for computation in computations for command in computation.commands)
+    assert not command_types() - set(kinds)
+    for one in (p for p in PIPELINE if p.name != "compress_signs"):  # which leaves small matrices alone
+        changed = [c for c in computations if one.function(c) is not c]
+        assert len(changed) > 8, one.name

@@ -1,0 +1,138 @@
+"""Kernels for the interpreter, small enough to see through, and what passes are told about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nnet3.ir.kernel import InputPromises, KernelInfo
+from tests.ir.interpreter import Array, ToyKernel
+
+
+class Affine:
+    """y = x W; notes the rows of every update."""
+
+    def __init__(self, rows: int, cols: int, seed: int = 0):
+        self.weight = np.random.default_rng(seed).standard_normal((rows, cols))
+        self.gradient = np.zeros((rows, cols))
+        self.update_rows: list[int] = []
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] @ self.weight, None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        if update:
+            assert inputs[0] is not None
+            self.gradient += np.clip(inputs[0], -9, 9).T @ deriv
+            self.update_rows.append(len(deriv))
+        return [deriv @ self.weight.T]
+
+
+class Sigmoid:
+    """Needs its output only, so that it can run in place both ways."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return 1 / (1 + np.exp(-np.clip(inputs[0], -30, 30))), None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert output is not None
+        output = np.clip(output, -9, 9)  # anything may be called an output in random programs
+        return [deriv * output * (1 - output)]
+
+
+class Rectifier:
+    """y = max(x, 0); going backward it looks at the sign of its output only."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return np.maximum(inputs[0], 0), None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert output is not None
+        return [deriv * (output > 0)]
+
+
+class ScaledSigmoid(Sigmoid):
+    """A sigmoid with a trained scale for each column, y = sigmoid(x) with scaled backward: updates from output."""
+
+    def __init__(self, dim: int):
+        self.gradient = np.zeros(dim)
+        self.update_rows: list[int] = []
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert output is not None
+        if update:
+            self.gradient += (np.clip(output, -9, 9) * deriv).sum(axis=0)
+            self.update_rows.append(len(deriv))
+        return super().backward(inputs, output, deriv, memo, update)
+
+
+class Product:
+    """y = a * b, with b cut so that random programs stay finite."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        return inputs[0] * np.clip(inputs[1], -9, 9), None
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        a, b = inputs
+        assert a is not None
+        assert b is not None
+        return [deriv * np.clip(b, -9, 9), deriv * np.clip(a, -9, 9)]
+
+
+class Centre:
+    """y = x minus the mean of its columns, which is kept as the memo (and needed for nothing but to be there)."""
+
+    def forward(self, inputs: Sequence[Array]) -> tuple[Array, Any]:
+        mean = inputs[0].mean(axis=0)
+        return inputs[0] - mean, mean
+
+    def backward(
+        self, inputs: Sequence[Array | None], output: Array | None, deriv: Array, memo: Any, update: bool
+    ) -> list[Array]:
+        assert memo is not None
+        return [deriv - deriv.mean(axis=0) + 0 * memo]
+
+
+DIM = 3
+AFFINE, SIGMOID, SCALED, PRODUCT, CENTRE, OTHER_AFFINE = range(6)
+_NEEDS_VALUE = InputPromises(backprop_needs_value=True)
+_ADDS = InputPromises(backprop_needs_value=True, accumulates_deriv=True)
+_GATED = InputPromises(backprop_needs_value=True, propagate_in_place=True, accumulates_deriv=True)
+_IN_PLACE = InputPromises(propagate_in_place=True, backprop_in_place=True)
+RECTIFIER = KernelInfo(
+    "rectifier", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True, backprop_needs_sign_only=True
+)
+_BACK_IN_PLACE = InputPromises(backprop_in_place=True)
+KERNELS = [
+    KernelInfo("affine", (_ADDS,), updatable=True, row_by_row=True),
+    KernelInfo("sigmoid", (_IN_PLACE,), row_by_row=True, backprop_needs_output=True),
+    KernelInfo("scaled", (_BACK_IN_PLACE,), updatable=True, row_by_row=True, backprop_needs_output=True),
+    KernelInfo("product", (_GATED, _ADDS), row_by_row=True, stores_stats=True),
+    KernelInfo("centre", uses_memo=True),
+    KernelInfo("other_affine", (_NEEDS_VALUE,), updatable=True),
+]
+
+
+def new_kernels() -> dict[str, ToyKernel]:
+    """Fresh kernels for the names in KERNELS, on matrices with DIM columns."""
+    return {
+        "affine": Affine(DIM, DIM, 1),
+        "sigmoid": Sigmoid(),
+        "scaled": ScaledSigmoid(DIM),
+        "product": Product(),
+        "centre": Centre(),
+        "other_affine": Affine(DIM, DIM, 2),
+        "rectifier": Rectifier(),
+    }

@@ -1,0 +1,25 @@
+"""A run that is killed a few times, as `make kill` does it by the hundred, ends with the same bits."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(("processes", "kills"), [(1, 8), (2, 3)])
+def test_kills_change_nothing(tmp_path: Path, processes: int, kills: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1", "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-m", "tools.kill_training", "--kills", str(kills), "--seed", "3"]
+    command += ["--processes", str(processes)]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    match = re.search(r"(\d+) kills .* compared bit for bit: all equal", result.stdout)
+    assert match is not None
+    assert int(match[1]) >= kills

@@ -1,0 +1,112 @@
+"""What a run tells, and that only the first process does."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from nnet3.errors import TrainingError
+from nnet3.runs import reports as module
+from nnet3.runs.display import Display
+from nnet3.runs.reports import Reports, reporting
+from nnet3.runs.sections import OutputSection
+from nnet3.train.objectives import ObjectiveStats
+
+
+def _reports(folder: Path, *, is_first: bool = True, **values: Any) -> tuple[Reports, io.StringIO]:
+    shown = io.StringIO()
+    section = OutputSection(folder=str(folder), **values)
+    return Reports(section, 0, Display(Console(file=shown), is_first), is_first), shown
+
+
+@pytest.fixture
+def scalars(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What TensorBoard would get."""
+    written: list[Any] = []
+
+    class Scalars:
+        def __init__(self, folder: Path, wanted: bool, first_step: int):
+            written.append((folder.name, wanted, first_step))
+
+        def write(self, group: str, step: int, **values: float) -> None:
+            written.append((group, step, values))
+
+        def close(self) -> None:
+            written.append("closed")
+
+    monkeypatch.setattr(module, "Scalars", Scalars)
+    return written
+
+
+def test_objectives_say_what_there_is(tmp_path: Path, scalars: list[Any]) -> None:
+    reports, shown = _reports(tmp_path, tensorboard=True)
+    reports.objectives("valid", 5, ObjectiveStats(-2.0, 0.0, 4.0), epoch=1)
+    reports.objectives("train", 6, ObjectiveStats(-2.0, -1.0, 4.0, 1.0, 2.0), learning_rate=0.25, epoch=1)
+    reports.record("settings", epochs=3)
+    reports.close()
+    events = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    valid, train, settings = [{key: value for key, value in event.items() if key != "time"} for event in events]
+    assert valid == {"event": "valid", "step": 5, "objective": -0.5, "frames": 4.0, "epoch": 1}
+    assert train == {
+        "event": "train", "step": 6, "objective": -0.5, "frames": 4.0, "auxiliary": -0.25, "accuracy": 0.5,
+        "learning_rate": 0.25, "epoch": 1,
+    }  # fmt: skip
+    assert settings == {"event": "settings", "epochs": 3}
+    assert scalars == [
+        ("tensorboard", True, 0),
+        ("valid", 5, {"objective": -0.5, "frames": 4.0}),
+        ("train", 6, {"objective": -0.5, "frames": 4.0, "auxiliary": -0.25, "accuracy": 0.5, "learning_rate": 0.25}),
+        "closed",
+    ]
+    assert "valid step=5" in shown.getvalue()
+    assert "settings" not in shown.getvalue()
+
+
+def test_other_processes_write_nothing(tmp_path: Path, scalars: list[Any]) -> None:
+    reports, shown = _reports(tmp_path, is_first=False, tensorboard=True, curves=True)
+    reports.event("start", step=0)
+    reports.record("settings")
+    reports.objectives("train", 1, ObjectiveStats(-1.0, 0.0, 1.0))
+    reports.draw(at_once=True)
+    reports.close()
+    assert os.listdir(tmp_path) == []
+    assert shown.getvalue() == ""
+    assert scalars[0] == ("tensorboard", False, 0)
+
+
+def test_curves_are_drawn_now_and_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, drawn = [1000.0], list[float]()
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(module, "draw_curves", lambda events, path: drawn.append(clock[0]))
+    reports, _ = _reports(tmp_path, tensorboard=False)
+    for clock[0] in (1001.0, 1059.0, 1061.0, 1062.0, 1120.0, 1130.0):
+        reports.draw()
+    assert drawn == [1061.0, 1130.0]
+    reports.draw(at_once=True)
+    assert drawn == [1061.0, 1130.0, 1130.0]
+    without, _ = _reports(tmp_path, tensorboard=False, curves=False)
+    without.draw(at_once=True)
+    assert len(drawn) == 3
+
+
+def test_a_picture_that_cannot_be_drawn_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for error in (OSError("full"), ValueError("odd"), TrainingError("bad")):
+        monkeypatch.setattr(module, "draw_curves", lambda *_, error=error: (_ for _ in ()).throw(error))
+        _reports(tmp_path, tensorboard=False)[0].draw(at_once=True)
+        assert f"curves.png: the curves cannot be drawn: {error}" in caplog.text
+
+
+def test_they_are_closed_whatever_happens(tmp_path: Path, scalars: list[Any]) -> None:
+    display = Display(Console(file=io.StringIO()))
+    with contextlib.suppress(KeyError), reporting(OutputSection(folder=str(tmp_path)), 7, display, True):
+        raise KeyError
+    assert scalars == [("tensorboard", True, 7), "closed"]

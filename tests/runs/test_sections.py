@@ -1,0 +1,119 @@
+"""Every key of every section: its default, values that are just taken and just refused, whether it is arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nnet3.compiler import CompileOptions
+from nnet3.errors import Nnet3Error
+from nnet3.options import Option, declared
+from nnet3.runs.kinds import KINDS
+from nnet3.runs.sections import SECTIONS, TrainingSection, parse_dropout
+from nnet3.train import TrainerOptions
+
+FIRST, LAST = -(2**31), 2**31 - 1
+TABLES, TEXTS, TRUTHS = [["ark:a", "scp:b"], "ark:a"], ["a"], [True, False]
+#: The default, values that are taken, values that are not.
+KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
+    "model.file": ("", TEXTS, [3]),
+    "model.seed": (0, [0], [-1, 0.5]),
+    "training.epochs": (10, [1], [0]),
+    "training.initial_learning_rate": (0.01, [1e-9], [0]),
+    "training.final_learning_rate": (0.001, [1e-9], [0]),
+    "training.max_param_change": (2.0, [0], [-0.1]),
+    "training.momentum": (0.0, [0, 0.999], [-0.1, 1]),
+    "training.l2_regularize_factor": (1.0, [0], [-0.1]),
+    "training.batchnorm_stats_scale": (0.8, [0, 1], [-0.1, 1.1]),
+    "training.backstitch_training_scale": (0.0, [0], [-0.1]),
+    "training.backstitch_training_interval": (1, [1], [0]),
+    "training.dropout_schedule": ("", ["0,0.5"], ["0.5", True]),
+    "training.max_skipped": (100, [0], [-1]),
+    "training.min_deriv_time": (FIRST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
+    "training.max_deriv_time": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
+    "training.max_deriv_time_relative": (LAST, [FIRST, LAST], [FIRST - 1, LAST + 1]),
+    "training.deriv_truncate_margin": (-1, [-1], [-2]),
+    "training.seed": (0, [0], [-1]),
+    "training.threads": (0, [0], [-1]),
+    "training.device": ("cpu", TEXTS, [0]),
+    "validation.every": (0, [0], [-1]),
+    "combination.models": (20, [0], [-1]),
+    "combination.part": (0.5, [0.01, 1], [0, 1.01]),
+    "combination.max_objective_evaluations": (30, [1], [0]),
+    "checkpoints.every": (1000, [1], [0]),
+    "checkpoints.keep": (2, [1], [0]),
+    "distributed.mode": ("all-reduce", ["all-reduce", "averaging"], ["none"]),
+    "distributed.round": (400, [1], [0]),
+    "distributed.timeout": (1800.0, [0.1], [0]),
+    "distributed.check": (False, TRUTHS, [1]),
+    "output.folder": ("", TEXTS, [3]),
+    "output.print_every": (100, [1], [0]),
+    "output.curves": (True, TRUTHS, [1]),
+    "output.tensorboard": (True, TRUTHS, [1]),
+    "frames.train": ((), TABLES, ["a", 3]),
+    "frames.valid": ((), TABLES, ["a", 3]),
+    "frames.combine": ((), TABLES, ["a", 3]),
+    "frames.minibatch_size": ("64", [1, "1:64", "as-it-is"], [0, "many"]),
+    "frames.valid_minibatch_size": ("1:64", [1, "1:64", "as-it-is"], [0, "many"]),
+    "frames.shuffle_buffer": (5000, [0], [-1]),
+    "frames.on_damage": ("error", ["error", "skip"], ["stop"]),
+    "frames.ahead": (4, [1], [0]),
+    "chain.frame_shifts": (1, [1], [0]),
+    "LF-MMI.den_fst": ("", TEXTS, [3]),
+    "LF-MMI.leaky_hmm_coefficient": (0.1, [1e-9], [0, 1]),
+    "LF-MMI.xent_regularize": (0.1, [0], [-0.1]),
+    "LF-MMI.l2_regularize": (0.0, [0], [-0.1]),
+    "LF-MMI.out_of_range_regularize": (0.01, [0], [-0.1]),
+    "LF-MMI.lwf_den_scale": (0.0, [0], [-0.1]),
+    "LF-MMI.apply_deriv_weights": (False, TRUTHS, [1]),
+    "LF-MMI.insist_on_den_fst": (False, TRUTHS, [1]),
+}
+ALL_SECTIONS = {
+    **SECTIONS, "frames": KINDS.data["frames"].section, "chain": KINDS.data["chain"].section,
+    "LF-MMI": KINDS.objective["chain"].section,
+}  # fmt: skip
+WITHOUT_EFFECT_ON_PARAMETERS = {
+    "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.timeout",
+    "distributed.check", "output.folder", "output.print_every", "output.curves", "output.tensorboard", "frames.valid",
+    "frames.ahead",
+}  # fmt: skip
+
+
+def _option(name: str) -> Option:
+    section, key = name.split(".")
+    return {item.name: item for item in declared(ALL_SECTIONS[section])}[key]
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_default_and_bounds(name: str) -> None:
+    default, taken, refused = KEYS[name]
+    item = _option(name)
+    assert item.program_default == default
+    assert type(item.program_default) is type(default)
+    for value in taken:
+        item.kind.checked(value)
+    for value in refused:
+        with pytest.raises((ValueError, Nnet3Error)):
+            item.kind.checked(value)
+    assert item.steers == (name not in WITHOUT_EFFECT_ON_PARAMETERS)
+    assert item.help
+
+
+def test_no_key_is_left_out() -> None:
+    found = {f"{name}.{field.name}" for name, s in ALL_SECTIONS.items() for field in declared(s)}
+    assert {name for name in found if name not in KEYS and f"frames.{name.split('.')[1]}" not in KEYS} == set()
+
+
+def test_deriv_truncate_margin() -> None:
+    """As Kaldi's scripts compute derivative times from it."""
+    for margin in (0, 8):
+        section = TrainingSection(deriv_truncate_margin=margin)
+        times = {"min_deriv_time": -margin - 13, "max_deriv_time": None, "max_deriv_time_relative": margin + 9}
+        assert section.deriv_times_for(left_context=13, right_context=9) == times
+    assert TrainerOptions(**TrainingSection().deriv_times_for(13, 9)).compile_options() == CompileOptions()
+
+
+def test_no_dropout_schedule() -> None:
+    assert parse_dropout(" ").points == ()
+    assert len(parse_dropout("0,0.5 lstm*=0,0.1").points) == 2

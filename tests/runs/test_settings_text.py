@@ -1,0 +1,126 @@
+"""Settings files as text: sections, places, what is no TOML or YAML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnet3.errors import ConfigError, Nnet3Error
+from nnet3.runs.settings_text import parse_toml, parse_yaml, read_settings_text
+
+TOML = """# a run
+[training]
+epochs = 3  # each
+learning_rate = 1e-3
+text = \"\"\"
+key = not a key
+\"\"\"
+
+[data]
+train = ["a", "b"]
+"""
+YAML = """# a run
+training:
+  epochs: 3
+  learning_rate: 1e-3
+  text: "key = not a key"
+data:
+  train: [a, b]
+"""
+
+
+def test_both_languages_give_the_same() -> None:
+    toml, yaml = parse_toml(TOML, "run.toml"), parse_yaml(YAML, "run.yaml")
+    assert toml.sections["data"] == yaml.sections["data"] == {"train": ["a", "b"]}
+    assert toml.sections["training"]["epochs"] == yaml.sections["training"]["epochs"] == 3
+    assert set(toml.places) == set(yaml.places)
+    assert ("training", "key") not in toml.places
+    assert toml.places["training", "learning-rate"][1:4] == (4, 1, 13)
+    assert yaml.places["training", "learning-rate"][1:4] == (4, 3, 13)
+    assert yaml.places["training", "learning-rate"].text == "  learning_rate: 1e-3"
+    assert yaml.places["data", ""][1:4] == (6, 1, 4)
+    assert toml.places["data", "train"].text == 'train = ["a", "b"]'
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("# a run\ntraining.epochs = 0\ntraining.seed = 1\n", (2, 1, 15)),
+        ("training = {seed = 1, epochs = 0}\n", (1, 1, 8)),
+        ("[ 'training' ]\n  \"epochs\"  = 0\nseed = 1\n", (2, 3, 8)),
+        ("# a line\u2028that Python would end\r\n[training]\r\nseed = 1\r\nepochs = 0\r\n", (4, 1, 6)),
+    ],
+)
+def test_a_place_however_it_is_written(text: str, place: tuple[int, int, int]) -> None:
+    settings = parse_toml(text, "run.toml")
+    assert settings.sections["training"] == {"seed": 1, "epochs": 0}
+    span = settings.error("training", "epochs", "wrong").span
+    assert span is not None
+    assert (span.line, span.column, span.length) == place
+    assert span.text == text.split("\n")[place[0] - 1].rstrip("\r")
+
+
+def test_an_error_points_at_key_section_or_file() -> None:
+    text = parse_toml(TOML, "run.toml")
+    assert str(text.error("training", "epochs", "wrong")).splitlines() == [
+        "run.toml:3:1: [training] epochs: wrong",
+        "  epochs = 3  # each",
+        "  ^^^^^^",
+    ]
+    assert str(text.error("training", "momentum", "wrong", "a hint")).splitlines()[0] == (
+        "run.toml:2:2: [training] momentum: wrong"
+    )
+    assert str(text.error("output", "", "missing")) == "run.toml: [output]: missing"
+
+
+@pytest.mark.parametrize(
+    ("contents", "place"),
+    [
+        ("[a]\nx = = 1\n", "run.toml:2:5: this is not TOML"),
+        ("[a]\nx = 1\nx = 2\n", "run.toml:3:"),
+        ("x = 1\n", "run.toml:1:1: [x]: expected a section with keys, got 1"),
+        ("[a]\nx-y = 1\nx_y = 2\n", "run.toml:2:1: [a] x-y: this key is given twice, with - and with _"),
+        ("[a]\nx = 'y", "run.toml:2:1: this is not TOML"),
+        ('[a]\nx = """\ny', "run.toml:3:1: this is not TOML"),
+        (f"x = '{57 * 'y'}'\n", f"[x]: expected a section with keys, got '{57 * 'y'}'"),
+        (f"x = '{58 * 'y'}'\n", "[x]: expected a section with keys, got a str"),
+        ("[[a]]\nx = 1\n", "run.toml:1:3: [a]: expected a section with keys, got [{'x': 1}]"),
+    ],
+)
+def test_wrong_toml(contents: str, place: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_toml(contents, "run.toml")
+    assert place in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("contents", "place"),
+    [
+        ("a: [1\nb: 2\n", "run.yaml:2:"),
+        ("a:\n  x: 1\n  x: 2\n", "run.yaml:3:3: 'x' is given twice"),
+        ("\n- a\n- b\n", "run.yaml:2:1: expected sections such as [training], got ['a', 'b']"),
+        ("a:\n  - 1\n  - 2001-13-45\n", "run.yaml:3:5: this is not YAML: month must be in 1..12"),
+        ("a: !!python/object:os.system {}\n", "run.yaml:1:4: this is not YAML"),
+        ("a: 1\n", "run.yaml:1:1: [a]: expected a section"),
+        ("a:\n  x: 1\n  y: \0\n", "run.yaml:3:6: this is not YAML: special characters are not allowed"),
+    ],
+)
+def test_wrong_yaml(contents: str, place: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        parse_yaml(contents, "run.yaml")
+    assert place in str(error.value)
+
+
+def test_files_are_known_by_their_ending(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(TOML)
+    assert read_settings_text(str(path)).sections["training"]["epochs"] == 3
+    for name in ("run.yaml", "run.yml", "RUN.YML"):
+        (tmp_path / name).write_text(YAML)
+        assert read_settings_text(str(tmp_path / name)).sections == parse_yaml(YAML, "").sections
+    with pytest.raises(Nnet3Error, match=r"expected one of .toml, .yaml, .yml, got '.tom'; did you mean '.toml'"):
+        read_settings_text(str(tmp_path / "run.tom"))
+    with pytest.raises(Nnet3Error, match=r"none.toml: cannot read this settings file: No such file"):
+        read_settings_text(str(tmp_path / "none.toml"))
+    assert parse_yaml("", "run.yaml").sections == {}

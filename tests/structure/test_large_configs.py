@@ -1,0 +1,77 @@
+"""Configs of a size that nobody writes by hand: read, or refused in words, with calls in proportion to their size."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nnet3.errors import ConfigError
+from nnet3.nnet import Nnet, load_nnet
+from nnet3.structure.normalize import parse_descriptor
+from tests.call_count import assert_calls_in_proportion
+
+HEAD = "input-node name=input dim=1\ncomponent name=k type=NoOpComponent dim=1\n"
+
+
+def _repeated(operator: str, count: int) -> str:
+    return f"{operator}({', '.join(['input'] * count)})"
+
+
+def _chain(length: int, first: str, backwards: bool = False) -> str:
+    inputs = [first, *(f"c{number}" for number in range(length - 1))]
+    lines = [f"component-node name=c{number} component=k input={source}\n" for number, source in enumerate(inputs)]
+    return HEAD + "".join(reversed(lines) if backwards else lines) + f"output-node name=output input=c{length - 1}\n"
+
+
+@pytest.mark.parametrize(
+    "text_of",
+    [
+        lambda n: HEAD + "".join(f"output-node name=n{k} input=input\n" for k in range(n)),
+        lambda n: HEAD + "".join(f"dim-range-node name=n{k} input-node=input dim-offset=0 dim=1\n" for k in range(n))
+        + "output-node name=output input=input",
+        lambda n: _chain(n, "input"),
+        lambda n: _chain(n, f"Sum(input, IfDefined(Offset(c{n - 1}, -1)))"),
+        lambda n: _chain(n, f"Sum(input, IfDefined(Offset(c{n - 1}, 1)))", backwards=True),
+        lambda n: HEAD + f"output-node name=output input={_repeated('Append', n)}",
+        lambda n: HEAD + f"output-node name=output input=Append({', '.join([_repeated('Sum', 150)] * (n // 80))})",
+    ],
+    ids=["outputs", "dim ranges", "chain", "ring", "backward ring", "append", "sums"],
+)  # fmt: skip
+def test_calls_are_in_proportion_to_size(text_of: Callable[[int], str]) -> None:
+    def work(size: int) -> Callable[[], object]:
+        text = text_of(size)
+        return lambda: Nnet.from_config(text)
+
+    assert_calls_in_proportion(work, 400, 2000)
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "message"),
+    [
+        ("Round(" * 90 + _repeated("Append", 1000) + ", 2)" * 90, "too large: 1000 nodes, nested 92 deep"),
+        ("IfDefined(" * 151 + "input" + ")" * 151, "nested more than 150 deep"),
+    ],
+)  # fmt: skip
+def test_what_is_too_large_is_refused(descriptor: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_descriptor(descriptor)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("operator", ["", "Offset", "IfDefined"])
+def test_a_sum_of_thousands_can_be_used_written_and_read(operator: str, tmp_path: Path) -> None:
+    terms = ", ".join(f"Offset(input, {k})" for k in range(1, 2000))
+    outside = {"": "{}", "Offset": "Offset({}, 3)", "IfDefined": "IfDefined({})"}[operator]
+    descriptor = parse_descriptor(f"Append(input, {outside.format(f'Sum({terms})')})")
+    assert descriptor.dim(lambda name: 7) == 14
+    assert len(descriptor.slots()) == 2000
+    assert str(descriptor).count("Sum(") == 1998
+    assert parse_descriptor(str(descriptor)) == descriptor
+    nnet = Nnet.from_config(f"{HEAD}output-node name=output input={descriptor}")
+    assert pickle.loads(pickle.dumps(nnet)).config_lines() == nnet.config_lines()
+    nnet.save(tmp_path / "sum.raw")
+    assert load_nnet(tmp_path / "sum.raw").config_lines() == nnet.config_lines()
+    assert nnet.copy().right_context == (0 if operator == "IfDefined" else 1999 + 3 * (operator == "Offset"))
