@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.chain import CHAIN_EXAMPLES, ChainTarget, DenominatorGraph, Supervision
-from nnet3.examples import ExampleReader
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget, DenominatorGraph, Supervision
+from nnet3.examples import ExampleReader, NnetIo
+from nnet3.kaldi_io import compress
 from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_file import load_fst
 
@@ -80,6 +81,25 @@ def supervision_of(
 def indexes(sequences: int, frames: int, step: int = 3) -> np.ndarray:
     t, n = np.divmod(np.arange(sequences * frames), sequences)
     return np.stack([n, step * t, np.zeros_like(n)], axis=1).astype(np.int32)
+
+
+def small_example(packed: bool = False) -> ChainExample:
+    """An example with input at -4 .. 13, output at 0, 3, 6, 9."""
+    rows = np.stack([np.zeros(18), np.arange(-4, 14), np.zeros(18)], axis=1).astype(np.int32)
+    features = np.random.default_rng(0).random((18, 2)).astype(np.float32)
+    inputs = (
+        NnetIo("input", rows, compress(features) if packed else features),
+        NnetIo("ivector", np.zeros((1, 3), np.int32), np.ones((1, 3), np.float32)),
+    )
+    return ChainExample(
+        inputs, (ChainTarget("output", indexes(1, 4), supervision_of([random_acceptor(0, 4, 3)], 4, 3, weight=0.5)),)
+    )
+
+
+#: Of four frames, three pdfs.
+SCORES = torch.tensor([[0.5, -1.0, 0.2], [-0.3, 0.8, 1.1], [0.0, 0.4, -0.6], [1.0, -2.0, 0.5]])
+WEIGHTS = np.array([0.5, 1.0, 0.0, 2.0], np.float32)
+TARGET = ChainTarget("output", indexes(1, 4), supervision_of([random_acceptor(1, 4, 5)], 4, 5, weight=0.5), WEIGHTS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,9 +14,8 @@ from nnet3.chain.trellis import sum_paths
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io.fst import Fst
 from tests.chain import slow_sums
-from tests.chain.chain_data import fst_of, random_acceptor, random_cyclic_acceptor, supervision_of
+from tests.chain.chain_data import SCORES, fst_of, random_acceptor, random_cyclic_acceptor, supervision_of
 
-Y = torch.tensor([[0.5, -1.0, 0.2], [-0.3, 0.8, 1.1], [0.0, 0.4, -0.6], [1.0, -2.0, 0.5]])
 INF = np.inf
 
 
@@ -33,7 +32,7 @@ def test_worked_numbers_of_a_lattice() -> None:
         *((2, 4, 2, 0.510826), (3, 5, 1, 0.0), (3, 6, 3, 0.223144), (4, 5, 1, 0.0), (5, 7, 1, 0.0), (6, 7, 1, 0.0)),
         (6, 7, 2, 0.510826),
     ]
-    log_probs, gamma = _sums(supervision_of([fst_of(arcs, [INF] * 7 + [0.0])], 4, 3), Y)
+    log_probs, gamma = _sums(supervision_of([fst_of(arcs, [INF] * 7 + [0.0])], 4, 3), SCORES)
     assert log_probs == pytest.approx([-0.5138841], abs=1e-6)
     expected = [
         *([0.9373206, 0.0626794, 0], [0.3177981, 0.0347131, 0.6474888]),
@@ -44,7 +43,7 @@ def test_worked_numbers_of_a_lattice() -> None:
 
 def test_worked_numbers_of_a_cyclic_fst() -> None:
     fst = fst_of([(0, 1, 1, 0.7), (1, 1, 2, 0.2), (1, 2, 3, 0.9), (2, 1, 2, 0.1)], [INF, 0.3, 0.0])
-    log_probs, gamma = _sums(supervision_of([fst], 3, 3, end_to_end=True), Y[:3])
+    log_probs, gamma = _sums(supervision_of([fst], 3, 3, end_to_end=True), SCORES[:3])
     assert log_probs == pytest.approx([0.9868349], abs=1e-6)
     np.testing.assert_allclose(gamma, [[1, 0, 0], [0, 0.627245, 0.372755], [0, 0.875921, 0.124079]], atol=1e-6)
 

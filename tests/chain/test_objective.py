@@ -11,9 +11,10 @@ from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.train import MatrixTarget
 from tests.chain.chain_data import (
+    TARGET,
+    WEIGHTS,
     fst_of,
     indexes,
-    random_acceptor,
     random_cyclic_acceptor,
     random_graph,
     small_graph,
@@ -21,8 +22,6 @@ from tests.chain.chain_data import (
 )
 
 DENOMINATOR = Denominator(random_graph(1), 0.1)
-WEIGHTS = np.array([0.5, 1.0, 0.0, 2.0], np.float32)
-TARGET = ChainTarget("output", indexes(1, 4), supervision_of([random_acceptor(1, 4, 5)], 4, 5, weight=0.5), WEIGHTS)
 Y, XENT = torch.randn(2, 4, 5, generator=torch.Generator().manual_seed(0)).unbind()
 
 

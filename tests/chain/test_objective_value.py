@@ -12,6 +12,7 @@ from nnet3.chain import ChainOptions, Denominator, Supervision, chain_value
 from nnet3.chain.supervision import concatenate
 from nnet3.errors import TrainingError
 from tests.chain.chain_data import (
+    SCORES,
     distance,
     fst_of,
     golden_graph,
@@ -22,7 +23,6 @@ from tests.chain.chain_data import (
     small_graph,
     supervision_of,
 )
-from tests.chain.test_numerator import Y
 from tests.shared_data import golden_cases, needs_shared
 
 INF = np.inf
@@ -31,11 +31,11 @@ LINEAR = fst_of([(0, 1, 1, 4.0593629), (1, 2, 1, 0.0), (2, 3, 3, 0.0), (3, 4, 2,
 
 def test_worked_numbers() -> None:
     denominator = Denominator(small_graph(), 0.1)
-    value = chain_value(Y, supervision_of([LINEAR], 4, 3), denominator, ChainOptions())
+    value = chain_value(SCORES, supervision_of([LINEAR], 4, 3), denominator, ChainOptions())
     assert (value.num_log_prob, value.den_log_prob) == pytest.approx((-6.4593629, 1.4006445), abs=1e-6)
     assert (value.objective, value.weight, value.l2_term) == pytest.approx((-7.8600074, 4, 0), abs=1e-6)
     half = chain_value(
-        Y,
+        SCORES,
         supervision_of([LINEAR], 4, 3, weight=0.5),
         denominator,
         ChainOptions(l2_regularize=0.01),
@@ -45,7 +45,7 @@ def test_worked_numbers() -> None:
     assert value.deriv is not None
     assert half.deriv is not None
     assert half.posteriors is not None
-    torch.testing.assert_close(half.deriv, 0.5 * value.deriv - 0.005 * Y)
+    torch.testing.assert_close(half.deriv, 0.5 * value.deriv - 0.005 * SCORES)
     assert half.posteriors.nonzero().tolist() == [[0, 0], [1, 0], [2, 2], [3, 1]]
     assert set(half.posteriors.unique().tolist()) == {0.0, 0.5}
 
@@ -114,7 +114,7 @@ def test_derivative_by_finite_differences(seed: int, end_to_end: bool) -> None:
 def test_failure(end_to_end: bool) -> None:
     """An output that is NaN: -10 per frame, no derivative but that of the l2 term (if the numerator is fine)."""
     supervision = supervision_of([LINEAR], 4, 3, weight=0.5, end_to_end=end_to_end)
-    y = Y.clone()
+    y = SCORES.clone()
     y[0, 1] = torch.nan  # not in the numerator
     options = ChainOptions(l2_regularize=0.01)
     value = chain_value(y, supervision, Denominator(small_graph(), 0.1), options, with_posteriors=True)
@@ -122,13 +122,13 @@ def test_failure(end_to_end: bool) -> None:
     assert (value.objective, value.weight) == (-20.0, 2.0)
     assert value.deriv is not None
     assert value.posteriors is not None
-    torch.testing.assert_close(value.deriv[1:], -0.005 * Y[1:])
+    torch.testing.assert_close(value.deriv[1:], -0.005 * SCORES[1:])
     assert not value.posteriors.any()
 
 
 def test_an_infinite_numerator_is_a_failure_without_an_l2_term() -> None:
     supervision = supervision_of([fst_of([(0, 1, 1, 0.0)], [INF, 0.0])], 4, 3, end_to_end=True)
-    value = chain_value(Y, supervision, Denominator(small_graph(), 0.1), ChainOptions(l2_regularize=0.01))
+    value = chain_value(SCORES, supervision, Denominator(small_graph(), 0.1), ChainOptions(l2_regularize=0.01))
     assert value.failed
     assert (value.objective, value.l2_term) == (-40.0, 0.0)
     assert value.deriv is not None
@@ -139,7 +139,7 @@ def test_defaults_are_those_of_kaldi() -> None:
     assert ChainOptions() == ChainOptions(
         l2_regularize=0.0, out_of_range_regularize=0.01, xent_regularize=0.0, lwf_den_scale=0.0
     )
-    value = chain_value(Y + 40, supervision_of([LINEAR], 4, 3), Denominator(small_graph(), 0.1), ChainOptions())
+    value = chain_value(SCORES + 40, supervision_of([LINEAR], 4, 3), Denominator(small_graph(), 0.1), ChainOptions())
     assert value.posteriors is None
     assert value.deriv is not None
     assert abs(float(value.deriv.sum())) < 1e-4  # not pulled back into range
@@ -148,19 +148,19 @@ def test_defaults_are_those_of_kaldi() -> None:
 def test_more_of_the_denominator_end_to_end() -> None:
     denominator = Denominator(small_graph(), 0.1)
     plain, more = (
-        chain_value(Y, supervision_of([LINEAR], 4, 3), denominator, ChainOptions(lwf_den_scale=scale)).deriv
+        chain_value(SCORES, supervision_of([LINEAR], 4, 3), denominator, ChainOptions(lwf_den_scale=scale)).deriv
         for scale in (0.0, 1.0)
     )
     torch.testing.assert_close(plain, more, rtol=0, atol=0)  # not of others
     derivs = [
         chain_value(
-            Y, supervision_of([LINEAR], 4, 3, end_to_end=True), denominator, ChainOptions(lwf_den_scale=scale)
+            SCORES, supervision_of([LINEAR], 4, 3, end_to_end=True), denominator, ChainOptions(lwf_den_scale=scale)
         ).deriv
         for scale in (0.0, 1.0)
     ]
     assert derivs[0] is not None
     assert derivs[1] is not None
-    gamma = denominator.forward_backward(Y, 1).posteriors
+    gamma = denominator.forward_backward(SCORES, 1).posteriors
     assert gamma is not None
     torch.testing.assert_close(derivs[0] - derivs[1], gamma.reshape(4, 3))
 

@@ -7,8 +7,7 @@ import pytest
 import nnet3
 from nnet3.chain import ChainObjective, ChainOptions, Denominator
 from nnet3.chain.second_output import with_second_output
-from tests.chain.chain_data import small_graph
-from tests.chain.test_objective import TARGET
+from tests.chain.chain_data import TARGET, small_graph
 
 _NODES = "input-node name=input dim=3\noutput-node name=output input=input\n"
 

@@ -8,13 +8,13 @@ import pytest
 
 from nnet3.chain import chain_minibatch
 from nnet3.errors import TrainingError
-from tests.chain.test_changes import _example
+from tests.chain.chain_data import small_example
 
 _DIMS = {"input": 2, "ivector": 3}
 
 
 def test_inputs_and_targets() -> None:
-    example = _example(packed=True)
+    example = small_example(packed=True)
     made = chain_minibatch(example, _DIMS, "key")
     assert [io.name for io in made.inputs] == ["input", "ivector"]
     assert made.inputs[0].matrix.shape == (18, 2)
@@ -23,7 +23,7 @@ def test_inputs_and_targets() -> None:
 
 
 def test_what_is_no_minibatch() -> None:
-    example = _example()
+    example = small_example()
     with pytest.raises(TrainingError, match="none of the network's inputs x, but input, ivector"):
         chain_minibatch(example, {"x": 2})
     with pytest.raises(TrainingError, match="has the inputs input, ivector, but the network has input"):
@@ -38,7 +38,7 @@ def test_what_is_no_minibatch() -> None:
 
 
 def test_inputs_that_are_only_carried_along() -> None:
-    carried = replace(_example().inputs[0], name="__input")
-    example = replace(_example(), inputs=(*_example().inputs, carried))
+    carried = replace(small_example().inputs[0], name="__input")
+    example = replace(small_example(), inputs=(*small_example().inputs, carried))
     made = chain_minibatch(example, {**_DIMS, "__input": 2})
     assert [io.name for io in made.inputs] == ["input", "ivector"]

@@ -16,34 +16,14 @@ from nnet3.decode import utterance as utterance_module
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.errors import ExecutionError, Nnet3Error, NotComputableError
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
+from tests.decode.trained_network import FEATURES, trained_network
 
-FEATURES = torch.arange(30, dtype=torch.float32).reshape(10, 3) / 30
 RECURRENT = """
     input-node name=input dim=3
     component name=sum type=NoOpComponent dim=3
     component-node name=sum component=sum input=Sum(input, IfDefined(Offset(sum, -1)))
     output-node name=output input=sum
 """
-NORM_AND_DROPOUT = """
-    input-node name=input dim=3
-    component name=norm type=BatchNormComponent dim=3
-    component name=drop type=DropoutComponent dim=3 dropout-proportion=0.5
-    component-node name=norm component=norm input=input
-    component-node name=drop component=drop input=norm
-    output-node name=output input=drop
-"""
-
-
-def _trained() -> Nnet:
-    """With statistics, and in training mode."""
-    nnet = Nnet.from_config(NORM_AND_DROPOUT)
-    norm = nnet.components["norm"]
-    x = torch.randn(50, 3, generator=torch.Generator().manual_seed(0)) * 3 + 1
-    y, memo = norm.propagate(x)
-    norm.store_stats(x, y, memo)
-    return nnet
-
-
 MATRICES: dict[str, Callable[[torch.Tensor], object]] = {
     "array": lambda x: x.numpy(),
     "float64": lambda x: x.double(),
@@ -128,7 +108,7 @@ def test_nested_tensors_are_refused() -> None:
 
 
 def test_test_mode_is_a_matter_of_the_computer() -> None:
-    nnet = _trained()
+    nnet = trained_network()
     computer = UtteranceComputer(nnet)
     explicit = nnet.copy()
     explicit.set_test_mode()

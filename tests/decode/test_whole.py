@@ -18,7 +18,7 @@ from nnet3 import AcousticModel, Nnet
 from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, compute_utterance, whole
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
-from tests.decode.test_utterance import FEATURES, _trained
+from tests.decode.trained_network import FEATURES, trained_network
 from tests.shared_data import GOLDEN, needs_shared
 
 
@@ -46,7 +46,7 @@ def test_it_is_what_an_utterance_computer_gives() -> None:
 
 
 def test_the_network_is_as_before_and_evaluated_in_test_mode() -> None:
-    nnet = _trained()
+    nnet = trained_network()
     first = nnet.compute(FEATURES)
     assert torch.equal(nnet.compute(FEATURES), first)
     assert not nnet.components["norm"].test_mode
@@ -81,7 +81,7 @@ def test_what_is_changed_is_seen() -> None:
     ids=["epsilon", "target_rms", "count", "stats_sum in place", "stats_sumsq in place", "stats_sum"],
 )
 def test_changed_statistics_and_settings_are_seen(change: Callable[[Any], None]) -> None:
-    nnet = _trained()
+    nnet = trained_network()
     before = nnet.compute(FEATURES)
     change(nnet.components["norm"])
     after = nnet.compute(FEATURES)

@@ -15,7 +15,7 @@ from nnet3.ir.commands import Command, CopyRows
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import lower
 from nnet3.lowering.repeat import Repeater
-from tests.lowering.test_schedule import LSTM, request_for
+from tests.lowering.networks import LSTM, request_for
 from tests.lowering.toy_checks import check_case
 from tests.lowering.toy_loops import LOOPS
 from tests.lowering.toy_requests import ToyCase

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import IoInfo, MatrixInfo, NnetComputation
 from nnet3.ir.kernel import InputPromises, KernelInfo
+from nnet3.runtime import plan
 
 PRODUCT = KernelInfo("product", inputs=(InputPromises(backprop_needs_value=True),) * 2, row_by_row=True)
 
@@ -186,6 +187,13 @@ class RandomProgram:
             self.grow()
             self.program.add(cmd.DecompressMatrix(matrix))
             self.live.append(matrix)
+
+
+def kinds_of_last(program: Program) -> list[str]:
+    """Returns the kinds of calls that the last command becomes."""
+    made = plan(program.computation)
+    first, end = made.first_call[-2:].tolist()
+    return [made.kinds[kind] for kind in made.call_kind[first:end].tolist()]
 
 
 @st.composite

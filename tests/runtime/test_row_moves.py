@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 
 from nnet3.ir import commands as cmd
-from nnet3.runtime import plan
 from nnet3.runtime.row_blocks import find_blocks
-from tests.runtime.programs import Program
-
-
-def kinds_of_last(program: Program) -> list[str]:
-    """The kinds of calls that the last command becomes."""
-    made = plan(program.computation)
-    first, end = made.first_call[-2:].tolist()
-    return [made.kinds[kind] for kind in made.call_kind[first:end].tolist()]
+from tests.runtime.programs import Program, kinds_of_last
 
 
 def pieces(lengths: Sequence[int], gap: int = 0) -> list[int]:

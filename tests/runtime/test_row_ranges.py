@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nnet3.ir import commands as cmd
-from tests.runtime.programs import Program
-from tests.runtime.test_row_moves import kinds_of_last
+from tests.runtime.programs import Program, kinds_of_last
 
 
 def _kinds(ranges: list[tuple[int, int]]) -> list[str]:

@@ -1,0 +1,37 @@
+"""Tests stand alone: none imports another, what they share is in helper modules; there is one path to import from."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+
+def _imports(path: Path) -> list[str]:
+    """Returns the dotted names that a file imports, `a.b.c` for `from a.b import c`."""
+    names: list[str] = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names += [f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names]
+    return names
+
+
+def test_no_file_imports_a_test() -> None:
+    modules = {path.stem for path in TESTS.rglob("test_*.py")}
+    assert len(modules) > 200
+    wrong = [
+        f"{path.relative_to(TESTS)} imports {name}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for name in _imports(path)
+        if name.startswith((".", "tests.")) and modules & set(name.split("."))
+    ]
+    assert not wrong
+
+
+def test_there_is_one_path_to_import_from(pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.getini("pythonpath") == [TESTS.parent]
