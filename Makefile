@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate record-commands compare-commands real coverage xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate record-commands compare-commands real coverage components xconfig options clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -67,8 +67,14 @@ compare-commands: $(VENV)/installed  ## compare what they do now with what RECOR
 real: $(VENV)/installed  ## a speech model as people deploy it, against the recognizer it is for (needs the package index)
 	OMP_NUM_THREADS=1 $(BIN)/python -m tools.real_model --recordings $(SHARED)/data/fsdd/recordings.zip
 
-coverage: $(VENV)/installed  ## write docs/components.md: what is tested of each component type
-	$(BIN)/python -m tools.component_coverage --shared $(SHARED)
+coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tests execute? The figure, and pages in coverage-out
+	OMP_NUM_THREADS=1 $(BIN)/coverage run -m pytest -n $(WORKERS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet --directory coverage-out
+	$(BIN)/coverage report --skip-covered --sort cover | tail -n 40
+
+components: $(VENV)/installed  ## write docs/components.md: what is tested of each component type
+	$(BIN)/python -m tools.components_page --shared $(SHARED)
 
 xconfig: $(VENV)/installed  ## write docs/xconfig.md: all layer types of xconfigs
 	$(BIN)/python -m tools.xconfig_page
@@ -77,4 +83,4 @@ options: $(VENV)/installed  ## write docs/options.md: all options, from their de
 	$(BIN)/python -m tools.options_page
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out digits-out digits-chain-out fuzz-out mutate-out real-out .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out digits-out digits-chain-out fuzz-out mutate-out real-out coverage-out .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -173,7 +173,7 @@ def _line(cells: list[str]) -> str:
 
 _INTRODUCTION = """# Component types
 
-Made by `make coverage`; do not edit. A test sees to it that the table is up to date.
+Made by `make components`; do not edit. A test sees to it that the table is up to date.
 
 All {count} types, without the word Component. The columns from config to binary were tried when the table was made,
 with the sample configs in `tools/component_samples.py`. *config*: made from a config line and described. *forward* and
