@@ -65,15 +65,18 @@ def test_help_and_wrong_usage_import_little(arguments: list[str], status: int) -
 MODEL_ROOMS = {
     "cli",
     "components",
-    "computation",
     "errors",
+    "hmm",
     "index",
+    "ir",
     "kaldi_io",
     "lowering",
     "nnet",
     "options",
     "schedule",
+    "structure",
     "text",
+    "xconfig",
 }
 
 
@@ -81,9 +84,9 @@ MODEL_ROOMS = {
     ("arguments", "rooms"),
     [
         (["info", "net.raw"], MODEL_ROOMS),
-        (["copy", "net.raw", "out.raw"], MODEL_ROOMS),
+        (["copy", "net.raw", "out.raw"], MODEL_ROOMS | {"edits"}),
         (["init", "net.config", "out.raw"], MODEL_ROOMS),
-        (["compute", "net.raw", "ark:feats.ark", "ark:out.ark"], MODEL_ROOMS | {"compiler", "compute", "decode"}),
+        (["compute", "net.raw", "ark:feats.ark", "ark:out.ark"], MODEL_ROOMS | {"compiler", "runtime", "decode"}),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

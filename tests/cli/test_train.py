@@ -52,8 +52,8 @@ def test_compute_prob(cli: Cli) -> None:
     assert other.out == ""
 
 
-def test_compute_prob_by_column(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task(Path.cwd(), monkeypatch)
+def test_compute_prob_by_column(cli: Cli) -> None:
+    task = Task(Path.cwd())
     Nnet.from_config_file(task.folder / "net.config").save("0.raw")
 
     def log(*options: str) -> str:

@@ -119,7 +119,7 @@ def test_foreseen_is_what_rounds_would_find(block: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("seed", range(1000, 1040))
 def test_recurrences_hop_by_hop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The builder of the tests complains of more recurrences: also of those whose far end nobody uses."""
-    monkeypatch.setattr("hop_by_hop_builder._MAX_BEYOND", 200)
+    monkeypatch.setattr("tests.hop_by_hop_builder._MAX_BEYOND", 200)
     network = _Network(seed)
     try:
         nnet = nnet3.Nnet.from_config(network.text)
