@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, SMALL_SET, needs_shared
 
 TESTS = Path(__file__).parent
 
@@ -104,11 +104,10 @@ NOT_COMPARED = {
 }
 
 
-def _sets() -> list[str]:
-    return sorted(path.name for path in GOLDEN.iterdir() if path.is_dir()) if GOLDEN.is_dir() else []
+def _sets(folder: Path = GOLDEN) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.is_dir())
 
 
-@needs_shared
 @pytest.mark.parametrize("name", _sets())
 def test_golden_set_is_compared_or_has_reasons(name: str) -> None:
     compared = [pattern for patterns in COMPARED.get(name, {}).values() for pattern in patterns]
@@ -119,6 +118,18 @@ def test_golden_set_is_compared_or_has_reasons(name: str) -> None:
     assert not unknown, f"golden/{name} has files that no test compares, and no reason is given for: {unknown}"
     for pattern, reason in reasons.items():
         print(f"not compared: golden/{name}/*/{pattern}: {reason}")
+
+
+@needs_shared
+def test_small_set_is_a_part_of_the_whole() -> None:
+    files = [path.relative_to(SMALL_SET) for path in sorted(SMALL_SET.glob("*/*/*"))]
+    assert len(files) > 100
+    assert [str(file) for file in files if (SMALL_SET / file).read_bytes() != (GOLDEN / file).read_bytes()] == []
+
+
+def test_small_set_is_small_and_has_each_kind() -> None:
+    assert set(_sets(SMALL_SET)) == {"component", "random", "train", "chain", "mdl", "xconfig"}
+    assert sum(path.stat().st_size for path in SMALL_SET.rglob("*") if path.is_file()) < 600_000
 
 
 @needs_shared
@@ -134,4 +145,4 @@ def test_lists_name_nothing_that_is_not_there() -> None:
 @pytest.mark.parametrize(("name", "test"), [(name, test) for name, tests in COMPARED.items() for test in tests])
 def test_tests_that_are_named_go_through_the_whole_set(name: str, test: str) -> None:
     text = (TESTS / test).read_text()
-    assert f'golden_cases("{name}")' in text or f'"{name}/*/' in text or f'"{name}"' in text or '"*/*/' in text
+    assert f'golden_cases("{name}"' in text or f'"{name}/*/' in text or f'"{name}"' in text or '"*/*/' in text

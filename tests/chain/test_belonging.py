@@ -24,7 +24,7 @@ from tests.chain.chain_data import (
     supervision_of,
 )
 from tests.chain.graphs.path_costs import language
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 INF = np.inf
 
@@ -65,8 +65,7 @@ def test_against_all_sequences(seed: int, end_to_end: bool) -> None:
     assert Belonging(graph).has_sequences_of(supervision) == bool(mine & theirs)
 
 
-@needs_shared
-@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden_cases("chain", "egs.ark"), ids=lambda path: path.name)
 def test_golden_examples_belong_to_their_graph_alone(path: Path) -> None:
     """And not to the phone language model, be it for as many pdfs."""
     supervisions = [

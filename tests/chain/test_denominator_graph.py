@@ -15,15 +15,14 @@ from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_file import load_fst
 from tests.chain.chain_data import distance, fst_of, golden_graph, golden_minibatches, small_graph
 from tests.chain.graphs.path_costs import WORKED_GRAPH
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
 def test_initial_probabilities_of_the_small_graph() -> None:
     np.testing.assert_allclose(small_graph().initial, [0.01, 0.5753337, 0.4146663], atol=5e-8)
 
 
-@needs_shared
-@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden_cases("chain", "objf.json", "den.fst"), ids=lambda path: path.name)
 def test_golden_initial_probabilities(path: Path) -> None:
     first = next(golden_minibatches(path))
     wanted = torch.from_numpy(np.load(path / "arrays.npz")["initial_probs"])
@@ -96,8 +95,7 @@ def test_a_normalization_graph_is_none() -> None:
         DenominatorGraph.from_fst(normalization, 3)
 
 
-@needs_shared
-@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden_cases("chain", "normalization.fst", "merged.ark"), ids=lambda path: path.name)
 def test_golden_normalization_graphs(path: Path) -> None:
     with pytest.raises(TrainingError, match="this is a normalization"):
         DenominatorGraph.from_fst(load_fst(str(path / "normalization.fst")), golden_graph(path).num_pdfs)

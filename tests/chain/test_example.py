@@ -18,7 +18,7 @@ from nnet3.examples.merging import merge_examples
 from nnet3.examples.sizes import MinibatchSizes
 from nnet3.kaldi_io import CompressedMatrix, Reader, TableReader, TableWriter, Writer
 from tests.chain.chain_data import indexes, random_acceptor, supervision_of
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 ARCHIVES = [path for case in golden_cases("chain") for path in sorted(case.glob("*.ark")) if path.stem in (
     "egs", "egs_raw", "merged", "egs_shift1", "egs_shift2"
@@ -44,7 +44,6 @@ def _example(seed: int = 0, frames: int = 4) -> ChainExample:
     return ChainExample((io,), (ChainTarget("output", indexes(1, frames), supervision),))
 
 
-@needs_shared
 @pytest.mark.parametrize("path", ARCHIVES, ids=_name)
 def test_golden_examples_are_rewritten_byte_for_byte(path: Path, tmp_path: Path) -> None:
     with example_writer(f"ark:{tmp_path}/again.ark", CHAIN_EXAMPLES) as writer:
@@ -54,7 +53,6 @@ def test_golden_examples_are_rewritten_byte_for_byte(path: Path, tmp_path: Path)
     assert (tmp_path / "again.ark").read_bytes() == path.read_bytes()
 
 
-@needs_shared
 @pytest.mark.parametrize("case", [case for case in golden_cases("chain") if (case / "sup.ark").exists()], ids=str)
 def test_golden_supervisions_are_rewritten_byte_for_byte(case: Path, tmp_path: Path) -> None:
     with TableWriter(f"ark:{tmp_path}/again.ark", write_supervision) as writer:
@@ -63,8 +61,7 @@ def test_golden_supervisions_are_rewritten_byte_for_byte(case: Path, tmp_path: P
     assert (tmp_path / "again.ark").read_bytes() == (case / "sup.ark").read_bytes()
 
 
-@needs_shared
-@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("chain", "egs.ark"), ids=lambda case: case.name)
 def test_golden_text(case: Path) -> None:
     """The same but for the number of digits; and what is read from it is the same."""
     (key, example), *_ = ExampleReader(f"ark:{case}/egs.ark", CHAIN_EXAMPLES)
@@ -79,8 +76,7 @@ def test_golden_text(case: Path) -> None:
     assert outputs[0] == outputs[1]
 
 
-@needs_shared
-@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("chain", "egs.ark"), ids=lambda case: case.name)
 def test_golden_merging(case: Path) -> None:
     """The bytes. Compressed features are decoded without fused multiply-add, as by the build that merged them.
 

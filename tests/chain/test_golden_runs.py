@@ -12,7 +12,7 @@ from nnet3.chain import CHAIN_EXAMPLES, ChainObjective, ChainOptions, Denominato
 from nnet3.examples import ExampleReader
 from nnet3.train import Trainer, TrainerOptions
 from tests.chain.chain_data import golden_graph
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 from tests.train.golden_runs import check_change, compare_lines
 
 RUNS = ("plain", "full", "backstitch")
@@ -20,9 +20,8 @@ SEEDS = (1, 7)
 _LOGGED = re.compile(r"^LOG \(nnet3-chain-train\[5.5\]:(?:Print|Update)\w*\(\):\S+\) (.*)$", re.MULTILINE)
 
 
-@needs_shared
 @pytest.mark.parametrize("run", RUNS)
-@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden_cases("chain", "start.raw"), ids=lambda path: path.name)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_golden_run(path: Path, run: str, seed: int) -> None:
     given = dict(re.findall(r"--([\w-]+)=(\S+)", (path / f"train_{run}.cmd").read_text()))

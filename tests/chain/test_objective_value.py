@@ -23,7 +23,7 @@ from tests.chain.chain_data import (
     small_graph,
     supervision_of,
 )
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 INF = np.inf
 LINEAR = fst_of([(0, 1, 1, 4.0593629), (1, 2, 1, 0.0), (2, 3, 3, 0.0), (3, 4, 2, 0.0)], [INF] * 4 + [0.0])
@@ -50,8 +50,7 @@ def test_worked_numbers() -> None:
     assert set(half.posteriors.unique().tolist()) == {0.0, 0.5}
 
 
-@needs_shared
-@pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", golden_cases("chain", "objf.json"), ids=lambda path: path.name)
 def test_golden_objectives(path: Path) -> None:
     graph = golden_graph(path)
     compared = 0

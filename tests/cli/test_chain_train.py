@@ -17,7 +17,7 @@ from tests.cli.run_command import Cli, Shell
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
 MONO = GOLDEN / "chain" / "mono"
-CASES = pytest.mark.parametrize("path", golden_cases("chain"), ids=lambda path: path.name)
+CASES = pytest.mark.parametrize("path", golden_cases("chain", "start.raw"), ids=lambda path: path.name)
 _OBJECTIVE = re.compile(r"Overall log-probability for '([\w-]+)' is (\S+) (?:\+ (\S+) = \S+ )?per frame, over (\S+) fr")
 
 

@@ -12,7 +12,7 @@ import torch
 from nnet3 import AcousticModel, Nnet, load
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
-from tests.shared_data import GOLDEN, golden_cases, needs_shared
+from tests.shared_data import GOLDEN, golden_cases
 
 FEATURES = {"utt1": np.arange(30, dtype=np.float32).reshape(10, 3) / 30, "utt2": np.ones((1, 3), np.float32)}
 
@@ -30,7 +30,6 @@ def features(cli: Cli) -> Cli:
     return cli
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
 def test_decoding_agrees_with_kaldi(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _, *options = shlex.split((folder / "compute.cmd").read_text())
@@ -86,7 +85,6 @@ def test_scripts_and_text(features: Cli) -> None:
     assert [line.split()[0] for line in Path("out.scp").read_text().splitlines()] == ["utt1", "utt2"]
 
 
-@needs_shared
 def test_priors_are_subtracted(cli: Cli) -> None:
     model = GOLDEN / "mdl" / "1" / "final.mdl"
     with matrix_writer("ark:feats.ark") as writer:
@@ -143,7 +141,6 @@ def test_results_that_are_not_finite_are_not_written(features: Cli) -> None:
     assert not Path("out.ark").exists()
 
 
-@needs_shared
 def test_a_prior_of_zero_is_named(features: Cli) -> None:
     model = load(GOLDEN / "mdl" / "1" / "final.mdl")
     assert isinstance(model, AcousticModel)

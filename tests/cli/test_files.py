@@ -14,7 +14,7 @@ import torch
 
 from nnet3 import Nnet, load, load_nnet
 from tests.cli.run_command import CONFIG, Cli
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
@@ -66,7 +66,6 @@ def test_each_config_has_numbers_of_its_own(cli: Cli) -> None:
     assert not any(torch.equal(weights[i], weights[j]) for i, j in pairs)
 
 
-@needs_shared
 def test_priors_have_a_floor(cli: Cli) -> None:
     counts = [1e6] + 150 * [1.0] + [0.0]
     Path("counts.vec").write_text(f" [ {' '.join(map(str, counts))} ]\n")
@@ -99,7 +98,6 @@ def test_to_standard_output_and_through_pipes(cli: Cli, tmp_path: Path) -> None:
     assert not Path("-").exists()
 
 
-@needs_shared
 def test_acoustic_models_through_commands(cli: Cli) -> None:
     Path("counts").write_text(f" [ {'1 ' * 152}]\n")
     cli.good("am-copy", f"cat {MDL} |", "| cat > copy.mdl")
@@ -110,7 +108,6 @@ def test_acoustic_models_through_commands(cli: Cli) -> None:
     assert load("new.mdl").transition_model.num_pdfs == 152  # type: ignore[union-attr]
 
 
-@needs_shared
 @pytest.mark.parametrize("flag", [["--raw"], ["--raw=true"], ["--raw", "true"]])
 def test_a_flag_alone_is_true(cli: Cli, flag: list[str]) -> None:
     cli.good("am-copy", *flag, MDL, "out")

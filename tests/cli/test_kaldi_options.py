@@ -11,7 +11,7 @@ from nnet3 import load_nnet
 from nnet3.cli.kaldi_options import ELSEWHERE, INTERNALS
 from nnet3.cli.registry import options_of_verbs, verb_names
 from tests.cli.run_command import Cli
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 
 def _rate(path: str) -> float:
@@ -117,7 +117,6 @@ def test_learning_rates_are_printed_as_copy_takes_them(cli: Cli) -> None:
     assert cli.good("info", "--print-learning-rates=true", "out.raw").out == "0.125\n"
 
 
-@needs_shared
 def test_learning_rates_of_an_acoustic_model(cli: Cli) -> None:
     rates = cli.good("am-info", "--print-learning-rates", GOLDEN / "mdl" / "1" / "final.mdl").out.strip()
     assert cli.good("am-copy", f"--learning-rates={rates}", GOLDEN / "mdl" / "1" / "final.mdl", "out.mdl").err == ""

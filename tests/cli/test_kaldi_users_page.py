@@ -11,10 +11,9 @@ from nnet3 import load
 from nnet3.kaldi_io import Posterior, matrix_writer, posterior_writer
 from tests.cli.run_command import Cli, Shell
 from tests.docs.doctest_page import DOCS
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 
-@needs_shared
 def test_every_command_line_runs(cli: Cli, shell: Shell) -> None:
     model = GOLDEN / "mdl" / "1" / "final.mdl"
     Path("final.mdl").write_bytes(model.read_bytes())

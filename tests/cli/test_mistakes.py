@@ -12,7 +12,7 @@ import pytest
 from nnet3 import Nnet
 from nnet3.kaldi_io import matrix_writer
 from tests.cli.run_command import IVECTOR_CONFIG, Cli
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
@@ -163,7 +163,6 @@ def test_a_file_that_cannot_be_read(files: Cli) -> None:
         pytest.skip("this user may read everything")
 
 
-@needs_shared
 @pytest.mark.parametrize(
     ("verb", "more", "message"),
     [
@@ -181,7 +180,6 @@ def test_mistakes_with_an_acoustic_model(files: Cli, verb: str, more: list[str],
     assert not Path("out").exists()
 
 
-@needs_shared
 def test_a_model_that_is_cut_off_anywhere(files: Cli) -> None:
     contents = MDL.read_bytes()
     for size in range(1, len(contents), len(contents) // 12):

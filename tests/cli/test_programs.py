@@ -12,7 +12,7 @@ from nnet3.cli.registry import find_program, find_verb, verb_names
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.cli.prepared_programs import installed_scripts
 from tests.cli.run_command import CONFIG, Cli, Shell
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
@@ -109,7 +109,6 @@ ACOUSTIC_FRAGMENTS = {
 }
 
 
-@needs_shared
 @pytest.mark.parametrize("name", ACOUSTIC_FRAGMENTS)
 def test_fragments_with_acoustic_models(shell: Shell, name: str) -> None:
     outcome = shell(ACOUSTIC_FRAGMENTS[name])

@@ -178,7 +178,6 @@ def test_average(cli: Cli) -> None:
     torch.testing.assert_close(_parameters("same.raw")["linear_params"], expected)
 
 
-@needs_shared
 def test_am_info(cli: Cli) -> None:
     outcome = cli.good("am-info", MDL / "final.mdl")
     assert "152 pdfs" in outcome.out
@@ -189,7 +188,6 @@ def test_am_info(cli: Cli) -> None:
     assert "prior-dimension: 152\n" in kaldi
 
 
-@needs_shared
 def test_am_copy_rewrites_what_kaldi_wrote(cli: Cli) -> None:
     cli.good("am-copy", MDL / "final.txt.mdl", "out.mdl")
     cli.good("am-copy", MDL / "final.mdl", "same.mdl")
@@ -198,7 +196,6 @@ def test_am_copy_rewrites_what_kaldi_wrote(cli: Cli) -> None:
     assert load_nnet("out.raw").info() == load_nnet(MDL / "final.mdl").info()
 
 
-@needs_shared
 def test_an_acoustic_model_taken_apart_and_joined_again(cli: Cli) -> None:
     cli.good("am-copy", "--raw=true", MDL / "final.mdl", "net.raw")
     assert cli.good("am-init", MDL / "final.mdl", "net.raw", "out.mdl").err == ""
@@ -213,7 +210,6 @@ def test_an_acoustic_model_taken_apart_and_joined_again(cli: Cli) -> None:
     assert "largest change: pdf 8, " in cli.good("am-adjust-priors", MDL / "final.mdl", "counts.vec", "out.mdl").err
 
 
-@needs_shared
 def test_am_init_warns_of_a_network_for_another_tree(cli: Cli) -> None:
     outcome = cli.good("am-init", MDL / "final.mdl", "net.raw", "out.mdl")
     assert (
@@ -221,7 +217,6 @@ def test_am_init_warns_of_a_network_for_another_tree(cli: Cli) -> None:
     )
 
 
-@needs_shared
 def test_am_copy_warns_of_a_network_for_another_tree(cli: Cli) -> None:
     outcome = cli.good("am-copy", "--set-raw-nnet=net.raw", MDL / "final.mdl", "out.mdl")
     assert "warning: the network's output has dimension 4, but the transition model has 152 pdfs\n" in outcome.err

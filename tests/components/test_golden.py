@@ -8,10 +8,9 @@ import pytest
 
 from nnet3.components import COMPONENT_TYPES
 from tests.components.golden_harness import check_golden, type_of_case
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
-@needs_shared
 @pytest.mark.parametrize("path", golden_cases("component"), ids=lambda path: path.name)
 def test_case_agrees_with_kaldi(path: Path, tmp_path: Path) -> None:
     assert type_of_case(path) in COMPONENT_TYPES

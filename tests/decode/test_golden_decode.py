@@ -11,7 +11,7 @@ import pytest
 import nnet3
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.kaldi_io import open_matrix_table
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 TOLERANCE = 1e-4
 
@@ -28,7 +28,6 @@ def _options(path: Path) -> UtteranceOptions:
     return UtteranceOptions(**{key.replace("-", "_"): int(value) for key, value in given.items()})
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
 def test_golden_utterances(folder: Path) -> None:
     computer = UtteranceComputer(nnet3.load(folder / "model.raw"), _options(folder / "compute.cmd"))

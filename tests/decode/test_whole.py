@@ -19,7 +19,7 @@ from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, compute_u
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
 from tests.decode.trained_network import FEATURES, trained_network
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 
 def test_two_lines_from_load_to_outputs(tmp_path: Path) -> None:
@@ -104,7 +104,6 @@ def test_what_is_compiled_is_kept_as_long_as_the_network(monkeypatch: pytest.Mon
     assert len(whole._KEPT) < count
 
 
-@needs_shared
 def test_an_acoustic_model_with_and_without_priors() -> None:
     am = nnet3.load(GOLDEN / "mdl" / "1" / "final.mdl")
     assert isinstance(am, AcousticModel)

@@ -11,12 +11,11 @@ import torch
 
 from nnet3.cli.registry import verb_names
 from tests.docs.doctest_page import DOCS
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 README = DOCS.parent / "README.md"
 
 
-@needs_shared
 def test_every_block_of_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     shutil.copy(GOLDEN / "mdl" / "1" / "final.mdl", "final.mdl")

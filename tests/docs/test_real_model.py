@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from nnet3 import AcousticModel, load
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 MDL = GOLDEN / "mdl" / "1" / "final.mdl"
 
@@ -25,7 +25,6 @@ def real_model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-@needs_shared
 def test_copies(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     real_model.copies(MDL, tmp_path)
     assert real_model.failures == []
@@ -38,7 +37,6 @@ def test_copies(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFi
     assert real_model.failures == ["a difference"]
 
 
-@needs_shared
 def test_fine_tuning(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     am = load(MDL)
     assert isinstance(am, AcousticModel)

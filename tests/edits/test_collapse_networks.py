@@ -15,7 +15,7 @@ from nnet3.edits.collapse import CollapseOptions, collapse_model, prepare_for_te
 from nnet3.nnet.load import load_nnet
 from tests.nnet.run_network import frames, relative_error, run_network, simple_output
 from tests.nnet.short_network import add_statistics, short_network
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
 @st.composite
@@ -72,7 +72,6 @@ def _frames_for(nnet: Nnet, num_frames: int) -> dict[str, np.ndarray]:
     return dict.fromkeys(nnet.input_names, given)
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("recipe"), ids=lambda folder: folder.name)
 def test_recipes_keep_their_output(folder: Path) -> None:
     nnet = load_nnet(folder / "model.raw").to(dtype=torch.float64)
@@ -86,7 +85,6 @@ def test_recipes_keep_their_output(folder: Path) -> None:
         assert relative_error(collapsed[name], exact[name]) < 1e-11
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda folder: folder.name)
 def test_trained_statistics_in_float32(folder: Path) -> None:
     """Merging rounds no more than running does."""

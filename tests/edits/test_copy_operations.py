@@ -15,7 +15,7 @@ from nnet3.nnet.acoustic_model import AcousticModel
 from nnet3.nnet.load import load
 from tests.nnet.run_network import frames, relative_error, run_network, simple_output
 from tests.nnet.short_network import short_network
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN, golden_cases
 
 LAYERS = (
     "bn BatchNorm dim=4 < input\na Affine 4->4 learning-rate-factor=0.5 < bn\n"
@@ -133,7 +133,6 @@ def _model(nnet: Nnet, num_priors: int = 0) -> AcousticModel:
     return AcousticModel(transition_model, nnet, torch.full((num_priors,), 0.25))
 
 
-@needs_shared
 def test_model_scales_after_the_edits() -> None:
     nnet = short_network("a Affine 4->4 < input")
     factored = short_network("a Affine 4->4 < input")
@@ -143,7 +142,6 @@ def test_model_scales_after_the_edits() -> None:
     assert relative_error(simple_output(nnet), simple_output(factored)) < 1e-12
 
 
-@needs_shared
 def test_model_batchnorm_is_left_in_its_mode() -> None:
     nnet = short_network(LAYERS)
     nnet.components["bn"].set_test_mode(True)
@@ -151,7 +149,6 @@ def test_model_batchnorm_is_left_in_its_mode() -> None:
     assert nnet.components["bn"].test_mode
 
 
-@needs_shared
 def test_set_raw_nnet_drops_priors_that_do_not_fit() -> None:
     model = _model(short_network(LAYERS), num_priors=4)
     same_dim, other_dim = short_network("x Affine 4->4 < Offset(input, 2)"), short_network("x Affine 4->7 < input")
@@ -167,14 +164,12 @@ def test_set_raw_nnet_drops_priors_that_do_not_fit() -> None:
     assert len(model.priors) == 0
 
 
-@needs_shared
 def test_model_must_stay_simple() -> None:
     model = _model(short_network(LAYERS))
     with pytest.raises(NetworkError, match="an acoustic model's network must have an output 'output'"):
         copy_model(model, CopyOptions(edits=_edits("rename-node old-name=input new-name=features")))
 
 
-@needs_shared
 def test_model_operations_come_in_order() -> None:
     model = _model(short_network(LAYERS))
     options = CopyOptions(
@@ -196,11 +191,10 @@ def test_model_operations_come_in_order() -> None:
     assert (block.type_name, block.learning_rate) == ("BlockAffineComponent", pytest.approx(0.2))
 
 
-@needs_shared
-@pytest.mark.parametrize("number", [1, 2])
-def test_golden_models(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", golden_cases("mdl"), ids=lambda folder: folder.name)
+def test_golden_models(folder: Path, tmp_path: Path) -> None:
     """A real model, prepared for test and written, gives the same output when it is read again."""
-    model = load(GOLDEN / "mdl" / str(number) / "final.mdl")
+    model = load(folder / "final.mdl")
     nnet = model.nnet
     nnet.set_test_mode(True)
     given = frames(-nnet.left_context, nnet.right_context + 4)

@@ -15,12 +15,13 @@ from nnet3.examples.merging import Group, MergingStatistics, merge_examples
 from nnet3.examples.sizes import MinibatchSizes
 from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
 from nnet3.kaldi_io.general import dense
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 from tests.train.example_data import frame_example, grid, written
 
 
-@needs_shared
-@pytest.mark.parametrize("path", golden_cases("train") + golden_cases("xvector"), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize(
+    "path", golden_cases("train", "egs.ark") + golden_cases("xvector", "egs.ark"), ids=lambda path: path.parent.name
+)
 def test_golden_minibatches(path: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged.ark"
     with ExampleReader(f"ark:{path / 'egs.ark'}", EXAMPLES) as table, example_writer(f"ark:{merged}", EXAMPLES) as out:

@@ -18,7 +18,7 @@ from tests.call_count import count_calls
 from tests.hmm.topologies import transition_models
 from tests.nnet.file_checks import assert_every_cut_is_found, change, to_bytes
 from tests.nnet.model_texts import CHAIN_TRANSITIONS_TEXT, TRANSITIONS_TEXT
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
 def _read(contents: bytes | str) -> TransitionModel:
@@ -62,7 +62,6 @@ def _rows_one_by_one(model: TransitionModel) -> list[tuple[object, ...]]:
 # ---- Kaldi's answers ----
 
 
-@needs_shared
 @pytest.mark.parametrize("name", ["final.mdl", "final.txt.mdl"])
 @pytest.mark.parametrize("folder", golden_cases("mdl"), ids=lambda path: path.name)
 def test_answers_are_those_of_kaldi(folder: Path, name: str) -> None:

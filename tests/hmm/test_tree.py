@@ -18,7 +18,7 @@ from nnet3.hmm.tree import Branch, ContextDependency, Leaf, make_transition_mode
 from nnet3.kaldi_io import Reader
 from tests.call_count import count_calls
 from tests.nnet.file_checks import assert_every_cut_is_found
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 TEXT = "ContextDependency 2 1 ToPdf TE 1 3 ( NULL CE 4 SE 0 [ 0 1 ]\n{ CE 0 CE 1 } \n) \nEndContextDependency "
 
@@ -27,7 +27,6 @@ def _tree(text: str) -> ContextDependency:
     return ContextDependency.read(Reader(text.encode(), "tree"))
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("chain"), ids=lambda path: path.name)
 def test_golden_tree_and_topology_make_kaldis_transition_model(folder: Path) -> None:
     tree = ContextDependency.read(Reader.open(folder / "tree"))
@@ -195,7 +194,6 @@ def test_transition_states_of_a_tree() -> None:
     assert model.num_pdfs == 8
 
 
-@needs_shared
 def test_a_phone_without_a_pdf() -> None:
     topology = read_topology(Reader.open(golden_cases("chain")[0] / "topo"))
     with pytest.raises(ModelFormatError, match="the tree has no pdf for phone 3, pdf-classes"):

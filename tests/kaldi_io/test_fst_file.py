@@ -80,7 +80,6 @@ def test_the_empty_one() -> None:
     assert _reading(b"\n\n", binary=False).num_states == 0
 
 
-@needs_shared
 @pytest.mark.parametrize(
     "path", sorted(GOLDEN.glob("chain/*/*.fst")), ids=lambda path: f"{path.parent.name}-{path.name}"
 )

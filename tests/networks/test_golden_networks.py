@@ -8,7 +8,7 @@ import pytest
 
 import nnet3
 from tests.networks.golden_network import BOUNDS, check_gradient, check_run, check_update, run_case
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 CASES = golden_cases("random") + golden_cases("recipe")
 PLAIN = nnet3.CompileOptions(optimize=False, check=True)
@@ -23,7 +23,6 @@ def _load(folder: Path) -> nnet3.Nnet:
     return nnet3.load(folder / "model.raw")
 
 
-@needs_shared
 @pytest.mark.parametrize("options", [OPTIMIZED, PLAIN], ids=["optimized", "plain"])
 @pytest.mark.parametrize("folder", CASES, ids=_identify)
 def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileOptions) -> None:
@@ -35,7 +34,6 @@ def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileO
     check_gradient(gradient, nnet3.load(folder / "gradient.raw"), bounds)
 
 
-@needs_shared
 @pytest.mark.parametrize("options", [OPTIMIZED, PLAIN], ids=["optimized", "plain"])
 @pytest.mark.parametrize("folder", CASES, ids=_identify)
 def test_update(folder: Path, options: nnet3.CompileOptions) -> None:

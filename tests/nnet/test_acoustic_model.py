@@ -17,7 +17,7 @@ from nnet3.nnet.load import read_model
 from nnet3.nnet.model_file import read_nnet
 from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
 from tests.nnet.model_texts import CONTEXTS_TEXT, MDL_TEXT, RAW_TEXT, TRANSITIONS_TEXT
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
 def _read(contents: bytes | str) -> AcousticModel:
@@ -39,7 +39,6 @@ def _bytes(model: AcousticModel, binary: bool = True) -> bytes:
 # ---- Kaldi's own files ----
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("mdl"), ids=lambda path: path.name)
 def test_kaldi_files(folder: Path, tmp_path: Path) -> None:
     model = _load(folder / "final.mdl")
@@ -52,7 +51,6 @@ def test_kaldi_files(folder: Path, tmp_path: Path) -> None:
     assert _bytes(_load(tmp_path / "text")) == (folder / "final.mdl").read_bytes(), "the text form loses bits"
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("mdl"), ids=lambda path: path.name)
 def test_contexts_are_those_of_kaldi(folder: Path) -> None:
     model = _load(folder / "final.mdl")

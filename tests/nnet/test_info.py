@@ -10,12 +10,11 @@ import pytest
 import nnet3
 from nnet3.errors import NetworkError
 from tests.components.golden_harness import assert_same_words
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 CASES = golden_cases("random") + golden_cases("recipe")
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_info_and_context_equal_kaldis(folder: Path) -> None:
     nnet = nnet3.load(folder / "model.raw")
@@ -32,7 +31,6 @@ def test_info_and_context_equal_kaldis(folder: Path) -> None:
             assert my_line == their_line
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: f"{folder.parent.name}-{folder.name}")
 def test_the_configs_give_the_nodes_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [path.read_text() for path in sorted(folder.glob("config_*.txt"))]

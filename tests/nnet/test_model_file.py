@@ -16,7 +16,7 @@ from nnet3.nnet.load import read_model
 from nnet3.nnet.model_file import read_nnet, write_nnet
 from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
 from tests.nnet.model_texts import RAW_BINARY, RAW_TEXT
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 RAW_FILES = sorted(GOLDEN.glob("random/*/*.raw")) + sorted(GOLDEN.glob("recipe/*/*.raw"))
 RAW_FILES += sorted(GOLDEN.glob("train/*/*.raw")) + sorted(GOLDEN.glob("decode/*/*.raw"))
@@ -40,7 +40,6 @@ def _bytes(nnet: Nnet, binary: bool = True) -> bytes:
 # ---- Kaldi's own files ----
 
 
-@needs_shared
 @pytest.mark.parametrize("path", RAW_FILES, ids=_identify)
 def test_binary_files_are_rewritten_byte_for_byte(path: Path) -> None:
     nnet = load(path)
@@ -49,7 +48,6 @@ def test_binary_files_are_rewritten_byte_for_byte(path: Path) -> None:
     assert _bytes(from_text) == path.read_bytes(), "the text form loses bits"
 
 
-@needs_shared
 @pytest.mark.parametrize("path", TEXT_FILES, ids=_identify)
 def test_text_files_agree_with_the_binary_ones(path: Path) -> None:
     expected = path.read_text()

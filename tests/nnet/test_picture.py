@@ -239,7 +239,6 @@ def test_large_recipes_can_be_drawn(name: str, monkeypatch: pytest.MonkeyPatch) 
     assert "<svg" in to_svg(graph)
 
 
-@needs_shared
 @pytest.mark.parametrize("folder", golden_cases("recipe") + golden_cases("random")[:30], ids=lambda folder: folder.name)
 def test_networks_of_every_kind_can_be_drawn(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)

@@ -21,7 +21,7 @@ from nnet3.runs.checkpoints import Checkpoints
 from nnet3.runs.sections import TrainingSection
 from nnet3.train import TrainerOptions
 from tests.runs.task import Task
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 
 
 def test_a_run_learns_and_leaves_what_it_promises(task: Task) -> None:
@@ -292,7 +292,6 @@ def test_without_combination_the_last_model_is_final(task: Task) -> None:
     assert task.final == (task.exp / "models" / "000000036.raw").read_bytes()
 
 
-@needs_shared
 def test_an_acoustic_model_ends_as_one(task: Task) -> None:
     nnet = nnet3.Nnet.from_config_file(task.folder / "net.config")
     transitions = nnet3.load_transition_model(GOLDEN / "mdl" / "1" / "final.mdl")

@@ -25,8 +25,8 @@ TOLERANCE = {"train": 2e-3, "xvector": 5e-2}
 LOOSE = {"lstm": "tdnn1"}  # where a random self-repair feeds back
 LOOSE_TOLERANCE = 2e-2
 
-_CASES = [(path, run) for path in golden_cases("train") for run in RUNS if run != "trained"]
-_CASES += [(path, "trained") for path in golden_cases("xvector")]
+_CASES = [(path, run) for run in RUNS if run != "trained" for path in golden_cases("train", f"{run}.raw")]
+_CASES += [(path, "trained") for path in golden_cases("xvector", "trained.raw")]
 _LOGGED = re.compile(r"^LOG \(nnet3-train\[5.5\]:(?:Print|Update)\w*\(\):\S+\) (.*)$", re.MULTILINE)
 
 
@@ -34,7 +34,6 @@ def _ids(value: object) -> str:
     return value.name if isinstance(value, Path) else str(value)
 
 
-@needs_shared
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("path", "run"), _CASES, ids=_ids)
 def test_golden_run(path: Path, run: str, seed: int) -> None:

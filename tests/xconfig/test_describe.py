@@ -12,7 +12,7 @@ import nnet3
 from nnet3.edits.collapse import prepare_for_test
 from nnet3.edits.edits import apply_edits
 from tests.random_networks import random_network
-from tests.shared_data import GOLDEN, golden_cases, needs_shared
+from tests.shared_data import GOLDEN, golden_cases
 from tests.xconfig.layer_examples import ALL, xconfig_of
 from tests.xconfig.round_trip import described
 
@@ -21,7 +21,6 @@ CASES = [*golden_cases("xconfig"), *golden_cases("bench")]
 ALIKE = {"affine-layer": "affine-component", "idct-layer": "fixed-affine-layer"}
 
 
-@needs_shared
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
 def test_xconfigs_of_recipes(case: Path) -> None:
     text = (case / "network.xconfig").read_text()
@@ -39,7 +38,6 @@ def test_layers_of_all_types(layer_type: str, values: str) -> None:
     assert {layer_type, ALIKE.get(layer_type)} & {layer.type.name for layer in found.layers}
 
 
-@needs_shared
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*/*.mdl")) + sorted(GOLDEN.glob("*/*/model.raw")), ids=str)
 def test_models(path: Path) -> None:
     with warnings.catch_warnings():

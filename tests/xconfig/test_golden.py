@@ -9,13 +9,12 @@ import pytest
 
 import nnet3
 from nnet3.xconfig import expand_xconfig
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 from tests.xconfig.config_lines import clean_lines
 
 CASES = [*golden_cases("xconfig"), *golden_cases("bench")]
 
 
-@needs_shared
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
 def test_expansion(case: Path) -> None:
     text = (case / "network.xconfig").read_text()
@@ -23,7 +22,6 @@ def test_expansion(case: Path) -> None:
     assert final.splitlines() == clean_lines((case / "final.config").read_text())
 
 
-@needs_shared
 @pytest.mark.parametrize("case", golden_cases("xconfig"), ids=lambda case: case.name)
 def test_networks_compile(case: Path) -> None:
     nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())

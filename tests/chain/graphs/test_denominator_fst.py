@@ -22,7 +22,7 @@ from tests.chain.graphs.path_costs import cost_of, log_add, random_sequence, slo
 from tests.chain.graphs.small_hmms import small_hmms
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
 
-CASES = golden_cases("chain")
+CASES = golden_cases("chain", "tree", "0.trans_mdl", "phone_lm.fst", "den.fst")
 LEAK = 0.1
 
 
@@ -30,7 +30,6 @@ def _tree_and_model(case: Path) -> tuple[ContextDependency, TransitionModel]:
     return ContextDependency.read(Reader.open(case / "tree")), TransitionModel.read(Reader.open(case / "0.trans_mdl"))
 
 
-@needs_shared
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_golden(case: Path) -> None:
     pytest.importorskip("kaldifst")
@@ -53,7 +52,6 @@ def test_golden(case: Path) -> None:
     assert np.linalg.norm(ours[1] - theirs[1]) < 1e-2 * np.linalg.norm(theirs[1])
 
 
-@needs_shared
 def test_phones_that_are_not_in_the_model() -> None:
     pytest.importorskip("kaldifst")
     unknown = Fst.from_arcs(0, [0.0], [0], [0], [999], [0.5])
@@ -70,7 +68,6 @@ def test_tree_of_another_model() -> None:
         make_denominator_fst(tree, model, load_fst(str(GOLDEN / "chain/biphone/phone_lm.fst")))
 
 
-@needs_shared
 def test_language_models_that_end_nowhere() -> None:
     pytest.importorskip("kaldifst")
     for model, message in (
@@ -103,7 +100,6 @@ def test_a_graph_of_small_hmms() -> None:
     assert (np.diff(degree) <= 0).all()
 
 
-@needs_shared
 def test_without_kaldifst(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openfst, "kaldifst", None)
     with pytest.raises(TrainingError, match=r"pip install 'nnet3\[chain\]'"):

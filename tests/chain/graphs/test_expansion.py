@@ -16,7 +16,7 @@ from nnet3.hmm.tree import ContextDependency
 from nnet3.kaldi_io import Fst, Reader, open_int_vector_table
 from tests.chain.graphs.path_costs import cost_of, language
 from tests.chain.graphs.small_hmms import id_sequences, linear, small_hmms
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
 def _phones_of(alignment: np.ndarray, model: TransitionModel) -> list[int]:
@@ -25,8 +25,7 @@ def _phones_of(alignment: np.ndarray, model: TransitionModel) -> list[int]:
     return model.phone(alignment[enters]).tolist()
 
 
-@needs_shared
-@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("chain", "ali.ark"), ids=lambda case: case.name)
 @pytest.mark.parametrize("scale", [0.0, 1.0])
 def test_alignments_cost_what_their_transitions_do(case: Path, scale: float) -> None:
     """Kaldi's alignments are accepted, at the cost of all their transitions together."""
@@ -41,8 +40,7 @@ def test_alignments_cost_what_their_transitions_do(case: Path, scale: float) -> 
         assert cost_of(fst, tuple(alignment.tolist())) == pytest.approx(expected, abs=1e-3)
 
 
-@needs_shared
-@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("chain", "tree"), ids=lambda case: case.name)
 def test_pdfs_of_many_windows(case: Path) -> None:
     tree = ContextDependency.read(Reader.open(case / "tree"))
     windows = np.random.default_rng(1).integers(0, 9, (60, tree.context_width))

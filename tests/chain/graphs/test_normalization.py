@@ -12,7 +12,7 @@ from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst
 from tests.chain.graphs.path_costs import WORKED_GRAPH as GRAPH
 from tests.chain.graphs.path_costs import slow_initial
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 
 def _sorted_arcs(fst: Fst) -> tuple[np.ndarray, np.ndarray]:
@@ -21,8 +21,7 @@ def _sorted_arcs(fst: Fst) -> tuple[np.ndarray, np.ndarray]:
     return np.column_stack([fst.src, fst.ilabel, fst.dst])[order], fst.cost[order]
 
 
-@needs_shared
-@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("chain", "normalization.fst"), ids=lambda case: case.name)
 def test_golden(case: Path) -> None:
     denominator, expected = load_fst(str(case / "den.fst")), load_fst(str(case / "normalization.fst"))
     made = make_normalization_fst(denominator, slow_initial(denominator))

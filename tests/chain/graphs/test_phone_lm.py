@@ -13,7 +13,7 @@ from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst, load_fst, open_int_vector_table
 from nnet3.options import PhoneLmOptions
 from tests.chain.graphs.slow_phone_lm import SlowPhoneLm
-from tests.shared_data import golden_cases, needs_shared
+from tests.shared_data import golden_cases
 
 SENTENCES = [[1, 2, 1, 2, 3], [1, 2, 2], [2, 1, 2, 3]]
 
@@ -28,8 +28,7 @@ def _arcs(fst: Fst) -> list[list[tuple[int, int, float]]]:
     return arcs
 
 
-@needs_shared
-@pytest.mark.parametrize("case", golden_cases("chain"), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases("chain", "phones.ark", "phone_lm.fst"), ids=lambda case: case.name)
 def test_golden(case: Path) -> None:
     command = next(line for line in (case / "graph.cmd").read_text().splitlines() if "est-phone-lm" in line)
     settings = {name.replace("-", "_"): int(value) for name, value in re.findall(r"--([a-z-]+)=(\d+)", command)}

@@ -12,7 +12,7 @@ import torch
 
 import nnet3
 from nnet3.errors import ArgumentError, NetworkError
-from tests.shared_data import GOLDEN, needs_shared
+from tests.shared_data import GOLDEN
 from tests.train.torch_module.networks import ALL, COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
 
 
@@ -470,7 +470,6 @@ def test_autocast_computes_in_the_dtype_of_the_parameters():
 # ---- files ----
 
 
-@needs_shared
 def test_back_to_kaldi(tmp_path):
     am = nnet3.load(GOLDEN / "mdl" / "1" / "final.mdl")
     module = nnet3.TorchModule(am)
