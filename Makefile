@@ -39,7 +39,7 @@ test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SE
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 soak: $(VENV)/installed  ## ten times as many random networks, graphs and programs as in `make test`, against the oracles
-	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/cn/test_random_graphs.py tests/cn/test_state_machine.py tests/train/torch_module/test_state_machine.py
+	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/driver tests/cn/test_random_graphs.py tests/cn/test_state_machine.py tests/train/torch_module/test_state_machine.py
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -32,6 +33,22 @@ def count_calls(function: Callable[..., Any], *args: Any, warm_up: bool = True) 
         sys.setprofile(None)
         if was_enabled:
             gc.enable()
+    return calls
+
+
+def count_calls_of(counted: Callable[..., Any], function: Callable[..., Any], *args: Any) -> int:
+    """The number of calls of `counted`, a Python function, made while `function(*args)` runs, however it is reached."""
+    code, calls = inspect.unwrap(counted).__code__, 0
+
+    def profile(frame: FrameType, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event == "call" and frame.f_code is code
+
+    sys.setprofile(profile)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
     return calls
 
 

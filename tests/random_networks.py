@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 import nnet3
-from nnet3.compiler.nnet_source import lowering_request, nnet_source
+from nnet3.compiler import lowering_request, nnet_source
 from nnet3.lowering.build_graph import computable_outputs
 from tests.seeds import shifted
 

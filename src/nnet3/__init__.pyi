@@ -5,11 +5,10 @@ from . import errors as errors
 from . import stages as stages
 from . import train as train
 from .chain import chain_loss as chain_loss
-from .compiler import CompileOptions as CompileOptions
-from .compiler import ComputationCache as ComputationCache
 from .compiler import ComputationRequest as ComputationRequest
 from .compiler import IoSpecification as IoSpecification
 from .compiler import compile as compile
+from .driver import ComputationCache as ComputationCache
 from .errors import Nnet3Error as Nnet3Error
 from .hmm import TransitionModel as TransitionModel
 from .nnet import AcousticModel as AcousticModel
@@ -17,6 +16,7 @@ from .nnet import Nnet as Nnet
 from .nnet import load as load
 from .nnet import load_nnet as load_nnet
 from .nnet import load_transition_model as load_transition_model
+from .options import CompileOptions as CompileOptions
 from .runtime import NnetComputer as NnetComputer
 from .stages import optimize as optimize
 from .train.torch_module import TorchModule as TorchModule

@@ -86,7 +86,10 @@ MODEL_ROOMS = {
         (["info", "net.raw"], MODEL_ROOMS),
         (["copy", "net.raw", "out.raw"], MODEL_ROOMS | {"edits"}),
         (["init", "net.config", "out.raw"], MODEL_ROOMS),
-        (["compute", "net.raw", "ark:feats.ark", "ark:out.ark"], MODEL_ROOMS | {"compiler", "runtime", "decode"}),
+        (
+            ["compute", "net.raw", "ark:feats.ark", "ark:out.ark"],
+            MODEL_ROOMS | {"compiler", "decode", "driver", "runtime"},
+        ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -235,7 +235,7 @@ def test_compiled_computations_are_kept_in_a_file(cli: Cli, monkeypatch: pytest.
         "nnet3: warning: none: computations are compiled anew, since this cannot be read: No such file" in outcome.err
     )
     with monkeypatch.context() as patch:
-        patch.setattr("nnet3.compiler.cache.compile", None)
+        patch.setattr("nnet3.driver.cache.compile_task", None)
         words = ["--read-cache=cache.1", "--write-cache=cache.2", "--binary-write-cache=true"]
         assert "warning" not in cli.good("train", *words, TDNN / "start.raw", EGS, "second.raw").err
     assert Path("second.raw").read_bytes() == Path("first.raw").read_bytes()

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from nnet3 import cn
-from nnet3.compiler.cache import ComputationCache
+from nnet3.driver import ComputationCache
 from tests.seeds import RANDOM
 
 

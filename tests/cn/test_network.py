@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.compiler.cache import ComputationCache
+from nnet3.driver import ComputationCache
 from nnet3.errors import ArgumentError, GradientError, NetworkError, ShapeError
 from tests.cn.reference import columns, compare
 from tests.seeds import RANDOM

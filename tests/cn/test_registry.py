@@ -14,7 +14,7 @@ from torch import Tensor
 from nnet3 import cn
 from nnet3.cn.operation import put_product
 from nnet3.cn.registry import OPERATIONS
-from nnet3.compiler.cache import ComputationCache
+from nnet3.driver import ComputationCache
 from nnet3.errors import ModelFormatError, NetworkError, Nnet3Error
 from tests.cn.check_node import check_node, random
 from tests.seeds import RANDOM

@@ -22,7 +22,7 @@ component-node name=affine component=affine input=Append(Offset(input, -1), inpu
 component-node name=tanh component=tanh input=affine
 output-node name=output input=tanh
 """
-MODULE = sys.modules["nnet3.compiler.compile"]  # the name in the package is the function
+MODULE = sys.modules["nnet3.driver.task"]
 REQUEST = ComputationRequest(
     [IoSpecification("input", [(0, t) for t in range(-1, 4)])], [IoSpecification("output", [(0, t) for t in range(4)])]
 )

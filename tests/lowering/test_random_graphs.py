@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler.nnet_source import NnetSource, lowering_request
+from nnet3.compiler import NnetSource, lowering_request
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.numbering import number_cindexes
 from nnet3.lowering.sweeps import Sweeps

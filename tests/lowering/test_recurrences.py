@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler.nnet_source import lowering_request, nnet_source
+from nnet3.compiler import lowering_request, nnet_source
 from nnet3.errors import ConfigError, RequestError
 from nnet3.lowering.build_graph import computable_outputs
 from nnet3.lowering.rounds import Ranks, Rounds

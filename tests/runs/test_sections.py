@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nnet3.compiler import CompileOptions
+from nnet3 import CompileOptions
 from nnet3.errors import Nnet3Error
 from nnet3.options import Option, declared
 from nnet3.runs.kinds import KINDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.compiler import CompileOptions
+from nnet3 import CompileOptions
 from nnet3.errors import TrainingError
 from nnet3.train import TrainerOptions
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from nnet3.compiler import ComputationCache
+from nnet3 import ComputationCache
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet

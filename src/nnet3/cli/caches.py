@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from nnet3.cli.messages import say
-from nnet3.compiler import ComputationCache
+from nnet3.driver import ComputationCache
 from nnet3.kaldi_io.files import check_can_write
 
 

@@ -12,7 +12,6 @@ from torch import Tensor
 from nnet3.cli.files import load_model
 from nnet3.cli.messages import say
 from nnet3.cli.tally import Tally
-from nnet3.compiler import CompileOptions
 from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, log_priors
 from nnet3.errors import NetworkError, Nnet3Error, TableError
 from nnet3.kaldi_io import (
@@ -27,6 +26,7 @@ from nnet3.kaldi_io import (
     random_access_vectors,
 )
 from nnet3.nnet import AcousticModel
+from nnet3.options import CompileOptions
 
 T = TypeVar("T")
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings, say
-from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification, compile
+from nnet3.compiler import ComputationRequest, IoSpecification, compile
 from nnet3.edits.collapse import prepare_for_test
 from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import KEYS, profile
 

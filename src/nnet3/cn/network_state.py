@@ -21,7 +21,7 @@ from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner, Runners
 from nnet3.cn.samples import Layout
 from nnet3.cn.stamps import Stamps
-from nnet3.compiler.cache import ComputationCache
+from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
 from nnet3.runtime.memory import checked_device
 
@@ -32,7 +32,6 @@ Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
 Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 _DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
-_CACHE = ComputationCache()  # of networks that are given none
 
 
 def takes_turns(method: Method) -> Method:
@@ -70,7 +69,7 @@ class NetworkState:
         self._lock = threading.RLock()  # threads take turns
         self.generator = torch.Generator().manual_seed(seed % 2**63)
         self.training = True  # see `train`
-        self.optimize, self.cache = optimize, _CACHE if cache is None else cache
+        self.optimize, self.cache = optimize, default_cache() if cache is None else cache
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)

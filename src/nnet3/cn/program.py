@@ -19,13 +19,12 @@ from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import RunState
 from nnet3.cn.samples import Layout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
-from nnet3.compiler.cache import ComputationCache
+from nnet3.driver import CompileTask, ComputationCache
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.passes.pipeline import optimize
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
-from nnet3.lowering.lower import lower
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
+from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Question:
 class Program:
     """The answer to one question: every stage can be looked at."""
 
-    def __init__(self, question: Question, *, optimize: bool = True, cache: ComputationCache | None = None):
+    def __init__(self, question: Question, *, optimize: bool, cache: ComputationCache):
         if question.layout is not None:
             question = replace(question, layout=question.layout.sorted)
         self.question, self.optimize, self.cache = question, optimize, cache
@@ -126,20 +125,18 @@ class Program:
 
     @cached_property
     def computation(self) -> NnetComputation:
-        if self.cache is None:
-            return self._compile()
+        return self.cache.program(self.task)
+
+    @property
+    def task(self) -> CompileTask:
         # With shapes, for of given nodes the operands are not among the lines.
         lines = sorted(
             f"{structure_line(node, self.source.names, operation)} {node.shape}"
             for node, operation in self.source.operations.items()
         )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
-        key = {"cn": lines, "promises": promises, "question": self.question.key, "optimize": self.optimize}
-        return self.cache.get_or_compile(key, self._compile)
-
-    def _compile(self) -> NnetComputation:
-        computation = lower(self.source, self.request)
-        return optimize(computation) if self.optimize else computation
+        key = {"cn": lines, "promises": promises, "question": self.question.key}
+        return CompileTask(key, lambda: (self.source, self.request), CompileOptions(optimize=self.optimize))
 
 
 @dataclass

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.compiler.request import ComputationRequest, IoSpecification
 from nnet3.components import Properties
+from nnet3.components.kernel_info import kernel_info
 from nnet3.index import IndexTable, T
-from nnet3.ir.kernel import InputPromises, KernelInfo
-from nnet3.lowering.source import LoweringRequest, RequestedRows
+from nnet3.ir.kernel import KernelInfo
 from nnet3.structure.node_rules import NodeRules
 from nnet3.structure.nodes import ComponentNode
 
@@ -76,31 +74,6 @@ class NnetSource(NodeRules):
         return None
 
 
-@lru_cache(maxsize=10_000)
-def kernel_info(
-    name: str, properties: Properties, num_inputs: int, needs_indexes: bool, needs_sign_only: bool
-) -> KernelInfo:
-    """What lowering and passes may know of a component that has this many inputs, one or none."""
-    has = properties.__contains__
-    promises = InputPromises(
-        backprop_needs_value=has(Properties.BACKPROP_NEEDS_INPUT),
-        propagate_in_place=has(Properties.PROPAGATE_IN_PLACE),
-        backprop_in_place=has(Properties.BACKPROP_IN_PLACE),
-    )
-    return KernelInfo(
-        name=name,
-        inputs=(promises,) * num_inputs,
-        updatable=has(Properties.UPDATABLE),
-        row_by_row=has(Properties.SIMPLE),
-        merges_updates=has(Properties.UPDATABLE) and has(Properties.SIMPLE) and not has(Properties.USES_MEMO),
-        backprop_needs_output=has(Properties.BACKPROP_NEEDS_OUTPUT),
-        uses_memo=has(Properties.USES_MEMO),
-        stores_stats=has(Properties.STORES_STATS),
-        needs_indexes=needs_indexes,
-        backprop_needs_sign_only=needs_sign_only,
-    )
-
-
 _sources: weakref.WeakKeyDictionary[Nnet, tuple[object, NnetSource]] = weakref.WeakKeyDictionary()
 
 
@@ -133,20 +106,3 @@ class _State:
             and all(mine is theirs for mine, theirs in zip(self._components, other._components, strict=True))
             and self._rules == other._rules
         )
-
-
-def lowering_request(
-    nnet: Nnet, request: ComputationRequest, deriv_times: tuple[int, int] | None = None
-) -> LoweringRequest:
-    """The request in terms of node numbers; derivatives only for t from deriv_times[0] to deriv_times[1]."""
-
-    def rows(io: IoSpecification) -> RequestedRows:
-        return RequestedRows(nnet.node_number[io.name], io.name, io.indexes, io.has_deriv)
-
-    return LoweringRequest(
-        [rows(io) for io in request.inputs],
-        [rows(io) for io in request.outputs],
-        request.need_model_derivative,
-        request.store_component_stats,
-        deriv_times=deriv_times,
-    )

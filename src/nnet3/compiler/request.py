@@ -8,11 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from nnet3.compiler.nnet_source import nnet_source
+from nnet3.driver import CompileTask
 from nnet3.errors import ArgumentError, RequestError, check_kind
-from nnet3.index import as_index_table, find_rows, format_indexes, has_duplicates
+from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplicates
+from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
+from nnet3.options import CompileOptions
 from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
+
+_INT32 = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +94,35 @@ class ComputationRequest:
         if self.needs_backward and not any(io.has_deriv for io in self.outputs):
             raise RequestError("derivatives are asked for, but no output has has_deriv=True: nothing to start from")
 
+    def task(self, network: Nnet, options: CompileOptions | None = None) -> CompileTask:
+        """What compiles the request for a network as it is now. Raises RequestError unless they fit."""
+        self.check(network)
+        options, fingerprint = checked_options(options), network.fingerprint()
+        times = self.deriv_times(options)
+        return CompileTask(
+            {"nnet": fingerprint, "request": self.key()},
+            lambda: (nnet_source(network), lowering_request(network, self, times)),
+            options,
+            fingerprint,
+        )
+
+    def deriv_times(self, options: CompileOptions) -> tuple[int, int] | None:
+        """The first and the last t with derivatives; None for no limits. Raises RequestError if there is none."""
+        first, last = options.min_deriv_time, options.max_deriv_time
+        if options.max_deriv_time_relative is not None:
+            times = [io.indexes[:, T].max() for io in self.outputs if len(io.indexes)]
+            last = int(max(times, default=0)) + options.max_deriv_time_relative
+        if first is None and last is None:
+            return None
+        first = int(_INT32.min) if first is None else first
+        last = int(_INT32.max) if last is None else last
+        if first > last:
+            raise RequestError(
+                f"min_deriv_time is {first}, but max_deriv_time_relative = {options.max_deriv_time_relative} ends "
+                f"derivatives at t = {last}: give a larger one, or an earlier min_deriv_time"
+            )
+        return first, last
+
     def __str__(self) -> str:
         lines = [f"input {io}" for io in self.inputs] + [f"output {io}" for io in self.outputs]
         flags = [name for name in ("need_model_derivative", "store_component_stats") if getattr(self, name)]
@@ -98,6 +133,29 @@ def check_request(nnet: Nnet, request: ComputationRequest) -> None:
     """Raise ArgumentError for something that is no request, RequestError for one that does not fit the network."""
     check_kind(request, ComputationRequest, "the request", "a ComputationRequest")
     request.check(nnet)
+
+
+def checked_options(options: CompileOptions | None) -> CompileOptions:
+    """The options, or the default ones. Raises ArgumentError for something else."""
+    check_kind(options, (CompileOptions, type(None)), "the options of compile", "CompileOptions")
+    return CompileOptions() if options is None else options
+
+
+def lowering_request(
+    nnet: Nnet, request: ComputationRequest, deriv_times: tuple[int, int] | None = None
+) -> LoweringRequest:
+    """The request in terms of node numbers; derivatives only for t from deriv_times[0] to deriv_times[1]."""
+
+    def rows(io: IoSpecification) -> RequestedRows:
+        return RequestedRows(nnet.node_number[io.name], io.name, io.indexes, io.has_deriv)
+
+    return LoweringRequest(
+        [rows(io) for io in request.inputs],
+        [rows(io) for io in request.outputs],
+        request.need_model_derivative,
+        request.store_component_stats,
+        deriv_times=deriv_times,
+    )
 
 
 def _check_io(kind: str, io: IoSpecification, names: list[str], seen: set[str]) -> None:

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.compiler import CompileOptions, ComputationRequest, IoSpecification
-from nnet3.compiler.cache import default_cache
+from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, bytes_per_frame, is_the_same_in_pieces
+from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.ir.matrices import Matrix, as_tensor
 from nnet3.nnet import Nnet
-from nnet3.options import UtteranceOptions, declared
+from nnet3.options import CompileOptions, UtteranceOptions, declared
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import RecentComputers
 

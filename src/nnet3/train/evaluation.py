@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.compiler import ComputationCache
-from nnet3.compiler.cache import default_cache
 from nnet3.components import RandomSource
+from nnet3.driver import ComputationCache, default_cache
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import RecentComputers

@@ -7,12 +7,12 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from nnet3.compiler import CompileOptions, ComputationCache
-from nnet3.compiler.cache import default_cache
 from nnet3.components import RandomSource
 from nnet3.components.row_sums import RowReduction, summed_by
+from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import RecentComputers
 from nnet3.train.finite import bad_data, bad_results

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.compiler import CompileOptions, ComputationCache
 from nnet3.components import RandomSource
 from nnet3.components.row_sums import RowReduction
+from nnet3.driver import ComputationCache
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions
 from nnet3.options import TrainerOptions as TrainerOptions
 from nnet3.train.gradient import Gradient, UnusableError
 from nnet3.train.l2 import add_l2

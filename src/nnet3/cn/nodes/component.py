@@ -13,8 +13,8 @@ from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation, RunState
 from nnet3.cn.options import checked_option
 from nnet3.cn.shape import Shape
-from nnet3.compiler.nnet_source import kernel_info
 from nnet3.components import Component, Properties, create, read_from
+from nnet3.components.kernel_info import kernel_info
 from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.kaldi_io.reader import Reader

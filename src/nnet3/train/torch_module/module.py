@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nnet3.compiler import ComputationCache, default_cache
 from nnet3.decode.pieces import is_the_same_in_pieces
+from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import NetworkError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.conversion import check_number

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from nnet3.compiler import ComputationCache, ComputationRequest
+from nnet3.compiler import ComputationRequest
 from nnet3.components import Component, Properties
+from nnet3.driver import ComputationCache
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
 from nnet3.train.torch_module.collector import GradientCollector

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.compiler import cache as cache_module
-from nnet3.compiler.cache import ComputationCache, default_cache, key_digest
-from nnet3.compiler.cached_computation import _KNOWN, StoredComputation, num_bytes
-from nnet3.compiler.compile import CompileOptions
+from nnet3 import CompileOptions
 from nnet3.compiler.request import ComputationRequest, IoSpecification
+from nnet3.driver import cache as cache_module
+from nnet3.driver.cache import ComputationCache, default_cache, key_digest
+from nnet3.driver.cached_computation import _KNOWN, StoredComputation, num_bytes
 from nnet3.errors import ArgumentError, ExecutionError, RequestError
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation

@@ -13,22 +13,18 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from nnet3.compiler.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
-from nnet3.compiler.cached_computation import Attachments, StoredComputation, about, num_bytes
-from nnet3.compiler.compile import checked_options, compile
-from nnet3.compiler.request import ComputationRequest, check_request
+from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
+from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes
+from nnet3.driver.task import CompileTask, Request, compile_task, task_of
 from nnet3.errors import ArgumentError, check_kind
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
-
-if TYPE_CHECKING:
-    from nnet3.nnet import Nnet
 
 #: Part of every key: programs of another version of the compiler are not used.
 PROGRAM_VERSION = 1
@@ -69,14 +65,13 @@ class ComputationCache:
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
 
-    def compile(
-        self, nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None
-    ) -> NnetComputation:
-        """What `nnet3.compile` gives. Raises RequestError or NotComputableError."""
-        check_request(nnet, request)
-        options = checked_options(options)
-        key = {"nnet": nnet.fingerprint(), "request": request.key(), "options": options}
-        return self.get_or_compile(key, lambda: compile(nnet, request, options))
+    def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
+        """The program that `nnet3.compile` gives. Raises RequestError or NotComputableError."""
+        return self.program(task_of(nnet, request, options))
+
+    def program(self, task: CompileTask) -> NnetComputation:
+        """The program of a task, compiled if it is not known."""
+        return self.get_or_compile({**task.key, "options": task.options}, lambda: compile_task(task))
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
         """The computation of this key; `make` is called if it is not known.

@@ -8,7 +8,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from nnet3.compiler.cache_file import CacheFileError, Section, SectionReader
+from nnet3.driver.cache_file import CacheFileError, Section, SectionReader
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation
 

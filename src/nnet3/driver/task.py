@@ -1,0 +1,59 @@
+"""compile_task: the way from a graph and a request to a program, for both front-ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from nnet3.errors import check_kind
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.passes.pipeline import optimize
+from nnet3.lowering.lower import lower
+from nnet3.lowering.source import GraphSource, LoweringRequest
+from nnet3.options import CompileOptions
+
+
+@dataclass(frozen=True, eq=False)
+class CompileTask:
+    """A graph, what is asked of it, and how it is compiled.
+
+    `key`: everything that the program depends on, beside the options (see `ComputationCache.get_or_compile`).
+    `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
+    `fingerprint`: the graph's aspects, which a program that is run compares with those of its network.
+    """
+
+    key: Mapping[str, object]
+    lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]]
+    options: CompileOptions
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+
+
+def compile_task(task: CompileTask) -> NnetComputation:
+    """The program of a task: lowered, checked if its options say so, optimized.
+
+    Raises RequestError for a request that cannot be, NotComputableError for outputs out of reach.
+    """
+    options = task.options
+    computation = lower(*task.lowered_from())
+    if options.check:
+        check_computation(computation)
+    if options.optimize:
+        computation = optimize(computation, disabled=options.disabled_passes, check_between=options.check)
+    computation.fingerprint = dict(task.fingerprint)
+    return computation
+
+
+@runtime_checkable
+class Request(Protocol):
+    """A front-end's request for its networks."""
+
+    def task(self, network: Any, options: CompileOptions | None = None) -> CompileTask:
+        """What compiles the request for a network. Raises RequestError unless they fit."""
+
+
+def task_of(network: Any, request: Request, options: CompileOptions | None = None) -> CompileTask:
+    """The task of a request. Raises ArgumentError for something that is none."""
+    check_kind(request, Request, "the request", "a ComputationRequest")
+    return request.task(network, options)
