@@ -81,6 +81,16 @@ def index_case(component: Component, outputs: np.ndarray, available: np.ndarray)
     return IndexCase(inputs, outputs, plan)
 
 
+def rows_of(outputs: np.ndarray, available: np.ndarray) -> Callable[[Component], tuple[tuple[int, int], Any]]:
+    """Returns what gives a component its numbers of rows and the indexes that its kernels get."""
+
+    def rows(component: Component) -> tuple[tuple[int, int], Any]:
+        case = index_case(component, outputs, available)
+        return case.rows, case.plan
+
+    return rows
+
+
 def check_against_oracle(
     component: Component, outputs: np.ndarray, available: np.ndarray, oracle: Oracle, *, positive_input: bool = False
 ) -> IndexCase:

@@ -10,21 +10,16 @@ import torch
 from nnet3 import components
 from nnet3.components.affine import AffineComponent, NaturalGradientAffineComponent
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, strided
+from tests.components.component_text import check_config_error, from_text, to_text
+from tests.components.contract import component_contract
+from tests.components.finite_differences import strided
 
 TYPES = ["AffineComponent", "NaturalGradientAffineComponent"]
+GOOD = "input-dim=7 output-dim=5 learning-rate=0.1 orthonormal-constraint=-1"
 OLD_NATURAL_GRADIENT = (
     "<NaturalGradientAffineComponent> <LearningRate> 0.5 <LinearParams> [\n 1 2 ]\n<BiasParams> [ 3 ]\n"
     "<RankIn> 1 <RankOut> 1 <UpdatePeriod> 4 <NumSamplesHistory> 2000 <Alpha> 4 "
 )
-
-
-@pytest.mark.parametrize("type_name", TYPES)
-def test_derivatives_and_files(type_name: str) -> None:
-    component = components.create(type_name, "input-dim=7 output-dim=5 learning-rate=0.1 orthonormal-constraint=-1")
-    check_derivatives(component, 9)
-    check_round_trip(component)
 
 
 def test_values() -> None:
@@ -154,9 +149,16 @@ def test_generic_operations() -> None:
     assert float(component.parameters()["linear_params"].abs().max()) == 0
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestAffine = component_contract(
+    "AffineComponent",
+    good=[GOOD],
+    bad_configs=[("input-dim=1 output-dim=1 bias-mean=0", "unknown key", "bias-mean")],
+)
+TestNaturalGradientAffine = component_contract(
+    "NaturalGradientAffineComponent",
+    good=[GOOD],
+    file=OLD_NATURAL_GRADIENT + "</NaturalGradientAffineComponent> ",
+    bad_configs=[
         ("output-dim=3", "'input-dim=' is missing", ""),
         ("input-dim=3 output-dim=0", "'output-dim' must be >= 1", "0"),
         ("input-dim=3 output-dim=2 param-stddev=-1", "'param-stddev' must be >= 0", "-1"),
@@ -169,18 +171,7 @@ def test_generic_operations() -> None:
         ("input-dim=3 output-dim=2 bias-means=0", "unknown key 'bias-means'", "bias-means"),
         ("matrix=/no/such/file", "cannot read matrix=/no/such/file", "/no/such/file"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("NaturalGradientAffineComponent", config, message, caret)
-
-
-def test_plain_type_has_no_bias_mean() -> None:
-    check_config_error("AffineComponent", "input-dim=1 output-dim=1 bias-mean=0", "unknown key", "bias-mean")
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("[ 3 ]", "[ 3 4 ]", "<BiasParams> must have 1 elements, got 2"),
         ("[\n 1 2 ]", "[ ]", "<LinearParams> must be a matrix that is not empty, got 0 x 0"),
         ("<RankIn> 1", "<RankIn> 0", "<RankIn> must be >= 1, got 0"),
@@ -191,7 +182,3 @@ def test_plain_type_has_no_bias_mean() -> None:
         ("<Alpha> 4", "<Alpha> 4 </LinearComponent>", "expected </NaturalGradientAffineComponent>, got '</Linear"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    text = OLD_NATURAL_GRADIENT + "</NaturalGradientAffineComponent> "
-    assert old in text
-    check_file_error(text.replace(old, new), message)

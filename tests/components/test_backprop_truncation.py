@@ -9,8 +9,8 @@ import torch
 from nnet3 import components
 from nnet3.components.backprop_truncation import BackpropTruncationComponent, BackpropTruncationIndexes
 from nnet3.errors import ComponentError
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from tests.components.finite_differences import check_derivatives
+from tests.components.component_text import check_round_trip, from_text
+from tests.components.contract import component_contract
 from tests.components.index_harness import precomputed
 
 
@@ -31,12 +31,6 @@ def backward(
     x_deriv = torch.empty_like(y_deriv)
     component.backward(None, None, y_deriv, None, component, x_deriv, indexes)  # type: ignore[arg-type]
     return x_deriv
-
-
-def test_derivatives() -> None:
-    component = create("dim=4 scale=0.8 clipping-threshold=1000 zeroing-threshold=1000")
-    check_derivatives(component, 6, indexes_of(component, [0] * 6, list(range(6))))
-    check_round_trip(component)
 
 
 @pytest.mark.parametrize(("interval", "recurrence"), [(20, 1), (7, 3), (3, 5), (1, 1)])
@@ -97,20 +91,6 @@ def test_it_cannot_be_used_alone() -> None:
         create("dim=2").propagate(torch.zeros(1, 2))
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
-        ("dim=2 scale=0", "'scale' must be > 0", "0"),
-        ("dim=2 clipping-threshold=-1", "'clipping-threshold' must be >= 0", "-1"),
-        ("dim=2 zeroing-threshold=-1", "'zeroing-threshold' must be >= 0", "-1"),
-        ("dim=2 zeroing-interval=0", "'zeroing-interval' must be >= 1", "0"),
-        ("dim=2 recurrence-interval=0", "'recurrence-interval' must be >= 1", "0"),
-    ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("BackpropTruncationComponent", config, message, caret)
-
-
 FIELDS = (
     "<Dim> 2 <Scale> 1 <ClippingThreshold> 30 <ZeroingThreshold> 15 <ZeroingInterval> 20 <RecurrenceInterval> 1 "
     "<NumElementsClipped> 0 <NumElementsZeroed> 0 <NumElementsProcessed> 0 <NumZeroingBoundaries> 0"
@@ -122,15 +102,22 @@ def test_old_files_have_no_scale() -> None:
     assert "scale=1," in from_text(text).info()
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+TestBackpropTruncation = component_contract(
+    "BackpropTruncationComponent",
+    good=["dim=4 scale=0.8 clipping-threshold=1000 zeroing-threshold=1000"],
+    rows=lambda component: (6, indexes_of(component, [0] * 6, list(range(6)))),  # type: ignore[arg-type]
+    file=f"<BackpropTruncationComponent> {FIELDS} </BackpropTruncationComponent> ",
+    bad_configs=[
+        ("dim=2 scale=0", "'scale' must be > 0", "0"),
+        ("dim=2 clipping-threshold=-1", "'clipping-threshold' must be >= 0", "-1"),
+        ("dim=2 zeroing-threshold=-1", "'zeroing-threshold' must be >= 0", "-1"),
+        ("dim=2 zeroing-interval=0", "'zeroing-interval' must be >= 1", "0"),
+        ("dim=2 recurrence-interval=0", "'recurrence-interval' must be >= 1", "0"),
+    ],
+    bad_files=[
         ("<Scale> 1", "<Scale> 0", "<Scale> must be > 0, got 0"),
         ("<ZeroingInterval> 20", "<ZeroingInterval> 0", "<ZeroingInterval> must be >= 1, got 0"),
         ("<RecurrenceInterval> 1", "<RecurrenceInterval> -1", "<RecurrenceInterval> must be >= 1, got -1"),
         ("<NumElementsZeroed>", "<Zeroed>", "expected <NumElementsZeroed>, got '<Zeroed>'"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    text = f"<BackpropTruncationComponent> {FIELDS} </BackpropTruncationComponent> "
-    check_file_error(text.replace(old, new), message)

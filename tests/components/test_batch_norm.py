@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -10,8 +11,9 @@ import torch
 from nnet3 import components
 from nnet3.components import Properties
 from nnet3.components.batch_norm import BatchNormComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.contract import component_contract
+
+CONFIGS = ["dim=6", "dim=6 block-dim=2 target-rms=0.5", "dim=6 block-dim=6 epsilon=0.2"]
 
 
 def create(config: str) -> BatchNormComponent:
@@ -28,14 +30,10 @@ def trained(config: str, x: torch.Tensor) -> BatchNormComponent:
     return component
 
 
-@pytest.mark.parametrize("config", ["dim=6", "dim=6 block-dim=2 target-rms=0.5", "dim=6 block-dim=6 epsilon=0.2"])
-def test_derivatives(config: str) -> None:
-    check_derivatives(create(config), 9)
-    check_in_place(create(config), 9)
+def in_test_mode(config: str) -> BatchNormComponent:
     component = trained(config, torch.randn(20, 6) * 2 + 1)
     component.set_test_mode(True)
-    check_derivatives(component, 9)
-    check_in_place(component, 9)
+    return component
 
 
 def test_formula_of_training_mode() -> None:
@@ -140,57 +138,14 @@ def test_untrained_component_in_test_mode_warns_and_nearly_copies() -> None:
     assert component.count == 0
 
 
-def test_what_is_written_is_read_back() -> None:
-    check_round_trip(create("dim=6 block-dim=3 epsilon=0.25 target-rms=0.5 test-mode=true"))
-    check_round_trip(trained("dim=12", torch.randn(30, 12) * 10 + 3))
-
-
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
-        ("", "'dim=' is missing", ""),
-        ("dim=0", "'dim' must be >= 1", "0"),
-        ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
-        ("dim=4 block-dim=0", "'block-dim' must be >= 1, got 0", "0"),
-        ("dim=4 epsilon=0", "'epsilon' must be > 0", "0"),
-        ("dim=4 target-rms=-1", "'target-rms' must be > 0", "-1"),
-        ("dim=4 test-mode=yes", "'test-mode' must be true or false", "yes"),
-    ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("BatchNormComponent", config, message, caret)
-
-
 def test_block_dim_minus_one_means_dim() -> None:
     assert create("dim=4 block-dim=-1").block_dim == 4
 
 
-GOOD = {
-    "Dim": "2",
-    "BlockDim": "2",
-    "Epsilon": "0.001",
-    "TargetRms": "1",
-    "TestMode": "F",
-    "Count": "4",
-    "StatsMean": "[ 1 2 ]\n",
-    "StatsVar": "[ 1 1 ]\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "message"),
-    [
-        ("BlockDim", "3", "<BlockDim> must divide dim=2, got 3"),
-        ("BlockDim", "1", "<StatsMean> must have 1 elements, got 2"),
-        ("Epsilon", "0", "<Epsilon> must be > 0, got 0"),
-        ("TargetRms", "-1", "<TargetRms> must be > 0, got -1"),
-        ("Count", "-4", "<Count> must be >= 0, got -4"),
-        ("StatsVar", "[ 1 ]\n", "<StatsVar> must have 2 elements, got 1"),
-    ],
+FILE = (
+    "<BatchNormComponent> <Dim> 2 <BlockDim> 2 <Epsilon> 0.001 <TargetRms> 1 <TestMode> F <Count> 4 "
+    "<StatsMean> [ 1 2 ]\n<StatsVar> [ 1 1 ]\n</BatchNormComponent> "
 )
-def test_bad_files(field: str, value: str, message: str) -> None:
-    fields = " ".join(f"<{name}> {text}" for name, text in {**GOOD, field: value}.items())
-    check_file_error(f"<BatchNormComponent> {fields}</BatchNormComponent> ", message)
 
 
 @pytest.mark.parametrize("name", ["epsilon", "target_rms", "count", "stats_sum", "stats_sumsq"])
@@ -211,3 +166,31 @@ def test_propagate_warns_of_gradients_that_it_does_not_record() -> None:
     with pytest.warns(UserWarning, match="BatchNormComponent: input: this tensor requires grad"):
         y, _ = component.propagate(torch.ones(2, 3, requires_grad=True))
     assert not y.requires_grad
+
+
+TestBatchNorm = component_contract(
+    "BatchNormComponent",
+    good=[*CONFIGS, *(partial(in_test_mode, config) for config in CONFIGS)],
+    file=FILE,
+    more_files=[
+        lambda: create("dim=6 block-dim=3 epsilon=0.25 target-rms=0.5 test-mode=true"),
+        lambda: trained("dim=12", torch.randn(30, 12) * 10 + 3),
+    ],
+    bad_configs=[
+        ("", "'dim=' is missing", ""),
+        ("dim=0", "'dim' must be >= 1", "0"),
+        ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
+        ("dim=4 block-dim=0", "'block-dim' must be >= 1, got 0", "0"),
+        ("dim=4 epsilon=0", "'epsilon' must be > 0", "0"),
+        ("dim=4 target-rms=-1", "'target-rms' must be > 0", "-1"),
+        ("dim=4 test-mode=yes", "'test-mode' must be true or false", "yes"),
+    ],
+    bad_files=[
+        ("<BlockDim> 2", "<BlockDim> 3", "<BlockDim> must divide dim=2, got 3"),
+        ("<BlockDim> 2", "<BlockDim> 1", "<StatsMean> must have 1 elements, got 2"),
+        ("<Epsilon> 0.001", "<Epsilon> 0", "<Epsilon> must be > 0, got 0"),
+        ("<TargetRms> 1", "<TargetRms> -1", "<TargetRms> must be > 0, got -1"),
+        ("<Count> 4", "<Count> -4", "<Count> must be >= 0, got -4"),
+        ("[ 1 1 ]", "[ 1 ]", "<StatsVar> must have 2 elements, got 1"),
+    ],
+)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from nnet3 import components
 from nnet3.components.block_affine import BlockAffineComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from tests.components.finite_differences import check_derivatives
+from tests.components.component_text import from_text
+from tests.components.contract import component_contract
 
 TEXT = (
     "<BlockAffineComponent> <LearningRate> 0.5 <NumBlocks> 2 <LinearParams> [\n 1 2\n 3 4 ]\n<BiasParams> [ 10 20 ]\n"
     "<IsGradient> T </BlockAffineComponent> "
 )
-
-
-@pytest.mark.parametrize("config", ["input-dim=12 output-dim=6 num-blocks=3", "input-dim=4 output-dim=3 num-blocks=1"])
-def test_derivatives_and_files(config: str) -> None:
-    component = components.create("BlockAffineComponent", f"{config} bias-mean=0.5 learning-rate-factor=0.5")
-    check_derivatives(component, 9)
-    check_round_trip(component)
 
 
 def test_is_an_affine_map_with_a_block_diagonal_matrix() -> None:
@@ -40,28 +32,23 @@ def test_old_file() -> None:
     assert "input-dim=4, output-dim=2, learning-rate=0.5, is-gradient=true, num-blocks=2" in component.info()
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestBlockAffine = component_contract(
+    "BlockAffineComponent",
+    good=[
+        f"{sizes} bias-mean=0.5 learning-rate-factor=0.5"
+        for sizes in ("input-dim=12 output-dim=6 num-blocks=3", "input-dim=4 output-dim=3 num-blocks=1")
+    ],
+    file=TEXT,
+    bad_configs=[
         ("input-dim=4 output-dim=4", "'num-blocks=' is missing", ""),
         ("input-dim=5 output-dim=4 num-blocks=2", "must divide 'input-dim', but 5 is no multiple of 2", "2"),
         ("input-dim=4 output-dim=5 num-blocks=2", "must divide 'output-dim', but 5 is no multiple of 2", "2"),
         ("input-dim=4 output-dim=4 num-blocks=0", "'num-blocks' must be >= 1", "0"),
         ("input-dim=4 output-dim=4 num-blocks=2 orthonormal-constraint=1", "unknown key", "orthonormal-constraint"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("BlockAffineComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<NumBlocks> 2", "<NumBlocks> 3", "<LinearParams> has 2 rows, which 3 blocks do not divide"),
         ("<NumBlocks> 2", "<NumBlocks> 0", "<NumBlocks> must be >= 1, got 0"),
         ("[ 10 20 ]", "[ 10 ]", "<BiasParams> must have 2 elements, got 1"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

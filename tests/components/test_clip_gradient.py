@@ -8,8 +8,8 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components.clip_gradient import ClipGradientComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import check_round_trip, from_text, to_text
+from tests.components.contract import component_contract
 
 
 def create(config: str) -> ClipGradientComponent:
@@ -23,14 +23,6 @@ def backprop(
 ) -> Tensor:
     x = torch.ones_like(y_deriv)
     return component.backprop(x, x, y_deriv, None, to_update)
-
-
-@pytest.mark.parametrize("norm_based", ["true", "false"])
-def test_nothing_happens_to_small_derivatives(norm_based: str) -> None:
-    component = create(f"dim=4 clipping-threshold=100 norm-based-clipping={norm_based}")
-    check_derivatives(component, 5)
-    check_in_place(component, 5)
-    check_round_trip(component)
 
 
 def test_norm_based_clipping_shortens_long_rows() -> None:
@@ -150,28 +142,21 @@ def test_counts_beyond_32_bits_can_be_written() -> None:
     assert "<NumElementsProcessed> 2147483647 " in to_text(component)
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestClipGradient = component_contract(
+    "ClipGradientComponent",
+    good=[f"dim=4 clipping-threshold=100 norm-based-clipping={norm_based}" for norm_based in ("true", "false")],
+    rows=5,
+    bad_configs=[
         ("", "'dim=' is missing", ""),
         ("dim=2 clipping-threshold=-1", "'clipping-threshold' must be >= 0", "-1"),
         ("dim=2 self-repair-scale=-1", "'self-repair-scale' must be >= 0", "-1"),
         ("dim=2 self-repair-target=-1", "'self-repair-target' must be >= 0", "-1"),
         ("dim=2 self-repair-clipped-proportion-threshold=-1", "must be >= 0", "-1"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("ClipGradientComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+    bad_files=[
         ("<Dim> 0", "<Dim> must be >= 1, got 0"),
         ("<Dim> 2 <ClippingThreshold> -3", "<ClippingThreshold> must be >= 0, got -3"),
         (f"{FIELDS} <NumElementsClipped> -1", "<NumElementsClipped> must be >= 0, got -1"),
         (f"{FIELDS} <SelfRepairTarget> 1", "expected <NumElementsClipped>, got '<SelfRepairTarget>'"),
     ],
 )
-def test_bad_files(fields: str, message: str) -> None:
-    check_file_error(f"<ClipGradientComponent> {fields} </ClipGradientComponent> ", message)

@@ -14,20 +14,12 @@ from nnet3 import components
 from nnet3.components.column_map import PermuteComponent, SumGroupComponent
 from nnet3.errors import ModelFormatError
 from tests.components.component_text import (
-    check_config_error,
-    check_file_error,
     check_round_trip,
     from_bytes,
     from_text,
 )
+from tests.components.contract import component_contract
 from tests.components.finite_differences import check_derivatives
-
-
-@pytest.mark.parametrize("config", ["sizes=1:2,3", "sizes=2,2", "input-dim=6 output-dim=2", "sizes=5"])
-def test_sum_group_derivatives(config: str) -> None:
-    component = components.create("SumGroupComponent", config)
-    check_derivatives(component, 4)
-    check_round_trip(component)
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=8))
@@ -85,34 +77,36 @@ def test_convert_to_another_device_and_type() -> None:
         check_derivatives(component, 2)
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message", "caret"),
-    [
-        ("SumGroupComponent", "", "'input-dim=' is missing", ""),
-        ("SumGroupComponent", "sizes=1,0", "'sizes' must be positive integers, got '1,0'", "1,0"),
-        ("SumGroupComponent", "sizes=,", "'sizes' must be positive integers", ","),
-        ("SumGroupComponent", "sizes=2147483647,2147483647", "'sizes' must be", "2147483647,2147483647"),
-        ("SumGroupComponent", "sizes=1,2 input-dim=3", "unknown key 'input-dim'", "input-dim"),
-        ("SumGroupComponent", "input-dim=5 output-dim=2", "must be a multiple of output-dim=2, got 5", "5"),
-        ("PermuteComponent", "", "'column-map=' is missing", ""),
-        ("PermuteComponent", "column-map=1,2", "must be a permutation of 0..1, but has 2", "1,2"),
-        ("PermuteComponent", "column-map=1,1,0", "must be a permutation of 0..2, but lacks 2", "1,1,0"),
-        ("PermuteComponent", "column-map=,", "'column-map' must not be empty", ","),
-        ("PermuteComponent", "column-map=0:1", "must be a list of integers", "0:1"),
+TestSumGroup = component_contract(
+    "SumGroupComponent",
+    good=["sizes=1:2,3", "sizes=2,2", "input-dim=6 output-dim=2", "sizes=5"],
+    rows=4,
+    bad_configs=[
+        ("", "'input-dim=' is missing", ""),
+        ("sizes=1,0", "'sizes' must be positive integers, got '1,0'", "1,0"),
+        ("sizes=,", "'sizes' must be positive integers", ","),
+        ("sizes=2147483647,2147483647", "'sizes' must be", "2147483647,2147483647"),
+        ("sizes=1,2 input-dim=3", "unknown key 'input-dim'", "input-dim"),
+        ("input-dim=5 output-dim=2", "must be a multiple of output-dim=2, got 5", "5"),
     ],
-)
-def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
-    check_config_error(type_name, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    bad_files=[
         ("<SumGroupComponent> <Sizes> [ 1 -2 ]\n</SumGroupComponent> ", "<Sizes> must be positive integers"),
         ("<SumGroupComponent> <Sizes> [ ]\n</SumGroupComponent> ", "<Sizes> must be positive integers"),
         ("<SumGroupComponent> <Sizes> [ 2147483647 1 ]\n</SumGroupComponent> ", "<Sizes> add up to 2147483648"),
+    ],
+)
+TestPermute = component_contract(
+    "PermuteComponent",
+    good=["column-map=2,,0,1"],
+    rows=3,
+    bad_configs=[
+        ("", "'column-map=' is missing", ""),
+        ("column-map=1,2", "must be a permutation of 0..1, but has 2", "1,2"),
+        ("column-map=1,1,0", "must be a permutation of 0..2, but lacks 2", "1,1,0"),
+        ("column-map=,", "'column-map' must not be empty", ","),
+        ("column-map=0:1", "must be a list of integers", "0:1"),
+    ],
+    bad_files=[
         ("<PermuteComponent> <ColumnMap> [ 0 2 ]\n</PermuteComponent> ", "<ColumnMap> must be a permutation of 0..1"),
     ],
 )
-def test_bad_files(text: str, message: str) -> None:
-    check_file_error(text, message)

@@ -9,6 +9,7 @@ from nnet3 import components
 from nnet3.components import Properties
 from nnet3.components.composite import CompositeComponent
 from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.contract import component_contract
 from tests.components.finite_differences import check_derivatives
 
 AFFINE = "component1='type=AffineComponent input-dim=4 output-dim=5 learning-rate=0.1'"
@@ -31,23 +32,6 @@ def create(config: str) -> CompositeComponent:
 def wrap(parts: str, count: int = 1) -> str:
     header = f"<CompositeComponent> <LearningRate> 0.001 <MaxRowsProcess> 8 <NumComponents> {count} "
     return f"{header}{parts}</CompositeComponent> "
-
-
-@pytest.mark.parametrize("max_rows", ["", "max-rows-process=4 ", "max-rows-process=0 "])
-@pytest.mark.parametrize(
-    "parts",
-    [
-        CHAIN,
-        f"num-components=1 {AFFINE}",
-        "num-components=1 component1='type=TanhComponent dim=5'",
-        f"num-components=2 {AFFINE} component2='type=SigmoidComponent dim=5'",
-        "num-components=2 component1='type=TanhComponent dim=5' component2='type=PerElementOffsetComponent dim=5'",
-    ],
-)
-def test_derivatives_and_files(max_rows: str, parts: str) -> None:
-    component = create(max_rows + parts)
-    check_derivatives(component, 10)
-    check_round_trip(component)
 
 
 def test_part_with_a_memo_at_the_end_and_inside() -> None:
@@ -167,9 +151,21 @@ def test_file() -> None:
     assert to_text(from_text(full)) == full
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestComposite = component_contract(
+    "CompositeComponent",
+    good=[
+        max_rows + parts
+        for max_rows in ("", "max-rows-process=4 ", "max-rows-process=0 ")
+        for parts in (
+            CHAIN,
+            f"num-components=1 {AFFINE}",
+            "num-components=1 component1='type=TanhComponent dim=5'",
+            f"num-components=2 {AFFINE} component2='type=SigmoidComponent dim=5'",
+            "num-components=2 component1='type=TanhComponent dim=5' component2='type=PerElementOffsetComponent dim=5'",
+        )
+    ],
+    rows=10,
+    bad_configs=[
         (AFFINE, "'num-components=' is missing", ""),
         (f"num-components=0 {AFFINE}", "'num-components' must be within [1, 100000]", "0"),
         (f"num-components=2 {AFFINE}", "'component2=' is missing", ""),
@@ -198,25 +194,14 @@ def test_file() -> None:
             "component1 is ConstantComponent, but",
             "",
         ),
-        (
-            f"{NESTED} component1=type=TanhComponent dim=x'",
-            "component1, component1: 'dim' must be an integer",
-            "x",
-        ),
+        (f"{NESTED} component1=type=TanhComponent dim=x'", "component1, component1: 'dim' must be an integer", "x"),
         (
             "num-components=1 component1='type=CompositeComponent component1=type=TanhComponent dim=1'",
             "component1: 'num-components=' is missing",
             "",
         ),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("CompositeComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    bad_files=[
         (wrap("", 0), "<NumComponents> must be >= 1, got 0"),
         (wrap(TANH, 100001), "<NumComponents> must be at most 100000, got 100001"),
         (wrap(TANH, 2), "expected a component such as <TanhComponent>, got '</CompositeComponent>'"),
@@ -227,5 +212,3 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         ),
     ],
 )
-def test_bad_files(text: str, message: str) -> None:
-    check_file_error(text, message)

@@ -11,28 +11,14 @@ from nnet3.components import Properties
 from nnet3.components.constant import ConstantComponent
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.errors import ComponentError
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import from_text, to_text
+from tests.components.contract import component_contract
 
 FUNCTION, CONSTANT = "ConstantFunctionComponent", "ConstantComponent"
 TEXT = (
     f"<{FUNCTION}> <LearningRate> 0.5 <InputDim> 3 <Output>  [ 1 2 ]\n"
     f"<IsUpdatable> T <UseNaturalGradient> F </{FUNCTION}> "
 )
-
-
-@pytest.mark.parametrize("config", ["input-dim=3 output-dim=4", "input-dim=4 output-dim=4 is-updatable=false"])
-def test_function_derivatives_and_files(config: str) -> None:
-    component = components.create(FUNCTION, f"{config} output-mean=1 output-stddev=2")
-    check_derivatives(component, 6)
-    check_in_place(component, 6)
-    check_round_trip(component)
-
-
-def test_constant_derivatives_and_files() -> None:
-    component = components.create(CONSTANT, "output-dim=4 output-mean=1 output-stddev=2 max-change=1 l2-regularize=0.1")
-    check_derivatives(component, (0, 6))
-    check_round_trip(component)
 
 
 def test_values() -> None:
@@ -98,29 +84,32 @@ def test_full_header_is_accepted() -> None:
     assert without.learning_rate == 0.001
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message", "caret"),
-    [
-        (FUNCTION, "output-dim=4", "'input-dim=' is missing", ""),
-        (FUNCTION, "input-dim=4", "'output-dim=' is missing", ""),
-        (FUNCTION, "input-dim=0 output-dim=4", "'input-dim' must be >= 1", "0"),
-        (CONSTANT, "output-dim=4 input-dim=4", "unknown key 'input-dim'", "input-dim"),
-        (CONSTANT, "output-dim=4 output-stddev=-1", "'output-stddev' must be >= 0", "-1"),
-        (CONSTANT, "output-dim=4 is-updatable=1", "'is-updatable' must be true or false", "1"),
+TestConstantFunction = component_contract(
+    "ConstantFunctionComponent",
+    good=[
+        "input-dim=3 output-dim=4 output-mean=1 output-stddev=2",
+        "input-dim=4 output-dim=4 is-updatable=false output-mean=1 output-stddev=2",
+    ],
+    rows=6,
+    bad_configs=[
+        ("output-dim=4", "'input-dim=' is missing", ""),
+        ("input-dim=4", "'output-dim=' is missing", ""),
+        ("input-dim=0 output-dim=4", "'input-dim' must be >= 1", "0"),
     ],
 )
-def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
-    check_config_error(type_name, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+TestConstant = component_contract(
+    "ConstantComponent",
+    good=["output-dim=4 output-mean=1 output-stddev=2 max-change=1 l2-regularize=0.1"],
+    rows=(0, 6),
+    file=TEXT,
+    bad_configs=[
+        ("output-dim=4 input-dim=4", "unknown key 'input-dim'", "input-dim"),
+        ("output-dim=4 output-stddev=-1", "'output-stddev' must be >= 0", "-1"),
+        ("output-dim=4 is-updatable=1", "'is-updatable' must be true or false", "1"),
+    ],
+    bad_files=[
         ("<InputDim> 3", "<InputDim> 0", "<InputDim> must be >= 1, got 0"),
         ("[ 1 2 ]", "[ ]", "<Output> must have at least one element"),
         ("<IsUpdatable> T", "<IsUpdatable> 1", "expected T or F, got '1'"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

@@ -9,8 +9,9 @@ import torch
 
 from nnet3 import components
 from nnet3.components.convolution import ConvolutionComponent
-from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.errors import ConfigError
 from nnet3.kaldi_io import Writer
+from tests.components.contract import component_contract, written
 from tests.components.finite_differences import check_derivatives
 
 SIZES = "input-x-dim=5 input-y-dim=4 input-z-dim=2 filt-x-dim=3 filt-y-dim=2 filt-x-step=2 filt-y-step=1"
@@ -70,9 +71,12 @@ def test_is_gradient_at_the_end_of_a_file_overrides_the_header(tmp_path: Path) -
     assert not again.is_gradient
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+TestConvolution = component_contract(
+    "ConvolutionComponent",
+    good=[f"{SIZES} num-filters=3 input-vectorization-order={order}" for order in ("zyx", "yzx")],
+    rows=4,
+    file=written("ConvolutionComponent", f"{SIZES} num-filters=3"),
+    bad_configs=[
         (SIZES, "'num-filters=' is missing"),
         (SIZES.replace("filt-x-dim=3", "filt-x-dim=6"), "'filt-x-dim' must be <= input-x-dim=5, got 6"),
         (SIZES.replace("filt-x-step=2", "filt-x-step=3"), "'filt-x-step' must divide input-x-dim - filt-x-dim = 2"),
@@ -80,27 +84,10 @@ def test_is_gradient_at_the_end_of_a_file_overrides_the_header(tmp_path: Path) -
         (f"{SIZES} num-filters=3 input-vectorization-order=xyz", "must be zyx or yzx, got 'xyz'"),
         (f"{SIZES} matrix=/nowhere/matrix", "/nowhere/matrix"),
     ],
-)
-def test_bad_configs(config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        convolution(config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<FiltXStep> 2", "<FiltXStep> 0", "<FiltXStep> must be >= 1"),
         ("<FiltYDim> 2", "<FiltYDim> 7", "<FiltYDim> must be <= input-y-dim=4, got 7"),
         ("<InputZDim> 2", "<InputZDim> 3", "<FilterParams> must be rows x 18, got 3 x 12"),
         ("<InputVectorization> 1", "<InputVectorization> 2", "<InputVectorization> must be 0 or 1"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str, tmp_path: Path) -> None:
-    convolution(f"{SIZES} num-filters=3").write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components.distribute import DistributeComponent
-from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.errors import ModelFormatError
+from tests.components.contract import component_contract
 from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 ALL = table(range(5), ns=range(3), xs=range(-2, 3))
@@ -65,23 +66,19 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
         components.read(tmp_path / "a")
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ("input-dim=6", "'output-dim=' is missing"),
-        ("input-dim=6 output-dim=4", "'output-dim' must divide input-dim=6, got 4"),
-        ("input-dim=6 output-dim=0", "'output-dim' must be >= 1"),
-    ],
-)
-def test_bad_configs(config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        distribute(config)
-    assert message in str(caught.value)
-
-
 def test_blocks_that_nobody_reads_get_no_derivative() -> None:
     component = distribute("input-dim=6 output-dim=2")
     case = index_case(component, table([0], xs=[1]), ALL)
     x_deriv = torch.full((1, 6), torch.nan)
     component.backward(torch.empty(0), torch.empty(0), torch.ones(1, 2), None, None, x_deriv, case.plan)
     assert x_deriv.tolist() == [[0, 0, 1, 1, 0, 0]]
+
+
+TestDistribute = component_contract(
+    "DistributeComponent",
+    bad_configs=[
+        ("input-dim=6", "'output-dim=' is missing"),
+        ("input-dim=6 output-dim=4", "'output-dim' must divide input-dim=6, got 4"),
+        ("input-dim=6 output-dim=0", "'output-dim' must be >= 1"),
+    ],
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,13 +11,19 @@ import torch
 from nnet3 import components
 from nnet3.components.dropout import DropoutComponent, DropoutMaskComponent
 from nnet3.errors import ComponentError
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import check_round_trip, from_text
+from tests.components.contract import component_contract
 
 
 def dropout(config: str) -> DropoutComponent:
     component = components.create("DropoutComponent", config)
     assert isinstance(component, DropoutComponent)
+    return component
+
+
+def in_mode(config: str, test_mode: bool) -> DropoutComponent:
+    component = dropout(config)
+    component.set_test_mode(test_mode)
     return component
 
 
@@ -25,16 +33,6 @@ def mask(config: str, rows: int, seed: int = 0) -> torch.Tensor:
     y = torch.full((rows, component.output_dim), torch.nan)
     component.forward(torch.empty(0, component.input_dim), y)
     return y
-
-
-@pytest.mark.parametrize("config", ["dropout-proportion=0.4", "dropout-proportion=0.4 dropout-per-frame=true"])
-@pytest.mark.parametrize("test_mode", [False, True])
-def test_derivatives(config: str, test_mode: bool) -> None:
-    component = dropout(f"dim=5 {config}")
-    component.set_test_mode(test_mode)
-    check_derivatives(component, 6)
-    check_in_place(component, 6)
-    check_round_trip(component)
 
 
 def test_elements_are_zeroed_and_not_rescaled() -> None:
@@ -165,36 +163,35 @@ def test_mask_files() -> None:
     assert old.info() == "DropoutComponent, dim=3, dropout-proportion=0.5, dropout-per-frame=false"
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message", "caret"),
-    [
-        ("DropoutComponent", "dim=4", "'dropout-proportion=' is missing", ""),
-        (
-            "DropoutComponent",
-            "dim=4 dropout-proportion=1.5",
-            "must be within [0, 1], got 1.5",
-            "1.5",
-        ),
-        ("DropoutComponent", "dim=4 dropout-proportion=-0.5", "must be within [0, 1]", "-0.5"),
-        ("DropoutMaskComponent", "dropout-proportion=0.5", "'output-dim=' is missing", ""),
-        ("DropoutMaskComponent", "output-dim=0", "'output-dim' must be >= 1", "0"),
-        ("DropoutMaskComponent", "output-dim=2 dropout-proportion=2", "must be within [0, 1], got 2", "2"),
+TestDropout = component_contract(
+    "DropoutComponent",
+    good=[
+        partial(in_mode, f"dim=5 dropout-proportion=0.4{per_frame}", test_mode)
+        for per_frame in ("", " dropout-per-frame=true")
+        for test_mode in (False, True)
     ],
-)
-def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
-    check_config_error(type_name, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    rows=6,
+    bad_configs=[
+        ("dim=4", "'dropout-proportion=' is missing", ""),
+        ("dim=4 dropout-proportion=1.5", "must be within [0, 1], got 1.5", "1.5"),
+        ("dim=4 dropout-proportion=-0.5", "must be within [0, 1]", "-0.5"),
+    ],
+    bad_files=[
         ("<DropoutComponent> <Dim> 3 <DropoutProportion> 2 </DropoutComponent> ", "must be within [0, 1], got 2"),
         ("<DropoutComponent> <Dim> 0 <DropoutProportion> 0 </DropoutComponent> ", "<Dim> must be >= 1, got 0"),
+    ],
+)
+TestDropoutMask = component_contract(
+    "DropoutMaskComponent",
+    bad_configs=[
+        ("dropout-proportion=0.5", "'output-dim=' is missing", ""),
+        ("output-dim=0", "'output-dim' must be >= 1", "0"),
+        ("output-dim=2 dropout-proportion=2", "must be within [0, 1], got 2", "2"),
+    ],
+    bad_files=[
         (
             "<DropoutMaskComponent> <OutputDim> 3 <DropoutProportion> nan </DropoutMaskComponent> ",
             "<DropoutProportion> must be within [0, 1], got nan",
         ),
     ],
 )
-def test_bad_files(text: str, message: str) -> None:
-    check_file_error(text, message)

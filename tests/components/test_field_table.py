@@ -17,7 +17,8 @@ from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev
 from nnet3.errors import ComponentError
 from nnet3.kaldi_io import Writer
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
+from tests.components.component_text import check_round_trip, from_text, to_text
+from tests.components.contract import component_contract
 
 
 @pytest.fixture(autouse=True)
@@ -107,9 +108,19 @@ def test_old_files() -> None:
     assert to_text(from_text(old)).split() == TEXT.split()
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+def test_types_without_fields_say_so() -> None:
+    class Bare(SampleComponent):
+        type_name = "BareComponent"
+        fields = ()
+
+    with pytest.raises(ComponentError, match="BareComponent declares no fields"):
+        Bare(3).write_body(Writer(True))
+
+
+TestSample = component_contract(
+    "SampleComponent",
+    file=TEXT,
+    bad_configs=[
         ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
         ("dim=0", "'dim' must be >= 1, got 0", "0"),
         ("dim=4 proportion=2", "'proportion' must be within [0, 1], got 2", "2"),
@@ -117,14 +128,7 @@ def test_old_files() -> None:
         ("block-dim=3", "'dim=' is missing", ""),
         ("dim=3 squares=3", "unknown key 'squares'", "squares"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("SampleComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<Dim>", "<Dmi>", "expected <Dim> or <OldDim>, got '<Dmi>'"),
         ("<Dim> 4", "<Dim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
         ("0.25", "1.25", "<Proportion> must be within [0, 1], got 1.25"),
@@ -135,15 +139,3 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         ("</Sample", "<More> T </Sample", "expected </SampleComponent>"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)
-
-
-def test_types_without_fields_say_so() -> None:
-    class Bare(SampleComponent):
-        type_name = "BareComponent"
-        fields = ()
-
-    with pytest.raises(ComponentError, match="BareComponent declares no fields"):
-        Bare(3).write_body(Writer(True))

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from nnet3 import components
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
-
-CASES = [
-    ("FixedAffineComponent", "input-dim=5 output-dim=3"),
-    ("FixedScaleComponent", "dim=4"),
-    ("FixedScaleComponent", "dim=4 scale=0.5"),
-    ("FixedBiasComponent", "dim=4"),
-]
-
-
-@pytest.mark.parametrize(("type_name", "config"), CASES)
-def test_derivatives(type_name: str, config: str) -> None:
-    component = components.create(type_name, config)
-    check_derivatives(component, 6)
-    check_in_place(component, 6)
-    check_round_trip(component)
+from tests.components.component_text import check_config_error, to_text
+from tests.components.contract import component_contract
 
 
 def test_values() -> None:
@@ -72,23 +56,15 @@ def test_random_values_depend_on_the_seed_only() -> None:
     assert not torch.equal(one, other)
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message", "caret"),
-    [
-        ("FixedAffineComponent", "input-dim=5", "'output-dim=' is missing", ""),
-        ("FixedAffineComponent", "input-dim=0 output-dim=3", "'input-dim' must be >= 1", "0"),
-        ("FixedScaleComponent", "", "'dim=' is missing", ""),
-        ("FixedScaleComponent", "dim=3 scale=nan", "'scale' must be a finite number", "nan"),
-        ("FixedBiasComponent", "dim=-1", "'dim' must be >= 1", "-1"),
+TestFixedAffine = component_contract(
+    "FixedAffineComponent",
+    good=["input-dim=5 output-dim=3"],
+    rows=6,
+    bad_configs=[
+        ("input-dim=5", "'output-dim=' is missing", ""),
+        ("input-dim=0 output-dim=3", "'input-dim' must be >= 1", "0"),
     ],
-)
-def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
-    check_config_error(type_name, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+    bad_files=[
         (
             "<FixedAffineComponent> <LinearParams> [\n 1 2\n 3 4 ]\n<BiasParams> [ 1 ]\n</FixedAffineComponent> ",
             "<BiasParams> must have 2 elements, got 1",
@@ -97,9 +73,28 @@ def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> N
             "<FixedAffineComponent> <LinearParams> [ ]\n<BiasParams> [ ]\n</FixedAffineComponent> ",
             "<LinearParams> must be a matrix that is not empty",
         ),
+    ],
+)
+TestFixedScale = component_contract(
+    "FixedScaleComponent",
+    good=["dim=4", "dim=4 scale=0.5"],
+    rows=6,
+    bad_configs=[
+        ("", "'dim=' is missing", ""),
+        ("dim=3 scale=nan", "'scale' must be a finite number", "nan"),
+    ],
+    bad_files=[
         ("<FixedScaleComponent> <Scales> [ ]\n</FixedScaleComponent> ", "<Scales> must have at least one element"),
+    ],
+)
+TestFixedBias = component_contract(
+    "FixedBiasComponent",
+    good=["dim=4"],
+    rows=6,
+    bad_configs=[
+        ("dim=-1", "'dim' must be >= 1", "-1"),
+    ],
+    bad_files=[
         ("<FixedBiasComponent> <Scales> [ 1 ]\n</FixedBiasComponent> ", "expected <Bias>, got '<Scales>'"),
     ],
 )
-def test_bad_files(text: str, message: str) -> None:
-    check_file_error(text, message)

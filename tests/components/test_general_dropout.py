@@ -8,8 +8,7 @@ import torch
 
 from nnet3 import components
 from nnet3.components.general_dropout import GeneralDropoutComponent, GeneralDropoutIndexes
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip
-from tests.components.finite_differences import check_derivatives
+from tests.components.contract import component_contract
 from tests.components.index_harness import precomputed
 
 
@@ -46,13 +45,6 @@ CONFIGS = [
     "dim=6 dropout-proportion=0",
     "dim=6 test-mode=true",
 ]
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-def test_derivatives(config: str) -> None:
-    component = create(config)
-    check_derivatives(component, 12, indexes_of(component, table(3, 4)))
-    check_round_trip(component)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -155,9 +147,11 @@ def test_info() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestGeneralDropout = component_contract(
+    "GeneralDropoutComponent",
+    good=CONFIGS,
+    rows=lambda component: (12, indexes_of(component, table(3, 4))),  # type: ignore[arg-type]
+    bad_configs=[
         ("block-dim=3", "'dim=' is missing", ""),
         ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
         ("dim=4 dropout-proportion=1.5", "must be within [0, 1], got 1.5", "1.5"),
@@ -166,14 +160,7 @@ def test_info() -> None:
         ("dim=4 specaugment-max-proportion=0.5 specaugment-max-regions=0", "must be >= 1, got 0", "0"),
         ("dim=4 time-period=-1", "'time-period' must be >= 0", "-1"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("GeneralDropoutComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+    bad_files=[
         ("<Dim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
         ("<Dim> 4 <BlockDim> 2 <TimePeriod> -1", "<TimePeriod> must be >= 0, got -1"),
         ("<Dim> 4 <BlockDim> 2 <TimePeriod> 0 <DropoutProportion> -1", "must be within [0, 1], got -1"),
@@ -184,5 +171,3 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         ),
     ],
 )
-def test_bad_files(fields: str, message: str) -> None:
-    check_file_error(f"<GeneralDropoutComponent> {fields} </GeneralDropoutComponent> ", message)

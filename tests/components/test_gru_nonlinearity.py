@@ -9,8 +9,7 @@ import torch
 
 from nnet3 import components
 from nnet3.components.gru_nonlinearity import GruComponent
-from nnet3.errors import ConfigError, ModelFormatError
-from tests.components.finite_differences import check_derivatives
+from tests.components.contract import component_contract, written
 
 GRU, OUTPUT_GRU = "GruNonlinearityComponent", "OutputGruNonlinearityComponent"
 STORING, NOT_STORING = 1, 0  # seeds whose first draw is below and above one half
@@ -20,18 +19,6 @@ def gru(type_name: str, config: str) -> GruComponent:
     component = components.create(type_name, config, seed=1)
     assert isinstance(component, GruComponent)
     return component
-
-
-@pytest.mark.parametrize(
-    ("type_name", "config"),
-    [
-        (GRU, "cell-dim=5 recurrent-dim=3 self-repair-scale=0"),
-        (GRU, "cell-dim=4 self-repair-scale=0"),
-        (OUTPUT_GRU, "cell-dim=4 self-repair-scale=0"),
-    ],
-)
-def test_derivatives(type_name: str, config: str) -> None:
-    check_derivatives(gru(type_name, config), rows=8)
 
 
 def test_gru_without_projection_reads_the_cell_twice() -> None:
@@ -114,41 +101,37 @@ def test_written_file_is_read_back(type_name: str, tmp_path: Path) -> None:
         assert "count=5, self-repaired-proportion=" in again.info()
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message"),
-    [
-        (GRU, "", "'cell-dim=' is missing"),
-        (GRU, "cell-dim=4 recurrent-dim=5", "'recurrent-dim' must be from 1 to 4, got 5"),
-        (GRU, "cell-dim=4 recurrent-dim=0", "'recurrent-dim' must be from 1 to 4"),
-        (GRU, "cell-dim=4 rank-in=0", "'rank-in' must be >= 1"),
-        (GRU, "cell-dim=4 alpha=-1", "'alpha' must be >= 0"),
-        (OUTPUT_GRU, "cell-dim=-4", "'cell-dim' must be >= 1"),
-        (OUTPUT_GRU, "cell-dim=4 self-repair-scale=-1", "'self-repair-scale' must be >= 0"),
-        (OUTPUT_GRU, "cell-dim=4 recurrent-dim=2", "unknown key 'recurrent-dim'"),
+TestGruNonlinearity = component_contract(
+    "GruNonlinearityComponent",
+    good=["cell-dim=5 recurrent-dim=3 self-repair-scale=0", "cell-dim=4 self-repair-scale=0"],
+    rows=8,
+    file=written(GRU, "cell-dim=4"),
+    bad_configs=[
+        ("", "'cell-dim=' is missing"),
+        ("cell-dim=4 recurrent-dim=5", "'recurrent-dim' must be from 1 to 4, got 5"),
+        ("cell-dim=4 recurrent-dim=0", "'recurrent-dim' must be from 1 to 4"),
+        ("cell-dim=4 rank-in=0", "'rank-in' must be >= 1"),
+        ("cell-dim=4 alpha=-1", "'alpha' must be >= 0"),
+    ],
+    bad_files=[
+        ("<CellDim> 4", "<CellDim> 0", "<CellDim> must be >= 1"),
+        ("<RecurrentDim> 4", "<RecurrentDim> 5", "<RecurrentDim> must be from 1 to 4, got 5"),
+        ("<RecurrentDim> 4", "<RecurrentDim> 3", "<w_h> must be 4 x 3"),
+        ("<UpdatePeriod> 4", "<UpdatePeriod> 0", "<UpdatePeriod> must be >= 1"),
     ],
 )
-def test_bad_configs(type_name: str, config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        gru(type_name, config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("type_name", "old", "new", "message"),
-    [
-        (GRU, "<CellDim> 4", "<CellDim> 0", "<CellDim> must be >= 1"),
-        (GRU, "<RecurrentDim> 4", "<RecurrentDim> 5", "<RecurrentDim> must be from 1 to 4, got 5"),
-        (GRU, "<RecurrentDim> 4", "<RecurrentDim> 3", "<w_h> must be 4 x 3"),
-        (GRU, "<UpdatePeriod> 4", "<UpdatePeriod> 0", "<UpdatePeriod> must be >= 1"),
-        (OUTPUT_GRU, "<CellDim> 4", "<CellDim> 3", "<w_h> must have 3 elements"),
-        (OUTPUT_GRU, "<Alpha> 4", "<Alpha> -1", "<Alpha> must be >= 0"),
+TestOutputGruNonlinearity = component_contract(
+    "OutputGruNonlinearityComponent",
+    good=["cell-dim=4 self-repair-scale=0"],
+    rows=8,
+    file=written(OUTPUT_GRU, "cell-dim=4"),
+    bad_configs=[
+        ("cell-dim=-4", "'cell-dim' must be >= 1"),
+        ("cell-dim=4 self-repair-scale=-1", "'self-repair-scale' must be >= 0"),
+        ("cell-dim=4 recurrent-dim=2", "unknown key 'recurrent-dim'"),
+    ],
+    bad_files=[
+        ("<CellDim> 4", "<CellDim> 3", "<w_h> must have 3 elements"),
+        ("<Alpha> 4", "<Alpha> -1", "<Alpha> must be >= 0"),
     ],
 )
-def test_bad_files(type_name: str, old: str, new: str, message: str, tmp_path: Path) -> None:
-    gru(type_name, "cell-dim=4").write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)

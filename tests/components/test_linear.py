@@ -10,19 +10,14 @@ import torch
 from nnet3 import components
 from nnet3.components.linear import LinearComponent
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, strided
+from tests.components.component_text import check_config_error, from_text, to_text
+from tests.components.contract import component_contract
+from tests.components.finite_differences import strided
 
 TEXT = (
     "<LinearComponent> <LearningRate> 0.5 <Params>  [\n  1 2 3 ]\n<OrthonormalConstraint> -1 <UseNaturalGradient> F "
     "<RankInOut> 2 1 <Alpha> 4 <NumSamplesHistory> 2000 <UpdatePeriod> 3 </LinearComponent> "
 )
-
-
-def test_derivatives_and_files() -> None:
-    component = components.create("LinearComponent", "input-dim=7 output-dim=5 max-change=0.75 rank-in=3 alpha=2")
-    check_derivatives(component, 9)
-    check_round_trip(component)
 
 
 def test_values() -> None:
@@ -75,21 +70,16 @@ def test_matrix_file(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestLinear = component_contract(
+    "LinearComponent",
+    good=["input-dim=7 output-dim=5 max-change=0.75 rank-in=3 alpha=2"],
+    file=TEXT,
+    bad_configs=[
         ("input-dim=3", "'output-dim=' is missing", ""),
         ("input-dim=3 output-dim=2 bias-stddev=0", "unknown key 'bias-stddev'", "bias-stddev"),
         ("input-dim=3 output-dim=2 use-natural-gradient=yes", "'use-natural-gradient' must be true or false", "yes"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("LinearComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("[\n  1 2 3 ]", "[ ]", "<Params> must be a matrix that is not empty"),
         ("<RankInOut> 2 1", "<RankInOut> 2 0", "rank-out must be >= 1, got 0"),
         (
@@ -101,6 +91,3 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         ("</LinearComponent>", "</AffineComponent>", "expected </LinearComponent>, got '</AffineComponent>'"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

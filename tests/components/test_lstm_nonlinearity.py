@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from nnet3 import components
 from nnet3.components.lstm_nonlinearity import LstmNonlinearityComponent
-from nnet3.errors import ConfigError, ModelFormatError
-from tests.components.finite_differences import check_derivatives
+from tests.components.contract import component_contract, written
 
 
 def lstm(config: str) -> LstmNonlinearityComponent:
@@ -25,10 +23,6 @@ def with_statistics(component: LstmNonlinearityComponent, rows: int = 50) -> Lst
     y, memo = component.propagate(x)
     component.backprop(x, y, y_deriv, memo, to_update=component)
     return component
-
-
-def test_derivatives() -> None:
-    check_derivatives(lstm("cell-dim=4 self-repair-scale=0"), rows=7)
 
 
 def test_derivatives_with_dropout_scales() -> None:
@@ -117,9 +111,12 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
         assert "self-repaired-proportion=" in again.info()
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+TestLstmNonlinearity = component_contract(
+    "LstmNonlinearityComponent",
+    good=["cell-dim=4 self-repair-scale=0"],
+    rows=7,
+    file=written("LstmNonlinearityComponent", "cell-dim=2", params=torch.tensor([1.0, 2.0]), self_repair_config=0.5),
+    bad_configs=[
         ("", "'cell-dim=' is missing"),
         ("cell-dim=0", "'cell-dim' must be >= 1"),
         ("cell-dim=2 param-stddev=-1", "'param-stddev' must be >= 0"),
@@ -128,30 +125,10 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
         ("cell-dim=2 self-repair-scale=0.2", "must be within [0, 0.1]"),
         ("cell-dim=2 dim=3", "unknown key 'dim'"),
     ],
-)
-def test_bad_configs(config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        lstm(config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<Params>  [\n  1 2 \n", "<Params>  [\n", "<Params> must be 3 x columns"),
         ("<ValueAvg>  [\n  0 0 \n", "<ValueAvg>  [\n", "<ValueAvg> must be 5 x 2"),
         ("<SelfRepairConfig>  [ 0.5", "<SelfRepairConfig>  [", "<SelfRepairConfig> must have 10 elements"),
         ("<Count>", "<Cuont>", "expected <Count>"),
     ],
 )
-def test_bad_files(tmp_path: Path, old: str, new: str, message: str) -> None:
-    component = lstm("cell-dim=2")
-    component.params[0] = torch.tensor([1.0, 2.0])
-    component.self_repair_config[0] = 0.5
-    component.write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)

@@ -6,15 +6,9 @@ import pytest
 import torch
 
 from nnet3 import components
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from tests.components.finite_differences import check_derivatives, check_in_place
-
-
-def test_derivatives() -> None:
-    component = components.create("NoOpComponent", "dim=4")
-    check_derivatives(component, 3)
-    check_in_place(component, 3)
-    check_round_trip(component)
+from tests.components.component_text import check_round_trip, from_text
+from tests.components.contract import component_contract
+from tests.components.finite_differences import check_in_place
 
 
 def test_backprop_scale() -> None:
@@ -37,7 +31,13 @@ def test_old_files(middle: str) -> None:
     assert from_text(text).info() == "NoOpComponent, dim=2"
 
 
-def test_bad_input() -> None:
-    check_config_error("NoOpComponent", "dim=x", "'dim' must be an integer, got 'x'", "x")
-    check_file_error("<NoOpComponent> <Dim> 0 <BackpropScale> 1 </NoOpComponent> ", "<Dim> must be >= 1, got 0")
-    check_file_error("<NoOpComponent> <Dim> 2 <Scale> 1 </NoOpComponent> ", "expected </NoOpComponent>, got '<Scale>'")
+TestNoOp = component_contract(
+    "NoOpComponent",
+    good=["dim=4"],
+    rows=3,
+    bad_configs=[("dim=x", "'dim' must be an integer, got 'x'", "x")],
+    bad_files=[
+        ("<Dim> 0 <BackpropScale> 1", "<Dim> must be >= 1, got 0"),
+        ("<Dim> 2 <Scale> 1", "expected </NoOpComponent>, got '<Scale>'"),
+    ],
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 import torch
@@ -11,8 +10,8 @@ import torch
 from nnet3 import components
 from nnet3.components.nonlinearity import Nonlinearity
 from nnet3.errors import ComponentError
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import check_round_trip, from_text, to_text
+from tests.components.contract import component_contract
 
 TYPES = [
     "SigmoidComponent",
@@ -54,12 +53,6 @@ def repair_change(component: Nonlinearity, y: torch.Tensor, rounds: int = 40) ->
         if x_deriv.abs().sum() > 0:
             result, times = x_deriv, times + 1
     return result, times, counted
-
-
-@pytest.mark.parametrize("type_name", TYPES)
-def test_derivatives(type_name: str) -> None:
-    check_derivatives(create(type_name, "dim=7"), 5)
-    check_in_place(create(type_name, "dim=7"), 5)
 
 
 def test_values_of_large_inputs() -> None:
@@ -113,43 +106,6 @@ def test_old_files_lack_the_last_fields() -> None:
     component = from_text("<TanhComponent> <Dim> 2 <ValueAvg> [ ]\n<DerivAvg> [ ]\n<Count> 0 </TanhComponent> ")
     assert component.info() == "TanhComponent, dim=2"
     assert component.oderiv_sumsq.numel() == 0
-
-
-@pytest.mark.parametrize(
-    ("pattern", "replacement", "message"),
-    [
-        ("<Dim> 2", "<Dim> 0", "<Dim> must be >= 1, got 0"),
-        ("<Dim> 2", "<Dim> 2 <BlockDim> 4", "<BlockDim> must divide dim=2, got 4"),
-        (r"\[ 0.5 1.25 \]", "[ 0.5 ]", "<ValueAvg> must have 0 or 2 elements, got 1"),
-        (r"\[ 0.5 1 \]", "[ 1 2 3 ]", "<DerivAvg> must have 0 or 2 elements, got 3"),
-        (r"\[ 0.1 0.2 \]", "[ 0.1 ]", "<OderivRms> must have 0 or 2 elements, got 1"),
-        ("<OderivCount>", "<Odd>", "expected <OderivCount>, got '<Odd>'"),
-        ("<SelfRepairScale>", "<Scale>", "expected </RectifiedLinearComponent>, got '<Scale>'"),
-    ],
-)
-def test_bad_files(pattern: str, replacement: str, message: str) -> None:
-    check_file_error(re.sub(pattern, replacement, EXAMPLE), message)
-
-
-@pytest.mark.parametrize(
-    ("type_name", "config", "message", "caret"),
-    [
-        ("TanhComponent", "", "'dim=' is missing", ""),
-        ("TanhComponent", "dim=0", "'dim' must be >= 1, got 0", "0"),
-        ("TanhComponent", "dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
-        ("TanhComponent", "dim=4 self-repair-scale=0.1", "must be >= 0 and < 0.1, got 0.1", "0.1"),
-        ("TanhComponent", "dim=4 self-repair-scale=-1", "must be >= 0 and < 0.1, got -1", "-1"),
-        (
-            "SigmoidComponent",
-            "dim=4 self-repair-scale=1e-5 self-repair-upper-threshold=0.7",
-            "'self-repair-upper-threshold' has no meaning for this type",
-            "0.7",
-        ),
-        ("SoftmaxComponent", "dim=4 size=3", "unknown key 'size'", "size"),
-    ],
-)
-def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
-    check_config_error(type_name, config, message, caret)
 
 
 def test_statistics_are_sums_over_rows() -> None:
@@ -283,3 +239,53 @@ def test_a_scale_from_a_file_is_checked_when_repair_is_due() -> None:
     y = torch.zeros(1, 2)
     with pytest.raises(ComponentError, match=r"'self-repair-scale' must be >= 0 and < 0.1, got 0.5"):
         component.backprop(y, y, y, None, component)
+
+
+TestRectifiedLinear = component_contract(
+    "RectifiedLinearComponent",
+    good=["dim=7"],
+    rows=5,
+    file=EXAMPLE,
+    bad_files=[
+        ("<Dim> 2", "<Dim> 0", "<Dim> must be >= 1, got 0"),
+        ("<Dim> 2", "<Dim> 2 <BlockDim> 4", "<BlockDim> must divide dim=2, got 4"),
+        ("[ 0.5 1.25 ]", "[ 0.5 ]", "<ValueAvg> must have 0 or 2 elements, got 1"),
+        ("[ 0.5 1 ]", "[ 1 2 3 ]", "<DerivAvg> must have 0 or 2 elements, got 3"),
+        ("[ 0.1 0.2 ]", "[ 0.1 ]", "<OderivRms> must have 0 or 2 elements, got 1"),
+        ("<OderivCount>", "<Odd>", "expected <OderivCount>, got '<Odd>'"),
+        ("<SelfRepairScale>", "<Scale>", "expected </RectifiedLinearComponent>, got '<Scale>'"),
+    ],
+)
+TestTanh = component_contract(
+    "TanhComponent",
+    good=["dim=7"],
+    rows=5,
+    bad_configs=[
+        ("", "'dim=' is missing", ""),
+        ("dim=0", "'dim' must be >= 1, got 0", "0"),
+        ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
+        ("dim=4 self-repair-scale=0.1", "must be >= 0 and < 0.1, got 0.1", "0.1"),
+        ("dim=4 self-repair-scale=-1", "must be >= 0 and < 0.1, got -1", "-1"),
+    ],
+)
+TestSigmoid = component_contract(
+    "SigmoidComponent",
+    good=["dim=7"],
+    rows=5,
+    bad_configs=[
+        (
+            "dim=4 self-repair-scale=1e-5 self-repair-upper-threshold=0.7",
+            "'self-repair-upper-threshold' has no meaning for this type",
+            "0.7",
+        ),
+    ],
+)
+TestLogSoftmax = component_contract("LogSoftmaxComponent", ["dim=7"], rows=5)
+TestSoftmax = component_contract(
+    "SoftmaxComponent",
+    good=["dim=7"],
+    rows=5,
+    bad_configs=[
+        ("dim=4 size=3", "unknown key 'size'", "size"),
+    ],
+)

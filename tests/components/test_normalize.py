@@ -9,8 +9,8 @@ import torch
 
 from nnet3 import components
 from nnet3.components import Properties
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import from_text
+from tests.components.contract import component_contract
 
 CONFIGS = [
     "dim=6",
@@ -22,13 +22,6 @@ CONFIGS = [
 
 def create(config: str) -> components.Component:
     return components.create("NormalizeComponent", config)
-
-
-@pytest.mark.parametrize("config", CONFIGS)
-def test_derivatives(config: str) -> None:
-    check_derivatives(create(config), 5)
-    check_in_place(create(config), 5)
-    check_round_trip(create(config))
 
 
 def test_worked_example() -> None:
@@ -80,28 +73,21 @@ def test_old_files(old: str) -> None:
     assert from_text(old).info() == expected
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestNormalize = component_contract(
+    "NormalizeComponent",
+    good=CONFIGS,
+    rows=5,
+    bad_configs=[
         ("", "'dim=' is missing", ""),
         ("input-dim=0", "'input-dim' must be >= 1", "0"),
         ("dim=4 block-dim=3", "'block-dim' must divide dim=4, got 3", "3"),
         ("dim=4 target-rms=0", "'target-rms' must be > 0", "0"),
         ("dim=4 input-dim=4", "unknown key 'input-dim'", "input-dim"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("NormalizeComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+    bad_files=[
         ("<InputDim> 4 <BlockDim> 3", "<BlockDim> must divide dim=4, got 3"),
         ("<InputDim> -4", "<InputDim> must be >= 1, got -4"),
         ("<InputDim> 4 <TargetRms> 0", "<TargetRms> must be > 0, got 0"),
         ("<OutputDim> 4", "expected <InputDim> or <Dim>, got '<OutputDim>'"),
     ],
 )
-def test_bad_files(fields: str, message: str) -> None:
-    check_file_error(f"<NormalizeComponent> {fields} </NormalizeComponent> ", message)

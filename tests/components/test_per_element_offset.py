@@ -4,25 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_offset import PerElementOffsetComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import check_config_error, from_text, to_text
+from tests.components.contract import component_contract
 
 TYPE = "PerElementOffsetComponent"
 TEXT = f"<{TYPE}> <LearningRate> 0.5 <Offsets>  [ 1 2 ]\n<Dim> 6 <UseNaturalGradient> F </{TYPE}> "
-
-
-@pytest.mark.parametrize("config", ["dim=7", "dim=12 block-dim=4 use-natural-gradient=false"])
-def test_derivatives_and_files(config: str) -> None:
-    component = components.create(TYPE, f"{config} param-mean=0.5 param-stddev=1")
-    check_derivatives(component, 9)
-    check_in_place(component, 9)
-    check_round_trip(component)
 
 
 def test_values() -> None:
@@ -62,27 +53,21 @@ def test_vector_file(tmp_path: Path) -> None:
     check_config_error(TYPE, f"vector={tmp_path}/v block-dim=3", "unknown key 'block-dim'", "block-dim")
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestPerElementOffset = component_contract(
+    "PerElementOffsetComponent",
+    good=[
+        f"{dims} param-mean=0.5 param-stddev=1" for dims in ("dim=7", "dim=12 block-dim=4 use-natural-gradient=false")
+    ],
+    file=TEXT,
+    bad_configs=[
         ("", "'dim=' is missing", ""),
         ("dim=6 block-dim=4", "'block-dim' must divide 'dim', but 6 is no multiple of 4", "4"),
         ("dim=6 block-dim=0", "'block-dim' must be >= 1", "0"),
         ("dim=6 rank=3", "unknown key 'rank'", "rank"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error(TYPE, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<Dim> 6", "<Dim> 5", "<Dim> must be a multiple of the 2 offsets, got 5"),
         ("[ 1 2 ]", "[ ]", "<Offsets> must have at least one element"),
         ("<UseNaturalGradient> F ", "", "expected <UseNaturalGradient>"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

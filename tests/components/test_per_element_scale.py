@@ -4,28 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.per_element_scale import NaturalGradientPerElementScaleComponent, PerElementScaleComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import check_config_error, from_text, to_text
+from tests.components.contract import component_contract
 
 PLAIN, NATURAL = "PerElementScaleComponent", "NaturalGradientPerElementScaleComponent"
 TEXT = (
     f"<{NATURAL}> <LearningRate> 0.5 <Params>  [ 1 2 ]\n<IsGradient> F <Rank> 8 <UpdatePeriod> 10 "
     f"<NumSamplesHistory> 2000 <Alpha> 4 </{NATURAL}> "
 )
-
-
-@pytest.mark.parametrize("type_name", [PLAIN, NATURAL])
-def test_derivatives_and_files(type_name: str) -> None:
-    component = components.create(type_name, "dim=7 param-mean=0.5 param-stddev=1 max-change=0.1")
-    check_derivatives(component, 9)
-    check_in_place(component, 9)
-    check_round_trip(component)
 
 
 def test_plain_update() -> None:
@@ -68,9 +59,13 @@ def test_files() -> None:
     assert plain.is_gradient
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+GOOD = "dim=7 param-mean=0.5 param-stddev=1 max-change=0.1"
+TestPerElementScale = component_contract(PLAIN, [GOOD])
+TestNaturalGradientPerElementScale = component_contract(
+    "NaturalGradientPerElementScaleComponent",
+    good=[GOOD],
+    file=TEXT,
+    bad_configs=[
         ("", "'dim=' is missing", ""),
         ("dim=0", "'dim' must be >= 1", "0"),
         ("dim=2 param-stddev=-1", "'param-stddev' must be >= 0", "-1"),
@@ -78,20 +73,10 @@ def test_files() -> None:
         ("dim=2 rank=0", "'rank' must be >= 1", "0"),
         ("dim=2 update-period=0", "'update-period' must be >= 1", "0"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error(NATURAL, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("[ 1 2 ]", "[ ]", "<Params> must have at least one element"),
         ("<Rank> 8", "<Rank> 0", "<Rank> must be >= 1, got 0"),
         ("<Alpha> 4", "<Alpha> -1", "<Alpha> must be >= 0, got -1"),
         ("<UpdatePeriod>", "<Period>", "expected <UpdatePeriod>, got '<Period>'"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from nnet3 import components
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip
-from tests.components.finite_differences import check_derivatives
-
-CASES = [
-    ("PnormComponent", "input-dim=12 output-dim=4"),
-    ("PnormComponent", "input-dim=3 output-dim=3"),
-    ("SumBlockComponent", "input-dim=12 output-dim=4"),
-    ("SumBlockComponent", "input-dim=6 output-dim=6 scale=-0.5"),
-    ("ElementwiseProductComponent", "input-dim=8 output-dim=4"),
-    ("ElementwiseProductComponent", "input-dim=12 output-dim=4"),
-    ("ElementwiseProductComponent", "input-dim=5 output-dim=1"),
-]
-
-
-@pytest.mark.parametrize(("type_name", "config"), CASES)
-def test_derivatives(type_name: str, config: str) -> None:
-    component = components.create(type_name, config)
-    check_derivatives(component, 5)
-    check_round_trip(component)
+from tests.components.contract import component_contract
 
 
 def test_values() -> None:
@@ -54,38 +35,40 @@ def test_product_derivative_where_factors_are_zero() -> None:
     assert x_deriv.tolist() == [[6, 0, 0], [0, 0, 0]]
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message", "caret"),
-    [
-        ("PnormComponent", "input-dim=4", "'output-dim=' is missing", ""),
-        ("PnormComponent", "input-dim=0 output-dim=2", "'input-dim' must be >= 1", "0"),
-        ("PnormComponent", "input-dim=5 output-dim=2", "'output-dim' must divide input-dim=5, got 2", "2"),
-        ("SumBlockComponent", "input-dim=5 output-dim=2", "must divide input-dim=5, got 2", "2"),
-        ("SumBlockComponent", "input-dim=4 output-dim=2 scale=x", "'scale' must be a number", "x"),
-        (
-            "ElementwiseProductComponent",
-            "input-dim=4 output-dim=4",
-            "'output-dim' must be at most half of input-dim=4",
-            "4",
-        ),
+TestPnorm = component_contract(
+    "PnormComponent",
+    good=["input-dim=12 output-dim=4", "input-dim=3 output-dim=3"],
+    rows=5,
+    bad_configs=[
+        ("input-dim=4", "'output-dim=' is missing", ""),
+        ("input-dim=0 output-dim=2", "'input-dim' must be >= 1", "0"),
+        ("input-dim=5 output-dim=2", "'output-dim' must divide input-dim=5, got 2", "2"),
+    ],
+    bad_files=[
+        ("<InputDim> 5 <OutputDim> 2", "<OutputDim> must divide input-dim=5, got 2"),
+        ("<InputDim> 4 <OutputDim> 0", "<OutputDim> must be >= 1, got 0"),
     ],
 )
-def test_bad_configs(type_name: str, config: str, message: str, caret: str) -> None:
-    check_config_error(type_name, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("type_name", "fields", "message"),
-    [
-        ("PnormComponent", "<InputDim> 5 <OutputDim> 2", "<OutputDim> must divide input-dim=5, got 2"),
-        ("PnormComponent", "<InputDim> 4 <OutputDim> 0", "<OutputDim> must be >= 1, got 0"),
-        ("SumBlockComponent", "<InputDim> 4 <OutputDim> 2", "expected <Scale>, got '</SumBlockComponent>'"),
-        (
-            "ElementwiseProductComponent",
-            "<InputDim> 4 <OutputDim> 4",
-            "<OutputDim> must be at most half of input-dim=4",
-        ),
+TestSumBlock = component_contract(
+    "SumBlockComponent",
+    good=["input-dim=12 output-dim=4", "input-dim=6 output-dim=6 scale=-0.5"],
+    rows=5,
+    bad_configs=[
+        ("input-dim=5 output-dim=2", "must divide input-dim=5, got 2", "2"),
+        ("input-dim=4 output-dim=2 scale=x", "'scale' must be a number", "x"),
+    ],
+    bad_files=[
+        ("<InputDim> 4 <OutputDim> 2", "expected <Scale>, got '</SumBlockComponent>'"),
     ],
 )
-def test_bad_files(type_name: str, fields: str, message: str) -> None:
-    check_file_error(f"<{type_name}> {fields} </{type_name}> ", message)
+TestElementwiseProduct = component_contract(
+    "ElementwiseProductComponent",
+    good=["input-dim=8 output-dim=4", "input-dim=12 output-dim=4", "input-dim=5 output-dim=1"],
+    rows=5,
+    bad_configs=[
+        ("input-dim=4 output-dim=4", "'output-dim' must be at most half of input-dim=4", "4"),
+    ],
+    bad_files=[
+        ("<InputDim> 4 <OutputDim> 4", "<OutputDim> must be at most half of input-dim=4"),
+    ],
+)

@@ -8,24 +8,14 @@ import torch
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.repeated_affine import NaturalGradientRepeatedAffineComponent, RepeatedAffineComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text
-from tests.components.finite_differences import check_derivatives
+from tests.components.component_text import from_text
+from tests.components.contract import component_contract
 
 TYPES = ["RepeatedAffineComponent", "NaturalGradientRepeatedAffineComponent"]
 TEXT = (
     "<RepeatedAffineComponent> <LearningRate> 0.5 <NumRepeats> 2 <LinearParams> [\n 1 2 ]\n<BiasParams> [ 10 ]\n"
     "<IsGradient> T </RepeatedAffineComponent> "
 )
-
-
-@pytest.mark.parametrize("type_name", TYPES)
-@pytest.mark.parametrize(
-    "config", ["input-dim=12 output-dim=6 num-repeats=3", "input-dim=4 output-dim=3 num-repeats=1"]
-)
-def test_derivatives_and_files(type_name: str, config: str) -> None:
-    component = components.create(type_name, f"{config} bias-stddev=1 l2-regularize=0.01")
-    check_derivatives(component, 9)
-    check_round_trip(component)
 
 
 @pytest.mark.parametrize("type_name", TYPES)
@@ -69,23 +59,23 @@ def test_old_file() -> None:
     assert component.propagate(torch.tensor([[1.0, 2.0, 3.0, 4.0]]))[0].tolist() == [[15, 21]]
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
-        ("input-dim=4 output-dim=4", "'num-repeats=' is missing", ""),
-        ("input-dim=5 output-dim=4 num-repeats=2", "must divide 'input-dim', but 5 is no multiple of 2", "2"),
-        ("input-dim=4 output-dim=4 num-repeats=2 rank=3", "unknown key 'rank'", "rank"),
-        ("input-dim=4 output-dim=4 num-repeats=2 bias-stddev=-1", "'bias-stddev' must be >= 0", "-1"),
-    ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    for type_name in TYPES:
-        check_config_error(type_name, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+GOOD = [
+    f"{sizes} bias-stddev=1 l2-regularize=0.01"
+    for sizes in ("input-dim=12 output-dim=6 num-repeats=3", "input-dim=4 output-dim=3 num-repeats=1")
+]
+BAD_CONFIGS = [
+    ("input-dim=4 output-dim=4", "'num-repeats=' is missing", ""),
+    ("input-dim=5 output-dim=4 num-repeats=2", "must divide 'input-dim', but 5 is no multiple of 2", "2"),
+    ("input-dim=4 output-dim=4 num-repeats=2 rank=3", "unknown key 'rank'", "rank"),
+    ("input-dim=4 output-dim=4 num-repeats=2 bias-stddev=-1", "'bias-stddev' must be >= 0", "-1"),
+]
+TestNaturalGradientRepeatedAffine = component_contract(TYPES[1], GOOD, BAD_CONFIGS)
+TestRepeatedAffine = component_contract(
+    "RepeatedAffineComponent",
+    good=GOOD,
+    file=TEXT,
+    bad_configs=BAD_CONFIGS,
+    bad_files=[
         ("<NumRepeats> 2", "<NumRepeats> -1", "<NumRepeats> must be >= 1, got -1"),
         (
             "<NumRepeats> 2",
@@ -100,6 +90,3 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         ),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

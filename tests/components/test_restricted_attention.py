@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +11,8 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components.restricted_attention import RestrictedAttentionComponent
-from nnet3.errors import ConfigError, ModelFormatError
-from tests.components.finite_differences import check_derivatives
-from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
+from tests.components.contract import component_contract, written
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, rows_of, table
 
 DIMS = "key-dim=3 value-dim=4 "
 ALL = table(range(-40, 300), ns=range(4), xs=range(2))
@@ -23,6 +22,15 @@ STORING, NOT_STORING = 0, 4  # seeds whose first draw from 0..2 is above 0, and 
 def attention(config: str) -> RestrictedAttentionComponent:
     component = components.create("RestrictedAttentionComponent", DIMS + config)
     assert isinstance(component, RestrictedAttentionComponent)
+    return component
+
+
+def with_statistics(given: bool) -> RestrictedAttentionComponent:
+    component = attention("num-heads=2 num-left-inputs=3 num-right-inputs=1 num-left-inputs-required=1 time-stride=3")
+    if given:
+        component.stats_count = 12.0
+        component.posterior_stats = torch.rand(2, 5, dtype=torch.float64)
+        component.entropy_stats = torch.rand(2, dtype=torch.float64)
     return component
 
 
@@ -93,12 +101,6 @@ def test_windows_are_of_equal_size_and_small() -> None:
     assert case.plan.is_permutation
 
 
-def test_finite_differences() -> None:
-    component = attention("num-heads=2 num-left-inputs=1 num-right-inputs=1")
-    case = index_case(component, table(range(4), ns=range(2)), ALL)
-    check_derivatives(component, case.rows, case.plan)
-
-
 def test_statistics_are_sums_of_posteriors_and_entropies() -> None:
     component = attention("num-heads=2 num-left-inputs=1 num-right-inputs=1")
     case = index_case(component, table(range(70), ns=range(2)), ALL)  # two windows each, not all queries are real
@@ -127,50 +129,31 @@ def test_statistics_are_sums_of_posteriors_and_entropies() -> None:
     assert not total.posterior_stats.any()
 
 
-@pytest.mark.parametrize("with_statistics", [False, True])
-def test_written_file_is_read_back(with_statistics: bool, tmp_path: Path) -> None:
-    component = attention("num-heads=2 num-left-inputs=3 num-right-inputs=1 num-left-inputs-required=1 time-stride=3")
-    if with_statistics:
-        component.stats_count = 12.0
-        component.posterior_stats = torch.rand(2, 5, dtype=torch.float64)
-        component.entropy_stats = torch.rand(2, dtype=torch.float64)
-    for binary in (True, False):
-        component.write(str(tmp_path / "a"), binary=binary)
-        again = components.read(tmp_path / "a")
-        again.write(str(tmp_path / "b"), binary=binary)
-        assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-        assert isinstance(again, RestrictedAttentionComponent)
-        assert again.sizes == component.sizes
-        assert again.info() == component.info()
-
-
 GOOD = "num-left-inputs=2 num-right-inputs=1 "
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ("num-left-inputs=1", "'num-right-inputs=' is missing"),
-        ("num-left-inputs=0 num-right-inputs=0", "'num-right-inputs' must not be 0 if num-left-inputs is"),
-        ("num-left-inputs=-1 num-right-inputs=1", "'num-left-inputs' must be >= 0"),
-        (f"{GOOD} num-left-inputs-required=3", "'num-left-inputs-required' must be <= 2, got 3"),
-        (f"{GOOD} num-right-inputs-required=2", "'num-right-inputs-required' must be <= 1, got 2"),
-        (f"{GOOD} key-scale=1.5", "'key-scale' must be <= 1"),
-        (f"{GOOD} key-scale=0", "'key-scale' must be > 0"),
-        (f"{GOOD} num-heads=0", "'num-heads' must be >= 1"),
-        (f"{GOOD} time-stride=0", "'time-stride' must be >= 1"),
-        (f"{GOOD} heads=2", "unknown key 'heads'"),
+TestRestrictedAttention = component_contract(
+    "RestrictedAttentionComponent",
+    good=[f"{DIMS} num-heads=2 num-left-inputs=1 num-right-inputs=1"],
+    rows=rows_of(table(range(4), ns=range(2)), ALL),
+    more_files=[partial(with_statistics, False), partial(with_statistics, True)],
+    file=written("RestrictedAttentionComponent", f"{DIMS} {GOOD} key-scale=0.5"),
+    bad_configs=[
+        (DIMS + config, message)
+        for config, message in [
+            ("num-left-inputs=1", "'num-right-inputs=' is missing"),
+            ("num-left-inputs=0 num-right-inputs=0", "'num-right-inputs' must not be 0 if num-left-inputs is"),
+            ("num-left-inputs=-1 num-right-inputs=1", "'num-left-inputs' must be >= 0"),
+            (f"{GOOD} num-left-inputs-required=3", "'num-left-inputs-required' must be <= 2, got 3"),
+            (f"{GOOD} num-right-inputs-required=2", "'num-right-inputs-required' must be <= 1, got 2"),
+            (f"{GOOD} key-scale=1.5", "'key-scale' must be <= 1"),
+            (f"{GOOD} key-scale=0", "'key-scale' must be > 0"),
+            (f"{GOOD} num-heads=0", "'num-heads' must be >= 1"),
+            (f"{GOOD} time-stride=0", "'time-stride' must be >= 1"),
+            (f"{GOOD} heads=2", "unknown key 'heads'"),
+        ]
     ],
-)
-def test_bad_configs(config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        attention(config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<KeyDim> 3", "<KeyDim> 0", "<KeyDim> must be >= 1"),
         ("<NumLeftInputsRequired> 2", "<NumLeftInputsRequired> 3", "<NumLeftInputsRequired> must be <= 2, got 3"),
         ("<TimeStride> 1", "<TimeStride> 2147483647", "not 4 inputs over 8589934588 frames"),
@@ -178,11 +161,3 @@ def test_bad_configs(config: str, message: str) -> None:
         ("<EntropyStats>  [ ]", "<EntropyStats>  [ 1 2 ]", "must be of sizes (1, 4) and 1, or empty"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str, tmp_path: Path) -> None:
-    attention(f"{GOOD} key-scale=0.5").write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
+from functools import partial
+
 import torch
 
 from nnet3 import components
+from nnet3.components import Component
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.scale_and_offset import ScaleAndOffsetComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, from_text, to_text
-from tests.components.finite_differences import check_derivatives, check_in_place
+from tests.components.component_text import from_text, to_text
+from tests.components.contract import component_contract
 
 TYPE = "ScaleAndOffsetComponent"
 TEXT = (
@@ -18,13 +20,10 @@ TEXT = (
 )
 
 
-@pytest.mark.parametrize("config", ["dim=7", "dim=12 block-dim=4 use-natural-gradient=false rank=2"])
-def test_derivatives_and_files(config: str) -> None:
+def perturbed(config: str) -> Component:
     component = components.create(TYPE, config)
     component.perturb_(0.3)
-    check_derivatives(component, 9)
-    check_in_place(component, 9)
-    check_round_trip(component)
+    return component
 
 
 def test_values() -> None:
@@ -68,28 +67,20 @@ def test_update_period_depends_on_origin() -> None:
     assert read.scale_preconditioner.update_period == read.offset_preconditioner.update_period == 1
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestScaleAndOffset = component_contract(
+    "ScaleAndOffsetComponent",
+    good=[partial(perturbed, config) for config in ("dim=7", "dim=12 block-dim=4 use-natural-gradient=false rank=2")],
+    file=TEXT,
+    bad_configs=[
         ("", "'dim=' is missing", ""),
         ("dim=6 block-dim=4", "'block-dim' must divide 'dim', but 6 is no multiple of 4", "4"),
         ("dim=6 rank=0", "'rank' must be >= 1", "0"),
         ("dim=6 param-stddev=1", "unknown key 'param-stddev'", "param-stddev"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error(TYPE, config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<Dim> 4", "<Dim> 5", "<Scales> has 2 elements, of which <Dim> 5 is no multiple"),
         ("[ 10 20 ]", "[ 10 ]", "<Offsets> must have 2 elements, got 1"),
         ("[ 2 -3 ]", "[ ]", "<Scales> must have at least one element"),
         ("<Rank> 7", "<Rank> 0", "<Rank> must be >= 1, got 0"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    check_file_error(TEXT.replace(old, new), message)

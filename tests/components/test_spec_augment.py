@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 import torch
 
 from nnet3 import components
 from nnet3.components.spec_augment import SpecAugmentTimeMaskComponent
-from tests.components.component_text import check_config_error, check_file_error, check_round_trip, to_text
-from tests.components.finite_differences import check_derivatives
+from tests.components.component_text import check_round_trip, to_text
+from tests.components.contract import component_contract
 from tests.components.index_harness import precomputed
 
 
@@ -28,6 +27,11 @@ def shuffled_table(lengths: list[int], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).permutation(table)
 
 
+def rows_of(component: SpecAugmentTimeMaskComponent) -> tuple[int, object]:
+    rows = shuffled_table([5, 9, 1])
+    return 15, precomputed(component, rows, rows)
+
+
 def masks(component: SpecAugmentTimeMaskComponent, rows: np.ndarray) -> list[list[int]]:
     """What each sequence is multiplied by, in order of time."""
     x = torch.ones(len(rows), component.input_dim)
@@ -36,14 +40,6 @@ def masks(component: SpecAugmentTimeMaskComponent, rows: np.ndarray) -> list[lis
     assert torch.equal(y, y[:, :1].expand_as(y))
     by_time = np.lexsort((rows[:, 1], rows[:, 0]))
     return [[int(y[i, 0]) for i in by_time if rows[i, 0] == n] for n in np.unique(rows[:, 0])]
-
-
-@pytest.mark.parametrize("config", ["dim=3 zeroed-proportion=0.4", "dim=3 zeroed-proportion=0", "dim=3"])
-def test_derivatives(config: str) -> None:
-    component = create(config)
-    rows = shuffled_table([5, 9, 1])
-    check_derivatives(component, 15, precomputed(component, rows, rows))
-    check_round_trip(component)
 
 
 def test_in_place() -> None:
@@ -103,23 +99,18 @@ def test_no_mask_in_test_mode() -> None:
     assert masks(component, rows) == [[1] * 200]
 
 
-@pytest.mark.parametrize(
-    ("config", "message", "caret"),
-    [
+TestSpecAugmentTimeMask = component_contract(
+    "SpecAugmentTimeMaskComponent",
+    good=["dim=3 zeroed-proportion=0.4", "dim=3 zeroed-proportion=0", "dim=3"],
+    rows=rows_of,
+    bad_configs=[
         ("", "'dim=' is missing", ""),
         ("dim=2 zeroed-proportion=1.5", "must be within [0, 1], got 1.5", "1.5"),
         ("dim=2 zeroed-proportion=0.95", "leave not one frame between masks", "0.95"),
         ("dim=2 time-mask-max-frames=1", "'time-mask-max-frames' must be >= 2, got 1", "1"),
         ("dim=2 test-mode=true", "unknown key 'test-mode'", "test-mode"),
     ],
-)
-def test_bad_configs(config: str, message: str, caret: str) -> None:
-    check_config_error("SpecAugmentTimeMaskComponent", config, message, caret)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
+    bad_files=[
         ("<Dim> 2 <ZeroedProportion> 2", "<ZeroedProportion> must be within [0, 1], got 2"),
         ("<Dim> 2 <ZeroedProportion> 0.9 <TimeMaskMaxFrames> 1", "<TimeMaskMaxFrames> must be >= 2, got 1"),
         (
@@ -128,5 +119,3 @@ def test_bad_configs(config: str, message: str, caret: str) -> None:
         ),
     ],
 )
-def test_bad_files(fields: str, message: str) -> None:
-    check_file_error(f"<SpecAugmentTimeMaskComponent> {fields} </SpecAugmentTimeMaskComponent> ", message)

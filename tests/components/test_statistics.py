@@ -13,7 +13,7 @@ from torch import Tensor
 from nnet3 import components
 from nnet3.components.statistics_extraction import StatisticsExtractionComponent
 from nnet3.components.statistics_pooling import StatisticsPoolingComponent
-from nnet3.errors import ConfigError, ModelFormatError
+from tests.components.contract import component_contract, written
 from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
 
 EXTRACTION, POOLING = "StatisticsExtractionComponent", "StatisticsPoolingComponent"
@@ -161,42 +161,34 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
         assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("type_name", "config", "message"),
-    [
-        (EXTRACTION, "", "'input-dim=' is missing"),
-        (EXTRACTION, "input-dim=3 input-period=2 output-period=3", "a multiple of input-period (2)"),
-        (EXTRACTION, "input-dim=3 output-period=0", "'output-period' must be >= 1"),
-        (EXTRACTION, "input-dim=3 output-period=100001", "100000 inputs over 16777216 frames at most, not 100001"),
-        (POOLING, "input-dim=3 left-context=0 right-context=100000", "not 100001 inputs over 100001 frames"),
-        (POOLING, "input-dim=3 right-context=1", "'left-context=' is missing"),
-        (POOLING, "input-dim=3 left-context=0 right-context=0", "'right-context' must not be 0 if left-context is"),
-        (POOLING, "input-dim=3 left-context=0 right-context=3 input-period=2", "'right-context' must be a multiple of"),
-        (POOLING, "input-dim=4 left-context=0 right-context=1 output-stddevs=true", "needs an even input-dim - 1"),
-        (POOLING, "input-dim=1 left-context=0 right-context=3", "must not be 0 if input-dim is 1"),
-        (POOLING, "input-dim=3 left-context=0 right-context=3 variance-floor=1", "must be > 0 and < 1"),
+TestStatisticsExtraction = component_contract(
+    EXTRACTION,
+    file=written(EXTRACTION, "input-dim=3"),
+    bad_configs=[
+        ("", "'input-dim=' is missing"),
+        ("input-dim=3 input-period=2 output-period=3", "a multiple of input-period (2)"),
+        ("input-dim=3 output-period=0", "'output-period' must be >= 1"),
+        ("input-dim=3 output-period=100001", "100000 inputs over 16777216 frames at most, not 100001"),
     ],
-)  # fmt: skip
-def test_bad_configs(type_name: str, config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        components.create(type_name, config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("type_name", "config", "old", "new", "message"),
-    [
-        (EXTRACTION, "input-dim=3", "<InputPeriod> 1", "<InputPeriod> 2", "<OutputPeriod> must be a multiple"),
-        (EXTRACTION, "input-dim=3", "<OutputPeriod> 1", "<OutputPeriod> 2147483647", "not 2147483647 inputs over"),
-        (POOLING, "input-dim=3 left-context=1 right-context=1", "<InputPeriod> 1", "<InputPeriod> 3", "a multiple of"),
-        (POOLING, "input-dim=3 left-context=1 right-context=1", "<InputDim> 3", "<InputDim> 0", "must be >= 1"),
+    bad_files=[
+        ("<InputPeriod> 1", "<InputPeriod> 2", "<OutputPeriod> must be a multiple"),
+        ("<OutputPeriod> 1", "<OutputPeriod> 2147483647", "not 2147483647 inputs over"),
     ],
-)  # fmt: skip
-def test_bad_files(type_name: str, config: str, old: str, new: str, message: str, tmp_path: Path) -> None:
-    components.create(type_name, config).write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)
+)
+TestStatisticsPooling = component_contract(
+    POOLING,
+    file=written(POOLING, "input-dim=3 left-context=1 right-context=1"),
+    bad_configs=[
+        ("input-dim=3 left-context=0 right-context=100000", "not 100001 inputs over 100001 frames"),
+        ("input-dim=3 right-context=1", "'left-context=' is missing"),
+        ("input-dim=3 left-context=0 right-context=0", "'right-context' must not be 0 if left-context is"),
+        ("input-dim=3 left-context=0 right-context=3 input-period=2", "'right-context' must be a multiple of"),
+        ("input-dim=4 left-context=0 right-context=1 output-stddevs=true", "needs an even input-dim - 1"),
+        ("input-dim=1 left-context=0 right-context=3", "must not be 0 if input-dim is 1"),
+        ("input-dim=3 left-context=0 right-context=3 variance-floor=1", "must be > 0 and < 1"),
+    ],
+    bad_files=[
+        ("<InputPeriod> 1", "<InputPeriod> 3", "a multiple of"),
+        ("<InputDim> 3", "<InputDim> 0", "must be >= 1"),
+    ],
+)

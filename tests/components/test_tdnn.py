@@ -12,10 +12,10 @@ from torch import Tensor
 from nnet3 import components
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.tdnn import TdnnComponent
-from nnet3.errors import ConfigError, ModelFormatError, RequestError
+from nnet3.errors import RequestError
 from nnet3.index import NO_TIME
-from tests.components.finite_differences import check_derivatives
-from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
+from tests.components.contract import component_contract, written
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, rows_of, table
 
 ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
 
@@ -112,15 +112,6 @@ def test_output_is_computable_only_with_all_inputs() -> None:
     assert case.outputs[:, 1].tolist() == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "config", ["time-offsets=-2,0,1 input-dim=3 output-dim=4", "time-offsets=3 input-dim=3 output-dim=4 use-bias=false"]
-)
-def test_finite_differences(config: str) -> None:
-    component = tdnn(config)
-    case = index_case(component, table(range(4), ns=range(2)), ALL)
-    check_derivatives(component, case.rows, case.plan)
-
-
 @pytest.mark.parametrize("bias", ["true", "false"])
 @pytest.mark.parametrize("dims", ["input-dim=4 output-dim=30", "input-dim=30 output-dim=4"])
 @pytest.mark.parametrize(
@@ -209,9 +200,12 @@ def test_info_ends_with_natural_gradient() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+TestTdnn = component_contract(
+    "TdnnComponent",
+    good=["time-offsets=-2,0,1 input-dim=3 output-dim=4", "time-offsets=3 input-dim=3 output-dim=4 use-bias=false"],
+    rows=rows_of(table(range(4), ns=range(2)), ALL),
+    file=written("TdnnComponent", "time-offsets=-1,0 input-dim=2 output-dim=2", bias_params=7.0),
+    bad_configs=[
         ("input-dim=2 output-dim=2", "'time-offsets=' is missing"),
         ("time-offsets= input-dim=2 output-dim=2", "must be different integers"),
         ("time-offsets=1,0,1 input-dim=2 output-dim=2", "must be different integers"),
@@ -222,16 +216,7 @@ def test_info_ends_with_natural_gradient() -> None:
         ("time-offsets=0 input-dim=2 output-dim=2 num-samples-history=0", "'num-samples-history' must be > 0"),
         ("time-offsets=0 input-dim=2 output-dim=2 update-period=4", "unknown key 'update-period'"),
     ],
-)
-def test_bad_configs(config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        tdnn(config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ 0 0 ]", "<TimeOffsets> must be different integers"),
         ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ ]", "<TimeOffsets> must be different integers"),
         ("<TimeOffsets> [ -1 0 ]", "<TimeOffsets> [ -1 0 1 ]", "does not fit 3 time offsets"),
@@ -240,13 +225,3 @@ def test_bad_configs(config: str, message: str) -> None:
         ("<AlphaInOut>", "<Beta>", "expected <AlphaInOut> or <Alpha>"),
     ],
 )
-def test_bad_files(old: str, new: str, message: str, tmp_path: Path) -> None:
-    component = tdnn("time-offsets=-1,0 input-dim=2 output-dim=2")
-    component.bias_params[:] = 7.0
-    component.write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from nnet3 import components
 from nnet3.components.time_height_convolution import TimeHeightConvolutionComponent
-from nnet3.errors import ConfigError, ModelFormatError
-from tests.components.finite_differences import check_derivatives
-from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, table
+from tests.components.contract import component_contract, written
+from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, rows_of, table
 
 BASE = "num-filters-in=2 num-filters-out=3 bias-stddev=1 "
 ALL = table(range(-30, 60), ns=range(4), xs=range(2))
@@ -135,12 +134,6 @@ def test_required_times_decide_what_is_computable() -> None:
     assert case.outputs[:, 1].tolist() == [1, 2, 3]
 
 
-def test_finite_differences() -> None:
-    component = convolution(BASE + GEOMETRIES["subsampled"])
-    case = index_case(component, table(range(3), ns=range(2)), ALL)
-    check_derivatives(component, case.rows, case.plan)
-
-
 def test_few_batched_products_cover_the_inner_heights() -> None:
     model = convolution("num-filters-in=2 num-filters-out=3 height-in=40 height-out=20 height-subsample-out=2"
                         " time-offsets=-1,0,1 height-offsets=-1,0,1").model  # fmt: skip
@@ -203,9 +196,12 @@ def test_written_file_is_read_back(tmp_path: Path) -> None:
 GOOD = f"{BASE} height-in=4 height-out=4 "
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+TestTimeHeightConvolution = component_contract(
+    "TimeHeightConvolutionComponent",
+    good=[BASE + GEOMETRIES["subsampled"]],
+    rows=rows_of(table(range(3), ns=range(2)), ALL),
+    file=written("TimeHeightConvolutionComponent", f"{GOOD} height-offsets=0 time-offsets=0,1"),
+    bad_configs=[
         (GOOD, "'height-offsets=' is missing"),
         (f"{GOOD} height-offsets=0", "'time-offsets=' is missing"),
         (f"{GOOD} height-offsets=1,0 time-offsets=0", "'height-offsets' must be a list of integers in rising order"),
@@ -222,16 +218,7 @@ GOOD = f"{BASE} height-in=4 height-out=4 "
         (f"{GOOD} height-offsets=0 time-offsets=0 num-minibatches-history=1", "must be > 1"),
         (f"{GOOD} height-offsets=0 time-offsets=0 offset=1", "unknown key 'offset'"),
     ],
-)  # fmt: skip
-def test_bad_configs(config: str, message: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        convolution(config)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
+    bad_files=[
         ("<Offsets> [ 0,0 1,0 ]", "<Offsets> [ 1,0 0,0 ]", "<Offsets> must be different pairs in rising order"),
         ("<RequiredTimeOffsets> [ 0 1 ]", "<RequiredTimeOffsets> [ 2 ]", "must be rising and among"),
         ("<HeightIn> 4", "<HeightIn> 3", "output height 3 has no offset"),
@@ -239,12 +226,4 @@ def test_bad_configs(config: str, message: str) -> None:
         ("<NumFiltersIn> 2", "<NumFiltersIn> 3", "<LinearParams> must be 3 x 6, got 3 x 4"),
         ("<AlphaInOut> 4 4", "<AlphaInOut> -4 4", "<AlphaInOut> must be >= 0"),
     ],
-)  # fmt: skip
-def test_bad_files(old: str, new: str, message: str, tmp_path: Path) -> None:
-    convolution(f"{GOOD} height-offsets=0 time-offsets=0,1").write(str(tmp_path / "component"), binary=False)
-    text = (tmp_path / "component").read_text()
-    assert old in text
-    (tmp_path / "component").write_text(text.replace(old, new))
-    with pytest.raises(ModelFormatError) as caught:
-        components.read(tmp_path / "component")
-    assert message in str(caught.value)
+)
