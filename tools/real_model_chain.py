@@ -21,12 +21,11 @@ import torch
 import nnet3
 from nnet3.chain import CHAIN_EXAMPLES, DenominatorGraph
 from nnet3.chain.graphs.denominator_fst import make_denominator_fst
-from nnet3.chain.graphs.normalization import make_normalization_fst
+from nnet3.chain.graphs.normalization import NormalizationWeights, make_normalization_fst
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.chain.graphs.supervising import supervise
 from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.chain.graphs.weights import NormalizationWeights
 from nnet3.chain.making import ChainExampleMaker, Utterance
 from nnet3.examples import ChunkOptions, example_writer
 from nnet3.hmm.transition_model import TransitionModel

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, ChainTarget, chain_minibatch
 from nnet3.chain.example import merge, read_example, size, structure, write_example
 from nnet3.chain.supervision_file import read_supervision, write_supervision
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.examples import ExampleReader, NnetIo, example_writer
 from nnet3.examples.merging import merge_examples
 from nnet3.examples.sizes import MinibatchSizes
 from nnet3.kaldi_io import CompressedMatrix, Reader, TableReader, TableWriter, Writer
-from tests.chain.chain_data import indexes, random_acceptor, supervision_of
+from tests.chain.chain_data import indexes, random_acceptor, small_example, supervision_of
 from tests.shared_data import golden_cases
 
 ARCHIVES = [path for case in golden_cases("chain") for path in sorted(case.glob("*.ark")) if path.stem in (
@@ -159,3 +159,37 @@ def test_counts(what: str, count: int, message: str) -> None:
     text = _bytes(_example(), binary=False).replace(f"<Num{what}> 1".encode(), f"<Num{what}> {count}".encode())
     with pytest.raises(ModelFormatError, match=message):
         read_example(Reader(text, binary=False))
+
+
+_DIMS = {"input": 2, "ivector": 3}
+
+
+def test_inputs_and_targets() -> None:
+    example = small_example(packed=True)
+    made = chain_minibatch(example, _DIMS, "key")
+    assert [io.name for io in made.inputs] == ["input", "ivector"]
+    assert made.inputs[0].matrix.shape == (18, 2)
+    assert list(made.targets) == list(example.outputs)
+    assert (made.key, made.num_sequences) == ("key", 1)
+
+
+def test_what_is_no_minibatch() -> None:
+    example = small_example()
+    with pytest.raises(TrainingError, match="none of the network's inputs x, but input, ivector"):
+        chain_minibatch(example, {"x": 2})
+    with pytest.raises(TrainingError, match="has the inputs input, ivector, but the network has input"):
+        chain_minibatch(example, {"input": 2})
+    with pytest.raises(TrainingError, match="input 'ivector' has 3 columns in the example, but 100"):
+        chain_minibatch(example, {"input": 2, "ivector": 100})
+    with pytest.raises(TrainingError, match="twice: output, output"):
+        chain_minibatch(replace(example, outputs=example.outputs * 2), _DIMS)
+    with pytest.raises(TrainingError, match="twice: input, ivector, input, ivector"):
+        chain_minibatch(replace(example, inputs=example.inputs * 2), _DIMS)
+    assert chain_minibatch(example, _DIMS).key == ""
+
+
+def test_inputs_that_are_only_carried_along() -> None:
+    carried = replace(small_example().inputs[0], name="__input")
+    example = replace(small_example(), inputs=(*small_example().inputs, carried))
+    made = chain_minibatch(example, {**_DIMS, "__input": 2})
+    assert [io.name for io in made.inputs] == ["input", "ivector"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import nnet3
 from nnet3.chain import ChainObjective, ChainOptions, ChainTarget, Denominator, chain_value
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
@@ -97,3 +98,15 @@ def test_a_graph_of_other_examples_is_warned_of(caplog: pytest.LogCaptureFixture
             ChainTarget("output", indexes(1, 2), target), [Y[:2, :3]], rng=RandomSource(0), with_derivs=True
         )
     assert caplog.text.count("the denominator graph has none of the label sequences of an example") == 1
+
+
+_NODES = "input-node name=input dim=3\noutput-node name=output input=input\n"
+
+
+@pytest.mark.parametrize("name", ["output-xent", "other-xent"])
+def test_it_is_looked_at_where_the_network_has_it(name: str) -> None:
+    nnet = nnet3.Nnet.from_config(f"{_NODES}output-node name={name} input=input\n")
+    objective = ChainObjective(Denominator(small_graph(), 0.1), ChainOptions(xent_regularize=0.0))
+    made = objective.with_second_output(nnet)
+    assert made.outputs(TARGET) == (("output", "output-xent") if name == "output-xent" else ("output",))
+    assert made.denominator is objective.denominator

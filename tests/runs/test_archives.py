@@ -12,8 +12,8 @@ import nnet3
 from nnet3.errors import Nnet3Error
 from nnet3.examples.source import MinibatchSource, SourceOptions
 from nnet3.runs import archives
-from nnet3.runs.frames import FramesKind
-from nnet3.runs.kind_sections import ArchivesSection
+from nnet3.runs.archives import FramesKind
+from nnet3.runs.kinds import ArchivesSection
 from nnet3.runs.plugs import DataSource, Share
 from tests.runs.task import Task
 

@@ -17,8 +17,8 @@ from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.runs import ending
 from nnet3.runs.ending import finish_run
-from nnet3.runs.progress import Progress
 from nnet3.runs.snapshots import Snapshots
+from nnet3.runs.training_run import Progress
 from nnet3.runs.world import World
 from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, grid
 from nnet3.train.objectives import ObjectiveByNode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -24,7 +25,7 @@ from nnet3.runs.kinds import KINDS
 from nnet3.runs.plugs import Share
 from nnet3.runs.settings_text import read_settings_text
 from nnet3.runs.train_model import train_model
-from nnet3.runs.training_run import TrainingRun
+from nnet3.runs.training_run import Progress, TrainingRun
 from nnet3.train.objectives import ObjectiveStats
 from tests.runs.task import Task
 from tests.runs.thread_world import run_in_threads
@@ -291,3 +292,16 @@ def test_only_the_first_process_validates(task: Task, monkeypatch: pytest.Monkey
     assert len(set(by)) == 1
     assert task.events("valid") == []  # there was nothing to look at
     assert set(frames) == {2 * 8 * 4}  # of both
+
+
+def test_json_and_back() -> None:
+    progress = Progress(
+        step=7, epoch=1, position=[3, "x"], done=0.25, scheduled_at=0.1, skipped=2, owes_snapshot=True,
+        snapshots=[3, 5], interval=ObjectiveStats(-1.5, -0.5, 3.0, 1.0, 2.0), whole_epoch=ObjectiveStats(-4.0),
+    )  # fmt: skip
+    assert Progress.from_json(json.loads(json.dumps(progress.to_json()))) == progress
+
+
+@pytest.mark.parametrize(("epoch", "done", "part"), [(0, 0.0, 0.0), (1, 0.5, 0.375), (3, 1.0, 1.0), (4, 0.25, 1.0)])
+def test_part_done(epoch: int, done: float, part: float) -> None:
+    assert Progress(epoch=epoch, done=done).part_done(4) == part

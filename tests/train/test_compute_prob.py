@@ -10,7 +10,7 @@ import torch
 
 import nnet3
 from nnet3.errors import TrainingError
-from nnet3.train.compute_prob import column_lines, compute_prob, evaluated, report_lines
+from nnet3.train.compute_prob import column_lines, evaluated, report_lines
 from nnet3.train.objectives import ObjectiveStats
 from tests.shared_data import golden_cases
 from tests.train.examples_of import read_minibatches
@@ -21,7 +21,7 @@ from tests.train.networks import differing, everything, many, random_minibatch
 @pytest.mark.parametrize("collapse", [True, False])
 def test_golden(path: Path, collapse: bool) -> None:
     nnet = nnet3.load(path / "plain.raw")
-    stats = compute_prob(nnet, read_minibatches(path / "merged.ark", nnet), collapse=collapse)
+    stats = evaluated(nnet, read_minibatches(path / "merged.ark", nnet), collapse=collapse).stats
     log = (path / "prob.log").read_text()
     lines = report_lines(nnet, stats)
     assert len(lines) == 2
@@ -39,14 +39,16 @@ def test_modes() -> None:
     norm.store_stats(y, y, memo)
     before, data = everything(nnet), [random_minibatch(1)]
     values = {
-        (batchnorm, dropout): compute_prob(
+        (batchnorm, dropout): evaluated(
             nnet, data, batchnorm_test_mode=batchnorm, dropout_test_mode=dropout, collapse=False
-        )["output"].average
+        )
+        .stats["output"]
+        .average
         for batchnorm in (True, False)
         for dropout in (True, False)
     }
     assert len(set(values.values())) == 4
-    assert compute_prob(nnet, data)["output"].average == pytest.approx(values[True, True])
+    assert evaluated(nnet, data).stats["output"].average == pytest.approx(values[True, True])
     assert differing(before, everything(nnet)) == []
     assert not norm.test_mode
 
@@ -62,7 +64,7 @@ def test_lines() -> None:
 def test_accuracy_by_column() -> None:
     nnet, data = many(), [random_minibatch(seed) for seed in (1, 2)]
     evaluator = evaluated(nnet, data, batchnorm_test_mode=False)
-    own = compute_prob(nnet, data, batchnorm_test_mode=False)["output"]
+    own = evaluated(nnet, data, batchnorm_test_mode=False).stats["output"]
     assert evaluator.stats["output"] == own
     assert evaluator.correct_by_column["output"].sum(1).tolist() == pytest.approx([own.correct, own.counted])
     evaluator.correct_by_column["output"] = torch.tensor([[1.0, 0.0, 3.0], [4.0, 0.0, 3.0]])
@@ -73,4 +75,4 @@ def test_accuracy_by_column() -> None:
 
 def test_no_examples() -> None:
     with pytest.raises(TrainingError, match="no examples"):
-        compute_prob(many(), [])
+        evaluated(many(), [])

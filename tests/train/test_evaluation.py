@@ -17,8 +17,9 @@ from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train import Evaluator, MatrixTarget, Minibatch, NetworkInput, ObjectiveStats, OutputResult, evaluate
-from nnet3.train.evaluation import with_modes
+from nnet3.train.evaluation import count_correct, with_modes
 from nnet3.train.minibatch import Target, grid
+from tests.train.objective_checks import sparse, target
 
 X = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
 CONFIG = """
@@ -141,3 +142,24 @@ def test_public_names() -> None:
 def test_public_name_is_the_function_whatever_was_imported_before() -> None:
     command = "import nnet3.train.evaluation; from nnet3.train import evaluate; print(callable(evaluate))"
     assert subprocess.run([sys.executable, "-c", command], capture_output=True, text=True).stdout.strip() == "True"
+
+
+Y = torch.tensor([[2.0, 1.0], [2.0, 1.0], [0.0, 5.0], [3.0, 3.0]])
+
+
+@pytest.mark.parametrize("make", [torch.tensor, sparse])
+def test_rows_are_weighted_and_those_without_labels_left_out(make: object) -> None:
+    matrix = make([[1.0, 0.0], [0.0, 3.0], [0.0, 0.0], [2.0, 0.0]])  # type: ignore[operator]
+    assert count_correct(target(matrix), Y).tolist() == [[3.0, 0.0], [3.0, 3.0]]
+
+
+@pytest.mark.parametrize("make", [torch.tensor, sparse])
+def test_the_first_of_equals_and_soft_labels(make: object) -> None:
+    matrix = make([[0.5, 0.5], [0.25, 0.75], [0.25, 0.5], [0.75, 0.25]])  # type: ignore[operator]
+    assert count_correct(target(matrix), Y).tolist() == [[2.0, 0.75], [2.0, 1.75]]
+
+
+@pytest.mark.parametrize("make", [torch.tensor, sparse])
+def test_what_is_not_stored_is_zero_and_may_be_the_largest(make: object) -> None:
+    matrix = make([[-1.0, 0.0], [-1.0, 0.0], [-1.0, 0.0], [-1.0, -2.0]])  # type: ignore[operator]
+    assert count_correct(target(matrix), Y).tolist() == [[-3.0, -1.0], [-3.0, -3.0]]

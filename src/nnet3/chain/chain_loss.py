@@ -17,9 +17,7 @@ from nnet3.chain.objective_value import chain_value
 from nnet3.chain.supervision import Supervision, merge_ragged
 from nnet3.errors import ArgumentError, TrainingError, check_kind
 from nnet3.options import ChainOptions
-from nnet3.train.checked_lengths import checked_lengths
-from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
-from nnet3.train.uncompiled import uncompiled
+from nnet3.train.autograd import BackwardOnly, Gradients, checked_lengths, only_once, uncompiled
 
 
 @uncompiled("chain_loss is no graph of tensor operations")

@@ -12,7 +12,9 @@ from torch import Tensor
 from nnet3.chain.arc_sums import ArcSums, arc_sums
 from nnet3.chain.belonging import Belonging
 from nnet3.chain.denominator_graph import DenominatorGraph
-from nnet3.errors import TrainingError
+from nnet3.errors import Nnet3Error, TrainingError
+from nnet3.kaldi_io.fst_file import load_fst
+from nnet3.nnet import Nnet
 
 _LOG = logging.getLogger("nnet3")
 LARGEST_OUTPUT = 30.0
@@ -193,3 +195,22 @@ def _is_wrong(alpha_beta: float, gamma: float, num_sequences: int) -> bool:
         if not abs(value - num_sequences) <= _FAILURE:
             return True
     return False
+
+
+OUTPUT = "output"
+
+
+def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False) -> Denominator:
+    """The graph must be for as many pdfs as the network's `output` has columns; it serves all outputs. `insist`: it
+    need not have the sequences of the examples.
+
+    Nnet3Error, which names the file, if there is no such graph in it, or if the network has no `output`.
+    """
+    if OUTPUT not in nnet.output_names:
+        raise TrainingError(f"sequence training needs a node 'output'; the network has {', '.join(nnet.output_names)}")
+    fst = load_fst(den_fst)
+    try:
+        graph = DenominatorGraph.from_fst(fst, nnet.node_dim(OUTPUT))
+    except TrainingError as error:
+        raise Nnet3Error(f"{den_fst}: {error}") from None
+    return Denominator(graph, leaky_hmm_coefficient, insist=insist)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from nnet3.chain.supervision_file import read_target, write_target
 from nnet3.chain.target import ChainTarget, merge_targets
-from nnet3.errors import ModelFormatError
+from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.examples.example import merge_ios
 from nnet3.examples.io import NnetIo, describe_rows, read_io, write_io
 from nnet3.examples.kind import ExampleKind
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.train.minibatch import Minibatch
+from nnet3.train.to_minibatch import to_input
 
 TOKEN = "<Nnet3ChainEg>"
 _MOST_IOS = 1_000_000
@@ -97,3 +99,24 @@ def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExam
 CHAIN_EXAMPLES: ExampleKind[ChainExample] = ExampleKind(
     TOKEN, read_example, write_example, structure, describe, size, merge
 )
+
+
+_CARRIED_ALONG = "__"  # what names of inputs begin with that are not for the network
+
+
+def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: str = "") -> Minibatch:
+    """The inputs of an example, and all outputs as targets; `input_dims`: the columns of the network's inputs.
+
+    TrainingError if the example has none of the network's inputs, one that the network does not have, one of another
+    number of columns, or something twice. Inputs with names that begin with __ are left out.
+    """
+    given = [io for io in example.inputs if not io.name.startswith(_CARRIED_ALONG)]
+    names = ", ".join(io.name for io in given)
+    if not any(io.name in input_dims for io in given):
+        raise TrainingError(f"the example has none of the network's inputs {', '.join(input_dims)}, but {names}")
+    if any(io.name not in input_dims for io in given):
+        raise TrainingError(f"the example has the inputs {names}, but the network has {', '.join(input_dims)}")
+    for found in ([io.name for io in given], [target.name for target in example.outputs]):
+        if len(set(found)) < len(found):
+            raise TrainingError(f"the example has something twice: {', '.join(found)}")
+    return Minibatch([to_input(io, input_dims) for io in given], example.outputs, key)

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from nnet3.chain.denominator import Denominator
+from nnet3.chain.denominator import OUTPUT, Denominator
 from nnet3.chain.objective_value import ChainValue, chain_value
 from nnet3.chain.target import ChainTarget
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
+from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions
 from nnet3.train.minibatch import Target
 from nnet3.train.objectives import ObjectiveStats, OutputResult
@@ -57,6 +58,12 @@ class ChainObjective:
             xent = ObjectiveStats(objective, weight=value.weight)
             results.append(OutputResult(f"{target.name}-xent", xent, _weighted(deriv, weights)))
         return results
+
+    def with_second_output(self, nnet: Nnet) -> ChainObjective:
+        """Returns an objective that looks at the output `output-xent` too, if the network has one."""
+        if f"{OUTPUT}-xent" not in nnet.output_names:
+            return self
+        return ChainObjective(self.denominator, ChainOptions(xent_regularize=1.0))
 
 
 def _reported(value: ChainValue, target: ChainTarget) -> float:

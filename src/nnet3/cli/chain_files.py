@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainObjective, chain_minibatch
-from nnet3.chain.load_denominator import load_denominator
+from nnet3.chain.denominator import load_denominator
 from nnet3.cli.egs_minibatches import minibatches_of
 from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions, DenominatorOptions

@@ -7,7 +7,6 @@ from nnet3 import kaldi_io as kaldi_io
 from nnet3 import train as train
 from nnet3 import xconfig as xconfig
 from nnet3.chain import changes as changes
-from nnet3.chain import second_output as second_output
 from nnet3.cli import caches as caches
 from nnet3.cli import chain_files as chain_files
 from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables

@@ -8,13 +8,12 @@ from nnet3.examples.chunks import Chunk, ChunkSplitter
 from nnet3.examples.copying import Changes
 from nnet3.examples.example import EXAMPLES, Example, read_example, write_example
 from nnet3.examples.io import NnetIo, read_io, write_io
-from nnet3.examples.kind import ExampleKind
+from nnet3.examples.kind import ExampleKind, ExampleReader, example_writer
 from nnet3.examples.making import ExampleMaker, MakingStatistics, make_examples
 from nnet3.examples.merging import MergingStatistics, merge_examples
 from nnet3.examples.order import shuffled, subset
 from nnet3.examples.sizes import MinibatchSizes
 from nnet3.examples.source import MinibatchSource, Position, Prepared, SourceOptions
-from nnet3.examples.table import ExampleReader, example_writer
 from nnet3.options import ChunkOptions, MakingOptions
 
 __all__ = [

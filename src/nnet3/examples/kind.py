@@ -1,12 +1,13 @@
-"""What programs that shuffle, merge and copy examples need to know of a kind of examples."""
+"""Archives of examples: read one at a time, with a choice of what damage means."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
-from nnet3.kaldi_io import Reader, Writer
+from nnet3.errors import ArgumentError
+from nnet3.kaldi_io import Reader, TableReader, TableWriter, Writer
 
 E = TypeVar("E")
 
@@ -25,3 +26,41 @@ class ExampleKind(Generic[E]):
     describe: Callable[[E], str]
     size: Callable[[E], int]
     merge: Callable[[Sequence[E], bool], E]
+
+
+OnDamage = Literal["error", "skip"]
+
+
+class ExampleReader(Generic[E]):
+    """Iterates over (key, example) of a table; only one example is held at a time.
+
+    `on_damage`: "error" raises TableError at a damaged record, naming file, key and place; "skip" warns, counts it in
+    `num_damaged` and goes on with the next record. The rspecifier's option `p` is the same as "skip".
+    """
+
+    def __init__(self, rspecifier: str, kind: ExampleKind[E], on_damage: OnDamage = "error"):
+        if on_damage not in ("error", "skip"):
+            raise ArgumentError(f"on_damage must be 'error' or 'skip', got {on_damage!r}")
+        self._table = TableReader(rspecifier, kind.read, begins=kind.token, permissive=on_damage == "skip")
+
+    @property
+    def num_damaged(self) -> int:
+        """How many records were left out so far."""
+        return self._table.num_skipped
+
+    def __iter__(self) -> Iterator[tuple[str, E]]:
+        return self._table
+
+    def close(self) -> None:
+        self._table.close()
+
+    def __enter__(self) -> ExampleReader[E]:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def example_writer(wspecifier: str, kind: ExampleKind[E]) -> TableWriter[E]:
+    """Writes examples into a table."""
+    return TableWriter(wspecifier, kind.write)

@@ -11,11 +11,10 @@ import numpy as np
 
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.examples.background import Background
-from nnet3.examples.kind import ExampleKind
+from nnet3.examples.kind import ExampleKind, ExampleReader, OnDamage
 from nnet3.examples.merging import Group, Grouper, MergingStatistics, group_examples
 from nnet3.examples.order import shuffled
 from nnet3.examples.sizes import MinibatchSizes
-from nnet3.examples.table import ExampleReader, OnDamage
 
 E = TypeVar("E")
 M = TypeVar("M")

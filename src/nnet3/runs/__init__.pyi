@@ -1,4 +1,3 @@
 # What kinds of data and of objectives do.
-from . import by_node as by_node
-from . import chain as chain
-from . import frames as frames
+from . import archives as archives
+from . import objectives as objectives

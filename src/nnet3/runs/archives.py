@@ -8,12 +8,16 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
-from nnet3.examples import ExampleKind
+from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch
+from nnet3.chain.changes import ChainChanges
+from nnet3.examples import EXAMPLES, Example, ExampleKind
 from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions, short
 from nnet3.kaldi_io.specifiers import parse_rspecifier
-from nnet3.runs.kind_sections import AS_IT_IS, ArchivesSection
-from nnet3.runs.plugs import Placed, SettingError, Share
+from nnet3.nnet import Nnet
+from nnet3.runs.kinds import AS_IT_IS, ArchivesSection, ChainExamplesSection
+from nnet3.runs.plugs import DataSource, Placed, SettingError, Share
 from nnet3.train.minibatch import Minibatch
+from nnet3.train.to_minibatch import to_minibatch
 
 E = TypeVar("E")
 
@@ -114,3 +118,31 @@ def _sizes(tables: Sequence[str]) -> dict[str, int]:
     specifiers = [parse_rspecifier(table) for table in tables]
     names = [specifier.archive or specifier.script or "" for specifier in specifiers]
     return {f"size of {name}": os.path.getsize(name) for name in names if os.path.isfile(name)}
+
+
+class FramesKind:
+    """The entry of the registry."""
+
+    def open(self, section: ArchivesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        inputs, outputs = nnet.input_dims, nnet.output_dims
+
+        def prepare(example: Example, key: str) -> Minibatch:
+            return to_minibatch(example, inputs, outputs, key)
+
+        return ArchiveSource(section, EXAMPLES, prepare, share, seed)
+
+
+class ChainExamplesKind:
+    """The entry of the registry."""
+
+    def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
+        inputs = nnet.input_dims
+
+        def prepare(example: ChainExample, key: str) -> Minibatch:
+            return chain_minibatch(example, inputs, key)
+
+        def change(example: ChainExample, epoch: int) -> ChainExample:
+            return ChainChanges(frame_shift=epoch % section.frame_shifts).apply(example)
+
+        shifted = change if section.frame_shifts > 1 else None
+        return ArchiveSource(section, CHAIN_EXAMPLES, prepare, share, seed, shifted)

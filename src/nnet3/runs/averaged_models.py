@@ -11,8 +11,7 @@ import torch
 
 from nnet3.nnet import Nnet
 from nnet3.options import TrainerOptions
-from nnet3.runs.network_state import load_network_state, network_state
-from nnet3.runs.parallel import sum_over_processes
+from nnet3.runs.parallel import load_network_state, network_state, sum_over_processes
 from nnet3.runs.world import World
 from nnet3.train.minibatch import Minibatch
 from nnet3.train.objectives import Objective, ObjectiveStats

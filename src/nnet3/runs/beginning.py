@@ -15,7 +15,7 @@ from nnet3.nnet import AcousticModel, Nnet, load
 from nnet3.runs.sections import parse_dropout
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.world import World
-from nnet3.train.dropout_schedule import DropoutSchedule
+from nnet3.train.schedules import DropoutSchedule
 
 _LOG = logging.getLogger("nnet3")
 _MODEL_BEGINS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")

@@ -2,17 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nnet3 import runs
-from nnet3.runs.kind_sections import ArchivesSection, ByNodeSection, ChainExamplesSection, ChainSection
+from nnet3.examples.sizes import MinibatchSizes
+from nnet3.kaldi_io.specifiers import parse_rspecifier
+from nnet3.options import ChainOptions, DenominatorOptions, Options, again, option
 from nnet3.runs.plugs import Entry, Kinds
+from nnet3.text.values import Boolean, Integer, Text, Texts, at_least, choice
+
+AS_IT_IS = "as-it-is"  # a minibatch size: examples are minibatches already
+
+
+def _check_sizes(text: str) -> None:
+    if text != AS_IT_IS:
+        MinibatchSizes.parse(text)
+
+
+_TABLES = Texts(form="a table of examples such as ark:train.ark, or a list of such", parse=parse_rspecifier)
+
+
+@dataclass(frozen=True)
+class ArchivesSection(Options):
+    """Examples: tables as Kaldi names them, such as ark:train.ark or scp:train.scp."""
+
+    train: tuple[str, ...] = option((), _TABLES, "tables of training examples")
+    valid: tuple[str, ...] = option((), _TABLES, "tables of held-out examples, watched while training", steers=False)
+    combine: tuple[str, ...] = option((), _TABLES, "tables by which the final model is chosen; none: those of valid")
+    minibatch_size: str = option(
+        "64",
+        Text(form=f"a rule such as 64, 1:64 or 64,32, or {AS_IT_IS}", parse=_check_sizes),
+        f"examples; {AS_IT_IS}: no merging",
+    )
+    valid_minibatch_size: str = option(
+        "1:64", Text(form="a rule such as 1:64", parse=_check_sizes), "of held-out examples"
+    )
+    shuffle_buffer: int = option(5000, Integer(at_least(0)), "examples held to be shuffled; 0: all")
+    on_damage: str = option("error", choice("error", "skip"), "what a damaged example means")
+    ahead: int = option(4, Integer(at_least(1)), "minibatches that are made ahead", steers=False)
+
+
+@dataclass(frozen=True)
+class ChainExamplesSection(ArchivesSection):
+    """Chain examples (Kaldi's `<Nnet3ChainEg>`): tables as Kaldi names them, such as ark:cegs.1.ark."""
+
+    frame_shifts: int = option(
+        1, Integer(at_least(1)), "epochs shift input by 0 .. n - 1 frames in turn; examples must have context for it"
+    )
+
+
+@dataclass(frozen=True)
+class ByNodeSection(Options):
+    """Linear or quadratic, as each output node of the network says."""
+
+
+@dataclass(frozen=True)
+class ChainSection(ChainOptions):
+    """LF-MMI; names as in Kaldi, defaults as in its recipes."""
+
+    den_fst: str = option("", Text(), "the denominator graph")
+    leaky_hmm_coefficient: float = again(DenominatorOptions, "leaky_hmm_coefficient", 0.1)
+    insist_on_den_fst: bool = again(DenominatorOptions, "insist_on_den_fst", False)
+    xent_regularize: float = again(ChainOptions, "xent_regularize", 0.1)
+    apply_deriv_weights: bool = option(False, Boolean(), "scale derivatives of frames as the examples say")
+
 
 KINDS = Kinds(
     data={
-        "frames": Entry(ArchivesSection, lambda: runs.frames.FramesKind()),
-        "chain": Entry(ChainExamplesSection, lambda: runs.chain.ChainExamplesKind()),
+        "frames": Entry(ArchivesSection, lambda: runs.archives.FramesKind()),
+        "chain": Entry(ChainExamplesSection, lambda: runs.archives.ChainExamplesKind()),
     },
     objective={
-        "by-node": Entry(ByNodeSection, lambda: runs.by_node.ByNodeKind()),
-        "chain": Entry(ChainSection, lambda: runs.chain.ChainKind()),
+        "by-node": Entry(ByNodeSection, lambda: runs.objectives.ByNodeKind()),
+        "chain": Entry(ChainSection, lambda: runs.objectives.ChainKind()),
     },
 )

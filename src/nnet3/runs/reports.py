@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import time
 from collections.abc import Iterator
@@ -13,7 +14,6 @@ from nnet3.errors import Nnet3Error
 from nnet3.runs.curves import can_draw, draw_curves
 from nnet3.runs.display import Display
 from nnet3.runs.events import EventLog, read_events
-from nnet3.runs.scalars import Scalars
 from nnet3.runs.sections import OutputSection
 from nnet3.train.objectives import ObjectiveStats
 
@@ -78,3 +78,26 @@ def reporting(section: OutputSection, first_step: int, display: Display, is_firs
         yield reports
     finally:
         reports.close()
+
+
+class Scalars:
+    """Writes numbers by name and step into a folder, or nothing."""
+
+    def __init__(self, folder: Path, wanted: bool, first_step: int):
+        """`first_step`: what was written for later ones, by a run that was cut short, is not shown."""
+        self._writer: Any = None
+        if wanted and importlib.util.find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter  # an extra, and slow to import
+
+            self._writer = SummaryWriter(str(folder), purge_step=first_step or None)
+
+    def write(self, group: str, step: int, **values: float | None) -> None:
+        if self._writer is None:
+            return
+        for name, value in values.items():
+            if value is not None:
+                self._writer.add_scalar(f"{group}/{name}", value, step)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nnet3.options import Options, StepOptions, option
 from nnet3.text.values import Boolean, Integer, Number, Text, above, at_least, bounds, choice
-from nnet3.train.dropout_schedule import DropoutSchedule
+from nnet3.train.schedules import DropoutSchedule
 
 _COUNT, _SIZE, _POSITIVE = Integer(at_least(0)), Integer(at_least(1)), Number(above(0))
 _SEED = Integer(at_least(0), bits=64)

@@ -25,15 +25,13 @@ from nnet3.runs.display import Display
 from nnet3.runs.ending import finish_run
 from nnet3.runs.folder_lock import locked
 from nnet3.runs.packing import check_can_save
-from nnet3.runs.parallel import Parallel
+from nnet3.runs.parallel import Parallel, SharedSteps
 from nnet3.runs.plugs import Kinds, SettingError, Share
-from nnet3.runs.progress import Progress
 from nnet3.runs.reports import reporting
 from nnet3.runs.settings import RunSettings
-from nnet3.runs.shared_steps import SharedSteps
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.stop import StopRequest
-from nnet3.runs.training_run import TrainingRun
+from nnet3.runs.training_run import Progress, TrainingRun
 from nnet3.runs.world import World, joined_world
 from nnet3.train.objectives import Objective
 

@@ -1,7 +1,6 @@
 # The public names of nnet3.train, and where each lives.
 from .evaluation import Evaluator as Evaluator
 from .evaluation import evaluate as evaluate
-from .learning_rate import exponential_rate as exponential_rate
 from .minibatch import MatrixTarget as MatrixTarget
 from .minibatch import Minibatch as Minibatch
 from .minibatch import NetworkInput as NetworkInput
@@ -10,6 +9,7 @@ from .objectives import Objective as Objective
 from .objectives import ObjectiveStats as ObjectiveStats
 from .objectives import OutputResult as OutputResult
 from .objectives import TorchLoss as TorchLoss
+from .schedules import exponential_rate as exponential_rate
 from .trainer import StepResult as StepResult
 from .trainer import Trainer as Trainer
 from .trainer import TrainerOptions as TrainerOptions

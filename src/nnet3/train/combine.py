@@ -75,12 +75,10 @@ def recompute_statistics(
     nnet.zero_stats()
     nnet.seed_random(0)
     evaluator = Evaluator(nnet, objective(nnet) if objective else None, accuracy=False, store_stats=True)
-    for minibatch in minibatches:
-        evaluator.add(minibatch)
+    evaluator.add_all(minibatches)
 
 
 def _objective(nnet: Nnet, minibatches: Sequence[Minibatch], objective: Callable[[Nnet], Objective] | None) -> float:
     evaluator = Evaluator(nnet, objective(nnet) if objective else None, accuracy=False)
-    for minibatch in minibatches:
-        evaluator.add(minibatch)
+    evaluator.add_all(minibatches)
     return evaluator.average if math.isfinite(evaluator.average) else -math.inf

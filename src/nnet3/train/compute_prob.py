@@ -9,30 +9,7 @@ from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.train.evaluation import Evaluator, with_modes
 from nnet3.train.minibatch import Minibatch
-from nnet3.train.objectives import Objective, ObjectiveStats
-from nnet3.train.objectives.by_node import objective_name
-
-
-def compute_prob(
-    nnet: Nnet,
-    minibatches: Iterable[Minibatch],
-    objective: Objective | None = None,
-    *,
-    batchnorm_test_mode: bool = True,
-    dropout_test_mode: bool = True,
-    collapse: bool = True,
-    accuracy: bool = True,
-) -> dict[str, ObjectiveStats]:
-    """What the objective says, by output node: see `evaluated`."""
-    return evaluated(
-        nnet,
-        minibatches,
-        objective,
-        batchnorm_test_mode=batchnorm_test_mode,
-        dropout_test_mode=dropout_test_mode,
-        collapse=collapse,
-        accuracy=accuracy,
-    ).stats
+from nnet3.train.objectives import Objective, ObjectiveStats, objective_name
 
 
 def evaluated(
@@ -52,9 +29,7 @@ def evaluated(
     tested = with_modes(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
     if collapse:
         collapse_model(tested)
-    evaluator = Evaluator(tested, objective, accuracy=accuracy)
-    for minibatch in minibatches:
-        evaluator.add(minibatch)
+    evaluator = Evaluator(tested, objective, accuracy=accuracy).add_all(minibatches)
     if not evaluator.stats:
         raise TrainingError("there are no examples to compute an objective on")
     return evaluator

@@ -9,13 +9,11 @@ import torch
 from torch import Tensor
 
 from nnet3.components import RandomSource
-from nnet3.driver import ComputationCache, default_cache
+from nnet3.driver import ComputationCache
+from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.nnet import Nnet
-from nnet3.runtime import NnetComputer
-from nnet3.runtime.recent import RecentComputers
-from nnet3.train.minibatch import MatrixTarget, Minibatch, naming
-from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, count_correct
-from nnet3.train.running_state import device_of
+from nnet3.train.minibatch import MatrixTarget, Minibatch, MinibatchComputers, Target, naming
+from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, OutputResult, matrix_target
 
 
 class Evaluator:
@@ -39,12 +37,11 @@ class Evaluator:
         gradient: Nnet | None = None,
     ) -> None:
         """`accuracy`: whether to count, for targets that are matrices, how often the largest output is right."""
-        self.nnet, self.gradient, self.store_stats, self.accuracy = nnet, gradient, store_stats, accuracy
+        self.gradient, self.accuracy = gradient, accuracy
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
         self.stats: dict[str, ObjectiveStats] = {}
         self.correct_by_column: dict[str, Tensor] = {}
-        self._cache = default_cache() if cache is None else cache
-        self._computers = RecentComputers()
+        self._computers = MinibatchComputers(nnet, gradient, cache, store_stats=store_stats)
         self._rng = RandomSource(0)
 
     @property
@@ -55,6 +52,12 @@ class Evaluator:
             total.add(stats)
         return total.average + total.average_auxiliary
 
+    def add_all(self, minibatches: Iterable[Minibatch]) -> Evaluator:
+        """Counts all of them in; returns itself."""
+        for minibatch in minibatches:
+            self.add(minibatch)
+        return self
+
     @torch.no_grad()
     def add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:
         """Count one minibatch in; returns its outputs (rows, columns) by node."""
@@ -63,10 +66,7 @@ class Evaluator:
 
     def _add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:
         names = [self.objective.outputs(target) for target in minibatch.targets]
-        computer = self._computer(minibatch, names)
-        for io in minibatch.inputs:
-            computer.accept_input(io.name, io.matrix)
-        computer.run()
+        computer = self._computers.run_forward(minibatch, names)
         given, results = {}, list[OutputResult]()
         for target, own in zip(minibatch.targets, names, strict=True):
             outputs = [computer.get_output(name) for name in own]
@@ -89,27 +89,12 @@ class Evaluator:
     def _count(self, name: str, stats: ObjectiveStats) -> None:
         self.stats.setdefault(name, ObjectiveStats()).add(stats)
 
-    def _computer(self, minibatch: Minibatch, names: list[tuple[str, ...]]) -> NnetComputer:
-        request = minibatch.request(names, train=self.gradient is not None, store_stats=self.store_stats)
-
-        def make() -> NnetComputer:
-            computation = self._cache.compile(self.nnet, request)
-            device = device_of(self.nnet)
-            return NnetComputer(
-                computation, self.nnet, self.gradient, device, nnet_to_store_stats=self.nnet, check_finite=False
-            )
-
-        return self._computers.get(request.key(), make)
-
 
 def evaluate(
     nnet: Nnet, minibatches: Iterable[Minibatch], objective: Objective | None = None
 ) -> dict[str, ObjectiveStats]:
     """Objective and accuracy in test mode, by output node."""
-    evaluator = Evaluator(nnet.in_test_mode(), objective)
-    for minibatch in minibatches:
-        evaluator.add(minibatch)
-    return evaluator.stats
+    return Evaluator(nnet.in_test_mode(), objective).add_all(minibatches).stats
 
 
 def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool) -> Nnet:
@@ -124,3 +109,31 @@ def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool
             wanted = batchnorm_test_mode if leaf.has_running_statistics else dropout_test_mode
             leaf.set_test_mode(wanted or original.test_mode)
     return twin
+
+
+def count_correct(target: Target, output: Tensor) -> Tensor:
+    """(2, columns), float64: weight of the rows that are right, and of all rows, by the column that would be right.
+
+    A row weighs the sum of its target, 0: it does not count. Right is a row whose largest output stands in the column
+    of the largest value of the target (the first such column in both). `target` must be a matrix.
+    """
+    matrix = matrix_target(target, output).matrix
+    weight, best = _best_of_rows(matrix) if isinstance(matrix, SparseMatrix) else (matrix.sum(1), matrix.argmax(1))
+    weight, best = weight.double().to(output.device), best.to(output.device)
+    right = (output.argmax(1) == best) & (weight != 0)
+    counts = torch.zeros(2, output.shape[1], dtype=torch.float64, device=output.device)
+    return counts.index_add_(1, best, torch.stack([weight.masked_fill(~right, 0.0), weight])).cpu()
+
+
+def _best_of_rows(matrix: SparseMatrix) -> tuple[Tensor, Tensor]:
+    """Returns the sum (rows,) and the column of the largest element (rows,) of each row."""
+    if len(matrix.values) == 0 or matrix.values.min() <= 0:  # a zero that is not stored may be the largest
+        dense = torch.from_numpy(matrix.dense())
+        return dense.sum(1), dense.argmax(1)
+    row = matrix.row_of_element()
+    order = np.lexsort((matrix.ids, -matrix.values, row))
+    first = np.flatnonzero(np.diff(row[order], prepend=-1))
+    best = np.zeros(matrix.rows, np.int64)
+    best[row[order][first]] = matrix.ids[order][first]
+    weight = np.bincount(row, weights=matrix.values, minlength=matrix.rows)
+    return torch.from_numpy(weight), torch.from_numpy(best)

@@ -12,8 +12,14 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
+from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import LostError, Nnet3Error, TrainingError
 from nnet3.kaldi_io.sparse import SparseMatrix
+from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.recent import RecentComputers
+from nnet3.train.running_state import device_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +106,47 @@ class Minibatch:
             need_model_derivative=train,
             store_component_stats=train if store_stats is None else store_stats,
         )
+
+
+class MinibatchComputers:
+    """Computers for minibatches, made when the first one of a structure comes and kept for those used last.
+
+    `to_update` collects gradients; without it computers only run forward.
+    """
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        to_update: Nnet | None,
+        cache: ComputationCache | None,
+        compile_options: CompileOptions | None = None,
+        *,
+        store_stats: bool,
+    ) -> None:
+        self._nnet, self._to_update, self._store_stats = nnet, to_update, store_stats
+        self._cache = default_cache() if cache is None else cache
+        self._compile_options = compile_options
+        self._recent = RecentComputers()
+
+    def get(self, minibatch: Minibatch, outputs: Sequence[Sequence[str]]) -> NnetComputer:
+        """Returns the computer of a minibatch. `outputs`: for each target the output nodes to compute."""
+        request = minibatch.request(outputs, train=self._to_update is not None, store_stats=self._store_stats)
+
+        def make() -> NnetComputer:
+            computation, nnet = self._cache.compile(self._nnet, request, self._compile_options), self._nnet
+            return NnetComputer(
+                computation, nnet, self._to_update, device_of(nnet), nnet_to_store_stats=nnet, check_finite=False
+            )
+
+        return self._recent.get(request.key(), make)
+
+    def run_forward(self, minibatch: Minibatch, outputs: Sequence[Sequence[str]]) -> NnetComputer:
+        """Returns the computer after its forward run; outputs may be had, and derivatives be given."""
+        computer = self.get(minibatch, outputs)
+        for io in minibatch.inputs:
+            computer.accept_input(io.name, io.matrix)
+        computer.run()
+        return computer
 
 
 @contextmanager

@@ -37,8 +37,7 @@ class Statistic:
 
 def device_of(nnet: Nnet) -> torch.device:
     """Where the parameters of a network lie; the CPU if it has none."""
-    tensors = (tensor for component in nnet.components.values() for tensor in component.parameters().values())
-    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+    return next((tensor.device for tensor in parameters(nnet).values()), torch.device("cpu"))
 
 
 def statistics(nnet: Nnet) -> dict[str, Statistic]:
@@ -48,6 +47,11 @@ def statistics(nnet: Nnet) -> dict[str, Statistic]:
         for name, prefix, leaf in _leaves(nnet)
         for statistic in leaf.statistic_names
     }
+
+
+def parameters(nnet: Nnet) -> dict[str, Tensor]:
+    """All parameters by `COMPONENT.NAME`."""
+    return {f"{c}.{name}": p for c, component in nnet.components.items() for name, p in component.parameters().items()}
 
 
 def natural_gradients(nnet: Nnet) -> dict[str, OnlineNaturalGradient]:

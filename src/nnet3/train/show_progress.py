@@ -50,8 +50,7 @@ def objective_changes(
         tested = with_modes(between, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
         gradient = tested.gradient_copy()
         evaluator = Evaluator(tested, objective(tested) if objective else None, accuracy=False, gradient=gradient)
-        for minibatch in minibatches:
-            evaluator.add(minibatch)
+        evaluator.add_all(minibatches)
         weight = 0.0
         for name, stats in evaluator.stats.items():
             say(f"At position {middle:g}, objf per frame for '{name}' is {stats.average:g}")

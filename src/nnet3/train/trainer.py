@@ -18,14 +18,12 @@ from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions
 from nnet3.options import TrainerOptions as TrainerOptions
 from nnet3.train.gradient import Gradient, UnusableError
-from nnet3.train.l2 import add_l2
-from nnet3.train.max_change import Update, add_with_max_change
 from nnet3.train.minibatch import Minibatch, naming
 from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats
-from nnet3.train.orthonormal import constrain_orthonormal
 from nnet3.train.running_state import Before
 from nnet3.train.trainer_state import read_state, write_state
 from nnet3.train.training_log import TrainingLog
+from nnet3.train.update import Update, add_l2, add_with_max_change, constrain_orthonormal
 
 _LOG = logging.getLogger("nnet3.train")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from nnet3.components.natural_gradient import NaturalGradientState
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
-from nnet3.train.running_state import natural_gradients, statistics
+from nnet3.train.running_state import natural_gradients, parameters, statistics
 from nnet3.train.training_log import TrainingLog
 
 _RATES = ("learning_rate", "learning_rate_factor", "max_change", "l2_regularize")
@@ -23,7 +23,7 @@ def write_state(nnet: Nnet, delta: Nnet, counters: dict[str, int], log: Training
     state = {f"trainer.{name}": torch.tensor(value, dtype=torch.int64) for name, value in counters.items()}
     for what, net in (("nnet", nnet), ("delta", delta)):
         state |= {f"{what}.statistics.{name}": each.copy() for name, each in statistics(net).items()}
-    state |= {f"delta.parameters.{name}": tensor.clone() for name, tensor in _parameters(delta).items()}
+    state |= {f"delta.parameters.{name}": tensor.clone() for name, tensor in parameters(delta).items()}
     for name, component in delta.components.items():
         if component.updatable is not None:
             rates = [getattr(component.updatable, rate) for rate in _RATES]
@@ -44,7 +44,7 @@ def read_state(
     for what, net in (("nnet", nnet), ("delta", delta)):
         for name, statistic in statistics(net).items():
             statistic.set(state[f"{what}.statistics.{name}"])
-    for name, parameter in _parameters(delta).items():
+    for name, parameter in parameters(delta).items():
         parameter.copy_(state[f"delta.parameters.{name}"])
     for name, component in delta.components.items():
         if component.updatable is not None:
@@ -56,14 +56,6 @@ def read_state(
         estimate.load_state(NaturalGradientState(int(calls), int(rank), rho, d, w))
     log.load_state({name.removeprefix("log."): value for name, value in state.items() if name.startswith("log.")})
     return {name: int(state[f"trainer.{name}"]) for name in counters}
-
-
-def _parameters(nnet: Nnet) -> dict[str, Tensor]:
-    return {
-        f"{c}.{name}": tensor
-        for c, component in nnet.components.items()
-        for name, tensor in component.parameters().items()
-    }
 
 
 def _check(state: dict[str, Tensor], expected: dict[str, Tensor]) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from nnet3.train.max_change import Update
 from nnet3.train.objectives import ObjectiveStats
+from nnet3.train.update import Update
 
 _BACKSTITCH = "_backstitch"
 

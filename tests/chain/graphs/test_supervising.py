@@ -7,13 +7,88 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.supervising import supervise
-from nnet3.chain.graphs.time_limits import allowed_phones
+from nnet3.chain.graphs.supervising import allowed_phones, limited_to_times, supervise
 from nnet3.chain.graphs.timed_phones import phones_of_durations
 from nnet3.errors import TrainingError
+from nnet3.kaldi_io import Fst
 from nnet3.options import SupervisingOptions, Tolerances
 from tests.chain.graphs.path_costs import language
 from tests.chain.graphs.small_hmms import id_sequences, linear, small_hmms
+
+PHONES = phones_of_durations([[1, 2], [2, 7], [3, 3]])
+PHONE_OF_ID = np.array([0, 1, 1, 2, 2, 3])
+
+
+def _sets(allowed: np.ndarray) -> list[list[int]]:
+    return [np.flatnonzero(row).tolist() for row in allowed]
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "expected"),
+    [(1, [[1], [2], [2], [2, 3]]), (5, [[1, 2], [1, 2], [1, 2, 3], [2, 3]])],
+)
+def test_worked_example(tolerance: int, expected: list) -> None:
+    assert _sets(allowed_phones(PHONES, Tolerances(tolerance, tolerance, 3))) == expected
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_against_the_rule_frame_by_frame(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    factor = int(random.integers(1, 5))
+    left, right = (int(n) for n in random.integers(factor // 2, 8, 2))
+    phones = phones_of_durations(random.integers(1, 6, (int(random.integers(1, 9)), 2)))
+    frames = -(-phones.num_frames // factor)
+    expected = [
+        sorted(
+            {
+                int(p)
+                for p, b, e in zip(phones.phone, phones.begin, phones.end, strict=True)
+                if -(-max(0, b - left) // factor) <= t < -(-min(phones.num_frames, e + right) // factor)
+            }
+        )
+        for t in range(frames)
+    ]
+    if [] in expected:
+        with pytest.raises(TrainingError, match="no phone is allowed at output frame"):
+            allowed_phones(phones, Tolerances(left, right, factor))
+    else:
+        assert _sets(allowed_phones(phones, Tolerances(left, right, factor))) == expected
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_limits_against_all_sequences(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    states, arcs, frames = 4, int(random.integers(4, 11)), int(random.integers(1, 6))
+    src, dst = random.integers(0, states, (2, arcs))
+    final = np.where(random.random(states) < 0.4, random.random(states), np.inf)
+    ids = Fst.from_arcs(0, final, src, dst, random.integers(1, 6, arcs), random.random(arcs))
+    allowed = random.random((frames, 4)) < 0.7
+    expected = {
+        labels: cost
+        for labels, cost in language(ids, frames).items()
+        if len(labels) == frames and all(allowed[t, PHONE_OF_ID[label]] for t, label in enumerate(labels))
+    }
+    limited = limited_to_times(ids, allowed, PHONE_OF_ID)
+    if limited is None:
+        assert not expected
+        return
+    found = language(limited, frames)
+    assert found.keys() == expected.keys()
+    for labels, cost in expected.items():
+        assert found[labels] == pytest.approx(cost, abs=1e-5)
+    assert limited.start == 0
+    assert (np.diff(np.flatnonzero(limited.final < np.inf)) == 1).all()
+    assert (limited.dst > limited.src).all()
+
+
+def test_the_least_tolerances() -> None:
+    assert (Tolerances(), Tolerances(0, 2, 3)) == (Tolerances(5, 5, 1), Tolerances(0, 2, 3))
+
+
+@pytest.mark.parametrize("settings", [(-1, 5, 1), (5, -1, 1), (0, 1, 3), (5, 5, 0)])
+def test_bad_tolerances(settings: tuple[int, int, int]) -> None:
+    with pytest.raises(TrainingError, match=r"(left|right) must be >= 0|must together not be less|must be >= 1"):
+        Tolerances(*settings)
 
 
 @pytest.mark.parametrize("convert", [False, True])

@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from nnet3.chain.graphs.expansion import with_self_loops
 from nnet3.chain.graphs.fst_changes import numbered_breadth_first, with_labels
+from nnet3.chain.graphs.normalization import MOST_STATES
 from nnet3.chain.graphs.openfst import OpenFst, without_epsilons
-from nnet3.chain.graphs.transition_tables import TransitionTables
-from nnet3.chain.graphs.weights import MOST_STATES
+from nnet3.chain.graphs.phone_hmms import TransitionTables
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_reach import arcs_of

@@ -52,7 +52,7 @@ def command(
         loaders,
         list(later.chain_files.minibatches(examples, nnet)),
         lambda _: objective,
-        statistics_objective=lambda _: later.second_output.with_second_output(objective, nnet),
+        statistics_objective=lambda _: objective.with_second_output(nnet),
         batchnorm_test_mode=batchnorm_test_mode,
         dropout_test_mode=dropout_test_mode,
         max_objective_evaluations=max_objective_evaluations,

@@ -37,7 +37,7 @@ def command(
     """
     nnet = later.files.load_network_to(later.device.given_device(), model)
     objective = later.chain_files.load_objective(den_fst, nnet, denominator, options)
-    stats = later.compute_prob.compute_prob(
+    evaluator = later.compute_prob.evaluated(
         nnet,
         later.chain_files.minibatches(examples, nnet),
         objective,
@@ -46,5 +46,5 @@ def command(
         collapse=False,
         accuracy=False,
     )
-    for name, own in stats.items():
+    for name, own in evaluator.stats.items():
         say(later.compute_prob.report_line(f"log-probability for '{name}'", own))

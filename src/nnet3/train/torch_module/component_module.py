@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from nnet3.components import Component, Properties
 from nnet3.errors import NetworkError
+from nnet3.train.autograd import uncompiled
 from nnet3.train.torch_module.memory import check_conversion, moved, with_own_storage
 from nnet3.train.torch_module.run_component import call_component
-from nnet3.train.uncompiled import uncompiled
 
 _COUNT = "count"
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

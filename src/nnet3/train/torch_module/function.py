@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
+from nnet3.train.autograd import BackwardOnly, Gradients, only_once
 from nnet3.train.torch_module.layout import Layout
+from nnet3.train.torch_module.memory import Witness
 from nnet3.train.torch_module.programs import Program, Worker
 from nnet3.train.torch_module.survey import Survey
-from nnet3.train.torch_module.witness import Witness
 
 
 class Flight:

@@ -121,11 +121,6 @@ def _indexes(n: np.ndarray, t: np.ndarray) -> np.ndarray:
     return np.stack([n, t, np.zeros_like(n)], axis=1).astype(np.int32)
 
 
-def network_framing(nnet: Nnet, subsampling: int) -> Framing:
-    """The contexts of a network as it is. Raises NetworkError if it has none."""
-    return Framing(nnet.left_context, nnet.right_context, subsampling)
-
-
 def specifications(
     nnet: Nnet, layout: Layout, output_names: list[str], *, features: bool, ivectors: bool, outputs: bool
 ) -> tuple[list[IoSpecification], list[IoSpecification]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
 
 from nnet3.components import Component
-from nnet3.errors import NetworkError
+from nnet3.errors import GradientError, NetworkError
 from nnet3.runtime.lanes import LANES
 
 
@@ -43,3 +43,20 @@ def with_own_storage(tensor: Tensor) -> Tensor:
 def moved(fn: Callable[[Tensor], Tensor], statistics: Tensor) -> Tensor:
     """Statistics moved as `fn` moves tensors, whose type stays as it is."""
     return fn(statistics.view(torch.int64)).view(torch.float64)
+
+
+class Witness:
+    """Notes where tensors lie, and how often they were changed in place, as PyTorch counts it."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self._tensors = list(tensors)
+        self._seen = [_state(tensor) for tensor in self._tensors]
+
+    def check(self, what: str) -> None:
+        """Raise GradientError if one has changed since."""
+        if [_state(tensor) for tensor in self._tensors] != self._seen:
+            raise GradientError(f"{what} were changed between forward and backward: go backward first")
+
+
+def _state(tensor: Tensor) -> tuple[int, int | None]:
+    return tensor.data_ptr(), None if tensor.is_inference() else tensor._version

@@ -15,7 +15,7 @@ from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import NetworkError
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.conversion import check_number
-from nnet3.train.checked_lengths import checked_lengths
+from nnet3.train.autograd import checked_lengths, uncompiled
 from nnet3.train.torch_module.arguments import (
     check_not_traced,
     checked_factor,
@@ -28,13 +28,10 @@ from nnet3.train.torch_module.batch_norm_module import BatchNormModule, GroupOfP
 from nnet3.train.torch_module.component_module import component_modules
 from nnet3.train.torch_module.function import Flight, RunNetwork
 from nnet3.train.torch_module.layout import BatchShape, Framing, batch_layout
-from nnet3.train.torch_module.memory import check_conversion, convert_component
+from nnet3.train.torch_module.memory import Witness, check_conversion, convert_component
 from nnet3.train.torch_module.programs import Needs, Program, Programs
-from nnet3.train.torch_module.survey import Survey, survey
+from nnet3.train.torch_module.survey import Survey, survey, write_back
 from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
-from nnet3.train.torch_module.witness import Witness
-from nnet3.train.torch_module.write_back import write_back
-from nnet3.train.uncompiled import uncompiled
 
 _MADE_ANEW = ("_programs", "_cache", "_seen", "_memory")
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from nnet3.components import Component
 from nnet3.errors import ArgumentError, NetworkError
-from nnet3.train.first_derivatives import BackwardOnly, Gradients, only_once
+from nnet3.train.autograd import BackwardOnly, Gradients, only_once
+from nnet3.train.torch_module.memory import Witness
 from nnet3.train.torch_module.views import ComponentView, as_gradient
-from nnet3.train.torch_module.witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

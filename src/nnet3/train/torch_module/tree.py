@@ -18,6 +18,21 @@ from nnet3.train.torch_module.memory import check_conversion
 Path = tuple[str, ...]
 
 
+def _warns_of_hook(name: str) -> Callable[..., Any]:
+    """Returns PyTorch's method of this name, with a warning that the hook never fires."""
+
+    def register(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        warnings.warn(
+            "a hook on a part of a TorchModule that is only a folder of components never fires: register it on the "
+            f"components themselves ({', '.join(self._modules)})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return getattr(nn.Module, name)(self, *args, **kwargs)
+
+    return register
+
+
 class Folder(nn.Module):
     """Holds the components whose names begin alike. It computes nothing."""
 
@@ -26,29 +41,10 @@ class Folder(nn.Module):
         super()._apply(fn, recurse)
         return self
 
-    def _warn(self) -> None:
-        warnings.warn(
-            "a hook on a part of a TorchModule that is only a folder of components never fires: register it on the "
-            f"components themselves ({', '.join(self._modules)})",
-            RuntimeWarning,
-            stacklevel=3,
-        )
-
-    def register_forward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._warn()
-        return super().register_forward_hook(*args, **kwargs)
-
-    def register_forward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._warn()
-        return super().register_forward_pre_hook(*args, **kwargs)
-
-    def register_full_backward_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._warn()
-        return super().register_full_backward_hook(*args, **kwargs)
-
-    def register_full_backward_pre_hook(self, *args: Any, **kwargs: Any) -> Any:
-        self._warn()
-        return super().register_full_backward_pre_hook(*args, **kwargs)
+    register_forward_hook = _warns_of_hook("register_forward_hook")
+    register_forward_pre_hook = _warns_of_hook("register_forward_pre_hook")
+    register_full_backward_hook = _warns_of_hook("register_full_backward_hook")
+    register_full_backward_pre_hook = _warns_of_hook("register_full_backward_pre_hook")
 
 
 def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, Path]:

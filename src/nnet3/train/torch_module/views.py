@@ -11,10 +11,32 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from nnet3.components import Component, Properties
+from nnet3.components import Component, Properties, RandomSource
 from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.nnet import Nnet
-from nnet3.train.torch_module.randomness import TorchRandomSource
+
+
+class TorchRandomSource(RandomSource):
+    """Draws everything from the default generator of the CPU."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def uniform(self) -> float:
+        return float(torch.rand(()))
+
+    def integer(self, low: int, high: int) -> int:
+        return int(torch.randint(low, high + 1, ()))
+
+    def uniform_tensor(self, *shape: int, like: Tensor) -> Tensor:
+        return torch.rand(*shape, dtype=torch.float32).to(like)
+
+    def normal_tensor(self, *shape: int) -> Tensor:
+        return torch.randn(*shape)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> TorchRandomSource:
+        return self
+
 
 _C = TypeVar("_C", bound=Component)
 _ABSENT = object()

@@ -12,8 +12,9 @@ import nnet3
 from nnet3.chain import ChainObjective, ChainOptions
 from nnet3.errors import Nnet3Error
 from nnet3.runs import training_run
-from nnet3.runs.chain import ChainExamplesKind, ChainKind
-from nnet3.runs.kind_sections import ChainExamplesSection, ChainSection
+from nnet3.runs.archives import ChainExamplesKind
+from nnet3.runs.kinds import ChainExamplesSection, ChainSection
+from nnet3.runs.objectives import ChainKind
 from nnet3.runs.parallel import evaluate_all_outputs
 from nnet3.runs.plugs import Share
 from tests.runs.task import Task
