@@ -73,15 +73,7 @@ def check_graph(seed: int) -> None:
     computable = sweeps.outputs_computable()
     for new, old in zip(computable, builder.outputs_computable(), strict=True):
         assert np.array_equal(new, old), case
-    graph = number_cindexes(
-        sweeps.domain,
-        sweeps.tables,
-        sweeps.need,
-        sweeps.computability.used,
-        sweeps.given,
-        sweeps.samples,
-        sweeps.classes,
-    )
+    graph = number_cindexes(sweeps)
     check_order(graph)
     everything = expanded(graph)
     node, indexes, is_input, slots = everything

@@ -10,7 +10,7 @@ from nnet3.errors import check_kind
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.pipeline import optimize
-from nnet3.lowering.lower import lower
+from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
 

@@ -1,4 +1,19 @@
-"""Sequences told apart again: the same graph with a cindex for each member of a class."""
+"""Sequences told apart again: the same graph with a cindex for each member of a class.
+
+>>> from tests.lowering.examples import splice
+>>> print(splice(sequences=2).graph)
+17 cindexes, 16 dependencies, 5 provided; each stands for 2 sequences
+0..4: x [ (0, -1:3) ] provided
+5..8: y_input [ (0, 0:3) ] uses x
+9..12: y [ (0, 0:3) ] uses y_input
+13..16: output [ (0, 0:3) ] uses y
+>>> print(told_apart(splice(sequences=2).graph))
+34 cindexes, 32 dependencies, 10 provided
+0..9: x [ (0, -1) (1, -1) (0, 0) (1, 0) (0, 1) (1, 1) (0, 2) (1, 2) (0, 3) (1, 3) ] provided
+10..17: y_input [ (0, 0) (1, 0) (0, 1) (1, 1) (0, 2) (1, 2) (0, 3) (1, 3) ] uses x
+18..25: y [ (0, 0) (1, 0) (0, 1) (1, 1) (0, 2) (1, 2) (0, 3) (1, 3) ] uses y_input
+26..33: output [ (0, 0) (1, 0) (0, 1) (1, 1) (0, 2) (1, 2) (0, 3) (1, 3) ] uses y
+"""
 
 from __future__ import annotations
 
@@ -11,7 +26,7 @@ from nnet3.lowering.graph import ComputationGraph, Ids
 
 
 def told_apart(graph: ComputationGraph) -> ComputationGraph:
-    """The graph with multiplicity 1; the same object if it has that already."""
+    """Returns the graph with multiplicity 1; the same object if it has that already."""
     m = graph.multiplicity
     if m == 1:
         return graph
@@ -30,7 +45,7 @@ def told_apart(graph: ComputationGraph) -> ComputationGraph:
     first = np.searchsorted(node, np.arange(len(graph.first))).astype(np.int32)
 
     def renumbered(ids: Ids, members: np.ndarray) -> Ids:
-        """What these cindexes are for these members; -1 stays."""
+        """Returns the new numbers of these cindexes for these members; -1 stays."""
         found = number[begin[ids] + np.where(is_single[ids], 0, members)]
         return np.where(ids >= 0, found, np.int32(-1)).astype(np.int32)
 

@@ -1,4 +1,13 @@
-"""The rows that a step of a kernel with an indexed operand reads, in the order in which the kernel wants them."""
+"""The rows that a step of a kernel with an indexed operand reads, in the order in which the kernel wants them.
+
+A convolution works on a grid of times. For y at t = 0, 1, 3, cindexes 6, 7, 8, it wants a row of padding at t = 2:
+
+>>> from tests.lowering.examples import convolution
+>>> each = convolution()
+>>> arranged = arrange_step(each.source, each.graph, 2, np.array([6, 7, 8]))
+>>> arranged.inputs.tolist(), arranged.outputs.tolist()
+([3, 4, -1, 5], [6, 7, -1, 8])
+"""
 
 from __future__ import annotations
 
@@ -12,7 +21,7 @@ from nnet3.lowering.source import GraphSource
 
 
 class Arranged(NamedTuple):
-    """Cindexes of the operand's rows and of the step's own rows; NO_ITEM for padding."""
+    """The cindexes of the operand's rows and of the step's own rows, in the kernel's order; NO_ITEM for padding."""
 
     inputs: np.ndarray
     outputs: np.ndarray
@@ -23,10 +32,10 @@ class NotInBlocks(Exception):
 
 
 def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items: np.ndarray) -> Arranged:
-    """What the step of these cindexes of a kernel node reads, and its own rows, as `GraphSource.arrange` orders them.
+    """Returns the rows that a step of these cindexes reads, and its own, as `GraphSource.arrange` orders them.
 
-    The kernel is asked with two members of each class (one if there is one), and must keep those of one index side by
-    side; then any number of members can stand in the place of the two. Raises NotInBlocks if it does not.
+    The kernel is asked with two members of each class (one if there is one). If it keeps the two side by side, any
+    number of members can stand in their place; else NotInBlocks is raised.
     """
     used = graph.slots[node][items - graph.first[node]]
     used = distinct(used[used >= 0])
@@ -43,7 +52,7 @@ def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items:
 
 
 def _doubled(graph: ComputationGraph, table: IndexTable) -> IndexTable:
-    """The first two members of each row's class."""
+    """Returns the first two members of each row's class."""
     rows = np.repeat(table, 2, axis=0)
     representative = np.searchsorted(graph.members[:, 0], table[:, N])
     rows[:, N] = graph.members[representative, :2].reshape(-1)
@@ -62,6 +71,6 @@ def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable, graph: Co
 
 
 def _followed(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
-    """The items in the order of `ordered`, whose rows are those of `table` and padding."""
+    """Returns the items in the order of `ordered`, whose rows are those of `table` and padding."""
     rows = find_rows(table, ordered)
     return np.where(rows >= 0, items[rows], NO_ITEM).astype(np.int32)

@@ -1,4 +1,11 @@
-"""Classes of equal sequences: those with the same (t, x) in everything that a request gives and asks."""
+"""Classes of equal sequences: those with the same (t, x) in everything that a request gives and asks.
+
+Sequences 0 and 2 have t = 0, 1, sequences 1 and 3 have t = 0, 1, 2: two classes of two sequences each.
+
+>>> table = np.array([(n, t, 0) for n, last in enumerate((1, 2, 1, 2)) for t in range(last + 1)], np.int32)
+>>> equal_sequences([table]).members.tolist()
+[[0, 2], [1, 3]]
+"""
 
 from __future__ import annotations
 
@@ -15,10 +22,10 @@ Numbers = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class SequenceClasses:
-    """Which sequences are alike. Classes are numbered in order of their smallest n.
+    """The classes, numbered in order of their smallest n.
 
-    `members` (representatives, multiplicity): if all classes have equally many sequences, a row for each class; else
-    each sequence represents itself. `class_of_representative` (representatives,) says whose they are.
+    `members` (representatives, multiplicity): a row for each class if all have equally many sequences; else each
+    sequence represents itself. `class_of_representative` (representatives,): the class of each row.
     """
 
     smallest: Numbers  # (classes,) the smallest n of each
@@ -30,11 +37,11 @@ class SequenceClasses:
         return len(self.smallest)
 
     def members_of(self, number: int) -> Numbers:
-        """The values of n of a class."""
+        """Returns the values of n of a class."""
         return self.members[self.class_of_representative == number].reshape(-1)
 
     def class_of(self, n: Numbers) -> npt.NDArray[np.intp]:
-        """The class of each of these sequences, which must be in one."""
+        """Returns the class of each of these sequences, (sequences,); each must be in one."""
         if self.num_classes == 1:
             return np.zeros(len(n), np.intp)
         members = self.members.reshape(-1)
@@ -66,7 +73,7 @@ def equal_sequences(tables: Sequence[IndexTable]) -> SequenceClasses:
 
 
 def _patterns(table: IndexTable) -> tuple[Numbers, npt.NDArray[np.intp]]:
-    """The values of n, ascending, and a label for each: equal where the sets of (t, x) are."""
+    """Returns the values of n, ascending, and a label for each: equal labels where the sets of (t, x) are equal."""
     regular = _all_alike(table)
     if regular is not None:
         return np.sort(regular), np.zeros(len(regular), np.intp)
@@ -79,7 +86,7 @@ def _patterns(table: IndexTable) -> tuple[Numbers, npt.NDArray[np.intp]]:
 
 
 def _all_alike(table: IndexTable) -> Numbers | None:
-    """The values of n, where it can be seen at once that all sequences have the same times in the same order."""
+    """Returns the values of n if all sequences have the same times in the same order, found by reshaping; else None."""
     n, times = table[:, N], table[:, T:]
     first = np.flatnonzero(n != n[0])
     if len(first) == 0:

@@ -1,4 +1,17 @@
-"""Which rows are computable: the sweep from the inputs up (a least fixed point)."""
+"""Which rows are computable: the sweep from the inputs up (a least fixed point).
+
+With x given at t = 0..3 only, y(0), which needs x(-1), is not computable:
+
+>>> from tests.lowering.examples import splice
+>>> sweeps = splice(given=range(4)).sweeps
+>>> found = Computability(sweeps.domain, sweeps.tables, sweeps.given, sweeps.samples, 1)
+>>> for name, known in zip(sweeps.structure.names, found.known):
+...     print(name, known[:, 0, 0].astype(int))
+x [0 1 1 1 1]
+y_input [0 1 1 1]
+y [0 1 1 1]
+output [0 1 1 1]
+"""
 
 from __future__ import annotations
 
@@ -13,10 +26,10 @@ from nnet3.lowering.source import NodeKind
 
 
 class Computability:
-    """What can be computed within a domain from what is given.
+    """The rows within a domain that can be computed from the given ones.
 
-    `known[node]` (times, xs, classes); `used[node]` (times, xs, classes, slots) says which slots a computable row
-    uses, None where it uses all. Both are None for nodes outside the domain. What a recurrence looks at beyond its
+    `known[node]` (times, xs, classes): the computable rows. `used[node]` (times, xs, classes, slots): the slots that
+    they use, None if they use all. Both are None for nodes outside the domain. What a recurrence looks at beyond its
     domain counts as missing, or if `optimistic` as available: the truth is between the two.
     """
 
@@ -45,11 +58,11 @@ class Computability:
                 self.known[nodes[0]], self.used[nodes[0]] = self._evaluate(nodes[0])
 
     def copies(self, node: int) -> int:
-        """How many rows of the state of a node belong to each row of its grid."""
+        """Returns how many rows of a node's state belong to each row of its grid."""
         return self.num_classes if self.domain.structure.has_samples[node] else 1
 
     def depends_on_edge(self, node: int) -> bool:
-        """Whether a row of the node would be computed otherwise if what it looks at outside were available."""
+        """True if a row of the node would change if what it looks at outside the domain were available."""
         table = self.tables[node]
         if table is None or table.outside is None:
             return False
@@ -100,7 +113,7 @@ class Computability:
                 waiting = set(nodes)
 
     def _foresee(self, rounds: Rounds) -> bool:
-        """Add what coming rounds will add, if that can be told."""
+        """Add the rows that coming rounds will add, if they can be foreseen; returns whether there are any."""
         ranks = rounds.guess({node: self._known(node) for node in rounds.nodes})
         if ranks is None:
             return False
@@ -110,7 +123,7 @@ class Computability:
         return any(rows.any() for rows in accepted.values())
 
     def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
-        """Which rows of a node are computable from rows of lower rank."""
+        """Returns the rows of a node that are computable from rows of lower rank, (times, xs, classes)."""
         table = self.tables[node]
         assert table is not None
         own = ranks[node]
@@ -165,7 +178,7 @@ class Computability:
         return known
 
     def _available(self, node: int, table: SlotTable) -> Mask:
-        """Which slots are available: (times, xs, classes, slots)."""
+        """Returns the slots that are available, (times, xs, classes, slots)."""
         only = table.passes_on
         if only is not None:
             return self._known(only.source)[only.other][..., np.newaxis]
@@ -184,7 +197,7 @@ class Computability:
         return available
 
     def rule(self, node: int, table: SlotTable, available: Mask, rows: np.ndarray | None = None) -> tuple[Mask, Mask]:
-        """Which rows are computable from these slots, and which slots they use. `rows` of the grid, else all."""
+        """Returns the rows that are computable from these slots, and the slots they use. `rows`: None for all."""
         if len(table.asked) == 0:
             return np.asarray(available.all(axis=1)), available
         copies = self.copies(node)

@@ -3,6 +3,19 @@
 The derivative of a node's value is the sum of what its users send back. The backward pass runs through the steps in
 reverse, so of the users of one row the last step comes first. For every row and range of columns the first contribution
 is found by arrays over rows; rows that nobody writes first have to be set to zero.
+
+Of the five rows of x, step 5 sends to rows 0 and 1, step 3 to rows 0 to 3: step 5 overwrites two rows, step 3 adds to
+these and overwrites the other two, and row 4 is cleared.
+
+>>> from tests.lowering.examples import splice
+>>> found = Contributions(splice().schedule, [Place(node) for node in range(4)])
+>>> late = found.add(0, np.arange(2), np.array(5), term=0)
+>>> early = found.add(0, np.arange(4), np.array(3), term=0)
+>>> settled, overwrites = found.settle()
+>>> overwrites[late].tolist(), overwrites[early].tolist()
+([True, True], [False, False, True, True])
+>>> settled[0].blocks_to_clear()
+[Block(first_row=4, num_rows=1, first_col=0, num_cols=2)]
 """
 
 from __future__ import annotations
@@ -21,16 +34,11 @@ _MOST_TERMS = 1 << 24  # contributions of one step: more than there can be
 
 
 def _turns(positions: np.ndarray, term: int) -> np.ndarray:
-    """When steps at these positions make a contribution: the larger, the earlier in the backward pass.
+    """Returns the turns of a contribution from steps at these positions: larger ones come earlier in the backward pass.
 
-    Later steps come first, and of one step lower terms.
+    Later steps come first, and within a step lower terms.
     """
     return positions.astype(np.int64) * _MOST_TERMS + (_MOST_TERMS - 1 - term)
-
-
-def _position(turns: np.ndarray) -> np.ndarray:
-    """The positions of the steps whose turns these are."""
-    return turns // _MOST_TERMS
 
 
 class Block(NamedTuple):
@@ -44,7 +52,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """What rows of a user send to rows of a node. `can_overwrite` (rows,): not those whose command can only add."""
+    """What a user sends to rows of a node. `can_overwrite` (rows,): False where its command can only add."""
 
     node: int
     rows: np.ndarray  # of the node's place, >= 0
@@ -55,7 +63,7 @@ class Contribution:
 
 @dataclass(frozen=True, eq=False)
 class Settled:
-    """Who writes first to the derivative of a root.
+    """The first writers of the derivative of a root.
 
     `segments`: where its columns are cut, with both ends. `uncovered` (rows, segments): the cells that nobody
     overwrites. `first_write` (rows,): the position of the first step that writes to a row.
@@ -66,7 +74,7 @@ class Settled:
     first_write: np.ndarray
 
     def blocks_to_clear(self) -> list[Block]:
-        """The cells that nobody overwrites, in blocks of rows."""
+        """Returns the cells that nobody overwrites, in blocks of rows."""
         cuts = self.segments.tolist()
         blocks = []
         for segment in range(self.uncovered.shape[1]):
@@ -81,11 +89,8 @@ class Settled:
 class Contributions:
     """All contributions, collected with `add`, until `settle` finds who writes first.
 
-    `unread[root]` (rows,), where there are any: rows that nobody reads. Nothing need be done to those that nobody
-    writes either.
-
-    If steps 5 and 3 send to rows 0 to 3 of a node, step 5 overwrites and step 3 adds; if step 5 sends only to rows 0
-    and 1, step 3 overwrites rows 2 and 3.
+    `unread[root]` (rows,), where there are any: rows that nobody reads. If nobody writes them either, they need not be
+    cleared.
     """
 
     schedule: Schedule
@@ -102,7 +107,7 @@ class Contributions:
         can_overwrite: np.ndarray | bool = True,
         step_first: np.ndarray | None = None,
     ) -> int:
-        """Rows of a node get a contribution from steps at these positions. Returns its number."""
+        """Add a contribution to rows of a node from steps at these positions; returns its number."""
         turn = np.broadcast_to(_turns(positions, term), rows.shape)
         may = np.broadcast_to(np.asarray(can_overwrite), rows.shape)
         self.contributions.append(Contribution(node, rows.astype(np.int64), turn, may, step_first))
@@ -140,7 +145,7 @@ class Contributions:
             uncovered[rows[first], low:high] = False
         if root in self.unread:
             uncovered[self.unread[root]] &= earliest[self.unread[root]] >= 0
-        return Settled(cuts, uncovered, _position(earliest.max(axis=1)))
+        return Settled(cuts, uncovered, earliest.max(axis=1) // _MOST_TERMS)
 
     def _columns(self, node: int) -> tuple[int, int]:
         offset = self.places[node].col_offset

@@ -2,6 +2,14 @@
 
 Outside recurrences it is all that the users of a node may look at. A recurrence might look on for ever; there it is a
 window round what is asked of it, with a margin that the caller widens when the sweeps turn out to depend on its edge.
+
+With x(t-1) and x(t) side by side, outputs at t = 0..3 look at x from t = -1 on:
+
+>>> from tests.lowering.examples import splice
+>>> each = splice()
+>>> domain = find_domain(Structure(each.source), {}, {3: [each.request.outputs[0].indexes]}, {})
+>>> {node.name: grid.intervals for node, grid in zip(each.source.nodes, domain.grids)}
+{'x': ((-1, 3),), 'y_input': ((0, 3),), 'y': ((0, 3),), 'output': ((0, 3),)}
 """
 
 from __future__ import annotations
@@ -24,7 +32,7 @@ SINGLE = SingleGrid()
 
 @dataclass(frozen=True)
 class Margin:
-    """How far beyond what is asked of a recurrence to look, in t and in x."""
+    """The distance in t and in x by which the window of a recurrence exceeds what is asked of it."""
 
     t: int
     x: int
@@ -32,7 +40,7 @@ class Margin:
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """The grid of each node, None if nothing looks at it, and where its slots look."""
+    """The grid of each node, None if nothing looks at the node, and where its slots look."""
 
     structure: Structure
     grids: Sequence[Grid | None]
@@ -40,7 +48,7 @@ class Domain:
 
 
 class _Asked:
-    """What is looked at of one node."""
+    """The times and x of one node that its users look at."""
 
     def __init__(self) -> None:
         self.intervals: set[Interval] = set()
@@ -59,11 +67,10 @@ def find_domain(
     samples: IndexTable | None = None,
     hint: Interval | None = None,
 ) -> Domain:
-    """The domain for index tables given and wanted, by node; `margins` of recurrences by number of the epoch.
+    """Returns the domain for the index tables given and wanted, by node.
 
-    `samples` is what operands that run over all samples look at.
-
-    A window that is not much larger for it also covers the times `hint`. Raises RequestError where it would get near
+    `margins`: of recurrences, by the epoch's number. `samples`: the indexes that operands over all samples look at.
+    `hint`: times that a window should cover too if that makes it little larger. Raises RequestError for times or x near
     the limits of int32.
     """
     return _Finder(structure, given, margins, samples, hint).find(wanted)
@@ -111,14 +118,14 @@ class _Finder:
             self._ask_rows(node, table)
 
     def _look_at(self, node: int) -> None:
-        """All that is asked of a node outside recurrences."""
+        """Fix the grid of a node outside recurrences, and ask for what its slots look at."""
         self._ask_given(node)
         if self.asked[node] is not None:
             self._settle(node)
             self._ask_sources(node, ())
 
     def _settle(self, node: int) -> None:
-        """Fix the grid and the slots of a node."""
+        """Fix the grid of a node and where its slots look."""
         if not self.structure.has_samples[node]:
             self.grids[node] = SINGLE
         else:
@@ -142,7 +149,7 @@ class _Finder:
         return self._interned[key]
 
     def _ask_sources(self, node: int, inside: Sequence[int]) -> None:
-        """Ask what the slots of a node may look at of its sources, except those `inside` its recurrence."""
+        """Ask for what the slots of a node may look at, except of sources `inside` its recurrence."""
         grid, shape = self.grids[node], self.shapes[node]
         assert grid is not None
         assert shape is not None
@@ -168,7 +175,7 @@ class _Finder:
                 self._ask_rows(source, self.samples)
 
     def _look_at_recurrence(self, number: int) -> None:
-        """One window for all nodes of a recurrence."""
+        """Fix one window for all nodes of a recurrence, and ask for what they look at outside it."""
         nodes = self.structure.components[number]
         for node in nodes:
             self._ask_given(node)
@@ -199,7 +206,7 @@ class _Finder:
         return (wide,) if wide[1] - wide[0] <= max(4 * (high - low), 2048) else window
 
     def _ask_fixed_times(self, nodes: Sequence[int], margin: Margin) -> bool:
-        """Where a recurrence looks at one time of itself whatever the index, look round that too."""
+        """Ask for the surroundings of times at which a recurrence looks at itself for every index."""
         found = False
         for node in nodes:
             shape = self.shapes[node]

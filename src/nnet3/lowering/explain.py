@@ -1,4 +1,11 @@
-"""Why requested outputs are not computable: in terms of input frames, or of the node that is the reason."""
+"""Why requested outputs are not computable: in terms of input frames, or of the node that is the reason.
+
+>>> from tests.lowering.examples import splice
+>>> complain_not_computable(splice(given=range(4)).sweeps)
+Traceback (most recent call last):
+    ...
+nnet3.errors.NotComputableError: not computable: output (0) needs x t=-1..0; given 0..3
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,7 @@ Row = tuple[int, int, int]  # node, row of its grid, class
 
 
 def complain_not_computable(sweeps: Sweeps) -> NoReturn:
-    """Raise NotComputableError naming the outputs, the times that are out of reach and what they lack."""
+    """Raise NotComputableError that names the outputs, the times out of reach and what they lack."""
     complaints = []
     for rows, computable in zip(sweeps.request.outputs, sweeps.outputs_computable(), strict=True):
         if computable.all():
@@ -39,7 +46,7 @@ def _which(rows: RequestedRows, computable: Mask) -> str:
 
 
 class _Reason:
-    """Why some rows of one output are not computable."""
+    """The reason why some rows of one output are not computable; `str` words it."""
 
     def __init__(self, sweeps: Sweeps, requirements: Requirements, node: int, failing: Mask):
         self.sweeps, self.requirements, self.structure = sweeps, requirements, sweeps.structure
@@ -52,7 +59,7 @@ class _Reason:
     # ---- inputs ----
 
     def _missing_inputs(self) -> Iterator[str]:
-        """ "needs input t=-2..17; given 0..14" for every input that something required is missing from."""
+        """Yields "needs input t=-2..17; given 0..14" for every input that lacks something required."""
         for number, node in enumerate(self.structure.nodes):
             reached = self.requirements.reached[number]
             if node.kind == NodeKind.PROVIDED and reached is not None:
@@ -73,7 +80,7 @@ class _Reason:
         return part
 
     def _indexes(self, number: int, rows: Mask) -> IndexTable:
-        """The indexes of these rows of a node, of all sequences of their classes, in order of t, x and n."""
+        """Returns the indexes of these rows of a node, for all sequences of their classes, in order of t, x and n."""
         grid, classes = self.sweeps.domain.grids[number], self.sweeps.classes
         assert grid is not None
         time, x, which = np.nonzero(rows)
@@ -94,7 +101,7 @@ class _Reason:
     # ---- when it is not for want of input ----
 
     def _refusals(self) -> Iterator[str]:
-        """Rows that are never computable, whatever is given."""
+        """Yields a reason for each node whose required rows are not computable whatever is given."""
         for number, refused in self.requirements.refused.items():
             reached = self.requirements.reached[number]
             assert reached is not None
@@ -106,7 +113,7 @@ class _Reason:
                 )
 
     def _walk(self) -> str:
-        """Follow what is required and not there until it comes round."""
+        """Follows what is required and not computable, row by row, until it comes round; returns the reason."""
         time, x, which = (int(axis[0]) for axis in np.nonzero(self.failing))
         row: Row | None = (self.node, time * self.failing.shape[1] + x, which)
         place: dict[Row, int] = {}
@@ -122,7 +129,7 @@ class _Reason:
         return f"depends on itself: a recurrence with no way to start, {shown}{self._remedy_at(cycle)}"
 
     def _lacks(self, row: Row) -> Row | None:
-        """Something that a row requires and that is not computable."""
+        """Returns a row that this one requires and that is not computable; None if there is none."""
         node, own, which = row
         table = self.sweeps.tables[node]
         assert table is not None
@@ -166,7 +173,7 @@ class _Reason:
         return f"{name} at t={t}" + (f", x={x}" if x else "")
 
     def _remedy_at(self, rows: list[Row]) -> str:
-        """What the source says of one of these rows."""
+        """Returns the first advice that the source has on one of these rows, in parentheses."""
         for node, own, _ in rows:
             grid = self.sweeps.domain.grids[node]
             assert grid is not None
@@ -182,6 +189,6 @@ class _Reason:
 
 
 def _within(missing: IndexTable, given: IndexTable) -> bool:
-    """Whether some missing time lies inside the span of what is given."""
+    """True if some missing time lies within the span of what is given."""
     low, high = given[:, T].min(), given[:, T].max()
     return bool(((missing[:, T] >= low) & (missing[:, T] <= high)).any())

@@ -1,4 +1,16 @@
-"""Third stage of the layout: where derivatives lie, and who writes first to each."""
+"""Third stage of the layout: where derivatives lie, and who writes first to each.
+
+In h(t) = W (x(t) + h(t-1)) + b the sums (node 1) send their derivative to x by slot 0, and are the first to do so; to h
+by slot 1, after the user, who gives derivatives of all four rows:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> writers = find_first_writers(each.task, each.reading, each.needs)
+>>> {slot: rows.tolist() for slot, rows in writers.slots[1].items()}
+{0: [True, True, True, True], 1: [False, False, False, False]}
+>>> writers.outputs
+[True]
+"""
 
 from __future__ import annotations
 
@@ -14,14 +26,13 @@ from nnet3.lowering.needs import BackwardNeeds
 from nnet3.lowering.places import Place, find_places
 from nnet3.lowering.reading import Reading, RowsOf
 from nnet3.lowering.requested import output_block
-from nnet3.lowering.schedule import Step
+from nnet3.lowering.schedule import Step, Task
 from nnet3.lowering.sending import Sending, operand_contributions, slot_contributions
 from nnet3.lowering.source import NodeKind, RequestedRows
-from nnet3.lowering.task import Task
 
 
 class TakenRows(NamedTuple):
-    """Rows of a node that take a derivative from outside; `masked`: but not those that are dead."""
+    """Rows of a node that take a derivative from outside, without the dead ones if `masked`."""
 
     rows: Step
     masked: bool
@@ -29,12 +40,11 @@ class TakenRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FirstWriters:
-    """Where derivatives lie, and who overwrites them.
+    """The places of derivatives, and their first writers.
 
     `places`: by node. `views`: gathered nodes whose derivatives lie in another node's matrix. `settled`: by root.
-    `slots[gathered node][slot]` says of each row, `operands[kernel node, operand]` of each step, `outputs` of each
-    requested output, whether it is the first that writes to the derivative there; what is not in them sends nothing.
-    `taken`: by output, see `_taken_rows`.
+    True for the first writer: `slots[gathered node][slot]` (rows,), `operands[kernel node, operand]` (steps,) and
+    `outputs`, one for each requested output; what is not in them sends nothing. `taken`: by output, see `_taken_rows`.
     """
 
     places: list[Place]
@@ -46,7 +56,7 @@ class FirstWriters:
     taken: list[TakenRows | None] = field(default_factory=list)
 
     def blocks_to_clear(self, root: int) -> list[Block] | None:
-        """The blocks of a derivative that nobody overwrites; None if nobody writes to it at all."""
+        """Returns the blocks of a derivative that nobody overwrites; None if nobody writes to it at all."""
         return self.settled[root].blocks_to_clear() if root in self.settled else None
 
     def __str__(self) -> str:
@@ -55,7 +65,7 @@ class FirstWriters:
 
 
 def find_first_writers(task: Task, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
-    """The first writers of all derivatives. A gathered node in order shares its source's place if it writes first."""
+    """Returns the first writers. A gathered node in order shares its source's place if it writes there first."""
     schedule = task.schedule
     places = find_places(schedule, {})
     if not task.request.needs_backward:
@@ -79,7 +89,7 @@ def find_first_writers(task: Task, reading: Reading, needs: BackwardNeeds) -> Fi
 
 
 def receivers(task: Task, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
-    """The nodes to whose derivatives this one writes, if its own is no view."""
+    """Returns the nodes to whose derivatives this one writes, if its own is no view."""
     if node in reading.gathered:
         sources = {source for slot in needs.sent[node].slots for source in slot.sources}
     else:
@@ -88,13 +98,13 @@ def receivers(task: Task, reading: Reading, needs: BackwardNeeds, node: int) -> 
 
 
 def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
-    """Whether a live row of a gathered node is always one of the node whose rows it is."""
+    """True if each live row of a gathered node is a live row of the node whose rows it is."""
     own = live.rows(node)
     return shared.node not in live.live or bool((live.rows(shared.node)[shared.first :][: len(own)] | ~own).all())
 
 
 def _written_nodes(task: Task, reading: Reading, needs: BackwardNeeds) -> list[int]:
-    """The nodes to whose derivatives something is written, once for each that writes there."""
+    """Returns the nodes to whose derivatives something is written, once for each writer."""
     written = [io.node for io in task.request.outputs if io.has_deriv]
     for number, node in enumerate(task.schedule.nodes):
         if not needs.needed[number] or not task.schedule.steps_of_node[number]:
@@ -107,9 +117,9 @@ def _written_nodes(task: Task, reading: Reading, needs: BackwardNeeds) -> list[i
 
 
 def _taken_rows(task: Task, needs: BackwardNeeds, io: RequestedRows, place: Place) -> TakenRows | None:
-    """The rows of an output that take the derivative that the user gives; None if there are none.
+    """Returns the rows of an output that take the derivative that the user gives; None if there are none.
 
-    `place`: that of the node's derivative. What is given for rows that nobody reads does no harm.
+    `place`: of the node's derivative. A derivative that is given for rows that nobody reads does no harm.
     """
     live = needs.live
     if not io.has_deriv or not needs.needed[io.node]:
@@ -129,7 +139,7 @@ def _taken_rows(task: Task, needs: BackwardNeeds, io: RequestedRows, place: Plac
 def _collect(
     task: Task, reading: Reading, needs: BackwardNeeds, views: Mapping[int, RowsOf], only: set[int] | None = None
 ) -> FirstWriters:
-    """The first writers of all derivatives, or of those of the roots `only`, with these views."""
+    """Returns the first writers of all derivatives, or of those of the roots `only`, with these views."""
     schedule, needed = task.schedule, needs.needed
     places = find_places(schedule, views)
     contributions = Contributions(schedule, places, needs.unread)

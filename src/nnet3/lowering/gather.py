@@ -1,4 +1,19 @@
-"""The commands of gathered nodes: rows brought together going forward, derivatives sent back going backward."""
+"""The commands of gathered nodes: rows brought together going forward, derivatives sent back going backward.
+
+Step 1 of the sum x(t) + h(t-1), whose matrix is m3; x is m1, h is m5, their derivatives are m2 and m6:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> code = GatherCode(each.computation, each.reading.gathered[1], each.layout.values)
+>>> for command in code.forward(1):
+...     print(command.text(each.computation))
+m3(1, :) = m1(1, :)
+m3(1, :) += m5(0, :)
+>>> for command in code.backward(1, each.layout.derivs, each.writers.slots[1], each.needs.needed):
+...     print(command.text(each.computation))
+m2(1, :) = m4
+m6(0, :) += m4
+"""
 
 from __future__ import annotations
 
@@ -43,7 +58,7 @@ class GatherCode:
     # ---- forward ----
 
     def forward(self, step: int) -> Iterator[Command]:
-        """Fill the rows of a step; nothing is known of what they hold before."""
+        """Yields the commands that fill the rows of a step, whatever they hold before."""
         first, count = self._first[step], self._count[step]
         whole = self.values.block(self.gathered.number, first, count)
         for part, column, slots in self._parts:
@@ -60,7 +75,7 @@ class GatherCode:
         return self.computation.new_submatrix(whole, col_offset=column, num_cols=num_cols)
 
     def _fill(self, target: int, part: GatherPart, first: int, count: int, terms: list[_Term]) -> Iterator[Command]:
-        """target = constant + the terms; one that fills all rows is copied, so that nothing need be cleared."""
+        """Yields commands for target = constant + terms; a term that fills all rows is copied, not added to zeros."""
         if part.constant != 0.0 or not terms:
             yield SetConst(target, part.constant)
         else:
@@ -75,7 +90,7 @@ class GatherCode:
             yield MatrixAdd(self._rows(target, term.first - first, term.num_rows), self._taken(term), term.scale)
 
     def _worth_copying(self, term: _Term, count: int) -> tuple[bool, bool]:
-        """How good a term is to begin with: it fills all rows; it may give its place up to the sum."""
+        """Returns a key, larger for a better first term: one that fills all rows, whose place the sum can take."""
         schedule = self.values.schedule
         same_rows = schedule.num_rows(term.source) == schedule.num_rows(self.gathered.number)
         return term.num_rows == count, term.scale == 1.0 and same_rows
@@ -92,9 +107,9 @@ class GatherCode:
     def backward(
         self, step: int, derivs: Storage, overwrites: Mapping[int, np.ndarray], needed: np.ndarray
     ) -> Iterator[Command]:
-        """Send the derivative of a step's rows to where they came from.
+        """Yields the commands that send the derivative of a step's rows to where they came from.
 
-        `overwrites[slot]` (rows,): which rows are the first to write there; slots that are not in it send nothing.
+        `overwrites[slot]` (rows,): the rows that are the first to write there; slots that are not in it send nothing.
         """
         first, count = self._first[step], self._count[step]
         whole = derivs.block(self.gathered.number, first, count)

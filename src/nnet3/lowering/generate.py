@@ -1,4 +1,39 @@
-"""From steps to commands: allocation, forward, marker, backward, deallocation."""
+"""From steps to commands: allocation, forward, marker, backward, deallocation.
+
+>>> from tests.lowering.examples import splice
+>>> each = splice()
+>>> print(generate(each.source, each.request, each.schedule))
+# 6 matrices, 23 commands, 2 segments
+m1(5, 2) == value: x [ (0, -1:3) ]
+m2(5, 2) == derivative: x [ (0, -1:3) ]
+m3(4, 4) == value: y_input [ (0, 0:3) ]
+m4(4, 4) == derivative: y_input [ (0, 0:3) ]
+m5(4, 3) == value: y [ (0, 0:3) ]
+m6(4, 3) == derivative: y [ (0, 0:3) ]
+c0: m1 = undefined(5, 2)
+c1: m2 = undefined(5, 2)
+c2: m3 = undefined(4, 4)
+c3: m4 = undefined(4, 4)
+c4: m5 = undefined(4, 3)
+c5: m6 = undefined(4, 3)
+c6: m1 = user input [for node: 'x']
+c7: m3(:, 0:1) = m1(0:3, :)
+c8: m3(:, 2:3) = m1(1:4, :)
+c9: affine.Propagate(m3, &m5) [node y]
+c10: output m5 to user [for node: 'output']
+c11: [end of segment]
+c12: m6 = user input [for node: 'output']
+c13: affine.Backprop(m3, [], m6, &m4) [node y, update]
+c14: m2(0:3, :) = m4(:, 0:1)
+c15: m2(1:3, :) += m4(0:2, 2:3)
+c16: m2(4, :) = m4(3, 2:3)
+c17: output m2 to user [for node: 'x']
+c18: m1 = []
+c19: m3 = []
+c20: m4 = []
+c21: m5 = []
+c22: m6 = []
+"""
 
 from __future__ import annotations
 
@@ -28,16 +63,15 @@ from nnet3.lowering.live_rows import stretches
 from nnet3.lowering.merged_updates import last_pieces
 from nnet3.lowering.repeat import Repeater, find_repeat
 from nnet3.lowering.requested import output_block, user_rows
-from nnet3.lowering.schedule import Schedule, Step
+from nnet3.lowering.schedule import Schedule, Step, Task
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
-from nnet3.lowering.task import Task
 from nnet3.lowering.updates import UpdateCode
 
 _MOST_BLOCKS = 6  # that are cleared one by one, before a matrix is cleared as a whole
 
 
 def generate(source: GraphSource, request: LoweringRequest, schedule: Schedule) -> NnetComputation:
-    """The program for a schedule, not yet optimized: every matrix lives from the beginning to the end."""
+    """Returns the program for a schedule, not yet optimized: every matrix lives from the beginning to the end."""
     computation = NnetComputation(need_model_derivative=request.need_model_derivative)
     return _Generator(source, request, schedule, computation).generate()
 
@@ -82,7 +116,7 @@ class _Generator:
         return computation
 
     def _owned(self, forward: list[Command], backward: list[Command]) -> list[int]:
-        """All matrices that nobody allocates on the way, as sub-matrices that are whole."""
+        """Returns all matrices that no command allocates on the way, as sub-matrices that are whole."""
         matrix_of = self.computation.submatrices
         excluded = {matrix_of[each.submatrix].matrix for each in self.computation.outside}
         excluded |= {matrix_of[c.matrix].matrix for c in (*forward, *backward) if isinstance(c, AllocMatrix)}
@@ -95,7 +129,7 @@ class _Generator:
     # ---- the outside world ----
 
     def _inputs(self) -> list[Command]:
-        """Accept what the user provides, in the user's order of rows."""
+        """Returns the commands that accept inputs, in the user's order of rows, and copy them where that differs."""
         accepts: list[Command] = []
         copies: list[Command] = []
         for io in self.request.inputs:
@@ -148,7 +182,7 @@ class _Generator:
         return accepts + copies
 
     def _taken_table(self, io: RequestedRows, taken: TakenRows) -> int | None:
-        """For each row that takes a derivative the user's row, -1 for none, as a table; None if they are in order."""
+        """Returns a table of the user's row for each row that takes a derivative (-1: none); None if in order."""
         _, first, count = output_block(self.schedule, io)
         rows, m = user_rows(self.schedule, self.request, io), self.schedule.multiplicity(self.schedule.seen(io.node))
         if rows is None and not taken.masked:
@@ -164,13 +198,13 @@ class _Generator:
         return self.computation.new_index_table(users[low : low + taken.rows.num_rows * m])
 
     def _part(self, io: RequestedRows, number: int, rows: Step) -> int:
-        """These rows of the user's matrix, whose rows are in order."""
+        """Returns these rows of the user's matrix, whose rows are in order."""
         m = self.schedule.multiplicity(self.schedule.seen(io.node))
         low = (rows.first - output_block(self.schedule, io).first) * m
         return self.computation.new_submatrix(number, low, rows.num_rows * m)
 
     def _unused_deriv(self, position: int, io: RequestedRows) -> Command:
-        """A derivative that is given but that nobody learns from."""
+        """Returns the command that accepts a derivative that is given but that nobody needs."""
         value = self.computation.outputs[position].value
         number = self._user_matrix(io, value, is_deriv=True)
         self.computation.outputs[position] = IoInfo(io.name, value, number)
@@ -245,7 +279,7 @@ class _Generator:
             yield from UpdateCode(self.kernels, self.layout.needs.updates[learner]).update()
 
     def _clear(self, node: int) -> Iterator[Command]:
-        """Before a derivative is touched for the first time: set to zero what nobody overwrites."""
+        """Yields the commands that, before a derivative is first touched, set to zero what nobody overwrites."""
         root = self.derivs.places[node].root
         if root in self._cleared:
             return

@@ -1,4 +1,14 @@
-"""ComputationGraph: the cindexes of a computation and what each of them uses, as arrays."""
+"""ComputationGraph: the cindexes of a computation and what each of them uses, as arrays.
+
+In h(t) = W (x(t) + h(t-1)) + b, cindexes 0..3 are x, 8..11 are h. The sums use x and the h before, the first x alone:
+
+>>> from tests.lowering.examples import loop
+>>> graph = loop().graph
+>>> graph.slots[1].tolist()
+[[0, -1], [1, 8], [2, 9], [3, 10]]
+>>> graph.cindex_ids(2, np.array([(0, 3, 0), (0, 4, 0)], np.int32)).tolist()  # no cindex for t = 4
+[11, -1]
+"""
 
 from __future__ import annotations
 
@@ -14,22 +24,22 @@ from nnet3.index import NO_TIME, IndexTable, N, distinct, find_rows, format_inde
 Ids = npt.NDArray[np.int32]
 
 NO_ITEM = -1
-"""In the place of a cindex: a row of padding, or none."""
+"""Stands for a cindex in rows of padding, and where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
 class ComputationGraph:
     """Cindexes are numbered 0, 1, ... by node, then t, x and n; so those of one node are a range of numbers.
 
-    Sequences that are alike in all that a request gives and asks are *members* of one class, and when all classes
-    have equally many, the graph holds one of them each, its representative: the one with the smallest n. So every
-    cindex with samples stands for `multiplicity` of them, which `members` names. A value without samples is one
-    cindex with index (0, NO_TIME, 0).
+    Sequences that are alike in all that a request gives and asks are *members* of one class. If all classes have
+    equally many, the graph holds one sequence of each, the representative, which has the smallest n. Every cindex with
+    samples then stands for `multiplicity` sequences, which `members` names. A value without samples is one cindex with
+    index (0, NO_TIME, 0).
 
     `slots[node]` (rows, slots): for each cindex of a node, the cindexes that it uses, by slot; -1 where a slot is not
-    used. A KERNEL node has one slot for each ROW or WHOLE operand and as many as `GraphSource.slots` says for an
-    INDEXED one, in operand order; `slot_operand[node]` (slots,) says whose each is. A VIEW has one. What an operand
-    that runs over ALL_SAMPLES uses is in `all_samples`, by (node, position of the operand).
+    used. A KERNEL node has one slot for each ROW or WHOLE operand and as many as `GraphSource.slots` gives for an
+    INDEXED one, in the order of operands; `slot_operand[node]` (slots,) is the operand of each. A VIEW has one slot.
+    `all_samples[node, operand]`: the cindexes that an operand over ALL_SAMPLES uses.
     """
 
     node_names: Sequence[str]
@@ -49,7 +59,7 @@ class ComputationGraph:
 
     @cached_property
     def dependencies(self) -> tuple[npt.NDArray[np.int64], Ids]:
-        """CSR (indptr, ids): the distinct cindexes that each cindex uses, ascending."""
+        """The distinct cindexes that each cindex uses, ascending, as compressed sparse rows (indptr, ids)."""
         counts = np.zeros(self.num_cindexes + 1, np.int64)
         ids = [np.empty(0, np.int32)]
         for number, slots in enumerate(self.slots):
@@ -64,16 +74,13 @@ class ComputationGraph:
         return np.concatenate([slots, *(ids[np.newaxis] for ids in rows)], axis=1) if rows else slots
 
     def cindex_ids(self, node: int, indexes: IndexTable) -> Ids:
-        """Numbers of the given indexes (rows, 3) of a node, -1 where the graph has no such cindex.
-
-        n must be that of a representative.
-        """
+        """Returns the cindexes of these indexes (rows, 3) of a node, -1 where there is none; n: of representatives."""
         start, end = self.first[node], self.first[node + 1]
         rows = find_rows(self.indexes[start:end], indexes)
         return np.where(rows >= 0, rows + start, -1).astype(np.int32)
 
     def expanded_indexes(self, ids: Ids) -> IndexTable:
-        """The indexes (rows, multiplicity, 3) of all that these cindexes, of values with samples, stand for."""
+        """Returns the indexes (rows, multiplicity, 3) that these cindexes, of values with samples, stand for."""
         indexes = np.repeat(self.indexes[ids][:, np.newaxis], self.multiplicity, axis=1)
         indexes[:, :, N] = self.members[np.searchsorted(self.members[:, 0], indexes[:, 0, N])]
         return indexes
@@ -82,9 +89,9 @@ class ComputationGraph:
         return self.text(max_items=10)
 
     def text(self, max_items: int | None = None) -> str:
-        """A line for each node: the numbers of its cindexes, their indexes, and the nodes that they use.
+        """Returns a line for each node: the numbers of its cindexes, their indexes, and the nodes that they use.
 
-        With `max_items` only so many ranges of indexes are printed of each node.
+        `max_items`: how many ranges of indexes a line shows.
         """
         edges = len(self.dependencies[1])
         lines = [f"{self.num_cindexes} cindexes, {edges} dependencies, {int(self.is_input.sum())} provided"]
@@ -109,7 +116,7 @@ def _format(indexes: IndexTable, max_items: int | None) -> str:
 
 
 def sorted_distinct(slots: Ids) -> tuple[Ids, npt.NDArray[np.bool_]]:
-    """Slots (rows, slots) sorted within each row, and which of them are the first of their value and not -1."""
+    """Returns slots (rows, slots) sorted within each row, and where a value other than -1 comes first in its row."""
     ordered = np.sort(slots, axis=1)
     is_first = ordered >= 0
     is_first[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]

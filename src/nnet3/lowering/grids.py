@@ -1,4 +1,11 @@
-"""Grid: the times and x of one node that the sweeps look at, all pairs of them."""
+"""Grid: the times and x of one node that the sweeps look at, all pairs of them.
+
+>>> grid = Grid(((0, 3),), (0, 1))  # t = 0..3, x = 0, 1
+>>> grid.shape
+(4, 2)
+>>> grid.find(np.array([0, 3, 4]), np.array([1, 0, 0])).tolist()  # no row for t = 4
+[1, 6, -1]
+"""
 
 from __future__ import annotations
 
@@ -40,7 +47,7 @@ class Grid:
         return self.shape[0] * self.shape[1]
 
     def table(self, copies: int = 1) -> IndexTable:
-        """The index (n = 0) of each row, (rows * copies, 3), `copies` times one after another."""
+        """Returns the index (n = 0) of each row, each `copies` times in a row, (rows * copies, 3)."""
         if copies not in self._tables:
             table = np.zeros((*self.shape, copies, 3), np.int32)
             table[..., T] = self.times[:, np.newaxis, np.newaxis]
@@ -49,21 +56,21 @@ class Grid:
         return self._tables[copies]
 
     def covers(self, other: Grid) -> bool:
-        """Whether all times between the first and the last of `other`, and its x, are here."""
+        """True if this grid holds all times from the first to the last of `other`, and its x."""
         if not (self.is_contiguous and other.intervals):
             return self is other
         inside = self.intervals[0][0] <= other.intervals[0][0] and other.intervals[-1][1] <= self.intervals[0][1]
         return inside and (self.x_values == other.x_values or set(self.x_values) >= set(other.x_values))
 
     def widened(self, step: int) -> Grid:
-        """With times up to multiples of `step`, and whatever is between."""
+        """Returns the grid with its first and last time moved out to multiples of `step`, without gaps."""
         if not self.intervals:
             return self
         low, high = self.intervals[0][0] // step * step, (self.intervals[-1][1] // step + 1) * step - 1
         return Grid(((low, high),), self.x_values) if high - low < 2**20 else self
 
     def find_times(self, times: Int64) -> Int64:
-        """The position of each, -1 where it is not among the times."""
+        """Returns the position of each among the times, -1 where it is not there."""
         if self.is_contiguous:
             position = times - self.intervals[0][0]
             position[(position < 0) | (position >= len(self.times))] = -1
@@ -74,13 +81,13 @@ class Grid:
         return _find(self.xs, xs)
 
     def find(self, times: Int64, xs: Int64) -> Int64:
-        """The row of each pair, -1 where there is none."""
+        """Returns the row of each pair, -1 where there is none."""
         t, x = self.find_times(times), self.find_xs(xs)
         return np.where((t >= 0) & (x >= 0), t * self.shape[1] + x, -1)
 
 
 class SingleGrid(Grid):
-    """That of a value without samples: one row, whatever index one asks for."""
+    """The grid of a value without samples: one row, which every index finds."""
 
     def __init__(self) -> None:
         super().__init__(((0, 0),), (0,))
@@ -98,7 +105,7 @@ def _find(values: Int64, wanted: Int64) -> Int64:
 
 
 def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    """The union of intervals of time, small gaps filled. Raises RequestError near the limits of int32."""
+    """Returns the union of intervals, small gaps filled. Raises RequestError near the limits of int32."""
     result: list[Interval] = []
     ordered = list(intervals)
     if len(ordered) > 1:
@@ -115,7 +122,7 @@ def merged(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
 
 
 def intervals_of(times: npt.NDArray[np.integer]) -> list[Interval]:
-    """Intervals that cover these times, in any order, with small gaps filled."""
+    """Returns intervals that cover these times, which may be in any order; small gaps are filled."""
     if times.size == 0:
         return []
     low, high = int(times.min()), int(times.max())

@@ -1,4 +1,19 @@
-"""Gathering rows that follow no simple pattern: by tables of row numbers, members of each class included."""
+"""Gathering rows that follow no simple pattern: by tables of row numbers, members of each class included.
+
+y(t) takes x at t rounded down to an even number: rows 0, 0, 1, 1 of m1. Backward, rows 0, 1 of the derivative m4 are
+added up in row 0 of m2, rows 2, 3 in row 1:
+
+>>> from tests.lowering.examples import halves
+>>> each = halves()
+>>> layout, node = each.layout, each.reading.gathered[1]
+>>> (part, _, slots), code = node.parts[0], IrregularGather(each.computation, node)
+>>> for command in code.forward(part, 0, slots, layout.values.whole(1), layout.values, 0, 4):
+...     print(command.text(each.computation))
+m3.CopyRows(1, m1[0, 0:1, 1])
+>>> for command in code.backward(part, slots, layout.derivs.whole(1), layout.derivs, 0, 4, each.needs.needed):
+...     print(command.text(each.computation))
+m2.AddRowRanges(1, m4, [0:1, 2:3])
+"""
 
 from __future__ import annotations
 
@@ -44,7 +59,7 @@ class IrregularGather:
         first: int,
         count: int,
     ) -> Iterator[Command]:
-        """Fill the part's columns (sub-matrix `target`) of rows [first, first + count)."""
+        """Yields the commands that fill the part's columns (sub-matrix `target`) of rows [first, first + count)."""
         lists = self._locations(slots, values, first, count)
         scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
         filled = part.constant != 0.0 or not lists
@@ -73,7 +88,7 @@ class IrregularGather:
         count: int,
         needed: np.ndarray,
     ) -> Iterator[Command]:
-        """Add the derivative of these rows, the sub-matrix `origin`, to the derivatives of their sources."""
+        """Yields the commands that add the derivative of these rows (sub-matrix `origin`) to those of their sources."""
         lists = [each for each in self._locations(slots, derivs, first, count) if needed[each.node]]
         scales = {each.node: part.scale_of_source.get(each.node, 1.0) for each in lists}
         packed = pack_locations(lists) if len(set(scales.values())) == 1 else None
@@ -87,7 +102,7 @@ class IrregularGather:
             yield from self._scatter(origin, each, scales[each.node], derivs)
 
     def _locations(self, slots: list[SlotPattern], storage: Storage, first: int, count: int) -> list[LocationList]:
-        """Rows in the matrices of the sources' roots, for each row of the step and each of its members."""
+        """Returns the rows of the sources' roots that each row of the step, and each of its members, takes."""
         if not slots:
             return []
         m = storage.schedule.multiplicity(self.gathered.number)
@@ -105,7 +120,7 @@ class IrregularGather:
     def _set_default(
         self, part: GatherPart, slots: list[SlotPattern], target: int, values: Storage, first: int, count: int
     ) -> Iterator[Command]:
-        """Rows that take nothing have a value of their own."""
+        """Yields the commands that set rows that take nothing to their default."""
         unused = np.ones(count, bool)
         for slot in slots:
             unused &= slot.source_row[first : first + count] < 0
@@ -118,7 +133,7 @@ class IrregularGather:
     # ---- forward ----
 
     def _gather(self, target: int, each: LocationList, scale: float, values: Storage, *, add: bool) -> Command:
-        """Copy (rows that take nothing become zero) or add the rows of one source."""
+        """Returns the command that adds the rows of one source, or copies them; rows that take nothing become zero."""
         computation, source = self.computation, values.columns(each.node)
         block = as_block(each.rows)
         if block is not None and (add or block.count == len(each.rows)):
@@ -143,7 +158,7 @@ class IrregularGather:
     # ---- backward ----
 
     def _scatter(self, origin: int, each: LocationList, scale: float, derivs: Storage) -> Iterator[Command]:
-        """Add rows of `origin` to the rows of one node's derivative that they came from."""
+        """Yields the commands that add rows of `origin` to the rows of one node's derivative that they came from."""
         computation, deriv = self.computation, derivs.columns(each.node)
         block = as_block(each.rows)
         if block is not None:
@@ -165,7 +180,7 @@ class IrregularGather:
             yield AddRowRanges(dest, origin, self.computation.new_range_table(ranges), scale)
 
     def _scatter_sorted(self, origin: int, each: LocationList, dest: int, scale: float) -> Iterator[Command]:
-        """Rows that go to the same place do not stand together: bring them together in a matrix of their own first."""
+        """Yields the same where rows that go to one place are apart: a temporary matrix brings them together."""
         computation = self.computation
         valid = np.flatnonzero(each.valid)
         order = valid[np.argsort(each.rows[valid], kind="stable")]
@@ -180,7 +195,7 @@ class IrregularGather:
     # ---- side tables ----
 
     def _multi_table(self, storage: Storage, nodes: np.ndarray, rows: np.ndarray) -> int:
-        """A table of (sub-matrix, row), each sub-matrix being just the rows of a node that are named."""
+        """Returns a table of (sub-matrix, row); each sub-matrix is the stretch of a node's rows that are named."""
         table = np.full((len(rows), 2), -1, np.int32)
         for node in distinct(nodes[nodes >= 0]).tolist():
             here = nodes == node
@@ -191,7 +206,7 @@ class IrregularGather:
 
 
 def _no_row_twice(root_of_node: np.ndarray, nodes: np.ndarray, rows: np.ndarray) -> bool:
-    """Whether no row of a matrix is named twice: two nodes may be columns, or rows, of one root, and overlap."""
+    """True if no row of a matrix is named twice: two nodes may be columns, or rows, of one root, and overlap."""
     valid = nodes >= 0
     keys = root_of_node[nodes[valid]].astype(np.int64) << 32 | rows[valid]
     return len(distinct(keys)) == len(keys)

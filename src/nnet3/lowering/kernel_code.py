@@ -1,4 +1,15 @@
-"""The commands of kernel nodes: a Propagate and a Backprop for each step, whose updates may be made apart."""
+"""The commands of kernel nodes: a Propagate and a Backprop for each step, whose updates may be made apart.
+
+Step 3 of the schedule is h(1), row 1 of m5. What Backprop sends to the sum goes to m4, the room for one row:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> code = KernelCode(each.computation, each.layout)
+>>> for command in (*code.forward(3), *code.backward(3)):
+...     print(command.text(each.computation))
+affine.Propagate(m3(1, :), &m5(1, :)) [node h]
+affine.Backprop(m3(1, :), [], m6(1, :), &m4) [node h]
+"""
 
 from __future__ import annotations
 
@@ -53,7 +64,7 @@ class KernelCode:
         )
 
     def references(self, position: int) -> dict[str, int]:
-        """The memo of a kernel's step and its precomputed entry, the same for its Propagate and its Backprop."""
+        """Returns the memo and the precomputed entry that a step's Propagate and Backprop share."""
         if position not in self._references:
             step = self.schedule.steps[position]
             node, memo = step.node, -1
@@ -70,7 +81,7 @@ class KernelCode:
         return tuple([self.values.block(*self._operand_step(position, rows, i)) for i in range(len(operands))])
 
     def _operand_step(self, position: int, step: Step, number: int) -> Step:
-        """The rows of operand `number` that the step at this position, or these of its rows, read."""
+        """Returns the rows of operand `number` that `step`, all rows or some of the step at this position, reads."""
         operand = self.schedule.nodes[step.node].operands[number]
         if operand.use is Use.INDEXED:
             return self.schedule.steps[position - 1]
@@ -104,7 +115,7 @@ class KernelCode:
     # ---- backward ----
 
     def backward(self, position: int) -> Iterator[Command]:
-        """The derivatives of a step's operands, and what it learns unless that is done together with other steps."""
+        """Yields the Backprop of a step, which also learns unless its update is merged, and what adds its results."""
         step = self.live.worked_on(self.schedule.steps[position])
         if step is None:
             return
@@ -137,12 +148,12 @@ class KernelCode:
         yield from sums
 
     def _overwrites(self, position: int, operand: int) -> bool:
-        """Whether a step is the first that writes to the derivative of an operand."""
+        """True if a step is the first that writes to the derivative of an operand."""
         by_step = self.layout.writers.operands[self.schedule.steps[position].node, operand]
         return by_step[self.layout.step_numbers[position]]
 
     def _add_live(self, rows: Step, deriv: int) -> Command:
-        """Add to the derivative of these rows of a node, but only of live ones."""
+        """Returns the command that adds `deriv` to the derivative of the live ones of these rows."""
         hull, live = self.live.hull(rows), self.live.rows(rows.node)
         assert hull is not None
         m = self.schedule.multiplicity(self.schedule.seen(rows.node))
@@ -154,11 +165,11 @@ class KernelCode:
         return AddRows(dest, own, self.computation.new_index_table(np.where(taken, np.arange(len(taken)), -1)))
 
     def _overlap(self, one: int, other: int) -> bool:
-        """A kernel may use a value twice; its two derivatives cannot lie in one place."""
+        """True if two derivatives overlap, as where a kernel uses a value twice: they cannot lie in one place."""
         return overlap(self.computation.submatrices[one], self.computation.submatrices[other])
 
     def _temporary_like(self, dest: int, node: int, number: int) -> int:
-        """A matrix, one for all steps of a size, for a derivative that its kernel cannot add where it belongs."""
+        """Returns a matrix for a derivative that a kernel cannot add where it belongs, one for all steps of a size."""
         block = self.computation.submatrices[dest]
         key = node, number, block.num_rows
         if key not in self._temporary:

@@ -1,4 +1,20 @@
-"""Layout: all decisions about a task, made in stages before a command is written."""
+"""Layout: all decisions about a task, made in stages before a command is written.
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> layout = lay_out(each.task, NnetComputation())
+>>> for stage in layout.reading, layout.needs, layout.writers:
+...     print(stage)
+node 3: rows 0.. of node 2
+node 1: 2 slots
+nodes with a derivative: 0, 1, 2, 3
+affine learns once from nodes [2]
+derivative of node 2: 0 rows to clear
+derivative of node 0: 0 rows to clear
+derivative of node 1: 0 rows to clear
+>>> sorted(layout.values.matrix), sorted(layout.derivs.matrix)  # the nodes that have matrices of their own
+([0, 1, 2], [0, 1, 2])
+"""
 
 from __future__ import annotations
 
@@ -10,17 +26,17 @@ from nnet3.lowering.first_writers import FirstWriters, find_first_writers, recei
 from nnet3.lowering.needs import BackwardNeeds, find_needs
 from nnet3.lowering.places import Place, Storage, find_places
 from nnet3.lowering.reading import Reading, find_reading
+from nnet3.lowering.schedule import Task
 from nnet3.lowering.sharing import shared_derivs, shared_values
 from nnet3.lowering.source import NodeKind
-from nnet3.lowering.task import Task
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """What the stages have decided: each is a value that can be printed.
+    """The results of the stages; each is a value that can be printed.
 
-    `reading`: where values come from. `needs`: which derivatives there are. `writers`: where these lie and who writes
-    first. `values`, `derivs`: the matrices, declared in the computation.
+    `reading`: the sources of values. `needs`: the derivatives there are. `writers`: their places and first writers.
+    `values`, `derivs`: the matrices, declared in the computation.
     """
 
     task: Task
@@ -32,7 +48,7 @@ class Layout:
 
     @cached_property
     def step_numbers(self) -> list[int]:
-        """For each step of the schedule, which of its node's steps it is."""
+        """For each step of the schedule, its number among the steps of its node."""
         count = [0] * len(self.task.schedule.nodes)
         numbers = []
         for step in self.task.schedule.steps:
@@ -41,12 +57,12 @@ class Layout:
         return numbers
 
     def receivers(self, node: int) -> list[int]:
-        """The nodes to whose derivatives this one writes."""
+        """Returns the nodes to whose derivatives this one writes."""
         return [] if node in self.writers.views else receivers(self.task, self.reading, self.needs, node)
 
 
 def lay_out(task: Task, computation: NnetComputation) -> Layout:
-    """Decide where everything lies, and declare the matrices in the computation."""
+    """Decides where everything lies, and declares the matrices in the computation."""
     reading = find_reading(task.schedule)
     needs = find_needs(task, reading)
     writers = find_first_writers(task, reading, needs)
@@ -59,7 +75,7 @@ def lay_out(task: Task, computation: NnetComputation) -> Layout:
 
 
 def _declare(task: Task, needs: BackwardNeeds, values: Storage, derivs: Storage) -> None:
-    """A matrix for each root that has rows, and for its derivative where one is needed."""
+    """Declare a matrix for each root that has rows, and for its derivative where one is needed."""
     schedule = task.schedule
     for number, node in enumerate(schedule.nodes):
         if schedule.num_rows(number) == 0:

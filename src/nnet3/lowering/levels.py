@@ -3,6 +3,11 @@
 Levels of a recurrence grow with time by a fixed amount a period. So they are followed for a few periods only, then
 continued by arithmetic, and the result is checked: on items that do not need themselves, levels are the one solution of
 level = 1 + max(levels needed), so whatever satisfies it is right. What is not regular is followed to its end.
+
+Items 0 to 3 need the one before, item 0 none (4):
+
+>>> levels_of(np.array([[4], [0], [1], [2]]), [np.arange(4)]).tolist()
+[0, 1, 2, 3]
 """
 
 from __future__ import annotations
@@ -20,10 +25,10 @@ _MAX_PERIOD = 48  # rows of one place after which the pattern of levels repeats
 
 
 def levels_of(needs: np.ndarray, places: list[np.ndarray]) -> Levels:
-    """The level of each item, (items,).
+    """Returns the level of each item, (items,).
 
-    `needs` (items, slots) are the items that each one needs, `items` (one past the last) where there is none. `places`
-    are groups of items, each in the order of time, along which levels may be regular. Raises CycleError.
+    `needs` (items, slots): the items that each one needs, the number of items where there is none. `places`: groups of
+    items, each in the order of time, along which levels may be regular. Raises CycleError.
     """
     num_items = len(needs)
     level = np.zeros(num_items + 1, dtype=np.int64)
@@ -44,7 +49,7 @@ def levels_of(needs: np.ndarray, places: list[np.ndarray]) -> Levels:
 
 
 def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
-    """level = 1 + max(levels needed), again and again; whether it came to rest."""
+    """Set level = 1 + max(levels needed) up to `rounds` times; returns True if it came to rest."""
     for _ in range(rounds):
         highest = level[columns[0]]
         for column in columns[1:]:
@@ -57,7 +62,7 @@ def _iterate(level: Levels, columns: np.ndarray, rounds: int) -> bool:
 
 
 def _continued(level: Levels, rounds: int) -> Levels:
-    """Levels below `rounds` are right; the others continue their pattern, forward or backward in time."""
+    """Returns the levels with those of `rounds` and more guessed: they continue the pattern of those below, in time."""
     settled = level < rounds
     count = int(settled.sum())
     if count == len(level) or count < 3:
@@ -70,9 +75,9 @@ def _continued(level: Levels, rounds: int) -> Levels:
 
 
 def _extended(level: Levels, count: int) -> Levels:
-    """The first `count` levels continued: after each period the same again, higher by a constant.
+    """Returns the first `count` levels continued: after each period the same again, higher by a constant.
 
-    The latter two thirds of them must say so; a few might do so by chance.
+    The latter two thirds of them must follow the pattern; a few might do so by chance.
     """
     known, regular = level[:count], level[count // 3 : count]
     for period in range(1, min(len(regular) // 2, _MAX_PERIOD) + 1):

@@ -4,6 +4,14 @@ A derivative of a row with t outside the range counts as zero, at every node: su
 has no samples is live. The backward pass leaves dead rows out: a kernel that treats each row alone runs on the rows
 from the first live one to the last live one of a step; any other kernel runs on whole steps, with zeros in dead rows,
 and what it sends to dead rows is dropped; steps without a live row are left out. Rows of padding count as dead.
+
+>>> from tests.lowering.examples import splice
+>>> each = splice()
+>>> live = live_rows(each.source, each.schedule, (1, 2))
+>>> live.live[2].tolist()  # of t = 0..3
+[False, True, True, False]
+>>> live.hull(Step(2, 0, 4))  # the rows from the first live one to the last
+Step(node=2, first=1, num_rows=2)
 """
 
 from __future__ import annotations
@@ -22,7 +30,7 @@ from nnet3.lowering.source import GraphSource, NodeKind, Use
 
 @dataclass(eq=False)
 class LiveRows:
-    """`live[node]` (rows,): which rows have derivatives; nodes all of whose rows have are not in it."""
+    """The rows that have derivatives: a mask `live[node]` (rows,) for each node with dead rows."""
 
     source: GraphSource
     schedule: Schedule
@@ -34,19 +42,19 @@ class LiveRows:
         return bool(self.live)
 
     def is_dead(self, node: int) -> bool:
-        """Whether no row has a derivative."""
+        """True if no row of a node has a derivative."""
         return node in self.live and not self.live[node].any()
 
     def rows(self, node: int) -> np.ndarray:
-        """Which rows of a node, or of what a view looks at, are live."""
+        """Returns the live rows of a node, or of what a view looks at, as a mask (rows,)."""
         return self.live[node] if node in self.live else np.ones(self.schedule.whole(node).num_rows, bool)
 
     def is_whole(self, step: Step) -> bool:
-        """Whether all these rows of a node are live."""
+        """True if all these rows of a node are live."""
         return step.node not in self.live or bool(self.live[step.node][step.first : step.first + step.num_rows].all())
 
     def hull(self, step: Step) -> Step | None:
-        """The rows from the first live one to the last live one; None if there are none."""
+        """Returns the rows from the first live one to the last live one; None if there are none."""
         if step.node not in self.live:
             return step
         live = np.flatnonzero(self.live[step.node][step.first : step.first + step.num_rows])
@@ -55,12 +63,12 @@ class LiveRows:
         return Step(step.node, step.first + int(live[0]), int(live[-1] - live[0]) + 1)
 
     def worked_on(self, step: Step) -> Step | None:
-        """The rows on which a kernel's step runs backward; None if it does not."""
+        """Returns the rows on which a kernel's step runs backward; None if it does not."""
         hull = self.hull(step)
         return hull if hull is None or self.is_cut(step.node) else step
 
     def is_cut(self, node: int) -> bool:
-        """Whether a kernel node runs backward on live rows only: a kernel that treats each row alone."""
+        """True if a kernel node runs backward on live rows only, because its kernel treats each row alone."""
         if node not in self._cut:
             info = self.source.kernel(node)
             self._cut[node] = (
@@ -70,9 +78,9 @@ class LiveRows:
         return self._cut[node]
 
     def unread(self, node: int, sent: GatheredNode | None, is_merged: bool) -> np.ndarray | None:
-        """Rows of a node whose derivative nobody reads (rows,); None if there are none.
+        """Returns the rows of a node whose derivative nobody reads, a mask (rows,); None if there are none.
 
-        `sent`: what a gathered node sends back; `is_merged`: an update takes the rows of all steps.
+        `sent`: the slots by which a gathered node sends back. `is_merged`: an update takes the rows of all steps.
         """
         kind, given = self.schedule.nodes[node].kind, self.schedule.num_given[node]
         if node not in self.live or kind not in (NodeKind.KERNEL, NodeKind.GATHERED):
@@ -93,7 +101,7 @@ class LiveRows:
         return unread
 
     def sent(self, gathered: GatheredNode) -> GatheredNode:
-        """What a gathered node sends back: rows that are live, to rows that are live."""
+        """Returns the slots by which a gathered node sends back: from live rows, to live rows."""
         own = self.live.get(gathered.number)
         if own is None and not any(source in self.live for slot in gathered.slots for source in slot.sources):
             return gathered
@@ -116,7 +124,7 @@ class LiveRows:
 
 
 def live_rows(source: GraphSource, schedule: Schedule, times: tuple[int, int] | None) -> LiveRows:
-    """The rows with t from times[0] to times[1], both included; all rows if `times` is None."""
+    """Returns the live rows: those with t from times[0] to times[1], both included; all if `times` is None."""
     result = LiveRows(source, schedule)
     if times is None:
         return result
@@ -133,7 +141,7 @@ def live_rows(source: GraphSource, schedule: Schedule, times: tuple[int, int] | 
 
 
 def stretches(live: LiveRows, start: int, end: int) -> list[tuple[int, int]]:
-    """Steps [start, end) in the stretches before, with and after steps that have live rows."""
+    """Returns steps [start, end) cut before the first and after the last step with live rows."""
     if not live.is_limited:
         return [(start, end)]
     steps = live.schedule.steps[start:end]

@@ -1,6 +1,15 @@
-"""Location lists: where a descriptor's rows come from, split so that each list is one command.
+"""Location lists: where the rows of a gathered node come from, split so that each list is one command.
 
-A list says for each row of the destination which row of a source it takes, or -1 for none.
+A list holds for each row of the destination the row of a source that it takes, or -1 for none. Four rows, of which the
+first two take rows 5, 6 of node 1 and the others row 0 of node 2 each:
+
+>>> lists = split_locations(np.array([[1], [1], [2], [2]]), np.array([[5], [6], [0], [0]]))
+>>> [(each.node, each.rows.tolist()) for each in lists]
+[(1, [5, 6, -1, -1]), (2, [-1, -1, 0, 0])]
+>>> as_block(lists[0].rows)
+Block(dest=0, source=5, count=2)
+>>> runs_of(lists[1].rows).tolist()  # row 0 of node 2 is taken by destination rows [2, 4)
+[[2, 4]]
 """
 
 from __future__ import annotations
@@ -25,7 +34,7 @@ class LocationList:
 
 
 def split_locations(nodes: np.ndarray, rows: np.ndarray) -> list[LocationList]:
-    """Lists of one source each from slots (rows, slots) of source node and row, both -1 for none.
+    """Splits slots (rows, slots) of source node and row, both -1 for none, into lists of one source each.
 
     Slots keep their own lists, so that a shifted copy stays a shifted copy; lists of one source that share no row
     are merged.
@@ -48,7 +57,7 @@ def _mergeable(known: LocationList, source: int, rows: np.ndarray) -> bool:
 
 
 def pack_locations(lists: list[LocationList]) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """The lists packed into fewer with several sources each, as (node, row) per row; None if that saves none."""
+    """Packs the lists into fewer with several sources each, as (nodes, rows); returns None if that saves none."""
     if len(lists) < 2:
         return None
     nodes = np.stack([np.where(each.valid, each.node, -1) for each in lists], axis=1)
@@ -71,7 +80,7 @@ class Block:
 
 
 def as_block(rows: np.ndarray) -> Block | None:
-    """The list as one shifted block, if it is one."""
+    """Returns the list as one shifted block; None if it is not one."""
     valid = np.flatnonzero(rows >= 0)
     if valid.size == 0:
         return None
@@ -83,9 +92,9 @@ def as_block(rows: np.ndarray) -> Block | None:
 
 
 def runs_of(rows: np.ndarray) -> np.ndarray | None:
-    """For each source row from the smallest to the largest, the range [first, end) of destination rows that take it.
+    """Returns the range [first, end) of rows that take each source row from the smallest to the largest, (rows, 2).
 
-    (source rows, 2); None if some source row is taken by rows that do not stand together.
+    None if some source row is taken by rows that do not stand together.
     """
     starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
     ends = np.append(starts[1:], len(rows))

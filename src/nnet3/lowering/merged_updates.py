@@ -1,7 +1,15 @@
 """Which updates are made together: one a kernel and minibatch, for natural gradient looks at rows together.
 
 A kernel runs backward in pieces if several nodes share it or if it lies in a recurrence. It learns once, from the rows
-of all pieces, after the last of them.
+of all pieces, after the last of them. In h(t) = W (x(t) + h(t-1)) + b that is after step 1, the first one of h:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> groups = merged_updates(each.task, each.needs.needed, each.needs.live)
+>>> groups
+{('affine', ()): [2]}
+>>> dict(last_pieces(each.schedule, groups))
+{1: [('affine', ())]}
 """
 
 from __future__ import annotations
@@ -12,16 +20,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from nnet3.lowering.live_rows import LiveRows
-from nnet3.lowering.schedule import Schedule, Step
+from nnet3.lowering.schedule import Schedule, Step, Task
 from nnet3.lowering.source import NodeKind, Use
-from nnet3.lowering.task import Task
 
 Learner = tuple[str, tuple[int, ...]]
-"""The name of a kernel and its operands without samples, which learn with it."""
+"""The name of a kernel and those of its operands without samples, which learn with it."""
 
 
 def merged_updates(task: Task, needed: np.ndarray, live: LiveRows) -> dict[Learner, list[int]]:
-    """Kernels that learn from several steps together, and their nodes."""
+    """Returns the kernels that learn from several steps together, and their nodes."""
     source, request, schedule = task
     nodes: dict[Learner, list[int]] = defaultdict(list)
     for number, node in enumerate(schedule.nodes):
@@ -46,13 +53,13 @@ def merged_updates(task: Task, needed: np.ndarray, live: LiveRows) -> dict[Learn
 
 
 def computed_rows(schedule: Schedule, node: int) -> Step:
-    """The rows of a node that its kernel computes."""
+    """Returns the rows of a node that its kernel computes."""
     given = schedule.num_given[node]
     return Step(node, given, schedule.num_rows(node) - given)
 
 
 def last_pieces(schedule: Schedule, groups: Mapping[Learner, list[int]]) -> dict[int, list[Learner]]:
-    """After which step of the backward pass (the first going forward) each update comes."""
+    """Returns the updates that come after each step: after the last piece of the backward pass, the first forward."""
     result: dict[int, list[Learner]] = defaultdict(list)
     for learner, nodes in groups.items():
         result[min(schedule.steps_of_node[node][0] for node in nodes)].append(learner)

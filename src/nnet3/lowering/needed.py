@@ -1,4 +1,14 @@
-"""Which rows are needed: the sweep from the outputs down, along the slots that computable rows use."""
+"""Which rows are needed: the sweep from the outputs down, along the slots that computable rows use.
+
+Of x at t = -3..3, outputs at t = 0..3 need those from t = -1 on:
+
+>>> from tests.lowering.examples import splice
+>>> sweeps = splice(given=range(-3, 4)).sweeps
+>>> used, wanted = sweeps.computability.used, sweeps.asked
+>>> need = needed_rows(sweeps.domain, sweeps.tables, used, sweeps.given, sweeps.samples, wanted, 1)
+>>> sweeps.domain.grids[0].times[need[0][:, 0, 0]].tolist()
+[-1, 0, 1, 2, 3]
+"""
 
 from __future__ import annotations
 
@@ -20,9 +30,9 @@ def needed_rows(
     wanted: Mapping[int, Mask],
     num_classes: int,
 ) -> list[Mask | None]:
-    """All that is `wanted` and what it uses, node by node (times, xs, classes); None outside the domain.
+    """Returns the rows that are `wanted` and all that they use, by node (times, xs, classes); None outside the domain.
 
-    `used` as in Computability, of any rows; what is given uses nothing.
+    `used`: as in Computability, of any rows; rows that are given use nothing.
     """
     return _NeedSweep(domain, tables, used, given, samples, num_classes).run(wanted)
 
@@ -90,14 +100,14 @@ class _NeedSweep:
                 self._push(node, nodes)
 
     def _foresee(self, rounds: Rounds) -> None:
-        """Add what coming rounds will add, if that can be told."""
+        """Add the rows that coming rounds will add, if they can be foreseen."""
         ranks = rounds.guess({node: self._need(node) for node in rounds.nodes})
         if ranks is not None:
             for node, rows in rounds.accept(ranks, self._proved).items():
                 self._need(node)[:] |= rows
 
     def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
-        """Which rows of a node are used by rows of lower rank."""
+        """Returns the rows of a node that rows of lower rank use, (times, xs, classes)."""
         own = ranks[node]
         least = np.full_like(own, NEVER)
         for user in self.domain.structure.users_inside[node]:
@@ -122,7 +132,7 @@ class _NeedSweep:
         return least < own
 
     def _push(self, node: int, but: Collection[int]) -> None:
-        """Mark what the needed rows of a node use, except of the nodes `but`."""
+        """Mark the rows that the needed rows of a node use, except rows of the nodes `but`."""
         table, rows, used = self.tables[node], self._need(node), self.used[node]
         assert table is not None
         if node in self.given:

@@ -1,4 +1,13 @@
-"""Second stage of the layout: which nodes take part in the backward pass, with which rows, and what learns together."""
+"""Second stage of the layout: which nodes take part in the backward pass, with which rows, and what learns together.
+
+The four steps of h(t) = W (x(t) + h(t-1)) + b learn together:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> print(find_needs(each.task, each.reading))
+nodes with a derivative: 0, 1, 2, 3
+affine learns once from nodes [2]
+"""
 
 from __future__ import annotations
 
@@ -12,15 +21,15 @@ from nnet3.lowering.live_rows import LiveRows, live_rows
 from nnet3.lowering.merged_updates import Learner, merged_updates
 from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.reading import Reading
+from nnet3.lowering.schedule import Task
 from nnet3.lowering.source import NodeKind
-from nnet3.lowering.task import Task
 
 
 @dataclass(frozen=True, eq=False)
 class BackwardNeeds:
-    """What the backward pass is about; without one, nothing is needed.
+    """The derivatives and updates of the backward pass; without one, nothing is needed.
 
-    `needed` (nodes,): whether a node has a derivative. `live`: the rows that have one. `sent`: the slots by which
+    `needed` (nodes,): the nodes that have a derivative. `live`: the rows that have one. `sent`: the slots by which
     gathered nodes send derivatives back, the same objects as in the reading unless some rows are not live. `updates`:
     kernels that learn from several steps at once, and their nodes. `unread[node]` (rows,): rows whose derivatives
     nobody reads.
@@ -44,7 +53,7 @@ class BackwardNeeds:
 
 
 def find_needs(task: Task, reading: Reading) -> BackwardNeeds:
-    """The needs of a task."""
+    """Returns the needs of a task."""
     request = task.request
     live = live_rows(task.source, task.schedule, request.deriv_times if request.needs_backward else None)
     sent = {number: live.sent(each) for number, each in reading.gathered.items()}
@@ -58,11 +67,11 @@ def find_needs(task: Task, reading: Reading) -> BackwardNeeds:
 
 
 def deriv_needed(task: Task, sent: Mapping[int, GatheredNode], live: LiveRows) -> np.ndarray:
-    """Returns for each node whether its value needs a derivative, (nodes,).
+    """Returns the nodes whose values need a derivative, a mask (nodes,).
 
-    It does if the node, or anything it is computed from, has to give an input derivative, an update or the gradient of
-    bound memory. `sent`: what gathered nodes send back. A node of which nobody asks a derivative but that something
-    learns from has one too: it is zero. So has an input without live rows, but no other node without.
+    A node does if it, or anything it is computed from, gives an input derivative, an update or the gradient of bound
+    memory. A node without live rows does not, unless it is an input whose derivative is asked for: that is zero.
+    `sent`: the slots by which gathered nodes send derivatives back.
     """
     source, request, schedule = task
     needed = np.zeros(len(schedule.nodes), bool)

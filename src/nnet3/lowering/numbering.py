@@ -1,62 +1,49 @@
-"""From the sweeps to the graph: cindexes are numbered, slots refer to the numbers."""
+"""From the sweeps to the graph: cindexes are numbered, slots refer to the numbers.
+
+Rows -1..3 of x are cindexes 0 to 4. The node that puts x(t-1) and x(t) side by side uses two of them a row:
+
+>>> from tests.lowering.examples import splice
+>>> number_cindexes(splice().sweeps).slots[1].tolist()
+[[0, 1], [1, 2], [2, 3], [3, 4]]
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.index import N
-from nnet3.lowering.classes import SequenceClasses
-from nnet3.lowering.domain import Domain
 from nnet3.lowering.graph import ComputationGraph, Ids
 from nnet3.lowering.grids import Grid
 from nnet3.lowering.slot_table import Mask, SlotTable
 from nnet3.lowering.source import NodeKind
+from nnet3.lowering.sweeps import Sweeps
 
 
-def number_cindexes(
-    domain: Domain,
-    tables: Sequence[SlotTable | None],
-    need: Sequence[Mask | None],
-    used: Sequence[Mask | None],
-    given: Mapping[int, Mask],
-    samples: Mapping[int, Mask],
-    classes: SequenceClasses,
-) -> ComputationGraph:
-    """The graph of the rows that are needed and of all that are given."""
-    return _Numbering(domain, tables, need, used, given, samples, classes).graph()
+def number_cindexes(sweeps: Sweeps) -> ComputationGraph:
+    """Returns the graph of the rows that are needed and of all that are given."""
+    return _Numbering(sweeps).graph()
 
 
 class _Numbering:
-    """All rows of all nodes one after another: node, time, x, representative."""
+    """All rows of all nodes in one array, in the order of node, time, x, representative."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        tables: Sequence[SlotTable | None],
-        need: Sequence[Mask | None],
-        used: Sequence[Mask | None],
-        given: Mapping[int, Mask],
-        samples: Mapping[int, Mask],
-        classes: SequenceClasses,
-    ):
-        self.domain, self.tables, self.need, self.used = domain, tables, need, used
-        self.given, self.samples, self.classes = given, samples, classes
-        self.structure = domain.structure
-        self.num_representatives = len(classes.members)
-        self.is_plain = self.num_representatives == classes.num_classes  # a representative for each class
-        sizes = [0 if table is None else table.grid.num_rows * self.copies(n) for n, table in enumerate(tables)]
+    def __init__(self, sweeps: Sweeps):
+        self.tables, self.used, self.given = sweeps.tables, sweeps.computability.used, sweeps.given
+        self.samples, self.classes, self.structure = sweeps.samples, sweeps.classes, sweeps.structure
+        self.num_representatives = len(self.classes.members)
+        self.is_plain = self.num_representatives == self.classes.num_classes  # a representative for each class
+        sizes = [0 if table is None else table.grid.num_rows * self.copies(n) for n, table in enumerate(self.tables)]
         self.offset: list[int] = [0, *itertools.accumulate(sizes)]
         pieces = [np.empty(0, bool)]
         pieces += [
-            self._by_representative(node, rows).reshape(-1) for node, rows in enumerate(need) if rows is not None
+            self._by_representative(node, rows).reshape(-1) for node, rows in enumerate(sweeps.need) if rows is not None
         ]
         flat = np.concatenate(pieces)
         self.is_given = np.zeros_like(flat)
-        for node, rows in given.items():
+        for node, rows in self.given.items():
             self.is_given[self._range(node)] = self._by_representative(node, rows).reshape(-1)
         flat |= self.is_given
         counts = np.cumsum(flat, dtype=np.int32)
@@ -102,13 +89,13 @@ class _Numbering:
         return slice(self.offset[node], self.offset[node + 1])
 
     def _by_representative(self, node: int, array: Mask) -> Mask:
-        """An array (times, xs, classes...) with the classes' axis replaced by that of representatives."""
+        """Returns an array (times, xs, classes...) with the axis of classes replaced by one of representatives."""
         if self.is_plain or not self.structure.has_samples[node]:
             return array
         return array[:, :, self.classes.class_of_representative]
 
     def _indexes(self, node: Ids) -> npt.NDArray[np.int32]:
-        """The index of each cindex; `node` is the node of each."""
+        """Returns the index of each cindex; `node` is the node of each."""
         tables = [np.empty((0, 3), np.int32), *(table.grid.table() for table in self.tables if table is not None)]
         has_samples = np.array(self.structure.has_samples)
         row, copy = self.rows, np.zeros(1, np.intp)
@@ -128,7 +115,7 @@ class _Numbering:
     # ---- slots ----
 
     def _slots(self, node: int, rows: npt.NDArray[np.intp]) -> Ids:
-        """The cindexes (rows, slots) that these rows, numbers in the whole array, use."""
+        """Returns the cindexes (rows, slots) that these rows use; `rows` are positions in the whole array."""
         num_slots = self.structure.slots[node].num_slots
         if num_slots == 0 or len(rows) == 0:
             return np.empty((len(rows), num_slots), np.int32)
@@ -145,7 +132,7 @@ class _Numbering:
         return result
 
     def _by_distance(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids | None:
-        """The same where each slot lies at one distance from the row, whether it is used or not; else None."""
+        """Returns the cindexes of all slots, used or not, if each slot lies at one distance from its row; else None."""
         if len(table.blocks) < table.num_slots:
             return None
         slots, distances = [], []
@@ -162,7 +149,7 @@ class _Numbering:
         return self.ids.take(rows[:, np.newaxis] + in_order, mode="clip")
 
     def _by_place(self, node: int, table: SlotTable, rows: npt.NDArray[np.intp]) -> Ids:
-        """The same for slots of all kinds; -1 where there is nothing."""
+        """Returns the cindexes of all slots, used or not, whatever their kind; -1 where there is nothing."""
         result = np.full((len(rows), table.num_slots), -1, np.int32)
         row, copy = np.divmod(rows - self.offset[node], self.copies(node))
         time, x = np.divmod(row, table.grid.shape[1])

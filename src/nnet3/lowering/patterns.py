@@ -1,4 +1,14 @@
-"""Where the rows of gathered nodes come from, slot by slot; what is regular is told by a few numbers a step."""
+"""Where the rows of gathered nodes come from, slot by slot; a regular slot is a few numbers a step.
+
+The sum x(t) + h(t-1) has a step a row. Its first slot takes rows 0 to 3 of node 0, the second nothing and then rows
+0 to 2 of node 2:
+
+>>> from tests.lowering.examples import loop
+>>> for slot in gathered_nodes(loop().schedule)[1].slots:
+...     print(slot.source_row, slot.count, slot.source, slot.regular)
+[0 1 2 3] [1 1 1 1] [0 0 0 0] [ True  True  True  True]
+[-1  0  1  2] [0 1 1 1] [-1  2  2  2] [ True  True  True  True]
+"""
 
 from __future__ import annotations
 
@@ -16,10 +26,11 @@ _NONE = np.iinfo(np.int64).max
 
 @dataclass(frozen=True, eq=False)
 class SlotPattern:
-    """One slot of a gathered node. Rows are rows of the node's matrix, `source_row` rows of the source's matrix.
+    """The rows that one slot of a gathered node takes.
 
-    Over rows: `source_node`, `source_row` (-1: none). Over the node's steps: how many rows use the slot, and where that
-    is `regular` the first of them, which source it takes and the first row there; the others follow one by one.
+    `source_node`, `source_row` (rows,): by rows of the node's matrix, -1 for none. `count` (steps,): how many rows of a
+    step use the slot. Where `regular` (steps,), they are rows `first`, `first` + 1, ... and take rows `source_first`,
+    `source_first` + 1, ... of `source`.
     """
 
     source_node: np.ndarray
@@ -36,7 +47,7 @@ class SlotPattern:
 
     @cached_property
     def sources(self) -> list[int]:
-        """The nodes it takes rows of."""
+        """The nodes of which the slot takes rows."""
         nodes = distinct(self.source_node[self.used])
         return [int(node) for node in nodes]
 
@@ -56,7 +67,7 @@ class GatheredNode:
 
 
 def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
-    """All gathered nodes that have rows, by number."""
+    """Returns all gathered nodes that have rows, by number."""
     graph = schedule.graph
     result: dict[int, GatheredNode] = {}
     node_of_item = np.append(graph.node, -1)
@@ -83,7 +94,10 @@ def gathered_nodes(schedule: Schedule) -> dict[int, GatheredNode]:
 
 
 def slot_pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: np.ndarray) -> SlotPattern | None:
-    """A slot that takes these rows (rows,) of these nodes (-1: none), by steps; None if no row uses the slot."""
+    """Returns a slot that takes these rows (rows,) of these nodes (-1: none); None if no row uses it.
+
+    `first`, `count` (steps,): the rows of each step.
+    """
     own = np.arange(len(rows))
     if len(first) == 1 and rows[0] >= 0:
         start = int(rows[0])
@@ -117,7 +131,7 @@ def slot_pattern(nodes: np.ndarray, rows: np.ndarray, first: np.ndarray, count: 
 
 
 def identity_shift(gathered: GatheredNode) -> tuple[int, int] | None:
-    """The one source and the shift of rows, if the node is nothing but rows of another one, in order and unscaled."""
+    """Returns the source and the shift of rows if a node is rows of one other, in order and unscaled; else None."""
     if len(gathered.parts) != 1:
         return None
     part, _, slots = gathered.parts[0]

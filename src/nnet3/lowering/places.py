@@ -2,6 +2,16 @@
 
 A node has a matrix of its own unless it is a view, or a gathered node that is nothing but rows of another one in order.
 In a recurrent epoch, rows that nobody needs once the next step of their node begins share their place with it.
+
+In h(t) = W (x(t) + h(t-1)) + b the output (node 3) is the rows of h (node 2). Without a backward pass the four sums
+(node 1) share one row:
+
+>>> from tests.lowering.examples import loop
+>>> values = loop(backward=False).layout.values
+>>> values.places[3]
+Place(root=2, row_shift=0, col_offset=0)
+>>> values.physical_row[1].tolist()
+[0, 0, 0, 0]
 """
 
 from __future__ import annotations
@@ -28,7 +38,7 @@ class Place:
 
 
 def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[Place]:
-    """The place of each node; `views`: gathered nodes that lie in another node's matrix."""
+    """Returns the place of each node. `views`: gathered nodes that lie in another node's matrix."""
     places: dict[int, Place] = {}
 
     def place(node: int) -> Place:
@@ -51,10 +61,10 @@ def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[Place]:
 
 @dataclass(eq=False)
 class Storage:
-    """The matrices of values, or of derivatives. `matrix[root]` is a whole matrix.
+    """The matrices of values, or of derivatives. `matrix[root]` is a sub-matrix that is a whole matrix.
 
-    `shared`: roots of which all steps use the same rows; `physical_row[root]` (rows,) says which. Steps of 2 rows
-    each, two of them, have physical rows 0, 1, 0, 1.
+    `shared`: roots of which all steps use the same rows; `physical_row[root]` (rows,): the row of each. Two steps of
+    two rows each have physical rows 0, 1, 0, 1.
     """
 
     schedule: Schedule
@@ -75,9 +85,9 @@ class Storage:
             self.physical_row[root] = physical
 
     def declare(self, root: int) -> None:
-        """A matrix for this node, with a row for each of its rows, or for those of its largest step.
+        """Add a matrix for this node, with a row for each of its rows, or for those of its largest step if they share.
 
-        The latter belong to no time: in the information about the matrix they have t = NO_TIME.
+        Shared rows belong to no time: in the information about the matrix they have t = NO_TIME.
         """
         schedule, node = self.schedule, self.schedule.nodes[root]
         rows, table = schedule.num_rows(root), None
@@ -91,14 +101,14 @@ class Storage:
         self.matrix[root] = self.computation.new_matrix(rows * schedule.multiplicity(root), node.num_cols, info)
 
     def bind(self, root: int, memory: str) -> None:
-        """A matrix that lies in memory outside; only derivatives are written there."""
+        """Add a matrix that lies in memory outside; only derivatives are written there."""
         node = self.schedule.nodes[root]
         assert node.num_rows is not None
         bound = self.computation.new_outside(memory, node.num_rows, node.num_cols, writable=self.is_deriv)
         self.matrix[root] = bound
 
     def block(self, node: int, first: int, count: int) -> int:
-        """The sub-matrix of rows [first, first + count) of a node; the rows must lie one after another."""
+        """Returns the sub-matrix of rows [first, first + count) of a node; they must lie one after another."""
         key = (node, first, count)
         if key not in self._blocks:
             place = self.places[node]
@@ -112,11 +122,11 @@ class Storage:
         return self._blocks[key]
 
     def whole(self, node: int) -> int:
-        """All rows of a node."""
+        """Returns the sub-matrix of all rows of a node."""
         return self.block(node, 0, self.schedule.num_rows(node))
 
     def rows(self, node: int, rows: np.ndarray) -> np.ndarray:
-        """Rows of the root's matrix, members included, for rows of a node (-1 stays -1): (rows * multiplicity,)."""
+        """Returns the root's rows for rows of a node, members included, (rows * multiplicity,); -1 stays."""
         place = self.places[node]
         shifted = rows + place.row_shift
         if place.root in self.physical_row:
@@ -126,7 +136,7 @@ class Storage:
         return np.where(np.repeat(rows >= 0, m), expanded, -1)
 
     def columns(self, node: int) -> int:
-        """All rows of the root's matrix, in the columns of this node."""
+        """Returns the sub-matrix of all rows of the root's matrix, in the columns of this node."""
         place = self.places[node]
         return self.computation.new_submatrix(
             self.matrix[place.root], col_offset=place.col_offset, num_cols=self.schedule.nodes[node].num_cols

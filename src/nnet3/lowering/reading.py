@@ -1,4 +1,12 @@
-"""First stage of the layout: where gathered nodes take their rows from, and which of them need no matrix."""
+"""First stage of the layout: where gathered nodes take their rows from, and which of them need no matrix.
+
+Node 1 puts x(t-1) and x(t) side by side, node 3 is the rows of node 2, so that it needs no matrix:
+
+>>> from tests.lowering.examples import splice
+>>> print(find_reading(splice().schedule))
+node 3: rows 0.. of node 2
+node 1: 2 slots
+"""
 
 from __future__ import annotations
 
@@ -19,7 +27,7 @@ class RowsOf(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """Where values come from.
+    """The sources of the rows of gathered nodes.
 
     `gathered`: the slots of each gathered node. `in_order`: the gathered nodes that are rows of one other node, in
     order. `views`: those of them whose values lie in that node's matrix.
@@ -36,11 +44,7 @@ class Reading:
 
 
 def find_reading(schedule: Schedule) -> Reading:
-    """The reading of a schedule.
-
-    A node that takes rows 2 to 5 of node 0 is a view: `node 1: rows 2.. of node 0`. One that takes rows 2, 5, 3, 4 has
-    rows of its own, to which they are copied.
-    """
+    """Returns the sources of the rows of a schedule's gathered nodes."""
     gathered = gathered_nodes(schedule)
     shifts = {node: identity_shift(each) for node, each in gathered.items()}
     in_order = {node: RowsOf(*shift) for node, shift in shifts.items() if shift is not None}

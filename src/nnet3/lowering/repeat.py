@@ -3,6 +3,12 @@
 The steps of a recurrent epoch repeat after a period: the same nodes, with rows that move on by constant amounts.
 `find_repeat` finds the stretch for which everything that commands are made of says so; `Repeater` then lets the
 commands of some periods be written one by one, compares the last two of them, and makes the others by moving rows.
+
+h(t) = W (x(t) + h(t-1)) + b at t = 0..9 takes twenty steps. At t = 1..8, steps 2 to 17, they repeat:
+
+>>> from tests.lowering.examples import loop
+>>> find_repeat(loop(last=9).layout, 0, 20)
+Repeat(first=2, period=2, num_periods=8)
 """
 
 from __future__ import annotations
@@ -36,12 +42,12 @@ class Repeat(NamedTuple):
         return self.first + self.period * self.num_periods
 
     def positions(self, number: int) -> range:
-        """The steps of one period."""
+        """Returns the steps of one period."""
         return range(self.first + number * self.period, self.first + (number + 1) * self.period)
 
 
 def find_repeat(layout: Layout, start: int, end: int) -> Repeat | None:
-    """The longest regular stretch in the middle of steps [start, end), None if it is not worth while."""
+    """Returns the longest regular stretch in the middle of steps [start, end); None if it has too few periods."""
     schedule = layout.task.schedule
     node = np.array([step.node for step in schedule.steps[start:end]])
     count = np.array([step.num_rows for step in schedule.steps[start:end]])
@@ -63,7 +69,7 @@ def find_repeat(layout: Layout, start: int, end: int) -> Repeat | None:
 
 
 def _stretch(kind: np.ndarray, middle: int, period: int) -> Repeat | None:
-    """Where the list of kinds repeats round its middle."""
+    """Returns the stretch round the middle of the list of kinds that repeats; None if it has too few periods."""
     differs = np.flatnonzero(kind[period:] != kind[:-period])
     before, after = differs[differs < middle], differs[differs >= middle]
     first = int(before[-1]) + 1 if len(before) else 0
@@ -136,19 +142,19 @@ def _kernel_is_regular(layout: Layout, node: int, inside: np.ndarray, each: int,
 
 
 def _liveness_repeats(layout: Layout, node: int, inside: np.ndarray, each: int) -> bool:
-    """Whether in each step the same rows are live as in its counterpart one period before."""
+    """True if in each step the same rows are live as in its counterpart one period before."""
     steps = [layout.task.schedule.steps[layout.task.schedule.steps_of_node[node][number]] for number in inside]
     live = [layout.needs.live.rows(node)[step.first : step.first + step.num_rows] for step in steps]
     return all(np.array_equal(one, other) for one, other in zip(live[each:], live[:-each], strict=True))
 
 
 def _repeats(values: np.ndarray, each: int) -> bool:
-    """Whether `values` are the same `each` values again and again."""
+    """True if `values` are the same `each` values again and again."""
     return bool((values[each:] == values[:-each]).all())
 
 
 def _moves_on(values: np.ndarray, each: int) -> bool:
-    """Whether each period is the one before plus constants."""
+    """True if each period is the one before plus constants."""
     return _repeats(values[each:] - values[:-each], each)
 
 
@@ -168,7 +174,7 @@ class Repeater:
         self.computation, self._write, self._references = computation, write, references
 
     def commands(self, periods: Sequence[Sequence[int]]) -> list[Command]:
-        """The commands of all periods, each given as the positions of its steps in the order of work."""
+        """Returns the commands of all periods, each given as the positions of its steps in the order of work."""
         written: list[list[tuple[int, Command]]] = []
         for number, positions in enumerate(periods):
             written.append([(i, command) for i, p in enumerate(positions) for command in self._write(p)])
@@ -182,7 +188,7 @@ class Repeater:
         return [command for period in written for _, command in period]
 
     def _shifts(self, before: list[tuple[int, Command]], after: list[tuple[int, Command]]) -> np.ndarray | None:
-        """By how many rows each operand of `after` lies beyond its counterpart; None if anything else differs."""
+        """Returns how many rows each operand of `after` lies beyond its counterpart; None if anything else differs."""
         if len(before) != len(after):
             return None
         for (i, one), (j, other) in zip(before, after, strict=True):
@@ -236,7 +242,7 @@ def _list_of(field: FieldForm) -> str:
 
 
 def _numbered(command: Command) -> list[str]:
-    """The fields of a command that name a memo or a precomputed entry, where they do."""
+    """Returns the fields of a command that name a memo or a precomputed entry."""
     return [
         field.name
         for field in command.form.reference_fields
@@ -245,7 +251,7 @@ def _numbered(command: Command) -> list[str]:
 
 
 def _alike(one: Command, other: Command) -> bool:
-    """Whether two commands of a class differ in sub-matrices, memos and precomputed entries only."""
+    """True if two commands of a class differ in sub-matrices, memos and precomputed entries only."""
     form = one.form
     changing = {*form.operand_names, *(field.name for field in form.reference_fields if _list_of(field) in _NONE)}
     return _numbered(one) == _numbered(other) and all(

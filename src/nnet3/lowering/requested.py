@@ -1,4 +1,15 @@
-"""Where the rows that a user gives and asks for lie in the matrices of their nodes."""
+"""Where the rows that a user gives and asks for lie in the matrices of their nodes.
+
+Rows 3, 1 and 2 of a node lie in the stretch of 3 rows from row 1 on, of which they are rows 2, 0 and 1:
+
+>>> from tests.lowering.examples import splice
+>>> each = splice()
+>>> io = RequestedRows(3, "output", np.array([(0, 3, 0), (0, 1, 0), (0, 2, 0)], np.int32))
+>>> output_block(each.schedule, io)
+Step(node=3, first=1, num_rows=3)
+>>> user_rows(each.schedule, each.request, io).tolist()
+[2, 0, 1]
+"""
 
 from __future__ import annotations
 
@@ -10,10 +21,7 @@ from nnet3.lowering.source import LoweringRequest, RequestedRows
 
 
 def output_block(schedule: Schedule, io: RequestedRows) -> Step:
-    """The stretch of the node's rows that holds what is asked for.
-
-    Of rows 5, 3 and 4 of node 1 the stretch is 3 rows from row 3 on: Step(1, 3, 3).
-    """
+    """Returns the stretch of the node's rows that holds what is asked for."""
     if schedule.nodes[io.node].num_rows is not None:
         return Step(io.node, 0, 1)
     rows = distinct(_rows(schedule, io) // schedule.graph.multiplicity)
@@ -21,9 +29,9 @@ def output_block(schedule: Schedule, io: RequestedRows) -> Step:
 
 
 def user_rows(schedule: Schedule, request: LoweringRequest, io: RequestedRows) -> np.ndarray | None:
-    """For each of the user's rows, (rows,), the row of the output's stretch or of the rows that an input has.
+    """Returns the place of each of the user's rows in the output's stretch or among the input's rows, (rows,).
 
-    None if they are the same. Whoever asks for rows 5, 3 and 4 of a node gets [2, 0, 1].
+    None if they are in order and complete.
     """
     if schedule.nodes[io.node].num_rows is not None:
         return None
@@ -35,7 +43,7 @@ def user_rows(schedule: Schedule, request: LoweringRequest, io: RequestedRows) -
 
 
 def _rows(schedule: Schedule, io: RequestedRows) -> np.ndarray:
-    """The row of each of the user's rows in the node's matrix, members of classes included."""
+    """Returns the row of each of the user's rows in the node's matrix, members of classes included."""
     graph = schedule.graph
     if graph.multiplicity == 1:
         return schedule.row_of_item[graph.cindex_ids(io.node, io.indexes)].astype(np.int64)
@@ -54,7 +62,7 @@ def _rows(schedule: Schedule, io: RequestedRows) -> np.ndarray:
 
 
 def _spread(schedule: Schedule, table: np.ndarray, first: np.ndarray, node: int) -> np.ndarray:
-    """The ids of the rows of a table, looked up for first members alone where the others follow the same order."""
+    """Returns the cindexes of a table, looked up for first members alone where the others follow the same order."""
     m = schedule.graph.multiplicity
     found = schedule.graph.cindex_ids(node, table[first])
     if (np.repeat(table[first], m, axis=0) == table).all():

@@ -1,4 +1,13 @@
-"""What rows could not do without: from outputs that are not computable down to what is missing."""
+"""What rows could not do without: from outputs that are not computable down to what is missing.
+
+With x given at t = 0..3, the output at t = 0 fails; it requires x at t = -1 and 0:
+
+>>> from tests.lowering.examples import splice
+>>> sweeps = splice(given=range(4)).sweeps
+>>> reached = Requirements(sweeps, {3: sweeps.asked[3] & ~sweeps.known(3)}).reached
+>>> sweeps.domain.grids[0].times[reached[0][:, 0, 0]].tolist()
+[-1, 0]
+"""
 
 from __future__ import annotations
 
@@ -13,11 +22,11 @@ _MOST_WORK = 10**8
 
 
 class Requirements:
-    """Rows that the failing outputs require, `reached[node]` (times, xs, classes); None outside the domain.
+    """The rows that failing outputs require, `reached[node]` (times, xs, classes); None outside the domain.
 
-    `required[node]` (times, xs, classes, slots): the slots without which a row cannot be, even if all the rest were
-    there; if it lacks something but no single slot, all of them. Of a row that lacks an input itself only that counts,
-    not a recurrence that lacks more of it further away. `refused[node]`: rows that nothing could make computable.
+    `required[node]` (times, xs, classes, slots): slots without which a row is not computable even if all others are
+    available; all slots of a row that lacks something but no single slot. A row that lacks an input itself requires
+    only that, not what its recurrence lacks further away. `refused[node]`: rows that nothing could make computable.
     """
 
     def __init__(self, sweeps: Sweeps, failing: dict[int, Mask]):

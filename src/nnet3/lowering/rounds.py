@@ -5,6 +5,17 @@ frame would take a round for each frame. So what the rounds add is compared: onc
 few rounds, the rounds to come are *guessed*, all at once, each guessed row with the *rank* at which it would be added.
 A guess counts only as far as it is proved: a row of rank k must follow from rows of lower rank, those that are there
 already having the lowest of all. So guesses save rounds and never change the result.
+
+Seven rounds have added the rows at t = 0..6, one each. The four left are guessed; rows that are there have rank -1:
+
+>>> rounds, there = Rounds([0]), np.zeros((11, 1, 1), bool)  # one node: (times, xs, classes)
+>>> for t in range(7):
+...     before = there.copy()
+...     there[t] = True
+...     rounds.begin()
+...     rounds.add(0, before, there)
+>>> rounds.guess({0: there})[0][:, 0, 0].tolist()
+[-1, -1, -1, -1, -1, -1, -1, 0, 1, 2, 3]
 """
 
 from __future__ import annotations
@@ -20,7 +31,7 @@ Ranks = npt.NDArray[np.int64]
 Rows = tuple[npt.NDArray[np.intp], ...]  # positions in the grid: time, x, class
 
 Additions = list[dict[int, Rows]]  # what each of some rounds has added, by node
-Front = tuple[Additions, int]  # what one period has added, and by how many frames the next will be moved
+Front = tuple[Additions, int]  # what one period has added, and by how many frames the next moves it on
 
 _EVERYTHING = (-np.inf, np.inf)
 
@@ -33,7 +44,7 @@ _LONGEST_PERIOD = 8
 
 
 class Rounds:
-    """What each round has added to the nodes of a recurrence, and a guess of what is to come.
+    """The rows that each round has added to the nodes of a recurrence, and a guess of those to come.
 
     Within a round the nodes take turns in the order given.
     """
@@ -51,7 +62,7 @@ class Rounds:
         del self._history[: -3 * _LONGEST_PERIOD]
 
     def add(self, node: int, before: Mask, after: Mask) -> None:
-        """What the turn of a node has added."""
+        """Note what the turn of a node has added."""
         if self._number >= _FIRST_KEPT:
             self._history[-1][node] = np.nonzero(after & ~before)
 
@@ -60,7 +71,7 @@ class Rounds:
         return self._number >= self._next_guess
 
     def guess(self, state: Mapping[int, Mask]) -> dict[int, Ranks] | None:
-        """The rank of every row that is there (`state`) or guessed, by node; None if nothing repeats."""
+        """Returns the rank of every row that is there (`state`) or guessed, by node; None if nothing repeats."""
         self._next_guess = self._number + self._pause
         self._pause *= 2
         found: list[Front] = []
@@ -92,10 +103,10 @@ class Rounds:
         return ranks
 
     def accept(self, ranks: Mapping[int, Ranks], proved: Callable[[int, Mapping[int, Ranks]], Mask]) -> dict[int, Mask]:
-        """The guessed rows, by node, as far as they are proved.
+        """Returns the guessed rows, by node, as far as they are proved.
 
-        `proved(node, ranks)` says which rows of a node follow from rows of lower rank. In every class
-        all that has a higher rank than the first that fails is dropped.
+        `proved(node, ranks)` returns the rows of a node that follow from rows of lower rank. In every class, rows of
+        the lowest rank that is not proved and of higher ranks are dropped.
         """
         guessed = {node: (own != NEVER) & (own != THERE) for node, own in ranks.items()}
         limit: Ranks | int = NEVER
@@ -111,7 +122,7 @@ class Rounds:
 
 
 def _move(earlier: Additions, later: Additions) -> int | None:
-    """By how many frames the later rounds are the earlier ones moved; None if they are not."""
+    """Returns by how many frames the later rounds are the earlier ones moved; None if they are not."""
     move = None
     for before, after in zip(earlier, later, strict=True):
         if before.keys() != after.keys():
@@ -129,7 +140,7 @@ def _move(earlier: Additions, later: Additions) -> int | None:
 
 
 def _halves(rounds: Additions) -> list[tuple[float, float]]:
-    """What lies early and what lies late in time: where something spreads both ways, each goes its own."""
+    """Returns the early and the late half of the times: what spreads both ways is followed in each by itself."""
     times = [rows[0] for added in rounds for rows in added.values() if len(rows[0])]
     if not times:
         return []
@@ -138,7 +149,7 @@ def _halves(rounds: Additions) -> list[tuple[float, float]]:
 
 
 def _part(rounds: Additions, select: tuple[float, float]) -> Additions:
-    """The rows at these times."""
+    """Returns the additions at these times."""
     if select is _EVERYTHING:
         return rounds
     low, high = select

@@ -3,6 +3,21 @@
 All steps of a node share one matrix, in whose rows they follow each other. Outside recurrences a node is one step; in
 a recurrent epoch it has a step for each level (see `levels`), rows of one step ordered by t, x, n. Rows stand for
 representatives of sequences; each becomes as many rows as there are members.
+
+h(t) = W (x(t) + h(t-1)) + b takes a step of node 1, the sum, and one of node 2, h, for each of its four rows:
+
+>>> from tests.lowering.examples import loop
+>>> steps = loop().schedule
+>>> for step in steps.steps[:4]:
+...     print(step)
+Step(node=1, first=0, num_rows=1)
+Step(node=2, first=0, num_rows=1)
+Step(node=1, first=1, num_rows=1)
+Step(node=2, first=1, num_rows=1)
+>>> steps.items[2].tolist()  # the cindexes of the four rows of h
+[8, 9, 10, 11]
+>>> steps.epoch_steps
+[(0, 8, True), (8, 9, False)]
 """
 
 from __future__ import annotations
@@ -16,7 +31,7 @@ import numpy as np
 
 from nnet3.index import NO_TIME, IndexTable, format_indexes
 from nnet3.lowering.graph import NO_ITEM, ComputationGraph
-from nnet3.lowering.source import NodeKind, SourceNode
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, SourceNode
 
 
 class Step(NamedTuple):
@@ -29,11 +44,12 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """`items[node]` (rows,) is the cindex of each row of the node's matrix (NO_ITEM: padding; views have no rows).
+    """The steps of a computation, and the rows of the matrices that they compute.
 
-    `num_given[node]`: that many rows, the first ones, are provided. `row_of_item` (cindexes,): where each is in its
-    node's matrix, for a view in that of the node it looks at; an INDEXED operand's may be in several places.
-    `epoch_steps`: first step, end, whether recurrent.
+    `items[node]` (rows,): the cindex of each row of the node's matrix (NO_ITEM: padding; views have no rows).
+    `num_given[node]`: how many of the rows, the first ones, are provided. `row_of_item` (cindexes,): the row of each in
+    its node's matrix, for a view in that of the node it looks at; an INDEXED operand's may be in several rows.
+    `epoch_steps`: of each epoch its first step, its end, and True if it is recurrent.
     """
 
     graph: ComputationGraph
@@ -49,30 +65,30 @@ class Schedule:
     _position_of_row: dict[int, np.ndarray] = field(default_factory=dict)
 
     def num_rows(self, node: int) -> int:
-        """Rows of the node's matrix, one for each representative."""
+        """Returns the number of rows of the node's matrix, one for each representative."""
         return len(self.items[node])
 
     def is_used(self, node: int) -> bool:
-        """Whether the node has any rows, or looks at some."""
+        """True if the node has any rows, or looks at some."""
         first = self.graph.first
         return node in self.detour_slots or bool(first[node] < first[node + 1])
 
     def whole(self, node: int) -> Step:
-        """All rows of a node, or of what a view looks at."""
+        """Returns all rows of a node, or of what a view looks at."""
         return Step(node, 0, self.num_rows(self.seen(node)))
 
     def seen(self, node: int) -> int:
-        """The node whose rows a view looks at; any other node is itself."""
+        """Returns the node whose rows a view looks at; for any other node the node itself."""
         while self.nodes[node].kind is NodeKind.VIEW:
             node = self.nodes[node].operands[0].node
         return node
 
     def multiplicity(self, node: int) -> int:
-        """How many rows of the matrix each row here stands for."""
+        """Returns how many rows of the program's matrix each row of a node stands for."""
         return self.nodes[node].num_rows or self.graph.multiplicity
 
     def slots_of_rows(self, node: int) -> np.ndarray:
-        """The cindexes that each row uses, (rows, slots); -1 for none and in rows of padding."""
+        """Returns the cindexes that each row uses, (rows, slots); -1 for none and in rows of padding."""
         if node in self.detour_slots:
             return self.detour_slots[node]
         items = self.items[node]
@@ -85,16 +101,16 @@ class Schedule:
         return result
 
     def index_table(self, node: int) -> IndexTable:
-        """The indexes of the matrix's rows, members included; padding rows have t = NO_TIME."""
+        """Returns the indexes of the matrix's rows, members included; padding rows have t = NO_TIME."""
         return expanded_indexes(self.graph, self.items[node])
 
     def step_indexes(self, step: Step) -> IndexTable:
-        """The indexes of these rows of a node, or of what a view looks at, members included."""
+        """Returns the indexes of these rows of a node, or of what a view looks at, members included."""
         items = self.items[self.seen(step.node)]
         return expanded_indexes(self.graph, items[step.first : step.first + step.num_rows])
 
     def operand_rows(self, node: int, number: int) -> np.ndarray:
-        """For each row of a kernel node the row of its ROW operand `number` (rows,); -1 for provided rows."""
+        """Returns for each row of a kernel node the row of its ROW operand `number`, (rows,); -1 for provided rows."""
         if (node, number) not in self._operand_rows:
             self._operand_rows[node, number] = self._find_operand_rows(node, number)
         return self._operand_rows[node, number]
@@ -107,7 +123,7 @@ class Schedule:
         return np.where(items >= 0, self.row_of_item[items], -1)
 
     def position_of_row(self, node: int) -> np.ndarray:
-        """The position of the step that computes each row, (computed rows,)."""
+        """Returns the position of the step that computes each row, (computed rows,)."""
         if node not in self._position_of_row:
             positions = self.steps_of_node[node]
             counts = [self.steps[position].num_rows for position in positions]
@@ -123,7 +139,7 @@ class Schedule:
         return result
 
     def summary(self) -> str:
-        """How many steps and epochs there are."""
+        """Returns the numbers of steps and epochs in words."""
         recurrent = sum(is_recurrent for _, _, is_recurrent in self.epoch_steps)
         return f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"
 
@@ -131,9 +147,9 @@ class Schedule:
         return self.text(max_items=6)
 
     def text(self, max_items: int | None = None) -> str:
-        """A line for each step: its node, its rows, and what is done for them.
+        """Returns a line for each step: its node, its rows, and what is done for them.
 
-        With `max_items` only so many ranges of indexes are printed of each step.
+        `max_items`: how many ranges of indexes a line shows.
         """
         lines = [self.summary()]
         for position, step in enumerate(self.steps):
@@ -147,8 +163,16 @@ class Schedule:
         return f" from {', '.join(names)}" if names else ""
 
 
+class Task(NamedTuple):
+    """A source, a request and its schedule: what every stage of the layout begins with."""
+
+    source: GraphSource
+    request: LoweringRequest
+    schedule: Schedule
+
+
 def expanded_indexes(graph: ComputationGraph, items: np.ndarray) -> IndexTable:
-    """The index table of these cindexes, each as many rows as it has members; NO_ITEM is a row with t = NO_TIME."""
+    """Returns the indexes of all members of these cindexes, (rows * members, 3); NO_ITEM has t = NO_TIME."""
     table = graph.expanded_indexes(items)  # NO_ITEM finds the last cindex
     table[items == NO_ITEM] = (0, NO_TIME, 0)
     return table.reshape(-1, 3)

@@ -1,4 +1,13 @@
-"""The scheduler: from the cindexes of a graph to steps, in an order in which everything comes after what it needs."""
+"""The scheduler: from the cindexes of a graph to steps, in an order in which everything comes after what it needs.
+
+>>> from tests.lowering.examples import splice
+>>> each = splice()
+>>> print(schedule(each.source, each.graph))
+3 steps in 3 epochs, 0 of them recurrent
+step 0: y_input [ (0, 0:3) ] gathered
+step 1: y [ (0, 0:3) ] kernel from y_input
+step 2: output [ (0, 0:3) ] gathered
+"""
 
 from __future__ import annotations
 
@@ -19,9 +28,9 @@ from nnet3.schedule import CycleError
 
 
 def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
-    """Order the cindexes of the graph into steps. Raises RequestError where values depend on themselves.
+    """Orders the cindexes of the graph into steps. Raises RequestError where values depend on themselves.
 
-    The graph of the result tells equal sequences apart if a kernel does not keep their rows together.
+    If a kernel does not keep the rows of equal sequences together, the graph of the result tells them apart.
     """
     try:
         return with_detours(_Scheduler(source, graph).schedule())
@@ -30,9 +39,9 @@ def schedule(source: GraphSource, graph: ComputationGraph) -> Schedule:
 
 
 def with_detours(schedule: Schedule) -> Schedule:
-    """The same with a gathered node before each operand whose rows do not lie as a kernel needs them.
+    """Returns the schedule with a gathered node, a detour, before each operand that a kernel cannot read in place.
 
-    A step hands its kernel one block of rows of each operand. If they are scattered they are copied first.
+    A step hands its kernel one block of rows of each operand. Rows that are scattered are copied to a detour first.
     """
     wanted = [
         (node, number)
@@ -79,7 +88,7 @@ def with_detours(schedule: Schedule) -> Schedule:
 
 
 def _in_blocks(schedule: Schedule, node: int, number: int) -> bool:
-    """Whether each step of a kernel reads consecutive rows of this operand."""
+    """True if each step of a kernel reads consecutive rows of this operand."""
     positions = schedule.steps_of_node[node]
     if not positions or schedule.nodes[schedule.nodes[node].operands[number].node].num_rows is not None:
         return True
@@ -174,7 +183,7 @@ class _Scheduler:
             raise self._cycle_error(ids[np.array(error.items)]) from None
 
     def _places(self, node: int, begin: int) -> list[np.ndarray]:
-        """The rows of a node by x and n, each group in the order of time."""
+        """Returns the rows of a node grouped by x and n, each group in the order of time."""
         table = self.graph.indexes[self.graph.first[node] : self.graph.first[node + 1]]
         if len(self.graph.members) == 1 and (table[:, X] == table[0, X]).all():
             return [begin + np.arange(len(table))]
@@ -195,7 +204,7 @@ class _Scheduler:
     # ---- rows ----
 
     def _place(self, node: int, given: np.ndarray, pieces: list[np.ndarray]) -> list[Step]:
-        """Lay the rows of a node one after another: those provided, then a step a piece; what it must gather first."""
+        """Lay out the rows of a node: those provided, then a step for each piece, after a step that gathers for it."""
         indexed = next((o.node for o in self.nodes[node].operands if o.use is Use.INDEXED), None)
         steps: list[Step] = []
         own: list[np.ndarray] = [given]
@@ -224,7 +233,7 @@ class _Scheduler:
         self.row_of_item[items[real]] = np.flatnonzero(real)
 
     def _locate_views(self) -> None:
-        """Views have the rows of what they look at; a view of a view waits for the other."""
+        """Give views the rows of what they look at; a view of a view waits for the other."""
         waiting = [node for node in range(len(self.nodes)) if self.nodes[node].kind is NodeKind.VIEW]
         for _ in range(len(waiting)):
             left = []

@@ -1,6 +1,15 @@
 """What users send back: gathered nodes to where their rows came from, kernels to their operands.
 
-Kernels send to all rows that they read, unless some of them have no derivatives (see `live_rows`).
+Kernels send to all rows that they read, unless some of them have no derivatives (see `live_rows`). With derivatives at
+t = 2, 3 only, the last two of the four steps of h(t) = W (x(t) + h(t-1)) + b send, each to the one row that it read:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop(deriv_times=(2, 3))
+>>> found = Contributions(each.schedule, each.writers.places)
+>>> positions = np.array(each.schedule.steps_of_node[2])
+>>> [(_, _, sending)] = operand_contributions(each.schedule, each.needs, found, 2, positions)
+>>> sending.rows.tolist(), sending.steps.tolist(), sending.num_steps
+([2, 3], [2, 3], 4)
 """
 
 from __future__ import annotations
@@ -23,11 +32,11 @@ _AFTER_OPERANDS = 1 << 20  # the term of an update for several steps: it comes a
 
 @dataclass(frozen=True, eq=False)
 class Sending:
-    """Of the rows of an operand that steps read, one step after the other, those to which they send.
+    """The rows of an operand to which steps send, one step after the other.
 
-    `rows` (rows sent,) are positions among the rows read; `steps` the steps that send anything, of `num_steps`, and
-    `step_first` where in `rows` they begin; `can_overwrite` (rows sent,) is false for what is sent by way of a matrix
-    of its own.
+    `rows` (rows sent,): positions among the rows that the steps read. `steps`: the steps that send anything, out of
+    `num_steps`; `step_first`: where in `rows` each begins. `can_overwrite` (rows sent,): False for what is sent by way
+    of a matrix of its own.
     """
 
     rows: np.ndarray
@@ -37,7 +46,7 @@ class Sending:
     num_steps: int
 
     def by_step(self, of_row: np.ndarray) -> list[bool]:
-        """From an answer for each row that is sent, equal within a step, one for each step; False if it sends none."""
+        """Returns the value of each step's rows, which are equal within a step; False for a step that sends nothing."""
         result = np.zeros(self.num_steps, bool)
         result[self.steps] = of_row[self.step_first]
         return result.tolist()
@@ -46,7 +55,7 @@ class Sending:
 def slot_contributions(
     schedule: Schedule, needs: BackwardNeeds, contributions: Contributions, number: int, positions: np.ndarray
 ) -> list[tuple[int, int, np.ndarray, int]]:
-    """Add what a gathered node sends. Returns node, slot, the rows that send, and the contribution's number."""
+    """Add what a gathered node sends; returns for each slot (node, slot, rows that send, contribution's number)."""
     gathered, needed = needs.sent[number], needs.needed
     found = []
     slot_number = 0
@@ -76,9 +85,9 @@ def slot_contributions(
 
 
 def _stretches(slots: list[SlotPattern], rows: slice) -> list[tuple[int, np.ndarray]]:
-    """Each source that these rows take anything of, and the rows there from the first to the last one taken.
+    """Returns each source of these rows, and the rows there from the first to the last one taken.
 
-    Commands with tables touch all of them, and one command may serve several slots.
+    Commands with tables touch all rows of such a stretch, and one command may serve several slots.
     """
     sources = np.concatenate([slot.source_node[rows][slot.used[rows]] for slot in slots])
     taken = np.concatenate([slot.source_row[rows][slot.used[rows]] for slot in slots])
@@ -92,7 +101,7 @@ def _stretches(slots: list[SlotPattern], rows: slice) -> list[tuple[int, np.ndar
 def operand_contributions(
     schedule: Schedule, needs: BackwardNeeds, contributions: Contributions, number: int, positions: np.ndarray
 ) -> list[tuple[tuple[int, int], int, Sending]]:
-    """Add what a kernel node sends. Returns node and operand, the contribution's number, and what each step sends."""
+    """Add what a kernel node sends; returns for each operand ((node, operand), contribution's number, sending)."""
     rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
     together = next((nodes for nodes in needs.updates.values() if number in nodes), None)
     found = []
@@ -131,14 +140,14 @@ def operand_contributions(
 
 
 def _all_rows(counts: Sequence[int]) -> Sending:
-    """Steps that read so many rows each send to all of them."""
+    """Returns the sending of steps that read `counts` rows each and send to all of them."""
     return _sending(counts, [(0, count, True) for count in counts])
 
 
 def _live_rows_sent(
     live: LiveRows, steps: Sequence[Step], operand: int, rows: np.ndarray, counts: Sequence[int]
 ) -> Sending:
-    """What steps of a kernel node send to an operand of which they read `rows`, so many each."""
+    """Returns what steps of a kernel node send to live rows of an operand, of which they read `rows`, `counts` each."""
     begins = np.concatenate([[0], np.cumsum(counts)]).tolist()
     sent = []
     for step, begin, count in zip(steps, begins, counts, strict=False):
@@ -156,7 +165,7 @@ def _live_rows_sent(
 
 
 def _sending(counts: Sequence[int], sent: Sequence[tuple[int, int, bool]]) -> Sending:
-    """`sent`: of each step's rows, the first that is sent, how many are, whether they can be overwritten."""
+    """Returns a sending. `sent`: of each step the first row that is sent, how many, and if they can overwrite."""
     begins = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
     first, num, may = (np.array(each) for each in zip(*sent, strict=True))
     step_first = np.cumsum(num) - num

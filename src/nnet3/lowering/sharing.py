@@ -3,6 +3,14 @@
 The rows of a step may share their place with those of the next one if everybody who reads them has done so before the
 next step of the node begins. That holds for what lives within a time step; what a later time step reads, or the
 backward pass, or the user, has rows for all steps.
+
+The sums (node 1) of h(t) = W (x(t) + h(t-1)) + b are such values, unless the backward pass needs them to learn W:
+
+>>> from tests.lowering.examples import loop
+>>> for each in loop(backward=False), loop():
+...     print(shared_values(each.task, each.reading, each.needs, each.layout.values.places))
+[1]
+[]
 """
 
 from __future__ import annotations
@@ -16,13 +24,12 @@ from nnet3.lowering.first_writers import FirstWriters
 from nnet3.lowering.needs import BackwardNeeds
 from nnet3.lowering.places import Place
 from nnet3.lowering.reading import Reading
-from nnet3.lowering.schedule import Schedule
+from nnet3.lowering.schedule import Schedule, Task
 from nnet3.lowering.source import NodeKind, Use
-from nnet3.lowering.task import Task
 
 
 def shared_values(task: Task, reading: Reading, needs: BackwardNeeds, places: list[Place]) -> list[int]:
-    """Nodes whose values need room for one step only."""
+    """Returns the nodes whose values need room for one step only."""
     schedule = task.schedule
     candidates = _candidates(schedule, places) - _kept_values(task, needs, places)
     if not candidates:
@@ -36,7 +43,7 @@ def shared_values(task: Task, reading: Reading, needs: BackwardNeeds, places: li
 
 
 def shared_derivs(task: Task, needs: BackwardNeeds, writers: FirstWriters) -> list[int]:
-    """Nodes whose derivatives need room for one step only."""
+    """Returns the nodes whose derivatives need room for one step only."""
     schedule, places = task.schedule, writers.places
     kept = {places[node].root for node in needs.merged}
     kept |= {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
@@ -55,7 +62,7 @@ def shared_derivs(task: Task, needs: BackwardNeeds, writers: FirstWriters) -> li
 
 
 class _Read(NamedTuple):
-    """Rows of a user, counted from its first computed one, read rows of another node."""
+    """Rows of a user, counted from its first computed one, and the rows of another node that they read."""
 
     user: int
     source: int
@@ -64,7 +71,7 @@ class _Read(NamedTuple):
 
 
 def _candidates(schedule: Schedule, places: list[Place]) -> set[int]:
-    """Roots with several steps, all of whose rows are computed."""
+    """Returns the roots with several steps, all of whose rows are computed."""
     return {
         root
         for root in {place.root for place in places}
@@ -75,7 +82,7 @@ def _candidates(schedule: Schedule, places: list[Place]) -> set[int]:
 
 
 def _kept_values(task: Task, needs: BackwardNeeds, places: list[Place]) -> set[int]:
-    """Roots whose values somebody needs after the forward pass, or all at once."""
+    """Returns the roots whose values somebody needs after the forward pass, or all at once."""
     schedule = task.schedule
     kept = {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
     for number, node in enumerate(schedule.nodes):
@@ -91,7 +98,7 @@ def _kept_values(task: Task, needs: BackwardNeeds, places: list[Place]) -> set[i
 
 
 def _reads(schedule: Schedule, reading: Reading, places: list[Place], roots: set[int]) -> Iterator[_Read]:
-    """All that is read of these roots."""
+    """Yields all that is read of these roots."""
     for number, gathered in reading.gathered.items():
         if number in reading.views:
             continue
@@ -115,7 +122,7 @@ def _reads(schedule: Schedule, reading: Reading, places: list[Place], roots: set
 
 
 def _indexed_reads(schedule: Schedule, number: int, operand: int) -> Iterator[_Read]:
-    """A step reads all rows of the gathering step before it; its first row stands for all of its own."""
+    """Yields the reads of each step: all rows of the gathering step before it; its first row stands for all."""
     begin = 0
     for position in schedule.steps_of_node[number]:
         step, read = schedule.steps[position], schedule.steps[position - 1]

@@ -1,4 +1,15 @@
-"""Where the slots of a node look: most of them at a constant distance in t and x, whatever the index."""
+"""Where the slots of a node look: most of them at a constant distance in t and x, whatever the index.
+
+The node that puts x(t-1) and x(t) side by side, at t = 0..3:
+
+>>> from tests.lowering.examples import splice
+>>> source = splice().source
+>>> slots = node_slots(source, 1, source.nodes[1])
+>>> for shift in slot_shape(source, 1, slots, Grid(((0, 3),), (0,)), [True] * 4).shifts:
+...     print(shift)
+Shift(slot=0, source=0, dt=-1, dx=0)
+Shift(slot=1, source=0, dt=0, dx=0)
+"""
 
 from __future__ import annotations
 
@@ -18,7 +29,7 @@ _MAX_SHIFTS = 24  # of one node that are worth an array operation each
 
 @dataclass(frozen=True)
 class Shift:
-    """A slot that looks at (t + dt, x + dx) of one node, whatever t and x are."""
+    """A slot that looks at (t + dt, x + dx) of one node for every (t, x)."""
 
     slot: int
     source: int
@@ -28,7 +39,7 @@ class Shift:
 
 @dataclass(frozen=True, eq=False)
 class Scattered:
-    """Slots that look at one node at other distances. `valid`: where it is this node that they look at."""
+    """Slots whose distance from a node varies. `valid` (rows, slots): where they look at this node, not another."""
 
     source: int
     slots: npt.NDArray[np.intp]  # (slots,)
@@ -39,7 +50,7 @@ class Scattered:
 
 @dataclass(frozen=True, eq=False)
 class SlotShape:
-    """Where all slots look, for the rows of one grid. `singles`: (slot, source) for values without samples."""
+    """Where the slots of a node look, for the rows of one grid. `singles`: (slot, source) without samples."""
 
     shifts: Sequence[Shift] = ()
     singles: Sequence[tuple[int, int]] = ()
@@ -50,7 +61,7 @@ class SlotShape:
 class NodeSlots:
     """The slots of a node. `fixed`: (slot, source) of ROW and WHOLE operands and of views.
 
-    `asked`: the slots that `GraphRules.slots` tells of. `all_samples`: (position, node) of operands of that kind.
+    `asked`: the slots that `GraphRules.slots` names. `all_samples`: (position, node) of operands of that kind.
     """
 
     fixed: tuple[tuple[int, int], ...]
@@ -64,7 +75,7 @@ class NodeSlots:
 
 
 def node_slots(source: GraphRules, number: int, node: SourceNode) -> NodeSlots:
-    """How many slots a node has, and whose they are."""
+    """Returns the slots of a node and whose they are."""
     probe = np.zeros((1, 3), np.int32)
     if node.kind == NodeKind.GATHERED:
         num_slots = source.slots(number, probe)[0].shape[1]
@@ -89,7 +100,7 @@ def node_slots(source: GraphRules, number: int, node: SourceNode) -> NodeSlots:
 
 
 def slot_shape(source: GraphRules, number: int, slots: NodeSlots, grid: Grid, has_samples: Sequence[bool]) -> SlotShape:
-    """Where the slots of node `number` look, for the rows of the grid."""
+    """Returns where the slots of node `number` look, for the rows of the grid."""
     shifts, singles, scattered = [], [], []
     for slot, at in slots.fixed:
         if has_samples[at]:

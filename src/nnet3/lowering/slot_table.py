@@ -1,7 +1,14 @@
 """SlotTable: where the slots of one node lie in the arrays of their sources, so that sweeps are slices and gathers.
 
 The state of a node is a Boolean array (times, xs, classes) over its grid, that of its slots has one more axis for the
-slots.
+slots. Rows t = 0..3 of the node that puts x(t-1) and x(t) side by side lie on x at t = -1..3 like this:
+
+>>> from tests.lowering.examples import splice
+>>> for block in SlotTable(splice().sweeps.domain, 1).blocks:
+...     print(f"slot {block.slot}: times[{block.own[0].start}:{block.own[0].stop}] look at "
+...           f"times[{block.other[0].start}:{block.other[0].stop}] of node {block.source}")
+slot 0: times[0:4] look at times[0:4] of node 0
+slot 1: times[0:4] look at times[1:5] of node 0
 """
 
 from __future__ import annotations
@@ -21,18 +28,18 @@ Part = tuple[slice, slice]  # of times and of xs
 
 @dataclass(frozen=True)
 class Block:
-    """A slot for which part `own` of the user's grid lies on part `other` of the source's."""
+    """A slot by which part `own` of the user's grid looks at part `other` of the source's, in the same order."""
 
     slot: int
     source: int
     own: Part
     other: Part
-    is_all: bool  # `own` is the whole of the user's grid
+    is_all: bool  # `own` is the user's whole grid
 
 
 @dataclass(frozen=True, eq=False)
 class Gather:
-    """Slots for which row i of the user looks at row `position[i]` of the source, nowhere where that is -1."""
+    """Slots by which row i of the user looks at row `position[i]` of the source, or at nothing (-1)."""
 
     source: int
     slots: npt.NDArray[np.intp]  # (slots,)
@@ -40,10 +47,10 @@ class Gather:
 
 
 class SlotTable:
-    """`blocks` and `gathers` of sources with samples; `singles` are (slot, source) for sources without.
+    """The slots of a node: `blocks` and `gathers` of sources with samples, `singles` (slot, source) of those without.
 
-    `all_samples`: sources that are read as a whole. `outside` (rows, slots): slots that look beyond the domain at their
-    own recurrence, None if there are none.
+    `all_samples`: sources that are read as a whole. `outside` (rows, slots): slots that look at their own recurrence
+    beyond the domain, None if there are none. `passes_on`: the only slot, if it looks at the source for the whole grid.
     """
 
     def __init__(self, domain: Domain, node: int):
@@ -65,7 +72,6 @@ class SlotTable:
             self._add_scattered(some, domain)
         self.outside = self._outside if self._outside is not None and self._outside.any() else None
         alone = len(self.blocks) == self.num_slots == 1 and self.blocks[0].is_all
-        #: The only slot, if it is one that looks at the source for the whole grid.
         self.passes_on = self.blocks[0] if alone else None
 
     def _add_shift(self, shift: Shift, domain: Domain) -> None:
@@ -98,7 +104,7 @@ class SlotTable:
 
 
 def _block(shift: Shift, grid: Grid, source: Grid) -> Block | None:
-    """The slot as a block; None if it is not one piece."""
+    """Returns the slot as a block; None if it is not one piece."""
     if grid is source and shift.dt == 0 and shift.dx == 0:
         return Block(shift.slot, shift.source, grid.whole, grid.whole, True)
     times = _aligned_times(shift.dt, grid, source)

@@ -10,6 +10,16 @@ kinds:
 * VIEW: a range of the columns of another node.
 
 No rule may look at n: what holds for one sequence holds for all.
+
+A node that puts x(t-1) and x(t) side by side has two slots. Its rows t = 0..3 look at x at these times:
+
+>>> from tests.lowering.examples import splice
+>>> source = splice().source
+>>> [(node.name, node.kind.value) for node in source.nodes]
+[('x', 'provided'), ('y_input', 'gathered'), ('y', 'kernel'), ('output', 'gathered')]
+>>> nodes, indexes = source.slots(1, np.array([(0, t, 0) for t in range(4)], np.int32))
+>>> indexes[:, :, 1].tolist()
+[[-1, 0], [0, 1], [1, 2], [2, 3]]
 """
 
 from __future__ import annotations
@@ -33,16 +43,18 @@ class NodeKind(enum.Enum):
 
 
 class Use(enum.Enum):
-    """Which rows of an operand a kernel needs for rows of its own."""
+    """How the rows of an operand that a kernel reads follow from its own rows."""
 
     ROW = "row"  # row i for row i: the same index
-    INDEXED = "indexed"  # those that `GraphSource.slots` says; the operand has no other user
+    INDEXED = "indexed"  # the rows that `GraphSource.slots` names; the operand has no other user
     WHOLE = "whole"  # all of a value without samples
     ALL_SAMPLES = "all samples"  # every row of a gathered node that has no other user: sums, criteria
 
 
 @dataclass(frozen=True)
 class Operand:
+    """A node that a kernel reads, or a view looks at."""
+
     node: int
     use: Use = Use.ROW
 
@@ -51,8 +63,8 @@ class Operand:
 class GatherPart:
     """Columns of a gathered node: constant + sum over the slots in use of scale * row.
 
-    `first_slot` and `num_slots` say which of the node's slots are this part's; `scale_of_source` has the scale of each
-    node they may refer to, 1 if it is not there. Rows that use no slot are `default` (plus the constant).
+    The part has `num_slots` of the node's slots, from `first_slot` on. `scale_of_source` holds the scale of each node
+    that they may refer to, 1 if it is not there. Rows that use no slot are `default` (plus the constant).
     """
 
     num_cols: int
@@ -83,14 +95,14 @@ class SourceNode:
 
 
 class GraphRules(Protocol):
-    """What nodes a front-end's graph has and what they use: enough to find out what a request involves.
+    """The nodes of a front-end's graph and what they use: enough to find out what a request involves.
 
     Index tables are int32 (rows, 3) of n, t, x; "rows" is any number of indexes of one node.
     """
 
     @property
     def nodes(self) -> Sequence[SourceNode]:
-        """All nodes; elsewhere they are numbers, positions in this list."""
+        """All nodes; elsewhere a node is its position in this list."""
 
     def may_use(self, node: int) -> Sequence[int]:
         """The nodes to which this one may refer at any index (of a GATHERED node, all its slots' sources)."""
@@ -103,11 +115,11 @@ class GraphRules(Protocol):
         """
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From which slots are available (rows, slots): which rows are computable (rows,), the slots they use.
+        """Returns the rows that are computable (rows,) and the slots that they use (rows, slots).
 
-        Asked for GATHERED nodes and for kernels with an INDEXED operand, of the slots that `slots` tells of. Monotonic:
-        more slots never make less rows computable, and if a row uses the same of two sets of slots, one within the
-        other, it does so of all sets between them.
+        `available` (rows, slots) holds for the slots of `slots`; it is asked for GATHERED nodes and for kernels with an
+        INDEXED operand. The rule is monotonic: more slots never make fewer rows computable, and if a row uses the same
+        slots of two sets, one within the other, it uses them of all sets between.
         """
 
 
@@ -115,7 +127,7 @@ class GraphSource(GraphRules, Protocol):
     """A front-end's graph with its kernels."""
 
     def kernel(self, node: int) -> KernelInfo:
-        """What the kernel of a KERNEL node promises; nodes that share a kernel give one name."""
+        """The promises of a KERNEL node's kernel; nodes that share a kernel give one name."""
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         """The row orders that a kernel with an INDEXED operand wants; padding rows have t = NO_TIME."""
@@ -123,7 +135,7 @@ class GraphSource(GraphRules, Protocol):
     def precompute(
         self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool
     ) -> dict[str, np.ndarray] | None:
-        """What a kernel that `needs_indexes` must know of its rows, as named arrays; None if nothing.
+        """Named arrays that a kernel that `needs_indexes` makes of the indexes of its rows; None if it needs none.
 
         The tables are those after `arrange`. The inputs are those of the INDEXED operand, if there is one; of operands
         by ROW they are the outputs.
@@ -132,12 +144,12 @@ class GraphSource(GraphRules, Protocol):
 
 @runtime_checkable
 class OffersRemedies(Protocol):
-    """A GraphSource may also say, in its user's words, what helps where something cannot be computed."""
+    """A GraphSource that can also advise its user, in the user's words, on rows that cannot be computed."""
 
     def remedy(self, node: int, indexes: IndexTable) -> str:
-        """What to do about these rows of a node, "" if there is no advice.
+        """Advice about these rows of a node, "" if there is none.
 
-        They cannot be computed though no input is missing: whatever is available `computable` refuses them, or they
+        They cannot be computed though no input is missing: `computable` refuses them whatever is available, or they
         belong to a recurrence with no way to start.
         """
 
@@ -146,7 +158,7 @@ class OffersRemedies(Protocol):
 class RequestedRows:
     """Rows of one node that the user gives or wants, in the user's order.
 
-    A value without samples that is wanted has `indexes` of shape (0, 3).
+    For a value without samples `indexes` is (0, 3).
     """
 
     node: int
@@ -157,7 +169,7 @@ class RequestedRows:
 
 @dataclass(frozen=True, eq=False)
 class LoweringRequest:
-    """What is given and what is wanted of a graph.
+    """The rows that are given and those that are wanted of a graph.
 
     `inputs` may name PROVIDED nodes or, with ready-made values, KERNEL nodes. `outputs` name nodes of any kind.
     `samples`: the indexes over which ALL_SAMPLES operands run (needed only where there are any).

@@ -1,4 +1,17 @@
-"""Structure: what follows from the rules of a graph alone, found once and kept for all requests to it."""
+"""Structure: what follows from the rules of a graph alone, found once and kept for all requests to it.
+
+In h(t) = W (x(t) + h(t-1)) + b the nodes of h need each other: they are one epoch, which looks back one frame.
+
+>>> from tests.lowering.examples import loop
+>>> source = loop().source
+>>> structure = structure_of(source)
+>>> [[structure.names[node] for node in nodes] for nodes in structure.components]
+[['x'], ['h_input', 'h'], ['output']]
+>>> structure.is_recurrent
+[False, True, False]
+>>> structure.reach(1)
+Reach(total_t=1, longest_t=1, total_x=0)
+"""
 
 from __future__ import annotations
 
@@ -21,7 +34,7 @@ _PROBE = Grid(((0, 255),), (0, 1, 2, 3))
 
 @dataclass(frozen=True)
 class Reach:
-    """How far one turn of a recurrence may look, summed over all its slots, and its longest single step."""
+    """The distances at which the slots of a recurrence look within it: their sums, and the longest one in time."""
 
     total_t: int
     longest_t: int
@@ -29,7 +42,7 @@ class Reach:
 
 
 class Structure:
-    """`components[k]` are the nodes of one epoch, in order; they need only each other and those of earlier ones."""
+    """`components[k]` are the nodes of epoch k, ascending; they need only each other and nodes of earlier epochs."""
 
     def __init__(self, source: GraphRules):
         self._source = weakref.ref(source)
@@ -64,7 +77,7 @@ class Structure:
         return [node_slots(self.source, number, node) for number, node in enumerate(self.nodes)]
 
     def shape(self, node: int, grid: Grid) -> SlotShape:
-        """Where the slots of a node look, for the rows of a grid."""
+        """Returns where the slots of a node look, for the rows of a grid."""
         known = self._shapes.get(node)
         if known is not None and (known[1] is None or known[1].covers(grid)):
             return known[0]
@@ -83,7 +96,7 @@ class Structure:
         return slot_shape(self.source, node, slots, grid, self.has_samples)
 
     def reach(self, component: int) -> Reach:
-        """How far the slots of a recurrence look within it."""
+        """Returns how far the slots of a recurrence look within it."""
         if component not in self._reach:
             moves = [self._moves(node, component) for node in self.components[component]]
             ts, xs = [t for pairs in moves for t, _ in pairs], [x for pairs in moves for _, x in pairs]
@@ -91,7 +104,7 @@ class Structure:
         return self._reach[component]
 
     def _moves(self, node: int, component: int) -> list[tuple[int, int]]:
-        """The greatest distance in t and x to which each slot of the node looks within the recurrence."""
+        """Returns the greatest distance (t, x) at which each slot of a node looks within its recurrence."""
         shape = self.shape(node, _PROBE)
         found = [(abs(s.dt), abs(s.dx)) for s in shape.shifts if self.component_of_node[s.source] == component]
         own = _PROBE.table().astype(np.int64)
@@ -109,7 +122,7 @@ _lock = threading.Lock()
 
 
 def structure_of(source: GraphRules) -> Structure:
-    """The structure of a source, which must not change; sources are told apart by identity."""
+    """Returns the structure of a source, which must not change; sources are told apart by identity."""
     with _lock:
         if source not in _structures:
             _structures[source] = Structure(source)

@@ -1,4 +1,15 @@
-"""The two sweeps for one request, on a domain that grows until they do not depend on its edge."""
+"""The two sweeps for one request, on a domain that grows until they do not depend on its edge.
+
+h(t) = W (x(t) + h(t-1)) + b is asked for at t = 0..3; the domain of h goes further, what is needed does not:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> sweeps = Sweeps(each.source, each.request)
+>>> sweeps.run()
+>>> times = sweeps.domain.grids[2].times
+>>> times[[0, -1]].tolist(), times[sweeps.need[2][:, 0, 0]].tolist()
+([-32, 35], [0, 1, 2, 3])
+"""
 
 from __future__ import annotations
 
@@ -26,8 +37,8 @@ _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 class Sweeps:
     """Computability and need for a request; after `run` they are exact.
 
-    `domain`, `tables`, `given`, `samples`, `asked`: what the sweeps look at, by node. `asked` are the requested rows,
-    `need` those that are computable and all they use.
+    `domain`, `tables`: where the sweeps look. `given`, `samples`, `asked`: the rows (times, xs, classes) that the
+    request gives, sums over and asks for, by node. `need`: the asked rows that are computable, and all that they use.
     """
 
     domain: Domain
@@ -61,7 +72,7 @@ class Sweeps:
                 )
 
     def run(self) -> None:
-        """Sweep. Raises RequestError for a recurrence that goes on past all inputs, whatever the domain."""
+        """Sweep until the edge does not matter. Raises RequestError for a recurrence that goes on past all inputs."""
         while True:
             self._sweep()
             at_edge = self._at_edge()
@@ -71,7 +82,7 @@ class Sweeps:
                 self._complain_endless(at_edge)
 
     def run_computable(self) -> None:
-        """Find out what outputs are computable, no more: what could only come from beyond all inputs is not."""
+        """Sweep until the computable outputs are known; what only comes from beyond all inputs is not computable."""
         while True:
             self._sweep()
             at_edge = self._at_edge()
@@ -79,7 +90,7 @@ class Sweeps:
                 return
 
     def _at_edge(self) -> list[int]:
-        """The recurrences in which something depends on what is beyond the domain."""
+        """Returns the recurrences in which some row depends on what is beyond the domain."""
         components = self.structure.components
         return [
             number
@@ -88,7 +99,7 @@ class Sweeps:
         ]
 
     def _grow(self, components: Sequence[int]) -> bool:
-        """Widen the domain of these recurrences; False if all are as wide as is of use."""
+        """Widen the domain of these recurrences; returns False if all are as wide as is of use."""
         growing = [number for number in components if self._margins[number] != self._last_margins[number]]
         for number in growing:
             margin, last = self._margins[number], self._last_margins[number]
@@ -96,7 +107,7 @@ class Sweeps:
         return bool(growing)
 
     def outputs_computable(self) -> list[npt.NDArray[np.bool_]]:
-        """For each requested output, which of its rows (rows,) are computable; one without samples has one row."""
+        """Returns for each requested output which of its rows (rows,) are computable; without samples it is one row."""
         result = []
         for rows in self.request.outputs:
             known = self.computability.known[rows.node]
@@ -151,7 +162,7 @@ class Sweeps:
         return known
 
     def _masks(self, requested: Sequence[RequestedRows]) -> dict[int, Mask]:
-        """For each node that is named, which rows of its grid are (times, xs, classes)."""
+        """Returns the named rows of each named node, (times, xs, classes)."""
         masks: dict[int, Mask] = {}
         for rows in requested:
             grid = self.domain.grids[rows.node]
@@ -171,7 +182,7 @@ class Sweeps:
     # ---- the edge ----
 
     def _outputs_differ(self, other: Computability) -> bool:
-        """Whether more of the requested outputs is computable there."""
+        """True if more rows of the requested outputs are computable there."""
         for node, asked in self.asked.items():
             known = other.known[node]
             assert known is not None
@@ -180,7 +191,7 @@ class Sweeps:
         return False
 
     def _matters(self) -> bool:
-        """Whether a needed row or a requested output would be another if what is beyond the edge were available."""
+        """True if a needed row or a requested output would change if what is beyond the edge were available."""
         best = self._computability(optimistic=True)
         if self._outputs_differ(best):
             return True

@@ -1,7 +1,13 @@
 """The commands of merged updates.
 
 What a kernel learns, and the derivatives of its operands without samples, come from one Backprop on the rows of all
-pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix.
+pieces, after the last of them. The rows of one node need no copying, for its steps follow each other in one matrix:
+
+>>> from tests.lowering.examples import loop
+>>> each = loop()
+>>> for command in UpdateCode(KernelCode(each.computation, each.layout), [2]).update():
+...     print(command.text(each.computation))
+affine.Backprop(m3, [], m6, []) [node h, update]
 """
 
 from __future__ import annotations
@@ -63,7 +69,7 @@ class UpdateCode:
         yield from (DeallocMatrix(matrix) for matrix in self._collected)
 
     def _overwritten(self, added: list[int]) -> list[int]:
-        """Which of the derivatives without samples nobody has written before."""
+        """Returns the derivatives without samples that nobody has written before, 0 for the others."""
         node = self.nodes[0]
         result = [0] * len(added)
         for number, dest in enumerate(added):
@@ -72,14 +78,14 @@ class UpdateCode:
         return result
 
     def _operand_pieces(self, own: Step, number: int) -> list[Step]:
-        """The rows of an operand for these rows of a node, in runs."""
+        """Returns the rows of an operand for these rows of a node, in runs."""
         rows = self.schedule.operand_rows(own.node, number)[own.first : own.first + own.num_rows]
         cuts = np.flatnonzero(np.diff(rows) != 1) + 1
         operand = self.schedule.nodes[own.node].operands[number].node
         return [Step(operand, int(run[0]), len(run)) for run in np.split(rows, cuts)]
 
     def _together(self, storage: Storage, pieces: list[Step], copies: list[Command]) -> int:
-        """One sub-matrix of all the pieces: where they lie, or where they are copied to."""
+        """Returns one sub-matrix of all the pieces: where they lie, or where they are copied to."""
         if len(pieces) == 1:
             return storage.block(*pieces[0])
         blocks = [storage.block(*piece) for piece in pieces]
