@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import nnet3
-from nnet3.compiler.nnet_source import NnetSource, lowering_request
+from nnet3.compiler import NnetSource, lowering_request
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.first_writers import FirstWriters, find_first_writers
@@ -19,7 +19,7 @@ from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.layout import Layout, lay_out
 from nnet3.lowering.needs import BackwardNeeds, find_needs
 from nnet3.lowering.reading import Reading, find_reading
-from nnet3.lowering.schedule import Schedule, Task
+from nnet3.lowering.schedule import LayoutTask, Schedule
 from nnet3.lowering.scheduler import schedule
 from nnet3.lowering.source import LoweringRequest
 from nnet3.lowering.sweeps import Sweeps
@@ -73,8 +73,8 @@ class Example:
         return schedule(self.source, self.graph)
 
     @cached_property
-    def task(self) -> Task:
-        return Task(self.source, self.request, self.schedule)
+    def task(self) -> LayoutTask:
+        return LayoutTask(self.source, self.request, self.schedule)
 
     @cached_property
     def reading(self) -> Reading:

@@ -26,7 +26,7 @@ from nnet3.lowering.needs import BackwardNeeds
 from nnet3.lowering.places import Place, find_places
 from nnet3.lowering.reading import Reading, RowsOf
 from nnet3.lowering.requested import output_block
-from nnet3.lowering.schedule import Step, Task
+from nnet3.lowering.schedule import LayoutTask, Step
 from nnet3.lowering.sending import Sending, operand_contributions, slot_contributions
 from nnet3.lowering.source import NodeKind, RequestedRows
 
@@ -64,7 +64,7 @@ class FirstWriters:
         return "\n".join(f"derivative of node {root}: {count} rows to clear" for root, count in uncovered.items())
 
 
-def find_first_writers(task: Task, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
+def find_first_writers(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> FirstWriters:
     """Returns the first writers. A gathered node in order shares its source's place if it writes there first."""
     schedule = task.schedule
     places = find_places(schedule, {})
@@ -88,7 +88,7 @@ def find_first_writers(task: Task, reading: Reading, needs: BackwardNeeds) -> Fi
     return _collect(task, reading, needs, views)
 
 
-def receivers(task: Task, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
+def receivers(task: LayoutTask, reading: Reading, needs: BackwardNeeds, node: int) -> list[int]:
     """Returns the nodes to whose derivatives this one writes, if its own is no view."""
     if node in reading.gathered:
         sources = {source for slot in needs.sent[node].slots for source in slot.sources}
@@ -103,7 +103,7 @@ def _stays_live(live: LiveRows, node: int, shared: RowsOf) -> bool:
     return shared.node not in live.live or bool((live.rows(shared.node)[shared.first :][: len(own)] | ~own).all())
 
 
-def _written_nodes(task: Task, reading: Reading, needs: BackwardNeeds) -> list[int]:
+def _written_nodes(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> list[int]:
     """Returns the nodes to whose derivatives something is written, once for each writer."""
     written = [io.node for io in task.request.outputs if io.has_deriv]
     for number, node in enumerate(task.schedule.nodes):
@@ -116,7 +116,7 @@ def _written_nodes(task: Task, reading: Reading, needs: BackwardNeeds) -> list[i
     return [node for node in written if needs.needed[node]]
 
 
-def _taken_rows(task: Task, needs: BackwardNeeds, io: RequestedRows, place: Place) -> TakenRows | None:
+def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, place: Place) -> TakenRows | None:
     """Returns the rows of an output that take the derivative that the user gives; None if there are none.
 
     `place`: of the node's derivative. A derivative that is given for rows that nobody reads does no harm.
@@ -137,7 +137,7 @@ def _taken_rows(task: Task, needs: BackwardNeeds, io: RequestedRows, place: Plac
 
 
 def _collect(
-    task: Task, reading: Reading, needs: BackwardNeeds, views: Mapping[int, RowsOf], only: set[int] | None = None
+    task: LayoutTask, reading: Reading, needs: BackwardNeeds, views: Mapping[int, RowsOf], only: set[int] | None = None
 ) -> FirstWriters:
     """Returns the first writers of all derivatives, or of those of the roots `only`, with these views."""
     schedule, needed = task.schedule, needs.needed

@@ -63,7 +63,7 @@ from nnet3.lowering.live_rows import stretches
 from nnet3.lowering.merged_updates import last_pieces
 from nnet3.lowering.repeat import Repeater, find_repeat
 from nnet3.lowering.requested import output_block, user_rows
-from nnet3.lowering.schedule import Schedule, Step, Task
+from nnet3.lowering.schedule import LayoutTask, Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.updates import UpdateCode
 
@@ -81,7 +81,7 @@ class _Generator:
         self, source: GraphSource, request: LoweringRequest, schedule: Schedule, computation: NnetComputation
     ) -> None:
         self.request, self.schedule, self.computation = request, schedule, computation
-        self.layout = layout = lay_out(Task(source, request, schedule), computation)
+        self.layout = layout = lay_out(LayoutTask(source, request, schedule), computation)
         self.values, self.derivs, self.live = layout.values, layout.derivs, layout.needs.live
         gathered, sent = layout.reading.gathered, layout.needs.sent
         self.gathers = {node: GatherCode(computation, each, self.values) for node, each in gathered.items()}

@@ -26,7 +26,7 @@ from nnet3.lowering.first_writers import FirstWriters, find_first_writers, recei
 from nnet3.lowering.needs import BackwardNeeds, find_needs
 from nnet3.lowering.places import Place, Storage, find_places
 from nnet3.lowering.reading import Reading, find_reading
-from nnet3.lowering.schedule import Task
+from nnet3.lowering.schedule import LayoutTask
 from nnet3.lowering.sharing import shared_derivs, shared_values
 from nnet3.lowering.source import NodeKind
 
@@ -39,7 +39,7 @@ class Layout:
     `values`, `derivs`: the matrices, declared in the computation.
     """
 
-    task: Task
+    task: LayoutTask
     reading: Reading
     needs: BackwardNeeds
     writers: FirstWriters
@@ -61,7 +61,7 @@ class Layout:
         return [] if node in self.writers.views else receivers(self.task, self.reading, self.needs, node)
 
 
-def lay_out(task: Task, computation: NnetComputation) -> Layout:
+def lay_out(task: LayoutTask, computation: NnetComputation) -> Layout:
     """Decides where everything lies, and declares the matrices in the computation."""
     reading = find_reading(task.schedule)
     needs = find_needs(task, reading)
@@ -74,7 +74,7 @@ def lay_out(task: Task, computation: NnetComputation) -> Layout:
     return Layout(task, reading, needs, writers, values, derivs)
 
 
-def _declare(task: Task, needs: BackwardNeeds, values: Storage, derivs: Storage) -> None:
+def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: Storage) -> None:
     """Declare a matrix for each root that has rows, and for its derivative where one is needed."""
     schedule = task.schedule
     for number, node in enumerate(schedule.nodes):

@@ -20,14 +20,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from nnet3.lowering.live_rows import LiveRows
-from nnet3.lowering.schedule import Schedule, Step, Task
+from nnet3.lowering.schedule import LayoutTask, Schedule, Step
 from nnet3.lowering.source import NodeKind, Use
 
 Learner = tuple[str, tuple[int, ...]]
 """The name of a kernel and those of its operands without samples, which learn with it."""
 
 
-def merged_updates(task: Task, needed: np.ndarray, live: LiveRows) -> dict[Learner, list[int]]:
+def merged_updates(task: LayoutTask, needed: np.ndarray, live: LiveRows) -> dict[Learner, list[int]]:
     """Returns the kernels that learn from several steps together, and their nodes."""
     source, request, schedule = task
     nodes: dict[Learner, list[int]] = defaultdict(list)

@@ -21,7 +21,7 @@ from nnet3.lowering.live_rows import LiveRows, live_rows
 from nnet3.lowering.merged_updates import Learner, merged_updates
 from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.reading import Reading
-from nnet3.lowering.schedule import Task
+from nnet3.lowering.schedule import LayoutTask
 from nnet3.lowering.source import NodeKind
 
 
@@ -52,7 +52,7 @@ class BackwardNeeds:
         return "\n".join([f"nodes with a derivative: {nodes}", *merged])
 
 
-def find_needs(task: Task, reading: Reading) -> BackwardNeeds:
+def find_needs(task: LayoutTask, reading: Reading) -> BackwardNeeds:
     """Returns the needs of a task."""
     request = task.request
     live = live_rows(task.source, task.schedule, request.deriv_times if request.needs_backward else None)
@@ -66,7 +66,7 @@ def find_needs(task: Task, reading: Reading) -> BackwardNeeds:
     )
 
 
-def deriv_needed(task: Task, sent: Mapping[int, GatheredNode], live: LiveRows) -> np.ndarray:
+def deriv_needed(task: LayoutTask, sent: Mapping[int, GatheredNode], live: LiveRows) -> np.ndarray:
     """Returns the nodes whose values need a derivative, a mask (nodes,).
 
     A node does if it, or anything it is computed from, gives an input derivative, an update or the gradient of bound

@@ -163,7 +163,7 @@ class Schedule:
         return f" from {', '.join(names)}" if names else ""
 
 
-class Task(NamedTuple):
+class LayoutTask(NamedTuple):
     """A source, a request and its schedule: what every stage of the layout begins with."""
 
     source: GraphSource

@@ -24,11 +24,11 @@ from nnet3.lowering.first_writers import FirstWriters
 from nnet3.lowering.needs import BackwardNeeds
 from nnet3.lowering.places import Place
 from nnet3.lowering.reading import Reading
-from nnet3.lowering.schedule import Schedule, Task
+from nnet3.lowering.schedule import LayoutTask, Schedule
 from nnet3.lowering.source import NodeKind, Use
 
 
-def shared_values(task: Task, reading: Reading, needs: BackwardNeeds, places: list[Place]) -> list[int]:
+def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, places: list[Place]) -> list[int]:
     """Returns the nodes whose values need room for one step only."""
     schedule = task.schedule
     candidates = _candidates(schedule, places) - _kept_values(task, needs, places)
@@ -42,7 +42,7 @@ def shared_values(task: Task, reading: Reading, needs: BackwardNeeds, places: li
     return [root for root in candidates if _ends_before_next(schedule, root, last_read[root])]
 
 
-def shared_derivs(task: Task, needs: BackwardNeeds, writers: FirstWriters) -> list[int]:
+def shared_derivs(task: LayoutTask, needs: BackwardNeeds, writers: FirstWriters) -> list[int]:
     """Returns the nodes whose derivatives need room for one step only."""
     schedule, places = task.schedule, writers.places
     kept = {places[node].root for node in needs.merged}
@@ -81,7 +81,7 @@ def _candidates(schedule: Schedule, places: list[Place]) -> set[int]:
     }
 
 
-def _kept_values(task: Task, needs: BackwardNeeds, places: list[Place]) -> set[int]:
+def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[Place]) -> set[int]:
     """Returns the roots whose values somebody needs after the forward pass, or all at once."""
     schedule = task.schedule
     kept = {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
