@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3.errors import TrainingError
+from nnet3.examples.chunk_ios import alignment_matrix, posterior_matrix
 from nnet3.examples.making import ExampleMaker, MakingStatistics, generator, make_examples
-from nnet3.examples.supervision import alignment_matrix, posterior_matrix
 from nnet3.kaldi_io import (
     CompressedMatrix,
     Posterior,

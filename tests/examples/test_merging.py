@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
-from nnet3.examples.merging import Group, MergingStatistics, merge_examples
+from nnet3.examples.merging import ExampleGroup, MergingStatistics, merge_examples
 from nnet3.examples.sizes import MinibatchSizes
 from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
 from nnet3.kaldi_io.general import dense
@@ -165,7 +165,7 @@ def test_which_structures_did_not_fill_a_minibatch() -> None:
 
 
 def test_parts_of_a_group() -> None:
-    group = Group("merged", tuple("abcde"), tuple(range(5)))
+    group = ExampleGroup("merged", tuple("abcde"), tuple(range(5)))
     parts = [group.part(number, 3) for number in range(3)]
     assert [part.keys for part in parts] == [("a",), ("b", "c"), ("d", "e")]
     assert [part.examples for part in parts] == [(0,), (1, 2), (3, 4)]

@@ -18,8 +18,8 @@ from nnet3.chain.graphs.unconstrained import random_pdfs, shortest_path, without
 from nnet3.chain.supervision import Supervision
 from nnet3.chain.target import ChainTarget
 from nnet3.errors import TrainingError
+from nnet3.examples.chunk_ios import check_ivectors, check_length, chunk_inputs, indexes
 from nnet3.examples.chunks import Chunk, ChunkSplitter
-from nnet3.examples.inputs import check_ivectors, check_length, chunk_inputs, indexes
 from nnet3.examples.making import generator
 from nnet3.kaldi_io import Fst, GeneralMatrix
 from nnet3.kaldi_io.general import compressed

@@ -12,7 +12,7 @@ from nnet3.cli.egs_tables import write
 from nnet3.cli.messages import say
 from nnet3.errors import TrainingError
 from nnet3.examples import EXAMPLES, ExampleMaker, MakingStatistics, make_examples
-from nnet3.examples.supervision import Supervision, alignment_matrix, posterior_matrix
+from nnet3.examples.chunk_ios import FrameTargets, alignment_matrix, posterior_matrix
 from nnet3.kaldi_io import (
     RandomAccessTable,
     open_general_matrix_table,
@@ -48,7 +48,7 @@ def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, op
 def make_from_matrices(tables: Tables, num_targets: int | None, options: MakingOptions) -> None:
     """Examples with a row of a target matrix for each output frame."""
 
-    def checked(matrix: np.ndarray) -> Supervision:
+    def checked(matrix: np.ndarray) -> FrameTargets:
         if num_targets is not None and matrix.shape[1] != num_targets:
             raise TrainingError(f"its target matrix has {matrix.shape[1]} columns, but --num-targets={num_targets}")
         return matrix
@@ -59,7 +59,7 @@ def make_from_matrices(tables: Tables, num_targets: int | None, options: MakingO
 def _make(
     tables: Tables,
     targets: RandomAccessTable[T],
-    to_supervision: Callable[[T], Supervision],
+    to_supervision: Callable[[T], FrameTargets],
     options: MakingOptions,
 ) -> None:
     maker, statistics = ExampleMaker(options), MakingStatistics()

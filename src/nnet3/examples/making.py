@@ -10,10 +10,9 @@ from typing import TypeVar
 import numpy as np
 
 from nnet3.errors import TrainingError
+from nnet3.examples.chunk_ios import FrameTargets, check_ivectors, check_length, chunk_inputs, chunk_supervision
 from nnet3.examples.chunks import ChunkSplitter
 from nnet3.examples.example import Example
-from nnet3.examples.inputs import check_ivectors, check_length, chunk_inputs
-from nnet3.examples.supervision import Supervision, chunk_supervision
 from nnet3.kaldi_io import GeneralMatrix, RandomAccessTable, TableReader
 from nnet3.kaldi_io.general import compressed
 from nnet3.options import MakingOptions
@@ -31,7 +30,7 @@ class ExampleMaker:
         self._rng = generator(options.seed)
 
     def make(
-        self, key: str, features: GeneralMatrix, supervision: Supervision, ivectors: np.ndarray | None = None
+        self, key: str, features: GeneralMatrix, supervision: FrameTargets, ivectors: np.ndarray | None = None
     ) -> list[tuple[str, Example]]:
         """The examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
 
@@ -78,7 +77,7 @@ def make_examples(
     maker: ExampleMaker,
     features: TableReader[GeneralMatrix],
     targets: RandomAccessTable[T],
-    to_supervision: Callable[[T], Supervision],
+    to_supervision: Callable[[T], FrameTargets],
     ivectors: RandomAccessTable[np.ndarray] | None = None,
     statistics: MakingStatistics | None = None,
 ) -> Iterator[tuple[str, Example]]:

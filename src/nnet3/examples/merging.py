@@ -52,17 +52,17 @@ class MergingStatistics:
 
 
 @dataclass(frozen=True)
-class Group(Generic[E]):
+class ExampleGroup(Generic[E]):
     """Examples that are to be one minibatch, with their keys and the key of the minibatch."""
 
     key: str
     keys: tuple[str, ...]
     examples: tuple[E, ...]
 
-    def part(self, number: int, count: int) -> Group[E]:
+    def part(self, number: int, count: int) -> ExampleGroup[E]:
         """Number `number` of `count` parts, which differ in size by one at most."""
         first, last = (len(self.keys) * each // count for each in (number, number + 1))
-        return Group(self.key, self.keys[first:last], self.examples[first:last])
+        return ExampleGroup(self.key, self.keys[first:last], self.examples[first:last])
 
     def merge(self, kind: ExampleKind[E], compress: bool = False) -> E:
         """The minibatch."""
@@ -79,7 +79,7 @@ class Grouper(Generic[E]):
         self._queues: dict[Hashable, list[tuple[str, E]]] = {}
         self._number = 0
 
-    def add(self, key: str, example: E) -> Group[E] | None:
+    def add(self, key: str, example: E) -> ExampleGroup[E] | None:
         """The group that this example completes, if it does."""
         self.statistics.num_examples += 1
         structure = self._kind.structure(example)
@@ -91,7 +91,7 @@ class Grouper(Generic[E]):
         del self._queues[structure]
         return self._group(queue, size)
 
-    def finish(self) -> Iterator[Group[E]]:
+    def finish(self) -> Iterator[ExampleGroup[E]]:
         """What is left, structures in the order of their oldest examples; what fits no rule is discarded."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
@@ -102,14 +102,14 @@ class Grouper(Generic[E]):
             if queue:
                 self.statistics.discarded[self._kind.describe(queue[0][1])] += len(queue)
 
-    def _group(self, queue: list[tuple[str, E]], size: int) -> Group[E]:
+    def _group(self, queue: list[tuple[str, E]], size: int) -> ExampleGroup[E]:
         keys, examples = zip(*queue, strict=True)
         self.statistics.minibatches[size, len(queue)] += 1
         self._number += 1
-        return Group(f"merged-{self._number - 1}-{len(queue)}", keys, examples)
+        return ExampleGroup(f"merged-{self._number - 1}-{len(queue)}", keys, examples)
 
 
-def group_examples(entries: Iterable[tuple[str, E]], grouper: Grouper[E]) -> Iterator[Group[E]]:
+def group_examples(entries: Iterable[tuple[str, E]], grouper: Grouper[E]) -> Iterator[ExampleGroup[E]]:
     """The groups of a stream of examples with their keys."""
     for key, example in entries:
         group = grouper.add(key, example)

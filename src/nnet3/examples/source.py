@@ -12,7 +12,7 @@ import numpy as np
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.examples.background import Background
 from nnet3.examples.kind import ExampleKind, ExampleReader, OnDamage
-from nnet3.examples.merging import Group, Grouper, MergingStatistics, group_examples
+from nnet3.examples.merging import ExampleGroup, Grouper, MergingStatistics, group_examples
 from nnet3.examples.order import shuffled
 from nnet3.examples.sizes import MinibatchSizes
 
@@ -123,7 +123,7 @@ class MinibatchSource(Generic[E, M]):
         )
         return NoMinibatchesError("\n".join([summary, *self.statistics.discarded_in_words()]))
 
-    def _made(self, group: Group[E]) -> M:
+    def _made(self, group: ExampleGroup[E]) -> M:
         """The minibatch of a group. Errors say of which examples it is."""
         try:
             merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
@@ -132,21 +132,21 @@ class MinibatchSource(Generic[E, M]):
             of = f"{' '.join(self._rspecifiers)}: a minibatch of {short(group.keys)}"
             raise TrainingError(f"{of}: {error}") from error
 
-    def _groups_of_rank(self, epoch: int) -> Iterator[Group[E]]:
+    def _groups_of_rank(self, epoch: int) -> Iterator[ExampleGroup[E]]:
         """This process's part of each step."""
         rank, count = self.options.rank, self.options.num_ranks
         if self.options.minibatch_size is not None:
             for group in self._groups(epoch):
                 yield group.part(rank, count)
             return
-        round_: list[Group[E]] = []
+        round_: list[ExampleGroup[E]] = []
         for group in self._groups(epoch):
             round_.append(group)
             if len(round_) == count:
                 yield round_[rank]
                 round_.clear()
 
-    def _groups(self, epoch: int) -> Iterator[Group[E]]:
+    def _groups(self, epoch: int) -> Iterator[ExampleGroup[E]]:
         rng = np.random.default_rng([self.options.seed % 2**64, epoch])
         self.statistics = MergingStatistics()
         entries = self._examples(epoch, rng)
@@ -155,7 +155,7 @@ class MinibatchSource(Generic[E, M]):
         if self.options.minibatch_size is None:
             for key, example in entries:
                 self.statistics.num_examples += 1
-                yield Group(key, (key,), (example,))
+                yield ExampleGroup(key, (key,), (example,))
             return
         sizes = MinibatchSizes.parse(self.options.minibatch_size).times(self.options.num_ranks)
         yield from group_examples(entries, Grouper(self._kind, sizes, self.statistics))

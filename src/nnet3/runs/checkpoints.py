@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
+import secrets
+import shutil
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,9 +19,63 @@ from torch import Tensor
 
 from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
-from nnet3.runs.durable import remove_folder, remove_leftovers, write_folder
 from nnet3.runs.packing import Tensors, load_parts, put_together, save_parts, take_apart
 from nnet3.runs.world import World
+
+_TEMPORARY = ".tmp"
+
+
+def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write files into a new folder beside `target`, then give it that name in one step.
+
+    Every file is on the disk before the folder has its name. A folder that has the name already is replaced. If this
+    is interrupted at any point, what is left is the old state or the new one, and at most a folder with a name that
+    `remove_leftovers` knows.
+    """
+    temporary = _beside(target)
+    temporary.mkdir()
+    try:
+        fill(temporary)
+        for path in temporary.iterdir():
+            _synchronize(path)
+        _synchronize(temporary)
+        if target.exists():
+            os.rename(target, _beside(target))
+        os.rename(temporary, target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    _synchronize(target.parent)
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder: it loses its name first, so that nobody takes a half-removed one for a whole one."""
+    doomed = _beside(path)
+    os.rename(path, doomed)
+    shutil.rmtree(doomed, ignore_errors=True)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Remove what interrupted writes and removals have left in a folder."""
+    for path in parent.iterdir():
+        if path.name.startswith(".") and path.name.endswith(_TEMPORARY):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{_TEMPORARY}")
+
+
+def _synchronize(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
 
 _LOG = logging.getLogger("nnet3")
 _FACTS = "run.json"

@@ -13,7 +13,7 @@ from nnet3.components.row_sums import RowReduction
 from nnet3.nnet import Nnet
 
 
-class Statistic:
+class StoredStatistic:
     """One statistic of a component: a float64 tensor, or a number."""
 
     def __init__(self, holder: Any, name: str) -> None:
@@ -40,10 +40,10 @@ def device_of(nnet: Nnet) -> torch.device:
     return next((tensor.device for tensor in parameters(nnet).values()), torch.device("cpu"))
 
 
-def statistics(nnet: Nnet) -> dict[str, Statistic]:
+def statistics(nnet: Nnet) -> dict[str, StoredStatistic]:
     """All statistics by `COMPONENT.NAME`."""
     return {
-        f"{name}.{prefix}{statistic}": Statistic(leaf, statistic)
+        f"{name}.{prefix}{statistic}": StoredStatistic(leaf, statistic)
         for name, prefix, leaf in _leaves(nnet)
         for statistic in leaf.statistic_names
     }

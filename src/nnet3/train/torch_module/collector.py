@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3.components import Component, Properties
 from nnet3.train.torch_module.guests import GuestGradients
-from nnet3.train.torch_module.survey import Kind
+from nnet3.train.torch_module.survey import TensorKind
 from nnet3.train.torch_module.views import ComponentView, NetworkView, as_gradient
 
 
@@ -43,7 +43,7 @@ class GradientCollector:
     _learned: list[bool]  # of each wanted one: see `expect`
 
     def __init__(
-        self, view: NetworkView, wanted: Sequence[Kind], slots: Mapping[int, int], guests: Container[str]
+        self, view: NetworkView, wanted: Sequence[TensorKind], slots: Mapping[int, int], guests: Container[str]
     ) -> None:
         self._wanted = wanted
         self._places: list[tuple[Component, str, int]] = []  # the last: which of the wanted ones, -1 for none
@@ -113,7 +113,7 @@ class GradientCollector:
             statistics.is_on = wanted
 
 
-def _zeros(kinds: Sequence[Kind]) -> list[Tensor]:
+def _zeros(kinds: Sequence[TensorKind]) -> list[Tensor]:
     """One buffer for those of a dtype and device, in views."""
     flat: dict[tuple[torch.dtype, torch.device], list[int]] = {}
     for number, kind in enumerate(kinds):

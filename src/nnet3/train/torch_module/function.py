@@ -10,21 +10,21 @@ import torch
 from torch import Tensor
 
 from nnet3.train.autograd import BackwardOnly, Gradients, only_once
-from nnet3.train.torch_module.layout import Layout
+from nnet3.train.torch_module.layout import BatchLayout
 from nnet3.train.torch_module.memory import Witness
-from nnet3.train.torch_module.programs import Program, Worker
+from nnet3.train.torch_module.programs import ModuleProgram, ProgramWorker
 from nnet3.train.torch_module.survey import Survey
 
 
 class Flight:
     """A forward run whose backward run may come: it has a computer to itself until then, or until it is forgotten."""
 
-    def __init__(self, program: Program, layout: Layout, found: Survey, witness: Witness) -> None:
+    def __init__(self, program: ModuleProgram, layout: BatchLayout, found: Survey, witness: Witness) -> None:
         """`witness`: of what the network must not change before backward."""
         self.program, self.layout = program, layout
         self._witness, self._is_random = witness, found.is_random
         self._counting = found.with_running_statistics()
-        self._worker: Worker | None = None
+        self._worker: ProgramWorker | None = None
         self._random: Tensor | None = None
 
     def forward(self, features: Tensor, ivectors: Tensor | None, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:

@@ -33,7 +33,7 @@ class Framing(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class BatchLayout:
     """The rows of a computation, sequence by sequence.
 
     `input_rows` and `output_rows` say where a row is in features (batch * frames, dim) and outputs (batch * output
@@ -80,7 +80,7 @@ class Layout:
         return flat if self.output_rows is None else flat.index_select(0, self.output_rows)
 
 
-def batch_layout(shape: BatchShape, framing: Framing, lengths: np.ndarray | None, device: torch.device) -> Layout:
+def batch_layout(shape: BatchShape, framing: Framing, lengths: np.ndarray | None, device: torch.device) -> BatchLayout:
     """The layout of a batch. `lengths` (batch,) says which frames are repeated, even where `shape` has none."""
     num_sequences, num_frames, _ = shape
     full = np.full(num_sequences, num_frames)
@@ -96,7 +96,7 @@ def batch_layout(shape: BatchShape, framing: Framing, lengths: np.ndarray | None
     output_rows = None if all_outputs else out_n * padded_outputs + out_t
     beyond = None if lengths is None else np.flatnonzero(out_t >= framing.output_lengths(lengths)[out_n])
     same = np.array_equal(input_rows, np.arange(num_sequences * num_frames))
-    return Layout(
+    return BatchLayout(
         _indexes(n, t),
         _indexes(out_n, out_t * framing.subsampling),
         _on(device, None if same else input_rows),
@@ -122,7 +122,7 @@ def _indexes(n: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def specifications(
-    nnet: Nnet, layout: Layout, output_names: list[str], *, features: bool, ivectors: bool, outputs: bool
+    nnet: Nnet, layout: BatchLayout, output_names: list[str], *, features: bool, ivectors: bool, outputs: bool
 ) -> tuple[list[IoSpecification], list[IoSpecification]]:
     """Inputs and outputs to compile for; whether derivatives of features, ivectors and outputs are there."""
     inputs = [IoSpecification("input", layout.inputs, has_deriv=features)]

@@ -29,7 +29,7 @@ from nnet3.train.torch_module.component_module import component_modules
 from nnet3.train.torch_module.function import Flight, RunNetwork
 from nnet3.train.torch_module.layout import BatchShape, Framing, batch_layout
 from nnet3.train.torch_module.memory import Witness, check_conversion, convert_component
-from nnet3.train.torch_module.programs import Needs, Program, Programs
+from nnet3.train.torch_module.programs import ModuleProgram, Needs, Programs
 from nnet3.train.torch_module.survey import Survey, survey, write_back
 from nnet3.train.torch_module.tree import flat_components, grow, tied_parameters
 
@@ -250,8 +250,10 @@ class TorchModule(nn.Module):
         own = [*(tensor for tensor, _ in found.own), *self._memory, *found.constants()]
         return Flight(program, layout, found, Witness(own if needs.backward else ()))
 
-    def _program(self, shape: BatchShape, needs: Needs, device: torch.device, found: Survey) -> Program:
+    def _program(self, shape: BatchShape, needs: Needs, device: torch.device, found: Survey) -> ModuleProgram:
         layout = batch_layout(shape, self._framing, None, device)
         cache = default_cache() if self._cache is None else self._cache
         survey_alone = replace(found, parameters=[])  # what is given for one call is not kept
-        return Program(self._network, survey_alone, found.kinds(), layout, needs, self._output_names, cache, device)
+        return ModuleProgram(
+            self._network, survey_alone, found.kinds(), layout, needs, self._output_names, cache, device
+        )

@@ -18,8 +18,8 @@ from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
 from nnet3.train.torch_module.collector import GradientCollector
 from nnet3.train.torch_module.guests import GuestCall, make_guest
-from nnet3.train.torch_module.layout import Layout, specifications
-from nnet3.train.torch_module.survey import Kind, Survey
+from nnet3.train.torch_module.layout import BatchLayout, specifications
+from nnet3.train.torch_module.survey import Survey, TensorKind
 from nnet3.train.torch_module.views import NetworkView
 
 _MOST_PROGRAMS = 32
@@ -39,16 +39,16 @@ class Needs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Kernels:
+class _ModuleKernels:
     """A network's components without its fingerprint: a program looks itself whether they have changed."""
 
     components: Mapping[str, Component]
 
 
-class Worker:
+class ProgramWorker:
     """A computer, the view of the network that it runs, and what it collects gradients in."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: ModuleProgram) -> None:
         network, survey, wanted = program.network, program.survey, program.needs.parameters
         slots = {number: slot for slot, number in enumerate(wanted)}
         self.calls = {
@@ -67,7 +67,7 @@ class Worker:
         self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
         computation = program.cache.compile(self.view.nnet, program.request(self.view))
         self.computer = NnetComputer(
-            computation, _Kernels(self.view.nnet.components), self.collector, program.device, check_finite=False
+            computation, _ModuleKernels(self.view.nnet.components), self.collector, program.device, check_finite=False
         )
         self.collector.expect({kernel.name for kernel in self.computer.plan.kernels if kernel.is_updated})
 
@@ -86,18 +86,18 @@ class Worker:
 
 
 @dataclass
-class Program:
+class ModuleProgram:
     """A network as a survey found it, the layout of its batch, and the workers that have nothing to do."""
 
     network: Nnet
     survey: Survey
-    kinds: list[Kind]  # of all parameters
-    layout: Layout
+    kinds: list[TensorKind]  # of all parameters
+    layout: BatchLayout
     needs: Needs
     output_names: list[str]
     cache: ComputationCache
     device: torch.device
-    idle: list[Worker] = field(default_factory=list)
+    idle: list[ProgramWorker] = field(default_factory=list)
 
     def request(self, view: NetworkView) -> ComputationRequest:
         needs = self.needs
@@ -112,20 +112,22 @@ class Program:
         has_statistics = any(_keeps_statistics(c.view) for c in view.components.values())
         return ComputationRequest(inputs, outputs, bool(needs.parameters), has_statistics)
 
-    def acquire(self) -> Worker:
+    def acquire(self) -> ProgramWorker:
         """A worker for one run forward and if wanted backward, for the settings that the network has now."""
         while self.idle:
             worker = self.idle.pop()
             if not worker.view.follow():
                 return worker
-        return Worker(self)
+        return ProgramWorker(self)
 
-    def give_back(self, worker: Worker) -> None:
+    def give_back(self, worker: ProgramWorker) -> None:
         worker.computer.reset()
         if len(self.idle) < _MOST_IDLE:
             self.idle.append(worker)
 
-    def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool = True) -> Worker:
+    def forward(
+        self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool = True
+    ) -> ProgramWorker:
         """Run forward. If settings of the network that it was compiled for have changed, it is compiled again."""
         worker = self.acquire()
         worker.forward(inputs, parameters, statistics=statistics)
@@ -140,10 +142,10 @@ class Programs:
     """The programs used last."""
 
     def __init__(self) -> None:
-        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        self._programs: OrderedDict[Any, ModuleProgram] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, key: Any, make: Callable[[], Program]) -> Program:
+    def get(self, key: Any, make: Callable[[], ModuleProgram]) -> ModuleProgram:
         """The program of this key, made if there is none."""
         with self._lock:
             found = self._programs.get(key)

@@ -16,10 +16,10 @@ from nnet3.errors import NetworkError
 from nnet3.train.torch_module.batch_norm_module import BatchNormModule
 from nnet3.train.torch_module.component_module import ComponentModule, component_modules, is_just
 from nnet3.train.torch_module.guests import Guest
-from nnet3.train.torch_module.tree import Path, module_at
+from nnet3.train.torch_module.tree import ModulePath, module_at
 
 
-class Kind(NamedTuple):
+class TensorKind(NamedTuple):
     """Shape, dtype and device of a parameter, and so of its gradient."""
 
     shape: torch.Size
@@ -27,8 +27,8 @@ class Kind(NamedTuple):
     device: torch.device
 
 
-def kind_of(tensor: Tensor) -> Kind:
-    return Kind(tensor.shape, tensor.dtype, tensor.device)
+def kind_of(tensor: Tensor) -> TensorKind:
+    return TensorKind(tensor.shape, tensor.dtype, tensor.device)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Survey:
         of_guests = tuple(kind_of(self.parameters[n]) for guest in self.guests.values() for _, n in guest.leaves)
         return tuple(self.guests.items()), of_guests, modes, own, tuple(self.reductions.values())
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[TensorKind]:
         """Give shape, dtype and device of all parameters."""
         return [kind_of(parameter) for parameter in self.parameters]
 
@@ -90,7 +90,7 @@ class Survey:
         return [tensor for module in self.native for tensor in module.fixed_buffers()]
 
 
-def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping[str, Path]) -> Survey:
+def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping[str, ModulePath]) -> Survey:
     """Look at what lies in the places of the components. Raises NetworkError for what cannot be there."""
     native: list[ComponentModule] = []
     guests: dict[str, nn.Module] = {}

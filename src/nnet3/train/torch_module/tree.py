@@ -15,7 +15,7 @@ from nnet3.train.torch_module.component_module import ComponentModule
 from nnet3.train.torch_module.memory import check_conversion
 
 #: Where a module lies below the root, name by name.
-Path = tuple[str, ...]
+ModulePath = tuple[str, ...]
 
 
 def _warns_of_hook(name: str) -> Callable[..., Any]:
@@ -47,24 +47,24 @@ class Folder(nn.Module):
     register_full_backward_pre_hook = _warns_of_hook("register_full_backward_pre_hook")
 
 
-def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, Path]:
+def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, ModulePath]:
     """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
     Gives where each of them is. A part of a name that a module has another use for, such as "forward", gets an
     underscore at its end.
     """
     tied: dict[int, nn.Parameter] = {}
-    places: dict[str, Path] = {}
+    places: dict[str, ModulePath] = {}
     _grow(root, (), components, tied, places, prefix="")
     return places
 
 
 def _grow(
     root: nn.Module,
-    path: Path,
+    path: ModulePath,
     components: Mapping[str, Component],
     tied: dict[int, nn.Parameter],
-    places: dict[str, Path],
+    places: dict[str, ModulePath],
     prefix: str,
 ) -> None:
     for name, component in components.items():
@@ -103,7 +103,7 @@ def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str,
     return [group for group in groups.values() if len(group) > 1]
 
 
-def module_at(root: nn.Module, path: Path) -> nn.Module:
+def module_at(root: nn.Module, path: ModulePath) -> nn.Module:
     """Give the module that lies there. Raises NetworkError if none does."""
     module: nn.Module | None = root
     for number, key in enumerate(path):
