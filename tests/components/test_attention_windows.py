@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
-from nnet3.components.index_arrays import load_fields
+from nnet3.components.base import load_fields
 from nnet3.index import unique_rows
 
 INDEXES = st.sets(st.tuples(st.integers(0, 1), st.integers(-9, 140), st.integers(0, 1)), min_size=1, max_size=30)

@@ -13,19 +13,18 @@ from nnet3.components.field_table import Field, Shown, Summary, length_of, obsol
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.fixed import FixedAffineComponent
 from nnet3.components.kinds import MATRIX, REAL, Vector
-from nnet3.components.natural_gradient_pair import (
+from nnet3.components.natural_gradient_product import add_natural_gradient
+from nnet3.components.natural_gradient_settings import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
     RANK_IN,
     RANK_OUT,
-    UPDATE_PERIOD,
+    UPDATE_PERIOD_OF_PAIR,
     NaturalGradientPair,
 )
-from nnet3.components.natural_gradient_product import add_natural_gradient
-from nnet3.components.orthonormal import ORTHONORMAL, OrthonormalComponent
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
-from nnet3.components.updatable import OLD_IS_GRADIENT
+from nnet3.components.updatable import OLD_IS_GRADIENT, ORTHONORMAL, OrthonormalComponent
 
 if TYPE_CHECKING:
     from nnet3.components.random_source import RandomSource
@@ -101,7 +100,7 @@ class NaturalGradientAffineComponent(NaturalGradientPair, AffineComponent):
         RANK_IN,
         RANK_OUT,
         ORTHONORMAL,
-        UPDATE_PERIOD,
+        UPDATE_PERIOD_OF_PAIR,
         NUM_SAMPLES_HISTORY,
         ALPHA,
         *obsolete(REAL, "<MaxChangePerSample>"),

@@ -1,4 +1,4 @@
-"""Which rows restricted attention works on together: windows of consecutive times of one sequence.
+"""Windows of consecutive times of one sequence: the rows that restricted attention works on together.
 
 Times that attention with time-stride s connects are congruent modulo s; those of one (n, x) form a sequence of
 positions t // s. Its queries are cut into windows of equal size, each with all the keys and values that its queries
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.index_arrays import IndexArrays
+from nnet3.components.base import IndexArrays
 from nnet3.index import IndexTable, T, find_rows, unique_rows
 
 _MOST_QUERIES = 64  # in a window; larger ones waste arithmetic outside the band, smaller ones repeat more of the input
@@ -73,7 +73,7 @@ def attention_windows(
 
 
 def _window_size(longest: int, step: int, context_dim: int) -> int:
-    """Queries of a window: one if contexts have nothing in common, else so many that all windows are equally long."""
+    """Returns the queries of a window: one if contexts have nothing in common, else so many that windows are equal."""
     if step >= context_dim:
         return 1
     num_windows = -(-longest // _MOST_QUERIES)

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Field
-from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import DOUBLE, NUMBER, POSITIVE, SIZE, TALLY
 from nnet3.components.registry import register
 
@@ -20,7 +19,7 @@ _NEVER = 1e10  # what a threshold of 0 stands for
 
 @dataclass(frozen=True)
 class BackpropTruncationIndexes:
-    """Which rows (rows, 1) are at a zeroing boundary, and how many are."""
+    """The mask (rows, 1) of rows at a zeroing boundary, and their number."""
 
     is_boundary: Tensor
     num_boundaries: int

@@ -1,4 +1,4 @@
-"""What every component is: configuration, arithmetic, on-disk form and the generic operations on it.
+"""The base class of components: configuration, arithmetic, on-disk form and the generic operations on it.
 
 A component maps rows to rows. `forward` and `backward` *overwrite* the tensors they are given to fill
 (Kaldi's "adds" flags only say who zeroes a buffer, so they have no counterpart here); inputs may be
@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 
 from nnet3.components.form import ComponentForm
-from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
 from nnet3.errors import ComponentError
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Properties(enum.IntFlag):
-    """What a component promises, with values as in Kaldi: the compiler asks for these, never for types."""
+    """Promises of a component, with values as in Kaldi: the compiler asks for these, never for types."""
 
     NONE = 0
     SIMPLE = 0x0001  # output row i depends on input row i only, with the same index
@@ -49,6 +48,8 @@ class Properties(enum.IntFlag):
 Updated: TypeAlias = "Component | None"
 #: A derivative to be filled, or None if nobody wants it.
 Deriv: TypeAlias = "Tensor | None"
+#: The result of `precompute_indexes`: arrays of integers or truth values by name, numbers as arrays without axes.
+IndexArrays = dict[str, np.ndarray]
 
 
 class Component(ComponentForm, ComponentState, abc.ABC):
@@ -91,7 +92,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     # ---- the same for a person at a prompt ----
 
     def propagate(self, x: Matrix) -> tuple[Tensor, Any]:
-        """Output (rows, output_dim) and memo for an input (rows, input_dim). For simple components.
+        """Returns output (rows, output_dim) and memo for an input (rows, input_dim), for simple components.
 
         The input is converted to the dtype of the parameters. Raises ComponentError when the number of columns is
         wrong or the component needs indexes.
@@ -113,7 +114,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         memo: Any = None,
         to_update: Component | None = None,
     ) -> Tensor:
-        """Derivative with respect to the input, (rows, input_dim); see `backward` for `to_update`."""
+        """Returns the derivative with respect to the input, (rows, input_dim); see `backward` for `to_update`."""
         x = self._as_matrix(x, self.input_dim, "input")
         y = self._as_matrix(y, self.output_dim, "output")
         y_deriv = self._as_matrix(y_deriv, self.output_dim, "output derivative")
@@ -148,7 +149,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     # ---- what others ask instead of a type ----
 
     def leaves(self) -> Iterator[tuple[str, Component]]:
-        """What holds statistics and natural-gradient state, with a prefix for their names: this one, or its parts."""
+        """Yields what holds statistics and natural-gradient state, itself or its parts, with a prefix of names."""
         yield "", self
 
     @property
@@ -156,11 +157,11 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         """The natural-gradient estimates of this component (not of its parts), by name."""
         return {}
 
-    #: Whether y = x W^T + b with the parameters linear_params W and bias_params b.
+    #: True if y = x W^T + b with the parameters linear_params W and bias_params b.
     is_affine: ClassVar[bool] = False
-    #: Whether training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
+    #: True if training normalises by each minibatch, and test mode by the statistics that `store_stats` has collected.
     has_running_statistics: ClassVar[bool] = False
-    #: Whether it behaves as in decoding, where that differs from training.
+    #: True if it behaves as in decoding, where that differs from training.
     test_mode: bool = False
 
     @property
@@ -170,7 +171,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     @property
     def needs_all_inputs(self) -> bool:
-        """Whether an output needs all inputs that it wants, so that it does not depend on which are given."""
+        """True if an output needs all inputs that it wants, so that it does not depend on which are given."""
         return True
 
     @property
@@ -180,7 +181,7 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     @property
     def test_mode_scale(self) -> float | None:
-        """What dropout in test mode multiplies by; None for anything else."""
+        """The factor of dropout in test mode; None for components that are no dropout."""
         return None
 
     def as_fixed(self) -> Component | None:
@@ -215,38 +216,41 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     # ---- index rules; only components that are not simple override these ----
 
-    #: Whether output index (n, t, x) needs exactly input index (n, t, x), in the same row order.
+    #: True if output index (n, t, x) needs exactly input index (n, t, x), in the same row order.
     identity_indexes: bool = True
-    #: Whether `forward` must be given the result of `precompute_indexes`.
+    #: True if `forward` must be given the result of `precompute_indexes`.
     needs_indexes: bool = False
-    #: What `load_indexes` makes.
+    #: The type that `load_indexes` makes.
     indexes_type: ClassVar[Callable[..., Any]] = SimpleNamespace
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
-        """Input indexes that outputs (rows, 3) may use: (rows, slots, 3). Components without input have no slots."""
+        """Returns the input indexes that outputs (rows, 3) may use, (rows, slots, 3); no slots if there is no input."""
         return outputs[:, np.newaxis, :]
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From which wanted inputs are available (rows, slots): computable (rows,) and inputs used (rows, slots)."""
+        """Returns which outputs are computable (rows,) and which inputs they use (rows, slots).
+
+        `available` (rows, slots) says which of the wanted inputs there are.
+        """
         return np.asarray(available.all(axis=1)), available
 
     def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The row orders this component wants for its input and output; padding rows have t = NO_TIME.
+        """Returns input and output indexes in the orders that this component wants; padding rows have t = NO_TIME.
 
         Called only if REORDERS_INDEXES is set.
         """
         return inputs, outputs
 
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
-        """What forward and backward need to know of the rows (input and output index tables, after reordering).
+        """Returns what forward and backward need to know of the rows, from their index tables after reordering.
 
-        NumPy arrays of integers or truth values by name, numbers as arrays without axes: data that can be saved.
+        It is data that can be saved: NumPy arrays of integers or truth values by name, numbers as arrays without axes.
         Called only if `needs_indexes` is set.
         """
         raise ComponentError(f"{self.type_name} has needs_indexes, but defines no precompute_indexes")
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> Any:
-        """The object that forward and backward get as `indexes`, made of the arrays of `precompute_indexes`.
+        """Returns what forward and backward get as `indexes`, made of the arrays of `precompute_indexes`.
 
         Unless overridden, an `indexes_type` whose fields are named as the arrays are: tensors on the device (integers
         as int64), and plain numbers for arrays without axes.
@@ -275,3 +279,13 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     def __repr__(self) -> str:
         return f"<{self.type_name} {self.input_dim} -> {self.output_dim}>"
+
+
+def on_device(array: np.ndarray, device: torch.device | str) -> Tensor:
+    """Returns a copy as a tensor, integers as int64."""
+    return torch.from_numpy(array.astype(np.int64 if array.dtype.kind in "iu" else array.dtype)).to(device)
+
+
+def load_fields(arrays: Mapping[str, np.ndarray], device: torch.device | str) -> dict[str, Any]:
+    """Returns for each array a tensor on the device, or a plain number if it has no axes."""
+    return {name: array.item() if array.ndim == 0 else on_device(array, device) for name, array in arrays.items()}

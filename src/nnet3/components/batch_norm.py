@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class BatchNormMemo(NamedTuple):
-    """Of one minibatch: rows (times blocks); per column mean, variance and target_rms / sqrt(variance + epsilon).
+    """Rows (times blocks) of a minibatch; mean, variance and target_rms / sqrt(variance + epsilon) of each column.
 
-    Where processes share the minibatch (row_sums.py) these are of all rows, but for `num_rows`: those that are here.
+    Where processes share the minibatch (row_sums.py), columns' numbers are over all rows; `num_rows` counts those here.
     """
 
     num_rows: int
@@ -114,7 +114,7 @@ class BatchNormComponent(Component):
 
     @property
     def stats_mean(self) -> Tensor:
-        """Of all rows stored, (block_dim,)."""
+        """The mean of all rows stored, (block_dim,)."""
         return self.stats_sum / (self.count or 1.0)
 
     @property
@@ -125,7 +125,7 @@ class BatchNormComponent(Component):
     # ---- arithmetic ----
 
     def _rows(self, matrix: Tensor) -> Tensor:
-        """A matrix seen as (rows * blocks, block_dim); a copy if its rows are not contiguous."""
+        """Returns a matrix as (rows * blocks, block_dim); a copy if its rows are not contiguous."""
         return matrix.contiguous().view(-1, self.block_dim)
 
     def forward(self, x: Tensor, y: Tensor, indexes: None = None) -> BatchNormMemo | None:
@@ -147,9 +147,9 @@ class BatchNormComponent(Component):
         return BatchNormMemo(rows.shape[0], mean, variance, scale)
 
     def scale_and_offset(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """What test mode multiplies by and adds, (dim) each, with the dtype and on the device of `like`.
+        """Returns scale and offset of test mode, (dim) each, with the dtype and on the device of `like`.
 
-        They are kept until what they are made of changes.
+        They are kept until the statistics or settings change.
         """
         made_of = (like.dtype, like.device, *self._made_of())
         if self._affine is not None and self._affine[0] == made_of:
@@ -235,7 +235,7 @@ class BatchNormComponent(Component):
 
 
 def _mean_over_rows(matrix: Tensor) -> Tensor:
-    """Of each column, over the rows of all processes."""
+    """Returns the mean of each column over the rows of all processes."""
     if not rows_are_divided():
         return matrix.mean(0)
     total, count = sum_and_count(matrix.sum(0), matrix.shape[0])

@@ -119,7 +119,7 @@ class ClipGradientComponent(Component):
             self._self_repair(x, x_deriv, to_update)
 
     def _self_repair(self, x: Tensor, x_deriv: Tensor, to_update: ClipGradientComponent) -> None:
-        """If much is clipped, turn derivatives towards smaller inputs; their sum of row norms stays what it is."""
+        """Turns derivatives towards smaller inputs if much is clipped; their sum of row norms stays what it is."""
         if self.self_repair_clipped_proportion_threshold >= 1.0 or self.self_repair_scale == 0.0 or self.count == 0.0:
             return
         if self.rng.uniform() > _REPAIR_PROBABILITY:

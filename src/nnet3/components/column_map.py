@@ -51,7 +51,7 @@ class _ColumnMap(Kind):
 
 
 def _not_a_permutation(column_map: np.ndarray, values: Values) -> str:
-    """What is wrong with a column map, or nothing."""
+    """Returns what is wrong with a column map, "" if nothing."""
     dim = len(column_map)
     if dim == 0:
         return "must not be empty"

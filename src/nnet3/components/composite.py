@@ -173,7 +173,7 @@ class CompositeComponent(UpdatableComponent):
                 deriv = part_x_deriv
 
     def _values_again(self, x: Tensor, y: Tensor | None) -> tuple[list[Any], list[Any]]:
-        """Input of the first part, then the output of each; and the memo of each part.
+        """Returns the input of the first part and the output of each, and the memo of each part.
 
         The last output is what forward gave; the last part runs again only if it has a memo.
         """
@@ -257,7 +257,7 @@ class CompositeComponent(UpdatableComponent):
 
 
 def _problem(part: Component, previous: Component | None) -> str:
-    """Why a part cannot follow the previous one, or ""."""
+    """Returns why a part cannot follow the previous one, "" if it can."""
     if not part.properties & Properties.SIMPLE or part.properties & Properties.RANDOM:
         return f"is {part.type_name}, but only simple components that are not random can be put together"
     if previous is not None and previous.output_dim != part.input_dim:

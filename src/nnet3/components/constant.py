@@ -26,7 +26,7 @@ def _type_name(component: Component) -> str:
 
 
 class _ConstantOutput(UpdatableComponent):
-    """What both types have: each output row is the vector `output`, which is a parameter if `is_updatable`."""
+    """A component each of whose output rows is the vector `output`, a parameter if `is_updatable`."""
 
     parameter_names = ("output",)
     preconditioner_names = ("preconditioner",)

@@ -1,4 +1,4 @@
-"""The geometry of a convolution over time and height: sizes, offsets, which columns meet which weights.
+"""The geometry of a convolution over time and height: sizes, offsets, and the weights that columns meet.
 
 A row holds all heights of one time, column h F + f for filter f at height h. For one time offset the heights that
 one output height reads are mostly neighbours, so they are one stretch of columns of the row; a `HeightPiece` collects
@@ -97,7 +97,7 @@ class ConvolutionModel:
 
     @property
     def num_columns(self) -> int:
-        """Of linear_params: the number of weights of one output filter."""
+        """The columns of linear_params: the number of weights of one output filter."""
         return len(self.offsets) * self.num_filters_in
 
     @cached_property
@@ -149,7 +149,7 @@ class ConvolutionModel:
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
-        """From `<ConvolutionModel>` to its closing token."""
+        """Reads a model from `<ConvolutionModel>` to its closing token."""
         reader.expect("<ConvolutionModel>")
         sizes = read_fields(reader, _SIZES)
         reader.expect("<Offsets>")
@@ -186,7 +186,7 @@ class ConvolutionModel:
         )
 
     def fault(self) -> str | None:
-        """Why this cannot be computed, if so."""
+        """Returns why this cannot be computed, None if it can."""
         if max(self.input_dim, self.output_dim) >= 2**31:
             return f"input dim {self.input_dim} and output dim {self.output_dim} must fit 32 bits"
         wide = too_wide(len(self.time_offsets), 2 * max(map(abs, self.time_offsets)) + 1)
@@ -247,7 +247,7 @@ def _pieces(source: np.ndarray) -> Iterator[HeightPiece]:
 
 
 def _end_of_progression(runs: Sequence[Sequence[int]], start: int) -> int:
-    """Where the runs from `start` on cease to have the same taps and to move by the same steps."""
+    """Returns where the runs from `start` on cease to have the same taps and to move by the same steps."""
     end = start + 1
     while end < len(runs) and runs[end][:2] == runs[start][:2]:
         steps = [b - a for a, b in zip(runs[end - 1][2:], runs[end][2:], strict=True)]

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Field, divisor_of
-from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import SIZE
 from nnet3.components.registry import register
 from nnet3.index import X, find_rows
@@ -18,7 +17,7 @@ from nnet3.index import X, find_rows
 
 @dataclass(frozen=True)
 class BlockOfRow:
-    """Which block of which input row each output row is."""
+    """For each output row its input row and the block of columns in it."""
 
     row: Tensor  # (output rows,)
     block: Tensor
@@ -27,7 +26,7 @@ class BlockOfRow:
 
 @register
 class DistributeComponent(Component):
-    """With B = input_dim / output_dim, output (n, t, x) is block x mod B of the input (n, t, floor(x / B))."""
+    """Output (n, t, x) is block x mod B of the input (n, t, floor(x / B)), where B = input_dim / output_dim."""
 
     type_name = "DistributeComponent"
     properties = Properties.NONE

@@ -22,9 +22,9 @@ _MOST_FRAMES = 1 << 24
 
 
 def too_wide(num_inputs: int, num_frames: int) -> str:
-    """What is wrong when an output looks at `num_inputs` inputs within `num_frames`, "" if nothing.
+    """Returns why an output cannot look at `num_inputs` inputs within `num_frames`, "" if it can.
 
-    Room is taken for each of them, so a damaged file must not ask for any number.
+    Memory is taken for each of them, so a damaged file must not ask for any number.
     """
     if num_inputs > _MOST_INPUTS or num_frames > _MOST_FRAMES:
         wide = f"{num_inputs} inputs over {num_frames} frames"

@@ -1,4 +1,4 @@
-"""What a component is in config lines, in files and in words, all from its table of fields."""
+"""Components in config lines, in files and in words, all from their tables of fields."""
 
 from __future__ import annotations
 

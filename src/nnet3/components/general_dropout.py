@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of
-from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import COUNT, FLAG, INTEGER, PROPORTION, SIZE
 from nnet3.components.random_component import DropoutBase
 from nnet3.components.random_source import RandomSource
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GeneralDropoutIndexes:
-    """Which row of the mask each row of the data uses (rows)."""
+    """For each row of the data its row of the mask (rows)."""
 
     num_mask_rows: int
     mask_row_of_row: Tensor

@@ -26,7 +26,7 @@ _tanh_backward = torch.ops.aten.tanh_backward  # (g, t): g (1 - t^2)
 
 
 class GruComponent(UpdatableComponent):
-    """What both GRU types have: h = tanh(...), c = (1 - z) h + z c', and the statistics and self-repair of h.
+    """h = tanh(...), c = (1 - z) h + z c', with statistics and self-repair of h, as both GRU types have it.
 
     Statistics: value_sum (C,) of h, deriv_sum (C,) of 1 - h^2, count (rows) and self_repair_total. They are stored by
     about half of the calls of `backward`, in the component to update.

@@ -12,7 +12,7 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 def kernel_info(
     name: str, properties: Properties, num_inputs: int, needs_indexes: bool, needs_sign_only: bool
 ) -> KernelInfo:
-    """What lowering and passes may know of a component that has this many inputs, one or none."""
+    """Returns what lowering and passes may know of a component that has this many inputs, one or none."""
     has = properties.__contains__
     promises = InputPromises(
         backprop_needs_value=has(Properties.BACKPROP_NEEDS_INPUT),

@@ -60,7 +60,7 @@ class Integer(Kind):
 
 @dataclass(frozen=True)
 class Rank(Integer):
-    """Of natural gradient: a config may say a negative number for the default, which is what the constructor sets."""
+    """A rank of natural gradient: in a config a negative number is the default, which the constructor sets."""
 
     rule: Rule = _ONE_OR_MORE
 
@@ -121,7 +121,7 @@ class Boolean(Kind):
 
 @dataclass(frozen=True)
 class Flag(Boolean):
-    """In a file the token alone, for True; use it with an `absent` of False."""
+    """A truth value that is its token alone in a file, for True; use it with an `absent` of False."""
 
     def read(self, reader: Reader, what: str, values: Values) -> bool:
         return True

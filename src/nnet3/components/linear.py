@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from nnet3.components.affine import check_dims_of_matrix, initial_linear
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.affine import NaturalGradientAffineComponent, check_dims_of_matrix, initial_linear
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.kinds import BOOLEAN, MATRIX
-from nnet3.components.natural_gradient_pair import (
+from nnet3.components.natural_gradient_product import add_natural_gradient
+from nnet3.components.natural_gradient_settings import (
     ALPHA,
     NUM_SAMPLES_HISTORY,
     RANKS_IN_ONE,
-    UPDATE_PERIOD,
+    UPDATE_PERIOD_OF_PAIR,
     NaturalGradientPair,
 )
-from nnet3.components.natural_gradient_product import add_natural_gradient
-from nnet3.components.orthonormal import ORTHONORMAL
 from nnet3.components.registry import register
 from nnet3.components.summary import rms, row_and_column_norms
+from nnet3.components.updatable import ORTHONORMAL
 
 if TYPE_CHECKING:
     from nnet3.components.random_source import RandomSource
@@ -47,7 +47,7 @@ class LinearComponent(NaturalGradientPair):
         *RANKS_IN_ONE,
         ALPHA,
         NUM_SAMPLES_HISTORY,
-        UPDATE_PERIOD,
+        UPDATE_PERIOD_OF_PAIR,
     )
     shown = (
         Summary(rms, "params"),
@@ -92,3 +92,22 @@ class LinearComponent(NaturalGradientPair):
         add_natural_gradient(
             self.params, None, self.learning_rate, x, self.preconditioner_in, y_deriv, self.preconditioner_out
         )
+
+
+def low_rank_pair(component: Component, u: Tensor, s: Tensor, v: Tensor) -> tuple[Component, Component]:
+    """Returns two components that in a row do what an affine one with W = U diag(s) V^T (or a part of it) does.
+
+    They are Linear diag(sqrt s) V^T and NaturalGradientAffine (U diag(sqrt s), b), with the rates of the original;
+    u is (output_dim, rank), s (rank,), v (input_dim, rank).
+    """
+    assert component.is_affine
+    assert component.updatable is not None
+    root, parameters = s.sqrt(), component.parameters()
+    linear, bias = parameters["linear_params"], parameters["bias_params"]
+    first = LinearComponent((v * root).t().contiguous().to(linear))
+    first.rank_in, first.rank_out = 40, 80
+    second = NaturalGradientAffineComponent((u * root).to(linear), bias.clone())
+    second.rank_in, second.rank_out = 20, 80
+    for factor in (first, second):
+        factor.copy_header(component.updatable)
+    return first, second

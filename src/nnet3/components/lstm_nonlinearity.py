@@ -110,7 +110,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
 
     @property
     def num_values(self) -> float:
-        """How many of each of the five values have been seen."""
+        """The number of each of the five values that have been seen."""
         return self.count * self.cell_dim
 
     # ---- arithmetic ----
@@ -136,7 +136,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        """With r_k the self-repair terms of the values i, f, tanh(Cp), o, tanh(c) and `in` for what a sigmoid is of:
+        """r_k: self-repair terms of the values i, f, tanh(Cp), o and tanh(c); `_in`: the input of a sigmoid.
 
         do_in = o (1 - o) o_s tanh(c) dm - (2o - 1) r_3
         dc    = (1 - tanh(c)^2) o_s o dm + dc_out + do_in w_oc - tanh(c) r_4
@@ -204,7 +204,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
         return self.deriv_sum / (1.0 + self.count) < self._repair_thresholds.double()  # the count may be negative
 
     def _self_repair(self, values: Tensor) -> Tensor | None:
-        """What to subtract from the derivatives, (rows, 5, C): (2v - 1) r_k for sigmoids, v r_k for tanh."""
+        """Returns what is subtracted from the derivatives, (rows, 5, C): (2v - 1) r_k for sigmoids, v r_k for tanh."""
         if not any(self.self_repair_config[5:]):
             return None
         scales = torch.where(self._is_repaired(), self._repair_scales, 0.0)

@@ -53,7 +53,7 @@ class Directions:
         return self.norm + change
 
     def scale(self, norm_hat: Tensor) -> Tensor:
-        """What restores the Frobenius norm of X, given tr(X_hat X_hat^T)."""
+        """Returns the factor that restores the Frobenius norm of X, given tr(X_hat X_hat^T)."""
         ratio = self.norm / norm_hat
         return torch.where(ratio.isfinite() & (ratio > 0), ratio.sqrt(), 1.0)
 
@@ -105,7 +105,7 @@ class OnlineNaturalGradient:
         self._w = torch.empty(0, 0)  # W transposed, (dim, rank): this layout makes X W^T fastest
 
     def state(self) -> NaturalGradientState:
-        """What it has learnt so far, to be taken up by `load_state`; the tensors are never changed afterwards."""
+        """The estimate so far, to be taken up by `load_state`; the tensors are never changed afterwards."""
         return NaturalGradientState(self._calls, self.rank, self._rho, self._d, self._w)
 
     def load_state(self, state: NaturalGradientState) -> None:

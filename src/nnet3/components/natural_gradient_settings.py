@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from nnet3.components.field_table import Field, show
-from nnet3.components.kinds import NUMBER, POSITIVE, SIZE
+from nnet3.components.field_table import Field, Shown, show
+from nnet3.components.kinds import NUMBER, POSITIVE, RANK_OR_DEFAULT, SIZE
 from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.updatable import OrthonormalComponent
 
 
 class Setting:
@@ -29,7 +31,7 @@ class Setting:
 
 
 def natural_gradient_info(*settings: str) -> Callable[[Any], str]:
-    """What info says of a component that may do without natural gradient."""
+    """Returns the part of the info line of a component that may do without natural gradient."""
 
     def info(component: Any) -> str:
         if not component.use_natural_gradient:
@@ -44,6 +46,10 @@ RANK = Field("rank", SIZE, default=8)
 UPDATE_PERIOD = Field("update_period", SIZE, default=10)
 NUM_SAMPLES_HISTORY = Field("num_samples_history", POSITIVE, default=2000.0)
 ALPHA = Field("alpha", NUMBER, default=4.0)
+#: Of types that precondition both factors of a gradient G^T X.
+RANK_IN, RANK_OUT = Field("rank_in", RANK_OR_DEFAULT), Field("rank_out", RANK_OR_DEFAULT)
+RANKS_IN_ONE = (replace(RANK_IN, token="<RankInOut>"), replace(RANK_OUT, token=""))
+UPDATE_PERIOD_OF_PAIR = replace(UPDATE_PERIOD, default=4)
 
 
 class TwoPreconditioners:
@@ -58,6 +64,21 @@ class TwoPreconditioners:
         Setting(name, "preconditioner_in", "preconditioner_out")
         for name in ("update_period", "num_samples_history", "num_minibatches_history", "alpha")
     )
+
+
+class NaturalGradientPair(TwoPreconditioners, OrthonormalComponent):
+    """`preconditioner_in` is for input rows, `preconditioner_out` for output derivatives.
+
+    Both have the same history, alpha and update period; only their ranks differ.
+    """
+
+    natural_gradient_shown: ClassVar[Shown] = ("rank_in", "rank_out", "num_samples_history", "update_period", "alpha")
+
+    def set_natural_gradient(self) -> None:
+        """Make new preconditioners with the default ranks for the dimensions."""
+        rank_in, rank_out = min(20, (self.input_dim + 1) // 2), min(80, (self.output_dim + 1) // 2)
+        self.preconditioner_in = OnlineNaturalGradient(rank_in, update_period=4)
+        self.preconditioner_out = OnlineNaturalGradient(rank_out, update_period=4)
 
 
 class OnePreconditioner:

@@ -1,4 +1,4 @@
-"""What the pointwise nonlinearities share: statistics, self-repair and their form on disk."""
+"""The base of pointwise nonlinearities: statistics, self-repair and their form on disk."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Threshold(Kind):
 
 
 def old_statistics() -> tuple[Field, ...]:
-    """What types that were nonlinearities once have in old files."""
+    """Returns the fields that old files have of types that were nonlinearities once."""
     vectors = Vector(statistic=True, may_be_empty=True)
     return (
         *obsolete(vectors, "<ValueAvg>", "<DerivAvg>"),
@@ -173,7 +173,7 @@ class Nonlinearity(Component):
         to_update.oderiv_count += y_deriv.shape[0]
 
     def self_repair_happens(self) -> bool:
-        """Whether to repair in this minibatch; a random choice if there is a reason to. Raises ComponentError."""
+        """Decides whether to repair in this minibatch, at random if there is a reason to. Raises ComponentError."""
         if self.self_repair_scale == 0.0 or self.count == 0.0 or self.deriv_sum.numel() != self.dim:
             return False
         complaint = self._complaint_about_self_repair()
@@ -182,7 +182,7 @@ class Nonlinearity(Component):
         return self.rng.uniform() <= REPAIR_PROBABILITY
 
     def _complaint_about_self_repair(self) -> tuple[str, str] | None:
-        """What is wrong with the settings, and the config key that it is about."""
+        """Returns what is wrong with the settings, and the config key that it is about."""
         if self.self_repair_scale == 0.0 or not self.has_self_repair:
             return None
         if not 0.0 < self.self_repair_scale < 0.1:
@@ -210,7 +210,7 @@ class Nonlinearity(Component):
         self.count += y.shape[0]
 
     def skips_statistics(self) -> bool:
-        """Whether this minibatch's outputs are left out: every other one on average, never the first."""
+        """Decides whether this minibatch's outputs are left out: every other one on average, never the first."""
         return self.rng.integer(0, 1) == 0 and self.count != 0.0
 
 

@@ -1,4 +1,4 @@
-"""What components that draw random numbers share: test mode and dropout proportion."""
+"""The base of components that draw random numbers: test mode and dropout proportion."""
 
 from __future__ import annotations
 

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from nnet3.components.attention_windows import AttentionWindows, attention_windows
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Check, Field, packed
 from nnet3.components.fields import too_wide
-from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, Integer, Kind, Values, Vector
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
@@ -42,7 +41,7 @@ def _fault_of_width(stride: int, values: Values) -> str:
 
 @dataclass(frozen=True)
 class _Required(Integer):
-    """In a config line a negative number, the default, stands for all."""
+    """A number of required inputs; in a config line a negative one, the default, stands for all."""
 
     side: str = ""
     minimum: int | None = 0
@@ -128,8 +127,9 @@ def _statistics_info(component: RestrictedAttentionComponent) -> str:
 
 @register
 class RestrictedAttentionComponent(Component):
-    """For each head: c = softmax over o of (s_o + key_scale q . k(t_o)), u = sum_o c_o v(t_o), with
-    t_o = t + (o - num_left) time_stride. Inputs that are missing but not required count as rows of zeros.
+    """Each head: c = softmax over o of (s_o + key_scale q . k(t_o)), u = sum_o c_o v(t_o).
+
+    There t_o = t + (o - num_left) time_stride. Inputs that are missing but not required count as rows of zeros.
 
     Input columns of a head [k (key_dim) | v (value_dim) | q (key_dim) | s (context_dim)], output columns
     [u (value_dim) | c (context_dim)], c only with output_context. No parameters.
@@ -186,7 +186,7 @@ class RestrictedAttentionComponent(Component):
     # ---- index rules ----
 
     def _steps(self) -> np.ndarray:
-        """Where the inputs wanted are, in units of time_stride from the output."""
+        """The places of the inputs wanted, in units of time_stride from the output."""
         return np.arange(-self.sizes.num_left, self.sizes.num_right + 1)
 
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
@@ -226,7 +226,7 @@ class RestrictedAttentionComponent(Component):
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
-        """With g_u, g_c the output derivative: dc_o = g_u . v_o + g_c,o; db = c (dc - sum c dc); ds = db;
+        """g_u, g_c are the output derivative: dc_o = g_u . v_o + g_c,o; db = c (dc - sum c dc); ds = db;
         dq = key_scale sum_o db_o k_o; dk_o += key_scale db_o q; dv_o += c_o g_u"""
         if x_deriv is None:
             return
@@ -304,7 +304,7 @@ class RestrictedAttentionComponent(Component):
 
 
 def _band(dense: Tensor, windows: AttentionWindows) -> Tensor:
-    """Of (batch, queries, positions) the context of each query: (batch, queries, context), a view."""
+    """Returns the context of each query, (batch, queries, context), as a view of (batch, queries, positions)."""
     batch, num_queries, num_positions = dense.shape
     context = num_positions - (num_queries - 1) * windows.query_step
     strides = (num_queries * num_positions, num_positions + windows.query_step, 1)

@@ -62,14 +62,14 @@ class RowConvolution:
 
 
 def suits_kernel(*matrices: Tensor) -> bool:
-    """Whether the fast kernel takes these matrices as they are."""
+    """Returns True if the fast kernel takes these matrices as they are."""
     return all(
         matrix.device.type == "cpu" and matrix.dtype == torch.float32 and matrix.is_contiguous() for matrix in matrices
     )
 
 
 def row_convolution(model: ConvolutionModel, blocks: TimeBlocks) -> RowConvolution | None:
-    """The convolution that does the same, if there is one that does not compute much more."""
+    """Returns the convolution that does the same, if there is one that does not compute much more."""
     heights = sorted({height for _, height in model.offsets})
     num_times, num_rows, num_input_rows = len(model.time_offsets), blocks.num_output_rows, blocks.num_input_rows
     if len(model.offsets) != num_times * len(heights) or len(blocks.blocks) != num_times:

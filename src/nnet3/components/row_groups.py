@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from nnet3.components.index_arrays import IndexArrays
+from nnet3.components.base import IndexArrays
 
 
 @dataclass(frozen=True)

@@ -76,5 +76,5 @@ class SplicedMatrix(RowMatrix):
 
 
 def _squared_norms(x: Tensor) -> Tensor:
-    """Of each row, float64."""
+    """Returns the squared norm of each row, float64."""
     return torch.linalg.vector_norm(x, dim=1).double().square()

@@ -1,4 +1,4 @@
-"""Sums over the rows of a minibatch of which each of several processes may hold a part.
+"""Sums over the rows of a minibatch, which several processes may share.
 
 Natural gradient and batch-norm depend on all rows of a minibatch together. What they sum over rows goes through here:
 alone it stays as it is; within `summed_by(reduction)` it becomes the sum over all processes, so that these do together
@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 class RowReduction(Protocol):
-    """How processes that share minibatches add up; torch.distributed is one way."""
+    """A way in which processes that share minibatches add up, such as torch.distributed."""
 
     @property
     def rank(self) -> int:
@@ -25,7 +25,7 @@ class RowReduction(Protocol):
 
     @property
     def size(self) -> int:
-        """How many processes there are."""
+        """The number of processes."""
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by its sum over all processes, in place, to the same bits in each."""
@@ -36,7 +36,7 @@ _REDUCTION: ContextVar[RowReduction | None] = ContextVar("row reduction", defaul
 
 @contextmanager
 def summed_by(reduction: RowReduction | None) -> Iterator[None]:
-    """Within it, sums over rows are those over the processes of `reduction` (None: over the rows that are here)."""
+    """Makes sums over rows within it those over the processes of `reduction` (None: over the rows that are here)."""
     token = _REDUCTION.set(reduction)
     try:
         yield
@@ -45,26 +45,26 @@ def summed_by(reduction: RowReduction | None) -> Iterator[None]:
 
 
 def rows_are_divided() -> bool:
-    """Whether other processes have rows of this minibatch."""
+    """Returns True if other processes have rows of this minibatch."""
     return _REDUCTION.get() is not None
 
 
 def sum_over_processes_(*tensors: Tensor) -> None:
-    """Replace each by its sum over all processes."""
+    """Replaces each by its sum over all processes."""
     reduction = _REDUCTION.get()
     if reduction is not None:
         reduction.sum_(tensors)
 
 
 def take_those_of_first_(*tensors: Tensor) -> None:
-    """Replace each by that of the first process."""
+    """Replaces each tensor by that of the first process."""
     reduction = _REDUCTION.get()
     if reduction is not None:
         reduction.sum_([tensor if reduction.rank == 0 else tensor.zero_() for tensor in tensors])
 
 
 def sum_and_count(total: Tensor, rows: int) -> tuple[Tensor, int]:
-    """A sum over rows, and the number of rows, of all processes."""
+    """Returns a sum over rows and the number of rows, of all processes."""
     if not rows_are_divided():
         return total, rows
     count = torch.tensor(float(rows), dtype=torch.float64, device=total.device)

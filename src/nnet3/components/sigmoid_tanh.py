@@ -11,14 +11,14 @@ from nnet3.components.registry import register
 
 
 class _Squashing(Nonlinearity):
-    """What the two have in common: a derivative in terms of the output that vanishes where it saturates."""
+    """A nonlinearity whose derivative is a function of the output and vanishes where it saturates."""
 
     properties = (
         Properties.SIMPLE | Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS
     )
 
     def saturated(self, like: Tensor, to_update: Nonlinearity) -> Tensor | None:
-        """1 for each dimension that is saturated on average, else 0, (dim,); None if nothing is to be repaired now."""
+        """Returns (dim,) 1 where a dimension is saturated on average, else 0; None if nothing is to be repaired now."""
         to_update.num_dims_processed += self.dim
         if not self.self_repair_happens():
             return None

@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, IndexArrays, Properties, Updated, load_fields
 from nnet3.components.field_table import Field
-from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.kinds import FLAG, PROPORTION, SIZE, Integer, Values
 from nnet3.components.random_component import RandomComponent
 from nnet3.components.random_source import RandomSource
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SpecAugmentTimeMaskIndexes:
-    """Of each row, the number of its sequence and its place by time in that sequence (rows)."""
+    """For each row the number of its sequence and its place by time in that sequence (rows)."""
 
     sequence_of_row: Tensor
     place_of_row: Tensor
@@ -39,7 +38,7 @@ def _most_frames_kept(max_frames: int, proportion: float) -> int:
 
 
 def _fault_of_frames(_: Any, values: Values) -> str:
-    """Of whichever of the two settings comes last."""
+    """Checks the two settings when the last of them is known."""
     max_frames, proportion = values.get("time_mask_max_frames"), values["zeroed_proportion"]
     if max_frames is None or _most_frames_kept(max_frames, proportion) >= 1:
         return ""
@@ -94,7 +93,7 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
         }
 
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> SpecAugmentTimeMaskIndexes:
-        """On the CPU whatever the device: masks are drawn there."""
+        """Keeps the indexes on the CPU whatever the device: masks are drawn there."""
         return SpecAugmentTimeMaskIndexes(**load_fields(arrays, "cpu"))
 
     def forward(self, x: Tensor, y: Tensor, indexes: SpecAugmentTimeMaskIndexes | None = None) -> Tensor | None:
@@ -114,7 +113,7 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
             _multiply(y_deriv, memo, x_deriv)
 
     def _mask(self, indexes: SpecAugmentTimeMaskIndexes) -> Tensor:
-        """Whether each row is kept, (rows, 1).
+        """Draws the mask of the rows that are kept, (rows, 1).
 
         Kept and zeroed segments alternate. As none is empty, as many of them as the longest sequence has rows
         are enough for all sequences: their ends are drawn for all sequences at once.

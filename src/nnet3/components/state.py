@@ -1,4 +1,4 @@
-"""What a component holds, and what can be done with it whatever it means: scaling, adding, copying, converting."""
+"""The tensors of a component, and operations on any of them: scaling, adding, copying, converting."""
 
 from __future__ import annotations
 
@@ -128,5 +128,5 @@ class ComponentState:
 
 
 def _is_part(tensor: Tensor) -> bool:
-    """Whether it is a view of more memory than its own."""
+    """Returns True if the tensor is a view of more memory than its own."""
     return tensor.untyped_storage().nbytes() > tensor.numel() * tensor.element_size()

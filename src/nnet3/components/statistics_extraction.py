@@ -10,10 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated, load_fields
 from nnet3.components.field_table import Field
 from nnet3.components.fields import too_wide
-from nnet3.components.index_arrays import IndexArrays, load_fields
 from nnet3.components.kinds import BOOLEAN, SIZE, Values
 from nnet3.components.registry import register
 from nnet3.components.row_groups import RowGroups, row_groups, transposed_groups

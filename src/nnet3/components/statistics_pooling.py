@@ -41,8 +41,10 @@ def _fault_of_stddevs(output_stddevs: bool, values: Values) -> str:
 
 @register
 class StatisticsPoolingComponent(StatisticsComponent):
-    """From rows [count | sums] to [log count, num_log_count_features times | sums / count], over the inputs there are
-    at t - left_context, ..., t + right_context in steps of input_period, on which t must lie. At least one is required.
+    """Turns rows [count | sums] into [log count, num_log_count_features times | sums / count].
+
+    They are over the inputs there are at t - left_context, ..., t + right_context in steps of input_period, on which
+    t must lie. At least one is required.
 
     With output_stddevs the second half of the sums is of squares and becomes sqrt(max(variance_floor, e2 - m^2)).
     """

@@ -1,4 +1,4 @@
-"""How Kaldi prints numbers and summarises vectors in its info lines."""
+"""Numbers and summaries of vectors as Kaldi prints them in info lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PERCENTILES = (0, 1, 2, 5, 10, 20, 50, 80, 90, 95, 98, 99, 100)
 
 
 def format_number(value: float, digits: int = 6) -> str:
-    """A number with `digits` significant digits, as C++ streams print it."""
+    """Returns a number with `digits` significant digits, as C++ streams print it."""
     return f"{value:.{digits}g}".replace("nan", "-nan" if np.signbit(value) else "nan")
 
 

@@ -11,20 +11,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
 from nnet3.components.fields import too_wide
-from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, Integers, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_pair import ALPHA, NUM_SAMPLES_HISTORY, RANKS_IN_ONE
 from nnet3.components.natural_gradient_product import add_natural_gradient
-from nnet3.components.natural_gradient_settings import TwoPreconditioners, natural_gradient_info
-from nnet3.components.orthonormal import ORTHONORMAL, OrthonormalComponent
+from nnet3.components.natural_gradient_settings import (
+    ALPHA,
+    NUM_SAMPLES_HISTORY,
+    RANKS_IN_ONE,
+    TwoPreconditioners,
+    natural_gradient_info,
+)
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
 from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
+from nnet3.components.updatable import ORTHONORMAL, OrthonormalComponent
 
 if TYPE_CHECKING:
     from nnet3.components.random_source import RandomSource

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.index_arrays import on_device
+from nnet3.components.base import on_device
 from nnet3.errors import RequestError
 from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows, unique_rows
 
@@ -40,7 +40,7 @@ class RowBlock:
 
 @dataclass(frozen=True)
 class TimeBlocks:
-    """What a component that looks at several times must know of its rows.
+    """The blocks of rows of a component that looks at several times.
 
     The first `num_fresh` blocks have no input row in common and cover all but the `uncovered` ones, so that an input
     derivative need not be cleared first. An offset that no row can be read at has no block.
@@ -75,7 +75,7 @@ class TimeBlocks:
 
 @dataclass(frozen=True)
 class _Grid:
-    """All times for all images; an image is a pair (n, x)."""
+    """A grid of all times for all images; an image is a pair (n, x)."""
 
     images: IndexTable  # (images, 3) with t = 0, sorted by x, then n
     start: int
@@ -223,14 +223,14 @@ def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> tup
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which of `wanted` are among the sorted times, and where these are there."""
+    """Returns a mask of the `wanted` times that are among the sorted ones, and where these are there."""
     place = np.minimum(np.searchsorted(times, wanted), len(times) - 1)
     found = np.flatnonzero(times[place] == wanted)
     return found, place[found]
 
 
 def _is_regular(places: np.ndarray) -> bool:
-    """Whether they go up in constant steps."""
+    """Returns True if the times go up in constant steps."""
     steps = np.diff(places)
     return len(steps) == 0 or bool((steps == steps[0]).all())
 
@@ -252,7 +252,7 @@ def _padded(table: IndexTable, times: np.ndarray, grid: _Grid) -> IndexTable:
 
 
 def _fresh_first(blocks: list[RowBlock], num_input_rows: int) -> tuple[list[RowBlock], int, np.ndarray]:
-    """Blocks without common input rows first, how many they are, and the input rows in none of them."""
+    """Puts blocks without common input rows first; returns also their number and the input rows in none of them."""
     covered = np.zeros(num_input_rows, bool)
     fresh, others = [], []
     for block in blocks:

@@ -11,14 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
 from nnet3.components.convolution_model import ConvolutionModel, ModelKind, TimeTaps
 from nnet3.components.field_table import Field, Summary, show
-from nnet3.components.index_arrays import IndexArrays
 from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, Matrix, Number, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
-from nnet3.components.natural_gradient_pair import RANKS_IN_ONE
-from nnet3.components.natural_gradient_settings import TwoPreconditioners
+from nnet3.components.natural_gradient_settings import RANKS_IN_ONE, TwoPreconditioners
 from nnet3.components.registry import register
 from nnet3.components.row_convolution import RowConvolution, row_convolution, suits_kernel
 from nnet3.components.row_sums import whole_gradient

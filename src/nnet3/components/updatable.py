@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Properties
 from nnet3.components.field_table import Field
-from nnet3.components.kinds import BOOLEAN, RATE
+from nnet3.components.kinds import BOOLEAN, FINITE, RATE
 
 if TYPE_CHECKING:
     from nnet3.components.natural_gradient import OnlineNaturalGradient
@@ -86,3 +86,21 @@ class UpdatableComponent(Component):
         for tensor in self.parameters().values():
             noise: Tensor = self.rng.normal_tensor(*tensor.shape)
             tensor.add_(noise.to(tensor), alpha=stddev)
+
+
+#: The orthonormal-constraint setting of affine-like components (docs/formulas.md).
+ORTHONORMAL = Field("orthonormal_constraint", FINITE, default=0.0, optional=True, omitted=0.0, hidden=0.0)
+
+
+class OrthonormalComponent(UpdatableComponent):
+    """`orthonormal_constraint`: 0 off, > 0 the scale that is kept, < 0 a floating scale."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.orthonormal_constraint = 0.0
+
+    @property
+    def orthonormal_matrix(self) -> Tensor:
+        """The parameter matrix that the constraint acts on (itself, not a copy): the first parameter, without bias."""
+        matrix: Tensor = getattr(self, self.parameter_names[0])
+        return matrix

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from nnet3.components import RandomSource
-from nnet3.components.orthonormal import OrthonormalComponent
+from nnet3.components.updatable import OrthonormalComponent
 from nnet3.nnet import Nnet
 
 
