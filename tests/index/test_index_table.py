@@ -13,6 +13,7 @@ from nnet3.errors import RequestError
 from nnet3.index import (
     NO_TIME,
     as_index_table,
+    distinct,
     find_rows,
     has_duplicates,
     pack_keys,
@@ -140,3 +141,14 @@ def test_shifted_indexes_do_not_wrap_around() -> None:
     with pytest.raises(RequestError, match="x = 5 with an offset of 2147483647"):
         shift_indexes(table, 0, 2**31 - 1)
     assert shift_indexes(table[:0], 2**30).shape == (0, 3)
+
+
+@pytest.mark.parametrize("numbers", [[], [5], [3, 1, 3, 2, 1], [[7, 7], [0, -1]], [2**40, -(2**40), 2**40]])
+def test_distinct_numbers_are_those_of_numpy(numbers: list) -> None:
+    array = np.array(numbers, dtype=np.int64)
+    assert distinct(array).tolist() == np.unique(array).tolist()
+    assert array.tolist() == numbers, "the array stays as it is"
+
+
+def test_distinct_numbers_keep_their_type() -> None:
+    assert distinct(np.array([2, 1, 2], dtype=np.int32)).dtype == np.int32

@@ -14,7 +14,7 @@ from nnet3.ir.commands import (
     SetConst,
 )
 from nnet3.ir.computation import NnetComputation
-from nnet3.runtime.lifetimes import Span, matrix_spans
+from nnet3.runtime.packing import Span, matrix_spans
 
 
 def program(num_matrices: int, *commands: Command) -> NnetComputation:

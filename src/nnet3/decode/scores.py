@@ -1,4 +1,4 @@
-"""From the outputs of a network to what is wanted of them: log-likelihoods, scaled, or probabilities."""
+"""Scores: log-likelihoods, scaled, or probabilities, from the outputs of a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class Scoring:
-    """scale (y - log_priors) for outputs y (rows, dim); with `exponentiate` the exponential of that.
+    """The scores scale (y - log_priors) of outputs y (rows, dim), or with `exponentiate` the exponential of that.
 
     `log_priors` is (dim,), or None for none.
     """
@@ -25,7 +25,7 @@ class Scoring:
     exponentiate: bool = False
 
     def apply(self, outputs: Tensor) -> Tensor:
-        """The scores of outputs (rows, dim). Raises NumericalError if they are not finite."""
+        """Returns the scores of outputs (rows, dim). Raises NumericalError if they are not finite."""
         scores = outputs
         if self.log_priors is not None:
             scores = scores - self.log_priors.to(scores)
@@ -47,7 +47,7 @@ def _check_finite(scores: Tensor, first_row: int, exponentiated: bool) -> None:
 
 
 def log_priors(model: AcousticModel) -> Tensor | None:
-    """The logarithms of a model's priors (pdfs,), None if it has no priors. Raises NetworkError for a prior of 0."""
+    """Returns the logarithms of a model's priors (pdfs,), None without priors. Raises NetworkError for a prior of 0."""
     if len(model.priors) == 0:
         return None
     zeros = torch.nonzero(model.priors == 0).flatten().tolist()

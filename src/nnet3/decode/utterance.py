@@ -26,24 +26,24 @@ _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its las
 
 
 class _Chunk(NamedTuple):
-    """Output frames `start` .. `start + num_outputs - 1` of the network, from so much context on either side."""
+    """Output frames `start` .. `start + num_outputs - 1`, with the context of input frames on either side."""
 
     start: int
     num_outputs: int
     left: int
     right: int
-    ivector_frame: int  # whose online ivector is taken
+    ivector_frame: int  # the frame whose online ivector is taken
 
 
 class UtteranceComputer:
-    """Computes output `output` of a simple network for one utterance after another. Safe with threads: they take turns.
+    """Computes output `output` of a simple network for one utterance after another. Threads take turns.
 
-    The network is run in test mode, whatever mode it is in, as it is when the UtteranceComputer is made: later
-    changes of parameters in place are seen, those of its structure or its batch-norm statistics are not.
+    The network runs in test mode, whatever mode it is in. Later changes of parameters in place are seen; changes of its
+    structure or its batch-norm statistics are not.
 
-    Chunks are what `options` say. A whole utterance (`frames_per_chunk` 0) that is long is run in pieces if that makes
-    no difference, which is so for networks without recurrences, statistics and attention. An hour of speech then needs
-    less than 1 GiB besides features and outputs. Other networks need memory in proportion to the length.
+    `options` give the chunks. A long utterance that is run whole (`frames_per_chunk` 0) is run in pieces if that makes
+    no difference, as for networks without recurrences, statistics and attention: an hour of speech then needs less than
+    1 GiB besides features and outputs. Other networks need memory in proportion to the length.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class UtteranceComputer:
         self._pieces_allowed = is_the_same_in_pieces(self.nnet)
 
     def compute(self, features: Matrix, ivector: Matrix | None = None, online_ivectors: Matrix | None = None) -> Tensor:
-        """Outputs (frames / subsampling factor, rounded up; dim), on the device, for features (frames, dim).
+        """Returns outputs (frames / subsampling factor, rounded up; dim), on the device, for features (frames, dim).
 
         A network with an input `ivector` is given either one vector (dim,) for the utterance, or online ones
         (rows, dim), one every `online_ivector_period` frames, of which each chunk takes the one at its middle.
@@ -183,7 +183,7 @@ class UtteranceComputer:
             )
 
     def _computer(self, left: int, num_input: int, num_output: int) -> NnetComputer:
-        """A computer for this structure; times are shifted so that the first output has t = 0."""
+        """Returns a computer for this structure; times are shifted so that the first output has t = 0."""
         return self._computers.get(
             (left, num_input, num_output), lambda: self._new_computer(left, num_input, num_output)
         )
@@ -198,7 +198,7 @@ class UtteranceComputer:
 
 
 def with_options(**options: int) -> UtteranceOptions:
-    """The options of these names. Raises ExecutionError for an unknown one."""
+    """Returns the options of these names. Raises ExecutionError for an unknown one."""
     try:
         return replace(UtteranceOptions(), **options)
     except TypeError:
@@ -208,6 +208,6 @@ def with_options(**options: int) -> UtteranceOptions:
 
 
 def _at(times: np.ndarray) -> np.ndarray:
-    """Indexes of one sequence at these times."""
+    """Returns the indexes of one sequence at these times."""
     zeros = np.zeros(len(times), int)
     return np.stack([zeros, times, zeros], axis=1)

@@ -1,4 +1,4 @@
-"""The short way from a model and features to outputs: what `nnet.compute` and `am.compute` call."""
+"""The short way from a model and features to outputs, which `nnet.compute` and `am.compute` take."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nnet3.options import UtteranceOptions
 
 
 class _Kept(NamedTuple):
-    """The computer of a network, and what the network and the options were when it was made."""
+    """The computer of a network, and a fingerprint of the network and the options that it was made for."""
 
     fingerprint: tuple[object, ...]
     computer: UtteranceComputer
@@ -37,7 +37,7 @@ def compute_utterance(
     use_priors: bool = False,
     **options: int,
 ) -> Tensor:
-    """Output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
+    """Returns output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
     check_kind(use_priors, bool, "use_priors", "True or False")
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     scoring = Scoring(_priors(model) if use_priors else None)
@@ -54,7 +54,7 @@ def _priors(model: Nnet | AcousticModel) -> Tensor:
 
 
 def _computer(nnet: Nnet, options: UtteranceOptions) -> UtteranceComputer:
-    """The computer of the last call, with what it has compiled, unless something has changed."""
+    """Returns the computer of the last call, with what it has compiled, unless something has changed."""
     device = next((t.device for c in nnet.components.values() for t in c.parameters().values()), torch.device("cpu"))
     fingerprint = (options, device, nnet.parts.nodes, *_state(nnet))
     with _LOCK:
@@ -65,7 +65,7 @@ def _computer(nnet: Nnet, options: UtteranceOptions) -> UtteranceComputer:
 
 
 def _state(nnet: Nnet) -> list[object]:
-    """What must be as it was for a computer to be still right: components, their settings and tensors.
+    """Returns what a computer depends on: components, their settings and tensors.
 
     Values of tensors do not count: they are shared with the computer.
     """

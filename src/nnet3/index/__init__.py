@@ -1,6 +1,5 @@
 """Index tables (n, t, x as int32 columns): sort, unique, look up, print compactly."""
 
-from nnet3.index.distinct import distinct
 from nnet3.index.index_format import format_cindexes, format_indexes, format_time_span, format_times
 from nnet3.index.index_table import (
     NO_TIME,
@@ -9,6 +8,7 @@ from nnet3.index.index_table import (
     T,
     X,
     as_index_table,
+    distinct,
     find_rows,
     has_duplicates,
     pack_keys,

@@ -11,24 +11,23 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from nnet3.index.distinct import distinct
-from nnet3.index.index_table import NO_TIME, IndexTable, N, T, X
+from nnet3.index.index_table import NO_TIME, IndexTable, N, T, X, distinct
 
 Integers = npt.NDArray[np.integer]
 
 
 def format_indexes(table: IndexTable, max_items: int | None = None) -> str:
-    """The table as `[ (0, -1:1) (1, 5) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`."""
+    """Formats a table as `[ (0, -1:1) (1, 5) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`."""
     return " ".join(["[", *_items(table, None, None, max_items), "]"])
 
 
 def format_cindexes(node_names: Sequence[str], nodes: Integers, table: IndexTable, max_items: int | None = None) -> str:
-    """Cindexes as `input(0, -2:2) affine(0, 0:1)`: `nodes`, (rows,), says which name each row belongs to."""
+    """Formats cindexes as `input(0, -2:2) affine(0, 0:1)`; `nodes` (rows,) are positions among the names."""
     return " ".join(_items(table, np.asarray(nodes), node_names, max_items))
 
 
 def format_times(table: IndexTable, max_items: int | None = None) -> str:
-    """The times that occur in the table, whatever their n and x, as `(0:3, 12:14)`."""
+    """Formats the times that occur in a table, whatever their n and x, as `(0:3, 12:14)`."""
     t = _times(table)
     first, last = _runs(t[1:] == t[:-1] + 1, len(t))
     items = [_range(t[i], t[j]) for i, j in zip(first[:max_items], last[:max_items], strict=True)]
@@ -38,7 +37,7 @@ def format_times(table: IndexTable, max_items: int | None = None) -> str:
 
 
 def format_time_span(table: IndexTable) -> str:
-    """From the earliest to the latest time in the table: `t=-2..17`, `t=5` or `no t`."""
+    """Formats the earliest and the latest time in a table: `t=-2..17`, `t=5` or `no t`."""
     t = _times(table)
     if len(t) == 0:
         return "no t"
@@ -53,7 +52,7 @@ def _times(table: IndexTable) -> npt.NDArray[np.int64]:
 def _items(
     table: IndexTable, nodes: Integers | None, node_names: Sequence[str] | None, max_items: int | None
 ) -> list[str]:
-    """One string for each run of rows, preceded by the node's name where there are nodes."""
+    """Returns a string for each run of rows, preceded by the node's name where there are nodes."""
     t = table[:, T].astype(np.int64)
     same_run = (t[1:] == t[:-1] + 1) & (t[:-1] != NO_TIME)
     same_run &= (table[1:, N] == table[:-1, N]) & (table[1:, X] == table[:-1, X])
@@ -71,7 +70,7 @@ def _items(
 
 
 def _runs(same_run: npt.NDArray[np.bool_], rows: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """First and last row of each run, where `same_run[i]` says that rows i and i + 1 are in one run."""
+    """Returns the first and the last row of each run; rows i and i + 1 are in one run where `same_run[i]`."""
     if rows == 0:
         return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     cuts = np.flatnonzero(~same_run)

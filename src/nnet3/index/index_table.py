@@ -7,7 +7,7 @@ what row i of a matrix means.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,17 +23,19 @@ NO_TIME = -(2**31)
 IndexTable = npt.NDArray[np.int32]
 """Shape (rows, 3), columns n, t, x."""
 
+Integer = TypeVar("Integer", bound=np.integer)
+
 _COLUMN_OF_LETTER = {"n": N, "t": T, "x": X}
 _INT32 = np.iinfo(np.int32)
 _CELLS_PER_ROW = 4  # of a table that is looked up by key: with more, sorting is faster
 
 
 def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
-    """The index table that a list of tuples or an array stands for.
+    """Returns the index table of a list of tuples or an array.
 
-    `indexes` has shape (rows, 3) with columns n, t, x, or (rows, 2) with columns n, t (x is then 0). An
-    int32 table comes back as it is, not copied. `where` begins the message of the RequestError that is
-    raised for any other shape, for numbers that are not integers, and for those that do not fit in int32.
+    `indexes` has shape (rows, 3) with columns n, t, x, or (rows, 2) with columns n, t (x is then 0). An int32 table
+    comes back as it is, not copied. Raises RequestError, whose message begins with `where`, for any other shape, for
+    numbers that are not integers, and for those that do not fit in int32.
     """
     try:
         given = np.asarray(indexes)
@@ -57,7 +59,7 @@ def as_index_table(indexes: Any, where: str = "indexes") -> IndexTable:
 
 
 def shift_indexes(table: IndexTable, t_offset: int, x_offset: int = 0) -> IndexTable:
-    """The table with these numbers added to t and x. Raises RequestError where a sum does not fit in int32."""
+    """Returns the table with these numbers added to t and x. Raises RequestError where a sum does not fit in int32."""
     shifted = table.copy()
     for column, offset in ((T, t_offset), (X, x_offset)):
         if not offset or not len(table):
@@ -72,16 +74,16 @@ def shift_indexes(table: IndexTable, t_offset: int, x_offset: int = 0) -> IndexT
 
 
 def pack_keys(table: IndexTable, order: str = "txn") -> npt.NDArray[np.int64]:
-    """One integer a row, (rows,): equal where rows are equal, and less where a row sorts before another.
+    """Returns one integer a row, (rows,): equal for equal rows, less for a row that sorts before another.
 
-    `order` names the columns from the most to the least significant one. Keys of two tables can be
-    compared only if the tables were packed together, as one.
+    `order` names the columns from the most to the least significant one. Keys of two tables can be compared only if
+    the tables were packed together, as one.
     """
     return _pack(table, order)[0]
 
 
 def _pack(table: IndexTable, order: str) -> tuple[npt.NDArray[np.int64], int]:
-    """Keys of rows, >= 0, and a number above all of them."""
+    """Returns keys of rows, >= 0, and a number above all of them."""
     columns = _columns(order)
     if len(table) == 0:
         return np.zeros(0, dtype=np.int64), 1
@@ -104,31 +106,31 @@ def _pack(table: IndexTable, order: str) -> tuple[npt.NDArray[np.int64], int]:
 
 
 def sort_order(table: IndexTable, order: str = "txn") -> npt.NDArray[np.intp]:
-    """The permutation, (rows,), that sorts the table when it is indexed with it; equal rows keep their order.
+    """Returns the permutation, (rows,), that sorts a table which it indexes; equal rows keep their order.
 
-    "txn" (by t, then x, then n) makes each time step of a minibatch one block of rows; "nxt" keeps each
-    sequence together. Any order of the three letters will do.
+    "txn" (by t, then x, then n) makes each time step of a minibatch one block of rows; "nxt" keeps each sequence
+    together. Any order of the three letters will do.
     """
     return np.argsort(pack_keys(table, order), kind="stable")
 
 
 def unique_rows(table: IndexTable, order: str = "txn") -> tuple[IndexTable, npt.NDArray[np.intp]]:
-    """The distinct rows, sorted in `order`, and for each row of the table its place among them.
+    """Returns the distinct rows, sorted in `order`, and the place of each row of the table among them, (rows,).
 
-    `unique[inverse]` is the table again.
+    The first indexed with the second is the table again.
     """
     _, first, inverse = np.unique(pack_keys(table, order), return_index=True, return_inverse=True)
     return table[first], inverse
 
 
 def has_duplicates(table: IndexTable) -> bool:
-    """Whether two rows of the table are equal."""
+    """True if two rows of the table are equal."""
     keys = np.sort(pack_keys(table))
     return bool((keys[1:] == keys[:-1]).any())
 
 
 def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
-    """For each query row the number of the first equal row of the table, or -1: shape (len(queries),)."""
+    """Returns the number of the first row of the table that equals each query, -1 for none, (queries,)."""
     keys, num_keys = _pack(np.concatenate([table, queries]), "txn")
     wanted = keys[len(table) :]
     if num_keys <= _CELLS_PER_ROW * len(keys):
@@ -141,6 +143,18 @@ def find_rows(table: IndexTable, queries: IndexTable) -> npt.NDArray[np.intp]:
     first_equal[by_key] = by_key[starts_run][np.cumsum(starts_run) - 1]
     row = first_equal[len(table) :]
     return np.where(row < len(table), row, -1)
+
+
+def distinct(numbers: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
+    """Returns the different numbers of an array of any shape, ascending, (numbers,).
+
+    `np.unique` gives the same, but looks numbers up in a hash table, which takes ten times as long where many of them
+    are different.
+    """
+    ordered = np.sort(numbers, axis=None)
+    is_first = np.ones(len(ordered), dtype=bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    return ordered[is_first]
 
 
 def _columns(order: str) -> list[int]:

@@ -41,9 +41,7 @@ def _tensors(nnet: Any) -> Iterator[Tensor]:
 
 
 def check_tensors(nnet: Any, dtype: torch.dtype) -> None:
-    """Raise ExecutionError if a network has parameters, but none of this type any more; warn of those that require
-    grad.
-    """
+    """Raise ExecutionError if no parameter of a network has this type any more; warn of those that require grad."""
     found = set()
     for name, component in nnet.components.items():
         for key, tensor in getattr(component, "parameters", dict)().items():

@@ -1,11 +1,18 @@
-"""Packing of blocks into one arena: blocks whose live ranges do not overlap may share a place."""
+"""Packing of blocks into one arena: blocks whose live ranges do not overlap may share a place.
+
+A compressed matrix lends its memory to others meanwhile.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Life
 
 ALIGNMENT = 64  # bytes; a cache line, and what vector instructions like
 _GOOD_ENOUGH = 1.005  # times what is alive at once: no second attempt is made below this
@@ -13,6 +20,28 @@ _MOST_TO_SEARCH = 300  # blocks for which a slower, tighter method is tried
 _MOST_MOVES = 20
 _SHIFT = 40  # a gap is one integer, size << _SHIFT | begin: they sort by size, then by place
 _MASK = (1 << _SHIFT) - 1
+
+Span = tuple[int, int]  # first and last command, both included
+
+#: The form of a matrix whose span ends, and the one whose span begins: 1, compressed -1, or 0 for none.
+_ENDS_AND_BEGINS = {Life.BEGINS: (0, 1), Life.ENDS: (1, 0), Life.COMPRESSES: (1, -1), Life.DECOMPRESSES: (-1, 1)}
+
+
+def matrix_spans(computation: NnetComputation) -> dict[int, list[Span]]:
+    """Returns the live range of each matrix as increasing spans; key -m is the compressed form of matrix m."""
+    begun: dict[int, int] = {}
+    spans: dict[int, list[Span]] = defaultdict(list)
+    for number, command in enumerate(computation.commands):
+        for name, life in command.form.lives:
+            matrix = computation.submatrices[getattr(command, name)].matrix
+            ends, begins = (form * matrix for form in _ENDS_AND_BEGINS[life])
+            if ends in begun:
+                spans[ends].append((begun.pop(ends), number))
+            if begins:
+                begun[begins] = number
+    for key, first in begun.items():
+        spans[key].append((first, len(computation.commands) - 1))
+    return dict(spans)
 
 
 def pack(sizes: Sequence[int], first: Sequence[int], last: Sequence[int]) -> tuple[list[int], int]:

@@ -12,16 +12,15 @@ import numpy as np
 import torch
 
 from nnet3.errors import ExecutionError
+from nnet3.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.ir.computation import NnetComputation, SubMatrix
 from nnet3.ir.objects import many_objects
 from nnet3.runtime.lanes import LANES, lane_of
-from nnet3.runtime.lifetimes import Span, matrix_spans
-from nnet3.runtime.packing import ALIGNMENT, lowest_gap, pack
-from nnet3.runtime.plan import PLAN_VERSION, OutsidePlan, Plan, PlannedKernel
+from nnet3.runtime.packing import ALIGNMENT, Span, lowest_gap, matrix_spans, pack
+from nnet3.runtime.plan import PLAN_VERSION, OutsidePlan, Plan, PlannedKernel, Port, SegmentPlan
 from nnet3.runtime.row_blocks import RowBlocks
 from nnet3.runtime.row_moves import RowPattern, row_pattern
 from nnet3.runtime.rules import plan_command
-from nnet3.runtime.segments import find_segments
 
 _COMPRESSED = "bool"  # the lane of a matrix while it is compressed
 _ALWAYS: Span = (-1, 1 << 60)
@@ -263,7 +262,7 @@ def _plan(planner: Planner) -> Plan:
         kernels=tuple(planner.kernels),
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
-        segments=find_segments(computation, dtypes, first_call),
+        segments=_segments(computation, dtypes, first_call),
         places=planner.places,
     )
 
@@ -286,6 +285,31 @@ def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) 
     return OutsidePlan(
         outside.name, matrix.num_rows, matrix.num_cols, planner.lanes[planner.lane(outside.submatrix)], outside.writable
     )
+
+
+def _segments(computation: NnetComputation, dtypes: Sequence[str], first_call: np.ndarray) -> tuple[SegmentPlan, ...]:
+    """Returns the segments, without those that do nothing (except the first).
+
+    `dtypes` are those of the matrices; command k becomes calls first_call[k] up to first_call[k + 1].
+    """
+    derivs = {io.name for io in computation.outputs}, {io.name for io in computation.inputs}
+    segments = []
+    start, accepts, provides = 0, dict[str, Port](), dict[str, Port]()
+
+    def port(name: str, submatrix: int, is_deriv: bool) -> Port:
+        block = computation.submatrices[submatrix]
+        return Port(name, block.num_rows, block.num_cols, submatrix, dtypes[block.matrix], is_deriv)
+
+    for number, command in enumerate(computation.commands):
+        if isinstance(command, AcceptInput):
+            accepts[command.name] = port(command.name, command.dest, command.name in derivs[0])
+        elif isinstance(command, ProvideOutput):
+            provides[command.name] = port(command.name, command.source, command.name in derivs[1])
+        elif isinstance(command, SegmentMarker):
+            segments.append(SegmentPlan(start, number + 1, tuple(accepts.values()), tuple(provides.values())))
+            start, accepts, provides = number + 1, {}, {}
+    segments.append(SegmentPlan(start, len(computation.commands), tuple(accepts.values()), tuple(provides.values())))
+    return tuple([s for s in segments if s.start == 0 or first_call[s.end] > first_call[s.start]])
 
 
 def _last_memo_uses(computation: NnetComputation) -> dict[int, int]:

@@ -1,14 +1,13 @@
 """Scheduling of a dependency graph: epochs of nodes, levels of items.
 
 `epochs` looks at the network only: nodes that can be finished before others begin come in earlier epochs.
-`exact_levels` looks at the items (cindexes) of one computation: what needs nothing unfinished goes together.
+`exact_levels` looks at the items (cindexes) of one computation: items of one level can be computed together.
 Nothing here knows what the nodes compute.
 """
 
 from nnet3.schedule.directed_graph import DirectedGraph, gather_rows
-from nnet3.schedule.epoch import epochs
 from nnet3.schedule.level import CycleError, exact_levels
-from nnet3.schedule.strong_components import strongly_connected_components
+from nnet3.schedule.strong_components import epochs, strongly_connected_components
 
 __all__ = [
     "CycleError",

@@ -22,7 +22,7 @@ class DirectedGraph:
 
     @classmethod
     def from_edges(cls, num_nodes: int, sources: Any, targets: Any) -> DirectedGraph:
-        """Makes the graph with an arc from each of `sources` to the target beside it; repeated arcs count once."""
+        """Returns the graph with an arc from each of `sources` to the target beside it; repeated arcs count once."""
         sources, targets = np.asarray(sources, dtype=np.int64), np.asarray(targets, dtype=np.int64)
         assert sources.shape == targets.shape, "one target for each source"
         for ends in (sources, targets):
@@ -38,7 +38,7 @@ class DirectedGraph:
 
     @property
     def sources(self) -> npt.NDArray[np.int32]:
-        """The node that each arc leaves, beside `successors`: (num_arcs,)."""
+        """The node that each arc leaves, (num_arcs,), in the order of `successors`."""
         return np.repeat(np.arange(self.num_nodes, dtype=np.int32), np.diff(self.indptr))
 
     def reversed(self) -> DirectedGraph:
