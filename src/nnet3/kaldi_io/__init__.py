@@ -16,7 +16,6 @@ from nnet3.kaldi_io.fst_file import (
 from nnet3.kaldi_io.general import GeneralMatrix
 from nnet3.kaldi_io.load import load_matrix, load_vector, open_rxfilename, write_wxfilename
 from nnet3.kaldi_io.reader import Reader
-from nnet3.kaldi_io.resume import Finished
 from nnet3.kaldi_io.sparse import SparseMatrix
 from nnet3.kaldi_io.table_values import (
     Posterior,
@@ -49,7 +48,7 @@ from nnet3.kaldi_io.table_values import (
     write_real,
     write_token,
 )
-from nnet3.kaldi_io.table_writer import TableWriter
+from nnet3.kaldi_io.table_writer import Finished, TableWriter
 from nnet3.kaldi_io.tables import RandomAccessTable, TableReader
 from nnet3.kaldi_io.writer import Writer
 

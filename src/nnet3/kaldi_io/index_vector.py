@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.kaldi_io.arrays import int32_array
-from nnet3.kaldi_io.parse_numbers import parse_row
-from nnet3.kaldi_io.records import run_length
+from nnet3.kaldi_io.parse_numbers import Buffer, parse_row
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
@@ -24,6 +23,7 @@ _SIZE_BYTES = [1, 6, 11]
 _STEPS = 1 << 16  # decoded at a time
 _SHORTEST_TEXT = len("<I1> 0 0 0")
 _TEXT_ELEMENTS = 1 << 14  # parsed at a time
+_MOST_RECORDS = 1 << 16  # compared at a time
 
 
 def read_index_vector(reader: Reader) -> np.ndarray:
@@ -58,6 +58,24 @@ def _read_long(reader: Reader, out: np.ndarray, what: str) -> int:
     for column, name in enumerate("ntx"):
         out[:count, column] = elements[name]
     return count
+
+
+def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[int]) -> int:
+    """Returns how many records of `size` bytes, from `position` on, agree with the first at offsets `fixed`: 1..most.
+
+    It looks ahead in growing steps, so that the work is in proportion to the run that it finds.
+    """
+    first = np.frombuffer(data, np.uint8, size, position)[fixed]
+    length, step = 1, 8
+    while length < most:
+        count = min(step, most - length)
+        records = np.frombuffer(data, np.uint8, count * size, position + length * size).reshape(count, size)
+        differs = (records[:, fixed] != first).any(axis=1)
+        if differs.any():
+            return length + int(differs.argmax())
+        length += count
+        step = min(2 * step, _MOST_RECORDS)
+    return length
 
 
 def _read_short(reader: Reader, out: np.ndarray, previous: np.ndarray, what: str) -> int:

@@ -1,4 +1,4 @@
-"""Tables of int32, each element with its own size byte: the tuples of a transition model, which has 10^5 of them."""
+"""int32 numbers, in binary files each with its size byte, and tables of them: the tuples of transition models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
-_TAGGED = np.dtype([("size", "u1"), ("value", "<i4")])
+TAGGED = np.dtype([("size", "u1"), ("value", "<i4")])
 
 
 def read_int32_table(reader: Reader, rows: int, columns: int, what: str) -> np.ndarray:
@@ -37,11 +37,11 @@ def read_int32_table(reader: Reader, rows: int, columns: int, what: str) -> np.n
 
 def _read_binary(reader: Reader, count: int, what: str) -> np.ndarray:
     start = reader.position
-    elements = reader.raw_array(count, _TAGGED, what)
+    elements = reader.raw_array(count, TAGGED, what)
     wrong = np.flatnonzero(elements["size"] != 4)
     if len(wrong):
         size = int(elements["size"][wrong[0]])
-        offset = start + _TAGGED.itemsize * int(wrong[0])
+        offset = start + TAGGED.itemsize * int(wrong[0])
         raise reader.error_at(offset, f"expected a 32-bit integer, which begins with byte 4, got byte {size}")
     return elements["value"].astype(np.int32)
 
@@ -53,6 +53,11 @@ def write_int32_table(writer: Writer, table: ArrayLike, columns: int) -> None:
         row = "%d " * columns + "\n"
         writer.text(row * len(array) % tuple(array.reshape(-1).tolist()))
         return
-    elements = np.empty(array.size, _TAGGED)
+    writer.raw(tagged(array).tobytes())
+
+
+def tagged(array: np.ndarray) -> np.ndarray:
+    """Returns the elements of an int32 array, row by row, with their size bytes: (n,) of TAGGED."""
+    elements = np.empty(array.size, TAGGED)
     elements["size"], elements["value"] = 4, array.reshape(-1)
-    writer.raw(elements.tobytes())
+    return elements

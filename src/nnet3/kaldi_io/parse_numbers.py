@@ -15,7 +15,6 @@ Fail = Callable[[int, str], Exception]  # (offset in the data, message) -> the e
 
 _BLOCK = 1 << 20
 _TOO_LARGE = 2.0**128 - 2.0**103  # the smallest number that float32 rounds to infinity
-_SEPARATORS = re.compile(rb"[\s;]")
 _WORD = re.compile(rb"[^\s;]+")
 _INTEGER = re.compile(rb"[+-]?[0-9]{1,10}")
 _REAL = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

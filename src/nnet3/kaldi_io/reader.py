@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.arrays import converted
 from nnet3.kaldi_io.compressed import CompressedMatrix, read_compressed
-from nnet3.kaldi_io.files import map_file
+from nnet3.kaldi_io.files import ZERO_BYTE, map_file
 from nnet3.kaldi_io.index_vector import read_index_vector
 from nnet3.kaldi_io.parse_numbers import (
     Buffer,
@@ -73,7 +73,7 @@ class Reader:
         self.ran_out |= len(start) < 2
         self.binary = start[:1] == b"\0"
         if self.binary and start != b"\0B":
-            raise self.error("this begins with a zero byte, but not with the header 00 42 of Kaldi's binary files")
+            raise self.error(ZERO_BYTE)
         self.position += 2 * self.binary
 
     # Errors and nesting

@@ -1,27 +1,28 @@
-"""What tables hold, and the readers and writers of each kind of table."""
+"""The kinds of tables: how entries of each kind are read and written."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.arrays import converted, int32_array, whole_numbers
-from nnet3.kaldi_io.compressed import CompressedMatrix
 from nnet3.kaldi_io.elements import gather_elements, scatter_elements
 from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.general import GeneralMatrix
+from nnet3.kaldi_io.int32_table import TAGGED, tagged
 from nnet3.kaldi_io.parse_numbers import parse_row, parse_rows
 from nnet3.kaldi_io.reader import Reader
-from nnet3.kaldi_io.resume import Finished, finished_entries
-from nnet3.kaldi_io.sparse import SparseMatrix
-from nnet3.kaldi_io.table_writer import TableWriter
+from nnet3.kaldi_io.table_writer import Finished, TableWriter, finished_entries
 from nnet3.kaldi_io.tables import RandomAccessTable, TableReader
 from nnet3.kaldi_io.writer import Writer
 
-_INTEGER = np.dtype([("size", "i1"), ("value", "<i4")])
+R = TypeVar("R")
+W = TypeVar("W")
 
 
 class Posterior(NamedTuple):
@@ -38,11 +39,7 @@ def read_alignment(reader: Reader) -> np.ndarray:
         start = reader.position
         line = reader.line().encode()
         return parse_row(line, 0, len(line), np.int32, lambda at, text: reader.error_at(start + at, text))
-    start = reader.position
-    elements = reader.raw_array(reader.size("a vector of integers"), _INTEGER, "a vector of integers")
-    if (elements["size"] != 4).any():
-        raise reader.error_at(start, "expected 32-bit integers")
-    return elements["value"].copy()
+    return _read_binary(reader, 1, "a vector of integers")
 
 
 def write_alignment(writer: Writer, values: ArrayLike) -> None:
@@ -52,9 +49,7 @@ def write_alignment(writer: Writer, values: ArrayLike) -> None:
         writer.text("%d " * len(array) % tuple(array.tolist()) + "\n")
         return
     writer.int32(len(array))
-    elements = np.empty(len(array), _INTEGER)
-    elements["size"], elements["value"] = 4, array
-    writer.raw(elements.tobytes())
+    writer.raw(tagged(array).tobytes())
 
 
 def read_pairs(reader: Reader) -> np.ndarray:
@@ -67,10 +62,16 @@ def read_pairs(reader: Reader) -> np.ndarray:
         if any(len(pair.split()) != 2 for pair in line.split(b";")):
             raise reader.error_at(start, "expected pairs of integers such as 1 2 ; 3 4")
         return parse_rows(line, 0, len(line), np.int32, lambda at, text: reader.error_at(start + at, text))
-    elements = reader.raw_array(2 * reader.size("a vector of pairs"), _INTEGER, "a vector of pairs")
+    return _read_binary(reader, 2, "a vector of pairs").reshape(-1, 2)
+
+
+def _read_binary(reader: Reader, width: int, what: str) -> np.ndarray:
+    """Reads the count and the integers of a vector of so many integers an element."""
+    start = reader.position
+    elements = reader.raw_array(width * reader.size(what), TAGGED, what)
     if (elements["size"] != 4).any():
         raise reader.error_at(start, "expected 32-bit integers")
-    return elements["value"].reshape(-1, 2).copy()
+    return elements["value"].copy()
 
 
 def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
@@ -80,9 +81,7 @@ def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
         writer.text(" ; ".join(["%d %d"] * len(array)) % tuple(array.reshape(-1).tolist()) + "\n")
         return
     writer.int32(len(array))
-    elements = np.empty(array.size, _INTEGER)
-    elements["size"], elements["value"] = 4, array.reshape(-1)
-    writer.raw(elements.tobytes())
+    writer.raw(tagged(array).tobytes())
 
 
 def read_token(reader: Reader) -> str:
@@ -141,9 +140,7 @@ def write_posterior(writer: Writer, posterior: Posterior) -> None:
         writer.text("".join(f"[ {'%d %s ' * count}] " for count in counts) % tuple(pairs) + "\n")
         return
     writer.int32(len(counts))
-    headers = np.empty(len(counts), _INTEGER)
-    headers["size"], headers["value"] = 4, counts
-    writer.raw(scatter_elements(headers, *posterior))
+    writer.raw(scatter_elements(tagged(np.asarray(counts, np.int32)), *posterior))
 
 
 def write_int32(writer: Writer, value: int) -> None:
@@ -156,103 +153,54 @@ def write_real(writer: Writer, value: float) -> None:
     writer.newline()
 
 
-def open_matrix_table(rspecifier: str) -> TableReader[np.ndarray]:
-    """Iterates over (key, matrix): (rows, columns) float32, compressed ones decoded."""
-    return TableReader(rspecifier, Reader.matrix)
-
-
 def read_general_matrix(reader: Reader) -> GeneralMatrix:
-    """A full, sparse or compressed matrix, whose codes are kept."""
+    """Reads a full, sparse or compressed matrix, whose codes are kept."""
     return reader.general_matrix(keep_codes=True)
 
 
-def open_general_matrix_table(rspecifier: str) -> TableReader[GeneralMatrix]:
-    """Iterates over (key, matrix) of any kind, compressed ones with their codes."""
-    return TableReader(rspecifier, read_general_matrix)
+@dataclass(frozen=True)
+class TableKind(Generic[R, W]):
+    """How one kind of table is read and written; `text_only` and `header` are those of TableWriter."""
+
+    read: Callable[[Reader], R]
+    write: Callable[[Writer, W], None]
+    text_only: bool = False
+    header: bool = True
+
+    def open(self, rspecifier: str) -> TableReader[R]:
+        """Iterates over (key, entry)."""
+        return TableReader(rspecifier, self.read)
+
+    def by_key(self, rspecifier: str) -> RandomAccessTable[R]:
+        """Looks entries up by their keys."""
+        return RandomAccessTable(rspecifier, self.read)
+
+    def writer(self, wspecifier: str, finished: Finished | None = None) -> TableWriter[W]:
+        """Writes entries, behind those that `finished_entries` has found."""
+        return TableWriter(wspecifier, self.write, self.text_only, finished, self.header)
+
+    def finished(self, wspecifier: str) -> Finished:
+        """Finds the entries that are there already where a wspecifier `ark,scp:` writes to."""
+        return finished_entries(wspecifier, self.read)
 
 
-def open_vector_table(rspecifier: str) -> TableReader[np.ndarray]:
-    """Iterates over (key, vector): (n,) float32."""
-    return TableReader(rspecifier, Reader.vector)
+_MATRICES = TableKind(Reader.matrix, Writer.general_matrix)  # read as (rows, columns) float32; written as they are
+_GENERAL = TableKind(read_general_matrix, Writer.general_matrix)  # compressed ones keep their codes
+_VECTORS = TableKind(Reader.vector, Writer.vector)  # (n,) float32
+_INT_VECTORS = TableKind(read_alignment, write_alignment)  # (n,) int32, such as alignments
+_PAIRS = TableKind(read_pairs, write_pairs)  # (n, 2) int32, such as phones and how many frames each lasts
+_TOKENS = TableKind(read_token, write_token, text_only=True)  # a word, such as the speaker of an utterance
+_REALS = TableKind(Reader.real, write_real)
+_POSTERIORS = TableKind(read_posterior, write_posterior)
 
-
-def open_int_vector_table(rspecifier: str) -> TableReader[np.ndarray]:
-    """Iterates over (key, integers): (n,) int32, such as alignments."""
-    return TableReader(rspecifier, read_alignment)
-
-
-def open_pair_table(rspecifier: str) -> TableReader[np.ndarray]:
-    """Iterates over (key, pairs): (n, 2) int32, such as phones and how many frames each lasts."""
-    return TableReader(rspecifier, read_pairs)
-
-
-def open_token_table(rspecifier: str) -> TableReader[str]:
-    """Iterates over (key, word)."""
-    return TableReader(rspecifier, read_token)
-
-
-def open_posterior_table(rspecifier: str) -> TableReader[Posterior]:
-    """Iterates over (key, posterior)."""
-    return TableReader(rspecifier, read_posterior)
-
-
-def random_access_matrices(rspecifier: str) -> RandomAccessTable[np.ndarray]:
-    """Matrices by key."""
-    return RandomAccessTable(rspecifier, Reader.matrix)
-
-
-def random_access_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
-    """Vectors by key."""
-    return RandomAccessTable(rspecifier, Reader.vector)
-
-
-def random_access_tokens(rspecifier: str) -> RandomAccessTable[str]:
-    """Words by key, such as the speaker of each utterance."""
-    return RandomAccessTable(rspecifier, read_token)
-
-
-def random_access_reals(rspecifier: str) -> RandomAccessTable[float]:
-    """Numbers by key, such as weights."""
-    return RandomAccessTable(rspecifier, Reader.real)
-
-
-def random_access_int_vectors(rspecifier: str) -> RandomAccessTable[np.ndarray]:
-    """Vectors of integers by key."""
-    return RandomAccessTable(rspecifier, read_alignment)
-
-
-def random_access_posteriors(rspecifier: str) -> RandomAccessTable[Posterior]:
-    """Posteriors by key."""
-    return RandomAccessTable(rspecifier, read_posterior)
-
-
-def matrix_writer(
-    wspecifier: str, finished: Finished | None = None
-) -> TableWriter[ArrayLike | SparseMatrix | CompressedMatrix]:
-    """Writes full, sparse and compressed matrices, behind those that `finished_matrices` has found."""
-    return TableWriter(wspecifier, Writer.general_matrix, finished=finished)
-
-
-def finished_matrices(wspecifier: str) -> Finished:
-    """The matrices that are there already where a wspecifier `ark,scp:` writes to."""
-    return finished_entries(wspecifier, Reader.general_matrix)
-
-
-def vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:
-    return TableWriter(wspecifier, Writer.vector)
-
-
-def int_vector_writer(wspecifier: str) -> TableWriter[ArrayLike]:
-    return TableWriter(wspecifier, write_alignment)
-
-
-def pair_writer(wspecifier: str) -> TableWriter[ArrayLike]:
-    return TableWriter(wspecifier, write_pairs)
-
-
-def posterior_writer(wspecifier: str) -> TableWriter[Posterior]:
-    return TableWriter(wspecifier, write_posterior)
-
-
-def token_writer(wspecifier: str) -> TableWriter[str]:
-    return TableWriter(wspecifier, write_token, text_only=True)
+open_matrix_table, random_access_matrices, matrix_writer = _MATRICES.open, _MATRICES.by_key, _MATRICES.writer
+finished_matrices = _GENERAL.finished
+open_general_matrix_table = _GENERAL.open
+open_vector_table, random_access_vectors, vector_writer = _VECTORS.open, _VECTORS.by_key, _VECTORS.writer
+open_int_vector_table, random_access_int_vectors = _INT_VECTORS.open, _INT_VECTORS.by_key
+int_vector_writer = _INT_VECTORS.writer
+open_pair_table, pair_writer = _PAIRS.open, _PAIRS.writer
+open_token_table, random_access_tokens, token_writer = _TOKENS.open, _TOKENS.by_key, _TOKENS.writer
+random_access_reals = _REALS.by_key
+open_posterior_table, random_access_posteriors = _POSTERIORS.open, _POSTERIORS.by_key
+posterior_writer = _POSTERIORS.writer
