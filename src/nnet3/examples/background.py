@@ -1,4 +1,4 @@
-"""Work done ahead in a thread, so that who needs its results does not wait."""
+"""Makes items ahead in a thread, so that whoever needs them does not wait."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS_BETWEEN_LOOKS = 0.1  # of a thread that has nowhere to put what it has 
 
 
 class _End:
-    """Follows the last item: how the iteration ended."""
+    """Follows the last item, with the error that ended the iteration, if one did."""
 
     def __init__(self, error: BaseException | None):
         self.error = error
@@ -28,9 +28,9 @@ class _End:
 class Background(Generic[T]):
     """Iterates over `items` in a thread, at most `ahead` items in advance; they come in their order.
 
-    What the iteration raises is raised where its item would have come. `close()`, or leaving the `with` block, ends
-    the thread. `waited_seconds` is the time that the consumer has spent waiting for items, `seconds` the whole time
-    since it has asked for the first one.
+    An error of the iteration is raised where its item would have come. `close()`, or leaving the `with` block, ends the
+    thread. `waited_seconds` is the time that the consumer has spent waiting for items, `seconds` the time since it
+    asked for the first one.
     """
 
     def __init__(self, items: Iterable[T], ahead: int = 4):
@@ -53,7 +53,7 @@ class Background(Generic[T]):
 
     @property
     def idle_share(self) -> float:
-        """The share of its time that the consumer has waited, the first item left aside."""
+        """The share of its time that the consumer has waited, not counting the first item."""
         return (self.waited_seconds - self.first_seconds) / max(1e-9, self.seconds - self.first_seconds)
 
     def _work(self) -> None:
@@ -71,7 +71,7 @@ class Background(Generic[T]):
         self._put(_End(error))
 
     def _put(self, item: T | _End) -> bool:
-        """Whether it was taken into the queue before `close`."""
+        """Puts an item into the queue; returns false if `close` came first."""
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=_SECONDS_BETWEEN_LOOKS)
@@ -102,7 +102,7 @@ class Background(Generic[T]):
         return item
 
     def close(self) -> None:
-        """End the thread; what it has made ahead is dropped. Of one that is stuck in reading no end is awaited."""
+        """End the thread; what it has made ahead is dropped. A thread that is stuck in reading is left to itself."""
         self._stop.set()
         self._thread.join(_SECONDS_TO_END)
 

@@ -22,11 +22,11 @@ def chunk_inputs(
     ivector_period: int = 1,
     ivector_frames: int | None = None,
 ) -> list[NnetIo]:
-    """`input` with t from -left_context on, and `ivector`, if there are some, with t = 0.
+    """Returns `input` with t from -left_context on, and `ivector`, if there are some, with t = 0.
 
-    Frames outside of the utterance repeat its first or last one; compressed features keep their codes. The ivector is
-    that of a frame drawn at random, of the input or, if given, of `ivector_frames` frames from its first one on.
-    `ivectors` is (rows, dim), one row every `ivector_period` frames.
+    Frames outside the utterance repeat its first or last one; compressed features keep their codes. `ivectors` is
+    (rows, dim), one row every `ivector_period` frames. The ivector is that of a random frame of the input, or, if
+    given, of the `ivector_frames` frames from its first one on.
     """
     frames = rows_with_padding(features, chunk.first_input_frame, chunk.num_input_frames)
     inputs = [NnetIo("input", indexes(-chunk.left_context, chunk.num_input_frames), frames)]
@@ -38,7 +38,7 @@ def chunk_inputs(
 
 
 def indexes(first: int, count: int, step: int = 1) -> np.ndarray:
-    """(count, 3) int32: n = 0, t = first, first + step ..., x = 0."""
+    """Returns (count, 3) int32: n = 0, t = first, first + step ..., x = 0."""
     made = np.zeros((count, 3), np.int32)
     made[:, 1] = first + step * np.arange(count)
     return made
@@ -67,7 +67,7 @@ FrameTargets: TypeAlias = "SparseMatrix | np.ndarray"
 
 
 def posterior_matrix(posterior: Posterior, num_pdfs: int) -> SparseMatrix:
-    """(frames, num_pdfs): ids ascending, the weights of equal ones added, zeros left out."""
+    """Returns (frames, num_pdfs): ids ascending, the weights of equal ones added, zeros left out."""
     if len(posterior.ids) and not (posterior.ids.min() >= 0 and posterior.ids.max() < num_pdfs):
         raise TrainingError(
             f"posteriors of the ids {posterior.ids.min()} to {posterior.ids.max()} are not of {num_pdfs} pdfs"
@@ -83,15 +83,15 @@ def posterior_matrix(posterior: Posterior, num_pdfs: int) -> SparseMatrix:
 
 
 def alignment_matrix(pdfs: np.ndarray, num_pdfs: int) -> SparseMatrix:
-    """(frames, num_pdfs) with a one in the column of each frame's pdf."""
+    """Returns (frames, num_pdfs) with a one in the column of each frame's pdf."""
     frames = len(pdfs)
     return posterior_matrix(Posterior(np.arange(frames + 1), pdfs, np.ones(frames, np.float32)), num_pdfs)
 
 
 def chunk_supervision(supervision: FrameTargets, chunk: Chunk, factor: int) -> NnetIo:
-    """`output` of a chunk, its t from 0 on in steps of `factor`.
+    """Returns `output` of a chunk, its t from 0 on in steps of `factor`.
 
-    Sparse rows are multiplied by the chunk's weights; frames behind the last row have none. Of full ones the last row
+    Sparse rows are multiplied by the chunk's weights; frames behind the last row have none. Of full rows the last one
     is repeated.
     """
     count = chunk.num_frames // factor

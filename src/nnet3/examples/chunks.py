@@ -1,7 +1,7 @@
-"""Where to cut utterances into chunks for training: lengths, contexts, weights of frames (docs/examples.md).
+"""Cuts utterances into chunks for training: lengths, contexts, weights of frames (docs/examples.md).
 
-A split is a sorted list of chunk lengths: any number of the principal one and at most two others. For each length of
-utterance those splits are candidates that are closest to it, where gaps count twice as much as overlaps.
+A split is a sorted list of chunk lengths: any number of principal ones and at most two others. The candidates for a
+length of utterance are the splits closest to it, where gaps count twice as much as overlaps.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITHIN = 1.9999  # of the best cost are the splits that are drawn from
 class Chunk:
     """Frames first_frame .. first_frame + num_frames - 1 of an utterance, to which the contexts are added.
 
-    `output_weights`, (num_frames // factor,) float32: one over the number of chunks that have this output frame.
+    `output_weights`, (num_frames // factor,) float32: 1 / the number of chunks that have this output frame.
     """
 
     first_frame: int
@@ -32,7 +32,7 @@ class Chunk:
 
     @property
     def first_input_frame(self) -> int:
-        """May be negative: then the first frame is repeated."""
+        """The first frame with context; if it is negative, the utterance's first frame is repeated."""
         return self.first_frame - self.left_context
 
     @property
@@ -61,7 +61,7 @@ class ChunkSplitter:
         return self.options.num_frames_overlap / self.options.num_frames[0]
 
     def split(self, num_frames: int, rng: np.random.Generator) -> list[Chunk]:
-        """The chunks of an utterance of so many input frames; none if it is too short."""
+        """Returns the chunks of an utterance of so many input frames; none if it is too short."""
         chunks = self._with_weights(num_frames, self._place(num_frames, rng))
         self.num_utterances += 1
         self.num_frames += num_frames
@@ -74,14 +74,14 @@ class ChunkSplitter:
         return chunks
 
     def candidates(self, num_frames: int) -> list[tuple[int, ...]]:
-        """The lists of lengths, in no meaningful order within a list, from which one is drawn."""
+        """Returns the lists of lengths from which one is drawn; the order within a list means nothing."""
         extra = self._num_extra(num_frames)
         step = self.options.num_frames[0] - self.options.num_frames_overlap
         principal = self.options.num_frames[:1]
         return [split + extra * principal for split in self._candidates(num_frames - extra * step)]
 
     def summary(self) -> str:
-        """What has been done, in a sentence."""
+        """Returns the counts in a sentence."""
         percent = 100.0 / max(1, self.num_frames)
         return (
             f"split {self.num_utterances} utterances of {self.num_frames} frames into {self.num_chunks} chunks; "
@@ -90,7 +90,7 @@ class ChunkSplitter:
         )
 
     def _num_extra(self, num_frames: int) -> int:
-        """How many principal chunks are cut off before the rest is looked up."""
+        """Returns the number of principal chunks that are cut off before the rest is looked up."""
         step = self.options.num_frames[0] - self.options.num_frames_overlap
         return max(0, -(-(num_frames - self._longest) // step))
 
@@ -139,12 +139,12 @@ class ChunkSplitter:
 
 
 def duration(split: Sequence[int], overlap: float) -> float:
-    """How long an utterance is ideally for these lengths; neighbours overlap by this share of the shorter one."""
+    """Returns the ideal length of an utterance for these lengths; neighbours share this part of the shorter one."""
     return sum(split) - overlap * sum(map(min, split[:-1], split[1:]))
 
 
 def _splits(num_frames: tuple[int, ...], overlap: float, longest: int) -> list[tuple[int, ...]]:
-    """All splits up to a duration, sorted. Two others alone come in both orders."""
+    """Returns all splits up to a duration, sorted; two other lengths alone come in both orders."""
     principal, *others = num_frames
     found: set[tuple[int, ...]] = set()
     for first in [0, *others]:

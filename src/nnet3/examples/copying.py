@@ -18,10 +18,10 @@ RANDOM = "random"
 
 @dataclass(frozen=True)
 class Changes:
-    """What to change in examples that are not merged yet; the default changes nothing.
+    """Changes of examples that are not merged yet; the default changes nothing.
 
-    `frame`: keep the one frame of `output` with this t, or "random". `left_context`, `right_context`: keep the rows
-    of `input` within so many frames of those of `output`. `frame_shift` is then added to every t but the ivector's.
+    `frame`: keep the one frame of `output` with this t, or "random". `left_context`, `right_context`: keep the rows of
+    `input` within so many frames of those of `output`. `frame_shift` is then added to every t but the ivector's.
     """
 
     frame: int | str | None = None
@@ -40,7 +40,7 @@ class Changes:
         return self == Changes()
 
     def apply(self, example: Example, rng: np.random.Generator) -> Example | None:
-        """The changed example; None if it has no frame of that number. TrainingError if it is merged already."""
+        """Returns the changed example; None if it has no frame of that number. TrainingError if it is merged."""
         if self.is_none:
             return example
         output = self._single(example)
@@ -71,7 +71,7 @@ class Changes:
 
 
 def filter_times(io: NnetIo, first: float, last: float) -> NnetIo:
-    """The rows with first <= t <= last. A compressed matrix that loses rows becomes a full one."""
+    """Keeps the rows with first <= t <= last. A compressed matrix that loses rows becomes a full one."""
     kept = np.flatnonzero((io.indexes[:, 1] >= first) & (io.indexes[:, 1] <= last))
     if len(kept) == len(io.indexes):
         return io
@@ -82,7 +82,7 @@ def filter_times(io: NnetIo, first: float, last: float) -> NnetIo:
 
 
 def shift_times(io: NnetIo, shift: int) -> NnetIo:
-    """Each t grows by `shift`, but not those of the ivector."""
+    """Adds `shift` to each t, but not to the ivector's."""
     if shift == 0 or io.name == _UNSHIFTED:
         return io
     indexes = io.indexes + np.array([0, shift, 0], np.int64)
@@ -92,7 +92,7 @@ def shift_times(io: NnetIo, shift: int) -> NnetIo:
 
 
 def weighted(example: Example, weight: float) -> Example:
-    """The supervision of `output` times a weight."""
+    """Returns the example with the supervision of `output` times a weight."""
     _check_has_output(example)
     return Example(
         tuple(
@@ -103,7 +103,7 @@ def weighted(example: Example, weight: float) -> Example:
 
 
 def renamed(example: Example, name: str) -> Example:
-    """With another name for `output`."""
+    """Returns the example with another name for `output`."""
     _check_has_output(example)
     return Example(tuple(replace(io, name=name) if io.name == "output" else io for io in example.ios))
 

@@ -19,7 +19,7 @@ _MOST_IOS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """Inputs and supervisions. Which are which is up to the network: it has input and output nodes of their names."""
+    """Inputs and supervisions. A network tells them apart: it has input and output nodes of their names."""
 
     ios: tuple[NnetIo, ...]
 
@@ -34,7 +34,7 @@ class Example:
 
 
 def read_example(reader: Reader) -> Example:
-    """The `<Nnet3Eg>` at the reader's position. ModelFormatError if it is damaged."""
+    """Reads the `<Nnet3Eg>` at the reader's position. ModelFormatError if it is damaged."""
     reader.expect(TOKEN)
     reader.expect("<NumIo>")
     start = reader.position
@@ -47,7 +47,7 @@ def read_example(reader: Reader) -> Example:
 
 
 def write_example(writer: Writer, example: Example) -> None:
-    """As `read_example` reads it, byte for byte as Kaldi writes it."""
+    """Writes what `read_example` reads, byte for byte as Kaldi does."""
     writer.token(TOKEN)
     writer.token("<NumIo>")
     writer.int32(len(example.ios))
@@ -57,22 +57,22 @@ def write_example(writer: Writer, example: Example) -> None:
 
 
 def structure(example: Example) -> tuple[object, ...]:
-    """Equal for examples that may be merged: the same ios in the same order."""
+    """Returns a value that is equal for examples that may be merged: the same ios in the same order."""
     return tuple(io.structure for io in example.ios)
 
 
 def describe(example: Example) -> str:
-    """The structure of an example in words."""
+    """Returns the structure of an example in words."""
     return ", ".join(describe_rows(io.name, io.indexes) for io in example.ios)
 
 
 def size(example: Example) -> int:
-    """The largest number of indexes of an io."""
+    """Returns the largest number of indexes of an io."""
     return max(len(io.indexes) for io in example.ios)
 
 
 def merge(examples: Sequence[Example], compress: bool = False) -> Example:
-    """One example with the rows of all: ios by name in alphabetical order, sequences numbered on.
+    """Returns one example with the rows of all: ios by name in alphabetical order, sequences numbered on.
 
     Sparse matrices stay sparse, all others become full ones, which are compressed if `compress`.
     """
@@ -83,7 +83,7 @@ def merge(examples: Sequence[Example], compress: bool = False) -> Example:
 
 
 def merge_ios(ios_of_example: Sequence[Sequence[NnetIo]], step: int, compress: bool) -> list[NnetIo]:
-    """The ios of several examples joined by name; the n of example k grow by k * step."""
+    """Joins the ios of several examples by name; the n of example k grow by k * step."""
     if step * len(ios_of_example) >= 2**31:
         raise TrainingError(f"{len(ios_of_example)} examples of {step} sequences are too many to be numbered")
     names = sorted({io.name for ios in ios_of_example for io in ios})

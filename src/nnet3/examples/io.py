@@ -1,4 +1,4 @@
-"""What an example has for one input or output of a network (Kaldi: NnetIo)."""
+"""The data of an example for one input or output of a network (Kaldi: NnetIo)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class NnetIo:
 
     @property
     def structure(self) -> tuple[str, tuple[int, int], bytes]:
-        """Equal for those that can be in one minibatch: name, rows, columns and indexes, not the kind of matrix."""
+        """A value that is equal for ios that fit in one minibatch: name, rows, columns and indexes."""
         rows, columns = self.matrix.shape
         return self.name, (rows, columns), np.ascontiguousarray(self.indexes, np.int32).tobytes()
 
 
 def describe_rows(name: str, indexes: np.ndarray) -> str:
-    """Such as `input (6 rows, t = -1 to 4)`."""
+    """Returns words such as `input (6 rows, t = -1 to 4)`."""
     times = indexes[:, 1]
     return f"{name} ({len(times)} rows" + (f", t = {times.min()} to {times.max()})" if len(times) else ")")
 
 
 def read_io(reader: Reader) -> NnetIo:
-    """The `<NnetIo>` at the reader's position."""
+    """Reads the `<NnetIo>` at the reader's position."""
     reader.expect("<NnetIo>")
     name = reader.token()
     indexes = reader.index_vector()
@@ -48,7 +48,7 @@ def read_io(reader: Reader) -> NnetIo:
 
 
 def write_io(writer: Writer, io: NnetIo) -> None:
-    """As `read_io` reads it, byte for byte as Kaldi writes it."""
+    """Writes what `read_io` reads, byte for byte as Kaldi does."""
     writer.token("<NnetIo>")
     writer.token(io.name)
     writer.index_vector(io.indexes)

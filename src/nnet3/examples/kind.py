@@ -1,4 +1,4 @@
-"""Archives of examples: read one at a time, with a choice of what damage means."""
+"""Kinds of examples as sets of functions, and archives of them, read one example at a time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ E = TypeVar("E")
 
 @dataclass(frozen=True)
 class ExampleKind(Generic[E]):
-    """A kind of examples as functions. `structure` is equal for examples that may be merged into one minibatch, and
-    `describe` says it to a person; `size` is what rules of minibatch sizes ask for; `merge` makes one example of
-    several of equal structure, with compressed matrices if its second argument says so.
+    """A kind of examples as functions, for programs that shuffle, merge and copy them.
+
+    `structure` is equal for examples that may be merged into one minibatch, and `describe` says it to a person. Rules
+    of minibatch sizes ask for `size`. `merge` makes one example of several of equal structure, with compressed matrices
+    if its second argument says so.
     """
 
     token: str  # what an example begins with in a file, such as <Nnet3Eg>
@@ -45,7 +47,7 @@ class ExampleReader(Generic[E]):
 
     @property
     def num_damaged(self) -> int:
-        """How many records were left out so far."""
+        """The number of records left out so far."""
         return self._table.num_skipped
 
     def __iter__(self) -> Iterator[tuple[str, E]]:
@@ -62,5 +64,5 @@ class ExampleReader(Generic[E]):
 
 
 def example_writer(wspecifier: str, kind: ExampleKind[E]) -> TableWriter[E]:
-    """Writes examples into a table."""
+    """Returns a writer of examples into a table."""
     return TableWriter(wspecifier, kind.write)

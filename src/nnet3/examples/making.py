@@ -1,4 +1,4 @@
-"""Examples from features and supervision (Kaldi: nnet3-get-egs, nnet3-get-egs-dense-targets)."""
+"""Makes examples from features and supervision (Kaldi: nnet3-get-egs, nnet3-get-egs-dense-targets)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ExampleMaker:
     def make(
         self, key: str, features: GeneralMatrix, supervision: FrameTargets, ivectors: np.ndarray | None = None
     ) -> list[tuple[str, Example]]:
-        """The examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
+        """Returns the examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
 
         features (frames, dim); supervision (output frames, columns); ivectors (rows, dim). TrainingError if their
         lengths do not fit.
@@ -59,7 +59,7 @@ class ExampleMaker:
 
 @dataclass
 class MakingStatistics:
-    """`failed` utterances lack something or do not fit; of the `short` ones no chunk can be cut."""
+    """Counts of utterances: `failed` ones lack something or do not fit; `short` ones are too short for a chunk."""
 
     utterances: int = 0
     examples: int = 0
@@ -81,7 +81,7 @@ def make_examples(
     ivectors: RandomAccessTable[np.ndarray] | None = None,
     statistics: MakingStatistics | None = None,
 ) -> Iterator[tuple[str, Example]]:
-    """The examples of all utterances in a table of features; one that cannot be used is warned of and left out."""
+    """Yields the examples of all utterances in a table; one that cannot be used is left out with a warning."""
     counts = MakingStatistics() if statistics is None else statistics
     for key, matrix in features:
         counts.utterances += 1
@@ -108,5 +108,5 @@ def _entry(table: RandomAccessTable[T], key: str, what: str) -> T:
 
 
 def generator(seed: int) -> np.random.Generator:
-    """A generator for any integer as seed, as `--srand` takes it."""
+    """Returns a generator for any integer as seed, as `--srand` takes it."""
     return np.random.default_rng(seed % 2**64)

@@ -1,4 +1,4 @@
-"""Which examples meet in a minibatch: those of equal structure, in the order in which they come."""
+"""Groups examples into minibatches: those of equal structure, in the order in which they come."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_SHOWN = 10
 
 @dataclass
 class MergingStatistics:
-    """What became of examples."""
+    """Counts of examples, minibatches, and examples that were discarded."""
 
     num_examples: int = 0
     discarded: Counter[str] = field(default_factory=Counter)  # examples of structures that did not fill a minibatch
@@ -32,7 +32,7 @@ class MergingStatistics:
         return self.discarded.total()
 
     def discarded_in_words(self) -> list[str]:
-        """The structures with most discarded examples, one a line."""
+        """Returns the structures with most discarded examples, one a line."""
         lines = [
             f"  {count} examples of {structure} did not fill a minibatch"
             for structure, count in self.discarded.most_common(_MOST_SHOWN)
@@ -60,17 +60,17 @@ class ExampleGroup(Generic[E]):
     examples: tuple[E, ...]
 
     def part(self, number: int, count: int) -> ExampleGroup[E]:
-        """Number `number` of `count` parts, which differ in size by one at most."""
+        """Returns number `number` of `count` parts, which differ in size by one at most."""
         first, last = (len(self.keys) * each // count for each in (number, number + 1))
         return ExampleGroup(self.key, self.keys[first:last], self.examples[first:last])
 
     def merge(self, kind: ExampleKind[E], compress: bool = False) -> E:
-        """The minibatch."""
+        """Returns the minibatch."""
         return kind.merge(self.examples, compress)
 
 
 class Grouper(Generic[E]):
-    """A queue for each structure. It is emptied when it has the largest size that the rules allow, and at the end."""
+    """Keeps a queue for each structure, which is emptied at the largest size that the rules allow, and at the end."""
 
     def __init__(self, kind: ExampleKind[E], sizes: MinibatchSizes, statistics: MergingStatistics | None = None):
         """`statistics` are added to."""
@@ -80,7 +80,7 @@ class Grouper(Generic[E]):
         self._number = 0
 
     def add(self, key: str, example: E) -> ExampleGroup[E] | None:
-        """The group that this example completes, if it does."""
+        """Returns the group that this example completes, if it does."""
         self.statistics.num_examples += 1
         structure = self._kind.structure(example)
         queue = self._queues.setdefault(structure, [])
@@ -92,7 +92,8 @@ class Grouper(Generic[E]):
         return self._group(queue, size)
 
     def finish(self) -> Iterator[ExampleGroup[E]]:
-        """What is left, structures in the order of their oldest examples; what fits no rule is discarded."""
+        """Yields the rest, structures in the order of their oldest examples; examples that fit no rule are
+        discarded."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             size = self._kind.size(queue[0][1])
@@ -110,7 +111,7 @@ class Grouper(Generic[E]):
 
 
 def group_examples(entries: Iterable[tuple[str, E]], grouper: Grouper[E]) -> Iterator[ExampleGroup[E]]:
-    """The groups of a stream of examples with their keys."""
+    """Yields the groups of a stream of examples with their keys."""
     for key, example in entries:
         group = grouper.add(key, example)
         if group is not None:
@@ -125,6 +126,6 @@ def merge_examples(
     compress: bool = False,
     statistics: MergingStatistics | None = None,
 ) -> Iterator[tuple[str, E]]:
-    """The minibatches of a stream of examples, with keys `merged-NUMBER-SIZE`; `statistics` are added to."""
+    """Yields the minibatches of a stream of examples, with keys `merged-NUMBER-SIZE`; `statistics` are added to."""
     for group in group_examples(entries, Grouper(kind, sizes, statistics)):
         yield group.key, group.merge(kind, compress)

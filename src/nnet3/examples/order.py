@@ -1,4 +1,4 @@
-"""Streams of examples in another order, parts of them, copies of them to several places."""
+"""Shuffles streams of examples, takes parts of them, and copies them to several places."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ T = TypeVar("T")
 
 
 def shuffled(entries: Iterable[T], rng: np.random.Generator, buffer_size: int = 0) -> Iterator[T]:
-    """All entries in random order. With `buffer_size` at most so many are held: each one goes to a random slot, and
-    the occupant comes out; with 0 all are held.
+    """Yields all entries in random order.
+
+    With `buffer_size` at most so many are held: each goes to a random slot, and the occupant comes out. 0 holds all.
     """
     if buffer_size < 0:
         raise ArgumentError(f"the buffer cannot have {buffer_size} slots; 0 holds all examples")
@@ -33,7 +34,7 @@ def shuffled(entries: Iterable[T], rng: np.random.Generator, buffer_size: int = 
 
 
 def subset(entries: Iterable[T], count: int, rng: np.random.Generator, randomize_order: bool = True) -> list[T]:
-    """So many entries (or all, if there are fewer), each with the same probability."""
+    """Returns so many entries (or all, if there are fewer), each with the same probability."""
     if count < 1:
         raise ArgumentError(f"a subset must have at least one example, got {count}")
     kept: list[T] = []
@@ -53,9 +54,8 @@ def copies(
     keep_proportion: float = 1.0,
     random: bool = False,
 ) -> Iterator[tuple[int, str, T]]:
-    """(output, key, changed example): each example as often as `keep_proportion` says, to the outputs in turn or at
-    random. What `change` makes of a key and an example may be None: then it is left out.
-    """
+    """Yields (output, key, changed example): each example as often as `keep_proportion` says, to the outputs in turn or
+    at random. An example is left out if `change` returns None for its key and itself."""
     if not 0 <= keep_proportion < 2**31:
         raise ArgumentError(f"the proportion to keep must be a number >= 0, got {keep_proportion}")
     number = 0
@@ -71,5 +71,5 @@ def copies(
 
 
 def _num_copies(proportion: float, rng: np.random.Generator) -> int:
-    """The whole part of the proportion, plus one with the probability of the rest."""
+    """Returns the whole part of the proportion, plus one with the probability of the rest."""
     return int(proportion) + int(rng.random() < proportion - int(proportion))

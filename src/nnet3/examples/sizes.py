@@ -14,16 +14,16 @@ _FORM = (
 
 @dataclass(frozen=True)
 class MinibatchSizes:
-    """For each size of example (its largest number of rows) the ranges, both ends included, that a minibatch may have.
+    """Ranges of minibatch sizes, both ends included, for sizes of examples (their largest number of rows).
 
-    One rule is for all sizes; of several that with the nearest size is taken, the first one of two equally near.
+    A single rule is for all sizes. Of several the one with the nearest size is taken, the first of two equally near.
     """
 
     rules: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 
     @classmethod
     def parse(cls, text: str) -> MinibatchSizes:
-        """The rules that `text` says. ArgumentError if it is none."""
+        """Reads the rules in `text`. Raises ArgumentError if there are none."""
         parts = text.split("/")
         rules = []
         for part in parts:
@@ -36,17 +36,17 @@ class MinibatchSizes:
         return cls(tuple(rules))
 
     def times(self, count: int) -> MinibatchSizes:
-        """The rules for what `count` minibatches of these sizes have together."""
+        """Returns the rules for `count` minibatches of these sizes together."""
         return MinibatchSizes(
             tuple((size, tuple((first * count, last * count) for first, last in ranges)) for size, ranges in self.rules)
         )
 
     def largest(self, size_of_example: int) -> int:
-        """The largest minibatch of examples of this size."""
+        """Returns the largest minibatch of examples of this size."""
         return max(last for _, last in self._ranges(size_of_example))
 
     def largest_within(self, size_of_example: int, available: int) -> int:
-        """The largest minibatch that so many examples can make; 0 if there is none."""
+        """Returns the largest minibatch that so many examples can make; 0 if there is none."""
         sizes = [min(last, available) for first, last in self._ranges(size_of_example) if first <= available]
         return max(sizes, default=0)
 

@@ -1,4 +1,5 @@
-"""Minibatches out of archives of examples, epoch by epoch: shuffled, merged, prepared ahead, resumable anywhere."""
+"""Makes minibatches out of archives of examples, epoch by epoch: shuffled, merged, ahead of time, resumable
+anywhere."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class NoMinibatchesError(TrainingError):
 
 @dataclass(frozen=True)
 class Position:
-    """How far training has come: epochs that are complete, and minibatches of the next one."""
+    """The progress of training: complete epochs, and minibatches of the next one."""
 
     epoch: int = 0
     minibatch: int = 0
@@ -34,10 +35,11 @@ class Position:
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """`minibatch_size`: a rule such as 64 or 1:64; None if the examples are minibatches already. `shuffle_buffer`: how
-    many examples are held for shuffling (0: all; None: the order of the archives is kept). `num_ranks` processes that
-    train together divide minibatches `num_ranks` times as large, so that theirs are of equal structure; of those that
-    are made already each takes one in turn, and all take equally many.
+    """`minibatch_size`: a rule such as 64 or 1:64; None if the examples are minibatches already. `shuffle_buffer`: the
+    number of examples held for shuffling (0: all; None: the order of the archives is kept).
+
+    `num_ranks` processes that train together divide minibatches `num_ranks` times as large, so that their parts have
+    equal structure. Minibatches that are made already go to the processes in turn, and all processes take equally many.
     """
 
     minibatch_size: str | None = None
@@ -57,7 +59,7 @@ class SourceOptions:
 
 @dataclass(frozen=True)
 class Prepared(Generic[M]):
-    """A minibatch, the key it has been given, the keys of its examples, and where training is when it is done."""
+    """A minibatch, its key, the keys of its examples, and the position of training after it."""
 
     minibatch: M
     key: str
@@ -66,12 +68,12 @@ class Prepared(Generic[M]):
 
 
 def short(keys: Sequence[str]) -> str:
-    """The first keys of examples, and how many more there are."""
+    """Returns the first keys of examples, and how many more there are."""
     return " ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
 
 
 class MinibatchSource(Generic[E, M]):
-    """What an epoch consists of depends on the seed, its number and the archives alone: not on what was before.
+    """The minibatches of any epoch, which depend on the seed, the epoch's number and the archives alone.
 
     So training goes on anywhere: `epoch(position)` gives the minibatches that an uninterrupted run would have got.
     """
@@ -84,9 +86,8 @@ class MinibatchSource(Generic[E, M]):
         options: SourceOptions | None = None,
         change: Callable[[E, int], E] | None = None,
     ):
-        """`prepare` makes a minibatch of a merged example and its key; `change` makes of an example what it shall be
-        in this epoch (its second argument), for instance shifted in time. Both run in the background thread.
-        """
+        """`prepare` makes a minibatch of a merged example and its key. `change` makes of an example its form in an
+        epoch (its second argument), for instance shifted in time. Both run in the background thread."""
         if not rspecifiers:
             raise ArgumentError("there are no archives of examples")
         self.options = options or SourceOptions()
@@ -95,11 +96,11 @@ class MinibatchSource(Generic[E, M]):
         self._rspecifiers, self._kind, self._prepare, self._change = rspecifiers, kind, prepare, change
 
     def epoch(self, position: Position) -> Background[Prepared[M]]:
-        """The minibatches of an epoch from `position` on, made ahead in a thread: to be used in a `with` block."""
+        """Returns the minibatches of an epoch from `position` on, made ahead in a thread: use it in a `with` block."""
         return Background(self.prepared(position), self.options.ahead)
 
     def prepared(self, position: Position) -> Iterator[Prepared[M]]:
-        """As `epoch`, without a thread. Raises NoMinibatchesError."""
+        """Yields what `epoch` does, without a thread. Raises NoMinibatchesError."""
         number = 0
         for number, group in enumerate(self._groups_of_rank(position.epoch), 1):
             if number > position.minibatch:
@@ -108,7 +109,7 @@ class MinibatchSource(Generic[E, M]):
             raise self._no_minibatches()
 
     def count(self) -> int:
-        """The number of minibatches that each process has in an epoch; makes none. Raises NoMinibatchesError."""
+        """Returns the number of minibatches of each process in an epoch; makes none. Raises NoMinibatchesError."""
         number = sum(1 for _ in self._groups_of_rank(0))
         if number == 0:
             raise self._no_minibatches()
@@ -124,7 +125,7 @@ class MinibatchSource(Generic[E, M]):
         return NoMinibatchesError("\n".join([summary, *self.statistics.discarded_in_words()]))
 
     def _made(self, group: ExampleGroup[E]) -> M:
-        """The minibatch of a group. Errors say of which examples it is."""
+        """Returns the minibatch of a group. Errors name its examples."""
         try:
             merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
             return self._prepare(merged, group.key)
@@ -133,7 +134,7 @@ class MinibatchSource(Generic[E, M]):
             raise TrainingError(f"{of}: {error}") from error
 
     def _groups_of_rank(self, epoch: int) -> Iterator[ExampleGroup[E]]:
-        """This process's part of each step."""
+        """Yields this process's part of each step."""
         rank, count = self.options.rank, self.options.num_ranks
         if self.options.minibatch_size is not None:
             for group in self._groups(epoch):
@@ -161,7 +162,7 @@ class MinibatchSource(Generic[E, M]):
         yield from group_examples(entries, Grouper(self._kind, sizes, self.statistics))
 
     def _examples(self, epoch: int, rng: np.random.Generator) -> Iterator[tuple[str, E]]:
-        """Of all archives, which are in random order if examples are shuffled."""
+        """Yields the examples of all archives; these come in random order if examples are shuffled."""
         order = np.arange(len(self._rspecifiers))
         if self.options.shuffle_buffer is not None:
             order = rng.permutation(order)

@@ -1,4 +1,4 @@
-"""Gradients that cannot be differentiated again, and say so."""
+"""Rules for everything that PyTorch differentiates or compiles around nnet3: first derivatives only, never compiled."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Gradients = tuple["Tensor | None", ...]
 def only_once(
     compute: Callable[[Sequence[Tensor | None]], Gradients], what: str, tensors: Sequence[Tensor | None]
 ) -> Gradients:
-    """`compute(tensors)`, as one operation. Where a graph of it is made (create_graph=True), a backward through it is a
-    GradientError.
+    """Returns `compute(tensors)` as one operation of autograd, which cannot be differentiated again: where PyTorch
+    makes a graph of it (create_graph=True), a backward through that graph raises GradientError.
 
-    To be called at the end of the `backward` of a `torch.autograd.Function`, whose results would be constants without
-    it: a gradient penalty would be left out without a word. `tensors` are all that gradients depend on, `what` they are
-    the gradients of.
+    Call it at the end of the `backward` of a `torch.autograd.Function`. Without it the results would be constants, and
+    a gradient penalty would be left out without a word. `tensors` are all that the gradients depend on; `what` names
+    what they are the gradients of, for the message.
     """
     gradients: Gradients = _Once.apply(compute, what, *tensors)
     return gradients
 
 
 class BackwardOnly:
-    """To inherit beside `torch.autograd.Function`: other transformations are errors that say what to do."""
+    """A mixin for `torch.autograd.Function`: vmap and forward-mode derivatives raise errors with advice."""
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *inputs: Any) -> Any:
@@ -49,7 +49,7 @@ class BackwardOnly:
 
 
 class _Once(BackwardOnly, torch.autograd.Function):
-    """A computation whose derivative nobody can have."""
+    """A computation that cannot be differentiated."""
 
     @staticmethod
     def forward(compute: Any, what: str, *tensors: Tensor | None) -> Gradients:
@@ -73,9 +73,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def uncompiled(reason: str) -> Callable[[_F], _F]:
-    """Return a decorator: a compiled module steps out to the function and back again, `fullgraph=True` says why not.
+    """Returns a decorator: a compiled module leaves the compiler for the call of the function and comes back after it;
+    with `fullgraph=True` PyTorch gives the reason.
 
-    `torch.compiler.disable` does that too, but takes the compiler along wherever the function is defined.
+    `torch.compiler.disable` does that too, but imports the compiler wherever the function is defined.
     """
 
     def decorate(function: _F) -> _F:
@@ -91,7 +92,7 @@ def uncompiled(reason: str) -> Callable[[_F], _F]:
 
 
 def _disabled(function: Callable[..., Any], reason: str) -> Callable[..., Any]:
-    """The function, made invisible to the compiler at its first use there."""
+    """Returns the function hidden from the compiler; it is made when a compiled module first calls it."""
     found: Callable[..., Any] | None = getattr(function, "_disabled", None)
     if found is None:
         found = torch.compiler.disable(function, **({"reason": reason} if _TAKES_REASONS else {}))
@@ -100,7 +101,9 @@ def _disabled(function: Callable[..., Any], reason: str) -> Callable[..., Any]:
 
 
 def checked_lengths(lengths: Any, batch: int, frames: int) -> np.ndarray:
-    """Frames of each sequence (batch,), int64, from 1 to `frames`. Raises ArgumentError for anything else."""
+    """Returns the frames of each sequence of a padded batch, (batch,) int64, from 1 to `frames`. Raises ArgumentError
+    for anything else.
+    """
     given = lengths.detach().cpu().numpy() if isinstance(lengths, Tensor) else np.asarray(lengths)
     if given.shape != (batch,) or given.dtype.kind not in "iu":
         raise ArgumentError(

@@ -1,4 +1,4 @@
-"""The average of the last models of a run, over as many as are best on held-out data (docs/training.md)."""
+"""Averages the last models of a run, over as many of them as are best on held-out data (docs/training.md)."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def combine(
     max_objective_evaluations: int = 30,
     say: Callable[[str], None] = _LOG.info,
 ) -> Nnet:
-    """The best of the averages of the first n models, for n = 1, 2, ... (give the last model first).
+    """Returns the best of the averages of the first n models, for n = 1, 2, ... (give the last model first).
 
-    `models` are functions that load them, since only two are held at a time besides the best; `objective` makes the
+    `models` are functions that load them: only two are held at a time, besides the best average. `objective` makes the
     objective of a network; auxiliary terms count. An average that is not finite is never the best. The test modes are
     for the evaluations alone: the result has the modes of the first model. Statistics of batch-norm are computed anew
-    on the minibatches, for the outputs that `statistics_objective` looks at (by default the same). Raises TrainingError
-    without models or minibatches, or if no average has a finite objective.
+    on the minibatches, for the outputs that `statistics_objective` looks at (by default those of `objective`). Raises
+    TrainingError without models or minibatches, or if no average has a finite objective.
     """
     if not models or not minibatches:
         raise TrainingError(f"{len(models)} models and {len(minibatches)} examples: combining needs some of both")
@@ -68,9 +68,9 @@ def combine(
 def recompute_statistics(
     nnet: Nnet, minibatches: Sequence[Minibatch], objective: Callable[[Nnet], Objective] | None = None
 ) -> None:
-    """Make the statistics those of these minibatches, in the modes of training that the network has.
+    """Replace the stored statistics by those of these minibatches, in the network's own modes.
 
-    Dropout drops what is a function of the network alone. Batch-norm in test mode keeps its statistics.
+    Dropout draws the same masks in every call. Batch-norm in test mode keeps its statistics.
     """
     nnet.zero_stats()
     nnet.seed_random(0)

@@ -1,4 +1,4 @@
-"""Objective and accuracy on held-out examples, as Kaldi's compute-prob reports them."""
+"""Evaluates networks on held-out examples, and words the results as Kaldi's compute-prob does."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def evaluated(
     collapse: bool = True,
     accuracy: bool = True,
 ) -> Evaluator:
-    """An evaluator that has seen all minibatches. The network stays as it is.
+    """Returns an evaluator that has seen all minibatches. The network stays as it is.
 
-    `collapse`: merge layers that are constant in test mode first, which is faster. Raises TrainingError without data.
+    `collapse`: first merge layers that are constant in test mode, which is faster. Raises TrainingError without data.
     """
     tested = with_modes(nnet, batchnorm_test_mode=batchnorm_test_mode, dropout_test_mode=dropout_test_mode)
     if collapse:
@@ -36,7 +36,7 @@ def evaluated(
 
 
 def report_line(what: str, stats: ObjectiveStats) -> str:
-    """As Kaldi logs an objective, with its auxiliary term if there is one."""
+    """Returns an objective in the words of Kaldi's log, with its auxiliary term if there is one."""
     value = f"{stats.average:g}"
     if stats.auxiliary != 0.0:
         value += f" + {stats.average_auxiliary:g} = {stats.average + stats.average_auxiliary:g}"
@@ -44,7 +44,7 @@ def report_line(what: str, stats: ObjectiveStats) -> str:
 
 
 def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
-    """The lines that Kaldi's program logs."""
+    """Returns the lines that Kaldi's program logs."""
     lines = []
     for name, own in stats.items():
         what = "log-likelihood" if objective_name(nnet, name) == "linear" else "objective"
@@ -56,7 +56,8 @@ def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
 
 
 def column_lines(evaluator: Evaluator) -> list[str]:
-    """The lines that Kaldi's program logs with --compute-per-dim-accuracy: -1 where no target has its largest value."""
+    """Returns the lines that Kaldi's program logs with --compute-per-dim-accuracy: -1 for columns that no
+    target has."""
     lines = []
     for name, (correct, counted) in evaluator.correct_by_column.items():
         values = (correct / counted).masked_fill(counted == 0, -1.0)

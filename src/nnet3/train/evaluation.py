@@ -1,4 +1,4 @@
-"""What the objective says of a network on held-out minibatches, and what can be learnt on the way."""
+"""Runs networks over held-out minibatches and sums the objective, the accuracy, statistics and gradients."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from nnet3.train.objectives import Objective, ObjectiveByNode, ObjectiveStats, O
 
 
 class Evaluator:
-    """Runs a network as it is over minibatches and adds up in `stats` what the objective says, by output node.
+    """Runs a network as it is over minibatches and adds up the objective in `stats`, by output node.
 
-    `correct_by_column` has for each node with matrices as targets the weight of the rows that are right, and of all
-    rows, by the column that would be right: (2, columns).
+    `correct_by_column` has (2, columns) for each node whose targets are matrices: by the column that would be right,
+    the weight of the rows that are right, and of all rows.
 
-    With `store_stats` the network's components store their statistics; `gradient` (a `nnet.gradient_copy()`) collects
-    plain gradients of the objective, if given.
+    With `store_stats` the network's components store their statistics. `gradient` (a `nnet.gradient_copy()`), if given,
+    collects plain gradients of the objective.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Evaluator:
         store_stats: bool = False,
         gradient: Nnet | None = None,
     ) -> None:
-        """`accuracy`: whether to count, for targets that are matrices, how often the largest output is right."""
+        """`accuracy`: count, for targets that are matrices, how often the largest output is right."""
         self.gradient, self.accuracy = gradient, accuracy
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
         self.stats: dict[str, ObjectiveStats] = {}
@@ -46,7 +46,7 @@ class Evaluator:
 
     @property
     def average(self) -> float:
-        """Of the objectives of all output nodes, per unit of their weights."""
+        """The sum of all output nodes' objectives and auxiliary terms, per unit of weight."""
         total = ObjectiveStats()
         for stats in self.stats.values():
             total.add(stats)
@@ -60,7 +60,7 @@ class Evaluator:
 
     @torch.no_grad()
     def add(self, minibatch: Minibatch) -> dict[str, np.ndarray]:
-        """Count one minibatch in; returns its outputs (rows, columns) by node."""
+        """Counts one minibatch in; returns its outputs (rows, columns) by node."""
         with naming(minibatch):
             return self._add(minibatch)
 
@@ -93,14 +93,14 @@ class Evaluator:
 def evaluate(
     nnet: Nnet, minibatches: Iterable[Minibatch], objective: Objective | None = None
 ) -> dict[str, ObjectiveStats]:
-    """Objective and accuracy in test mode, by output node."""
+    """Returns objective and accuracy in test mode, by output node."""
     return Evaluator(nnet.in_test_mode(), objective).add_all(minibatches).stats
 
 
 def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool) -> Nnet:
-    """A network with the same parameter tensors in these modes; where they are False, in those that it has.
+    """Returns a network with the same parameter tensors in these modes; a False mode leaves the network's own.
 
-    It draws random numbers of its own, the same whenever it is made.
+    The network draws its own random numbers, the same whenever it is made.
     """
     twin = nnet.in_test_mode()
     twin.seed_random(0)
@@ -112,10 +112,10 @@ def with_modes(nnet: Nnet, *, batchnorm_test_mode: bool, dropout_test_mode: bool
 
 
 def count_correct(target: Target, output: Tensor) -> Tensor:
-    """(2, columns), float64: weight of the rows that are right, and of all rows, by the column that would be right.
+    """Returns (2, columns), float64: the weight of rows that are right, and of all, by the column that would be right.
 
-    A row weighs the sum of its target, 0: it does not count. Right is a row whose largest output stands in the column
-    of the largest value of the target (the first such column in both). `target` must be a matrix.
+    A row weighs the sum of its target; with 0 it does not count. A row is right if its largest output stands in the
+    column of the largest value of the target (the first such column in both). `target` must be a matrix.
     """
     matrix = matrix_target(target, output).matrix
     weight, best = _best_of_rows(matrix) if isinstance(matrix, SparseMatrix) else (matrix.sum(1), matrix.argmax(1))

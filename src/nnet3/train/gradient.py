@@ -1,4 +1,4 @@
-"""The gradient of a minibatch, added to the delta: forward, objective, backward."""
+"""Adds the gradient of a minibatch to the delta: forward, objective, backward."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from nnet3.train.running_state import add_up_statistics, statistics
 
 
 def is_finite(matrix: Tensor) -> bool:
-    """Whether it holds neither NaN nor infinity. Its sum nearly always tells, at a tenth of the cost."""
+    """Returns true if no element is NaN or infinite. The sum nearly always tells, at a tenth of the cost."""
     return bool(matrix.sum().isfinite()) or bool(matrix.isfinite().all())
 
 
 def bad_data(minibatch: Minibatch) -> str | None:
-    """What of the data is not finite, if something is."""
+    """Returns a complaint about the first input or target that is not finite; None if all are."""
     for io in minibatch.inputs:
         if not is_finite(io.matrix):
             return f"input '{io.name}' is not finite"
@@ -39,7 +39,7 @@ def bad_data(minibatch: Minibatch) -> str | None:
 
 
 def bad_results(results: Sequence[OutputResult]) -> str | None:
-    """Which objective or derivative is not finite, if one is."""
+    """Returns a complaint about the first objective or derivative that is not finite; None if all are."""
     for result in results:
         if not all(math.isfinite(number) for number in result.stats.numbers()):
             return f"the objective of output '{result.name}' is not finite"
@@ -52,14 +52,13 @@ _ANOTHER = "another process found something that is not finite"
 
 
 class UnusableError(Exception):
-    """Something in the minibatch is not finite; what it is. Never leaves the trainer."""
+    """Says that something in the minibatch is not finite, and what. Never leaves the trainer."""
 
 
 class Gradient:
     """Adds gradients of minibatches to `delta`; statistics go to `nnet`.
 
-    With a reduction all processes add the gradient of the minibatch that they have together, and raise UnusableError
-    together.
+    With a reduction all processes add the gradient of the minibatch that they share, and raise UnusableError together.
     """
 
     def __init__(
@@ -78,10 +77,10 @@ class Gradient:
         self._digests = WeakKeyDictionary[NnetComputer, float]()
 
     def begin(self, minibatch: Minibatch) -> int:
-        """The number of sequences of all processes' parts of the minibatch.
+        """Returns the number of sequences in all processes' parts of the minibatch.
 
-        Raises UnusableError in all of them if the data of one are not finite, TrainingError if they would not add up
-        the same.
+        Raises UnusableError in all processes if the data of one are not finite, TrainingError if their parts would be
+        computed in different steps.
         """
         complaint, count = bad_data(minibatch), minibatch.num_sequences
         if self._reduction is None:
@@ -111,10 +110,10 @@ class Gradient:
             raise UnusableError(complaint or _ANOTHER)
 
     def add(self, minibatch: Minibatch, seed: int, *, delta_is_zero: bool) -> dict[str, ObjectiveStats]:
-        """delta += rate times the gradient; what the objective says of each output.
+        """Adds the rate times the gradient to delta; returns the objective's statistics by output.
 
-        Raises UnusableError if an objective or a derivative by an output is not finite; parameters' gradients and all
-        else that the minibatch leaves behind are not looked at.
+        Raises UnusableError if an objective or a derivative by an output is not finite. Parameters' gradients are not
+        looked at, nor anything else that the minibatch leaves behind.
         """
         rank = 0 if self._reduction is None else self._reduction.rank
         seed += rank * 1_000_000_007  # no two processes drop the same units

@@ -1,4 +1,4 @@
-"""What a program sums over the processes that share a minibatch: all of them must sum the same, in the same order."""
+"""Fingerprints of the sums that a program makes over processes, which all of them must make in the same order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DIGEST_BYTES = 6  # a float64 holds such a number exactly
 
 
 def digest_of_sums(computation: NnetComputation, nnet: Nnet) -> float:
-    """A number that is equal for programs whose processes keep in step."""
+    """Returns a number that is equal for programs whose processes keep in step."""
     parts = [
         *_sums(computation, nnet),
         *sorted(_with_statistics(computation)),
@@ -25,7 +25,7 @@ def digest_of_sums(computation: NnetComputation, nnet: Nnet) -> float:
 
 
 def _sums(computation: NnetComputation, nnet: Nnet) -> Iterator[tuple[str, str, bool]]:
-    """The commands that sum over rows: batch-norm's, and updates by natural gradient."""
+    """Yields the commands that sum over rows: batch-norm's, and updates by natural gradient."""
     for command in computation.commands:
         if isinstance(command, Propagate | Backprop):
             name = computation.kernels[command.kernel].name

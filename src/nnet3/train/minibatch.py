@@ -1,4 +1,4 @@
-"""What one step of training sees: inputs, and for some output nodes what they should be."""
+"""Minibatches: the inputs and targets of one step of training, and the computers that run them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nnet3.train.running_state import device_of
 
 @dataclass(frozen=True, eq=False)
 class NetworkInput:
-    """The rows of an input: indexes (rows, 3) n, t, x and matrix (rows, columns), dense."""
+    """The rows of an input: indexes (rows, 3) n, t, x and a dense matrix (rows, columns)."""
 
     name: str
     indexes: np.ndarray
@@ -32,7 +32,7 @@ class NetworkInput:
 
 
 class Target(Protocol):
-    """What a minibatch says about one output node; an `Objective` knows what more there is in it."""
+    """The target of one output node. Each `Objective` knows its own kind of target, which has more than this."""
 
     @property
     def name(self) -> str:
@@ -44,14 +44,14 @@ class Target(Protocol):
 
     @property
     def is_finite(self) -> bool:
-        """Whether it holds neither NaN nor infinity where there may be none."""
+        """False if something is NaN or infinite that must not be."""
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixTarget:
     """A target that is a matrix (rows, columns) of the size of the output, dense or sparse.
 
-    For a linear objective: the labels' probabilities.
+    For a linear objective it holds the labels' probabilities.
     """
 
     name: str
@@ -71,7 +71,7 @@ class MatrixTarget:
 
 @dataclass(frozen=True, eq=False)
 class Minibatch:
-    """Inputs, and targets for one or more output nodes; `key` is that of the example, for messages."""
+    """Inputs, and targets for one or more output nodes; `key` is the example's, for messages."""
 
     inputs: Sequence[NetworkInput]
     targets: Sequence[Target]
@@ -90,10 +90,9 @@ class Minibatch:
     def request(
         self, outputs: Sequence[Sequence[str]] | None = None, *, train: bool, store_stats: bool | None = None
     ) -> ComputationRequest:
-        """What to compile: with derivatives and statistics for training, outputs alone for evaluation.
+        """Returns what to compile: with derivatives and statistics for training, outputs alone for evaluation.
 
-        `outputs`: for each target the output nodes to compute, by default its own; `store_stats`: whether to store
-        statistics, by default if `train`.
+        `outputs`: for each target the nodes to compute, by default its own. `store_stats`: by default as `train`.
         """
         names = [(target.name,) for target in self.targets] if outputs is None else outputs
         return ComputationRequest(
@@ -151,9 +150,9 @@ class MinibatchComputers:
 
 @contextmanager
 def naming(minibatch: Minibatch) -> Iterator[None]:
-    """Within it an error says which minibatch it is about, if that has a key, and is a TrainingError.
+    """Turn each error within it into a TrainingError that names the minibatch, if it has a key.
 
-    Not so where a process is lost, which is nothing to do with the minibatch.
+    An error about a lost process stays as it is: the minibatch has nothing to do with it.
     """
     try:
         yield
@@ -166,12 +165,12 @@ def naming(minibatch: Minibatch) -> Iterator[None]:
 
 
 def one_hot(labels: np.ndarray, num_classes: int) -> SparseMatrix:
-    """A target (rows, num_classes) for integer labels (rows,)."""
+    """Returns a target (rows, num_classes) for integer labels (rows,)."""
     rows = len(labels)
     return SparseMatrix(rows, num_classes, np.arange(rows + 1), np.asarray(labels, np.int32), np.ones(rows, np.float32))
 
 
 def grid(num_sequences: int, times: Sequence[int]) -> np.ndarray:
-    """Indexes (num_sequences * len(times), 3) of all sequences at all times, sequence by sequence."""
+    """Returns indexes (num_sequences * len(times), 3) of all sequences at all times, sequence by sequence."""
     n, t = np.meshgrid(np.arange(num_sequences), np.asarray(times), indexing="ij")
     return np.stack([n.ravel(), t.ravel(), np.zeros(n.size, int)], axis=1).astype(np.int32)

@@ -44,16 +44,16 @@ class ObjectiveStats:
         return self.correct / self.counted if self.counted else 0.0
 
     def numbers(self) -> tuple[float, ...]:
-        """All fields, in order: `ObjectiveStats(*numbers)` gives the same."""
+        """Returns all fields, in order: `ObjectiveStats(*numbers)` gives the same."""
         return astuple(self)
 
 
 @dataclass(frozen=True)
 class OutputResult:
-    """What an objective says of one output node.
+    """The objective of one output node, and its derivative.
 
-    `deriv` (rows, columns) is the derivative by the output of something to be *maximised*, summed over rows: it may be
-    the derivative of more than `stats` tells. None if none was asked for.
+    `deriv` (rows, columns) is the derivative by the output of something to be *maximised*, summed over rows. That may
+    be more than `stats` tells. None if none was asked for.
     """
 
     name: str
@@ -62,18 +62,18 @@ class OutputResult:
 
 
 class Objective(Protocol):
-    """A function of the outputs of a network and a target. It must not keep anything of one call for the next."""
+    """A function of the outputs of a network and a target. It must keep nothing from one call to the next."""
 
     def outputs(self, target: Target) -> tuple[str, ...]:
-        """The output nodes it looks at, that of the target first; all are computed at the target's indexes."""
+        """Returns the output nodes it looks at, the target's first; all are computed at the target's indexes."""
 
     def evaluate(
         self, target: Target, outputs: Sequence[Tensor], *, rng: RandomSource, with_derivs: bool
     ) -> Sequence[OutputResult]:
-        """One result for each of `outputs`, in order; these are (rows, columns), rows as in the target's indexes.
+        """Returns one result for each of `outputs`, in order; these are (rows, columns), with the target's indexes.
 
-        All random numbers must come from `rng`: a step that is made twice sees the same ones. Raises TrainingError for
-        a target that does not fit; what is not finite is given back as it is.
+        All random numbers must come from `rng`, so that a step that is made twice sees the same ones. Raises
+        TrainingError for a target that does not fit. What is not finite is given back as it is.
         """
 
 
@@ -142,9 +142,8 @@ class ObjectiveByNode(_OneOutput):
 class TorchLoss(_OneOutput):
     """F = -loss(output, target), where `loss` gives a scalar that PyTorch can differentiate by the output.
 
-    The loss sees the output (rows, columns) and what a `MatrixTarget` holds as a dense tensor, any other target as it
-    is. Learning rates here are those of sums over rows, so use losses with `reduction="sum"`. The weight is the number
-    of rows.
+    The loss sees the output (rows, columns), and the target: a `MatrixTarget` as a dense tensor, any other as it is.
+    Learning rates are those of sums over rows, so use losses with `reduction="sum"`; the weight is the number of rows.
     """
 
     def __init__(self, loss: Callable[[Tensor, Any], Tensor]) -> None:
@@ -176,7 +175,7 @@ def objective_name(nnet: Nnet, output: str) -> str:
 
 
 def matrix_target(target: Target, output: Tensor) -> MatrixTarget:
-    """The target, checked. Raises TrainingError if it is no matrix, or not of the size of the output."""
+    """Returns the target, checked. Raises TrainingError if it is no matrix, or not of the size of the output."""
     if not isinstance(target, MatrixTarget):
         raise TrainingError(f"the objective of output '{target.name}' wants a matrix, got a {type(target).__name__}")
     if tuple(output.shape) != tuple(target.matrix.shape):
@@ -186,7 +185,7 @@ def matrix_target(target: Target, output: Tensor) -> MatrixTarget:
 
 
 def _elements(matrix: SparseMatrix, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows, columns and values of the elements of a sparse matrix, each (elements,), for use with `like`."""
+    """Returns rows, columns and values of the elements of a sparse matrix, each (elements,), where `like` lies."""
     rows = torch.from_numpy(matrix.row_of_element()).to(like.device)
     cols = torch.from_numpy(matrix.ids).to(like.device, torch.int64)
     return rows, cols, torch.from_numpy(matrix.values).to(like)

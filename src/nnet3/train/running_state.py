@@ -1,4 +1,4 @@
-"""What changes in networks while they are trained, besides parameters: statistics and natural-gradient estimates."""
+"""The state of networks in training besides parameters: statistics and natural-gradient estimates."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class StoredStatistic:
         self._holder, self._name = holder, name
 
     def copy(self) -> Tensor:
-        """Its value now, float64; empty if nothing was ever stored."""
+        """Returns its value now, float64; empty if nothing was ever stored."""
         value = getattr(self._holder, self._name)
         return value.clone() if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
 
     def set(self, value: Tensor) -> None:
-        """Make it this value, in memory of its own."""
+        """Give it this value, in its own memory."""
         now = getattr(self._holder, self._name)
         if not isinstance(now, Tensor):
             setattr(self._holder, self._name, float(value))
@@ -36,12 +36,12 @@ class StoredStatistic:
 
 
 def device_of(nnet: Nnet) -> torch.device:
-    """Where the parameters of a network lie; the CPU if it has none."""
+    """Returns the device of a network's parameters; the CPU if it has none."""
     return next((tensor.device for tensor in parameters(nnet).values()), torch.device("cpu"))
 
 
 def statistics(nnet: Nnet) -> dict[str, StoredStatistic]:
-    """All statistics by `COMPONENT.NAME`."""
+    """Returns all statistics by `COMPONENT.NAME`."""
     return {
         f"{name}.{prefix}{statistic}": StoredStatistic(leaf, statistic)
         for name, prefix, leaf in _leaves(nnet)
@@ -50,12 +50,12 @@ def statistics(nnet: Nnet) -> dict[str, StoredStatistic]:
 
 
 def parameters(nnet: Nnet) -> dict[str, Tensor]:
-    """All parameters by `COMPONENT.NAME`."""
+    """Returns all parameters by `COMPONENT.NAME`."""
     return {f"{c}.{name}": p for c, component in nnet.components.items() for name, p in component.parameters().items()}
 
 
 def natural_gradients(nnet: Nnet) -> dict[str, OnlineNaturalGradient]:
-    """All natural-gradient estimates by `COMPONENT.NAME`."""
+    """Returns all natural-gradient estimates by `COMPONENT.NAME`."""
     return {
         f"{name}.{prefix}{key}": preconditioner
         for name, prefix, leaf in _leaves(nnet)
@@ -72,8 +72,8 @@ def _leaves(nnet: Nnet) -> Iterator[tuple[str, str, Any]]:
 class Before:
     """The state before a minibatch, to go back to if the minibatch turns out to be unusable.
 
-    Of the model its statistics; of the delta its natural-gradient estimates, and all else if it is not zero; the
-    model's parameters only if they change before it is known whether the minibatch is usable.
+    It holds the statistics of the model and the natural-gradient estimates of the delta; all else of the delta unless
+    it is zero; the model's parameters only if they change before the minibatch is known to be usable.
     """
 
     def __init__(self, nnet: Nnet, delta: Nnet, *, delta_is_zero: bool, keep_parameters: bool) -> None:
@@ -100,7 +100,7 @@ class Before:
 
 
 def add_up_statistics(nnet: Nnet, before: dict[str, Tensor], reduction: RowReduction) -> None:
-    """Make the statistics what they were `before` (by name; all processes alike) plus what all processes have added."""
+    """Set the statistics to those `before` (by name; the same in all processes) plus what all processes added."""
     found = statistics(nnet)
     added = {name: statistic.copy() for name, statistic in found.items()}
     for name, value in before.items():

@@ -1,4 +1,4 @@
-"""Dropout proportions that change in the course of training, as Kaldi's recipes write them (docs/training.md)."""
+"""Learning rates and dropout proportions that change in the course of training (docs/training.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def exponential_rate(first: float, last: float, done: float) -> float:
-    """The rate when `done` (0 to 1) of the training is done: from the first to the last in equal ratios."""
+    """Returns the rate when the share `done` (0 to 1) of training is over; rates fall in equal ratios."""
     if first <= 0 or last <= 0:
         raise TrainingError(f"learning rates must be > 0, got {first:g} and {last:g}")
     return first * math.exp(done * math.log(last / first))
@@ -26,16 +26,16 @@ _MIDDLE = 0.5  # where a value stands that says no other place
 
 @dataclass(frozen=True)
 class DropoutSchedule:
-    """For patterns of component names, in order of application: points (share of the data, proportion)."""
+    """Points (share of the data, proportion) for patterns of component names, in the order of application."""
 
     points: tuple[tuple[str, tuple[tuple[float, float], ...]], ...]
 
     @classmethod
     def parse(cls, text: str) -> DropoutSchedule:
-        """`0,0@0.20,0.5@0.50,0`, or several `PATTERN=SCHEDULE` with spaces between. Raises TrainingError.
+        """Reads `0,0@0.20,0.5@0.50,0`, or several `PATTERN=SCHEDULE` with spaces between. Raises TrainingError.
 
-        The first value is that at the beginning, the last one that at the end, the others are those at the share of
-        the data behind the `@` (0.5 if there is none); between them proportions go along straight lines.
+        The first value is that at the beginning, the last one that at the end. The others hold at the share of the data
+        behind the `@` (0.5 if there is none); between them proportions go along straight lines.
         """
         if not text.split():
             raise TrainingError("a dropout schedule is empty: write for instance 0,0@0.20,0.5@0.50,0")
@@ -46,7 +46,7 @@ class DropoutSchedule:
         return cls(tuple(pieces))
 
     def proportions(self, done: float) -> list[tuple[str, float]]:
-        """For each pattern, the proportion when this share (0 to 1) of the data has been seen."""
+        """Returns the proportion of each pattern when this share (0 to 1) of the data has been seen."""
         return [(pattern, _value_at(points, done)) for pattern, points in self.points]
 
     def apply(self, nnet: Nnet, done: float) -> None:
@@ -88,7 +88,7 @@ def _share(text: str, word: str, schedule: str) -> float:
 
 
 def _value_at(points: Sequence[tuple[float, float]], done: float) -> float:
-    """Where two points stand at one place, the later one counts from there on."""
+    """Returns the proportion there; where two points stand at one place, the later one counts from there on."""
     before = max((number for number, (place, _) in enumerate(points) if place <= done))
     if before == len(points) - 1:
         return points[-1][1]

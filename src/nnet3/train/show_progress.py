@@ -1,4 +1,4 @@
-"""How far components have moved from one network to another, and what each has done for the objective."""
+"""Compares two networks of a run: how far each component has moved, and what that has done for the objective."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.train.objectives import Objective
 
 
 def parameter_differences(old: Nnet, new: Nnet) -> tuple[dict[str, float], dict[str, float]]:
-    """By component: the Euclidean norm of the change, and that divided by the norm of the old parameters."""
+    """Returns, by component, the Euclidean norm of the change, and that divided by the norm of the old parameters."""
     difference = old.copy()
     difference.add_(-1.0, new)
     norms = {name: math.sqrt(square) for name, square in difference.squared_norms().items()}
@@ -32,7 +32,7 @@ def objective_changes(
     dropout_test_mode: bool = True,
     say: Callable[[str], None] = lambda line: None,
 ) -> dict[str, float]:
-    """By component: by how much its change has changed the objective per unit of weight, to first order.
+    """Returns, by component, how much its change has changed the objective per unit of weight, to first order.
 
     The gradient is taken in the middle of each of `num_segments` parts of the straight line from old to new. Raises
     TrainingError without minibatches.
@@ -63,7 +63,7 @@ def objective_changes(
 
 
 def by_component(values: dict[str, float]) -> str:
-    """As Kaldi prints a number for each updatable component."""
+    """Returns a number for each updatable component, printed as Kaldi does."""
     return f"[ {''.join(f'{name}:{value:g} ' for name, value in values.items())}]"
 
 

@@ -1,4 +1,4 @@
-"""An example as a minibatch for the trainer."""
+"""Turns examples into minibatches for the trainer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput
 def to_minibatch(
     example: Example, input_dims: Mapping[str, int], output_dims: Mapping[str, int], key: str = ""
 ) -> Minibatch:
-    """What an example says about the input and output nodes of a network, which are given with their columns.
+    """Returns the minibatch of an example for a network whose inputs and outputs have these numbers of columns.
 
-    Sparse supervision stays sparse, all else becomes dense. TrainingError if the example has no input or no output of
-    the network, one that the network does not have, one of another number of columns, or one twice.
+    Sparse supervision stays sparse, all else becomes dense. Raises TrainingError if the example has no input or no
+    output of the network, one that the network does not have, one with another number of columns, or one twice.
     """
     unknown = [io.name for io in example.ios if io.name not in input_dims and io.name not in output_dims]
     if unknown:
@@ -33,7 +33,7 @@ def to_minibatch(
 
 
 def to_input(io: NnetIo, dims: Mapping[str, int]) -> NetworkInput:
-    """The rows of an input, dense. TrainingError if the network's has another number of columns."""
+    """Returns the rows of an input, dense. TrainingError if the network's has another number of columns."""
     _check_columns(io, dims, "input")
     return NetworkInput(io.name, io.indexes, torch.from_numpy(dense(io.matrix)))
 

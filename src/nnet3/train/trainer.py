@@ -30,10 +30,10 @@ _LOG = logging.getLogger("nnet3.train")
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a minibatch gave: statistics by output node, how its steps were limited, why it was skipped, if it was.
+    """The outcome of a minibatch: statistics by output node, how its steps were limited, and if it was skipped, why.
 
-    A skipped minibatch has changed nothing, and there are no statistics of it. `stats` are those of the network as it
-    was before the minibatch; `backstitch` those of the second step, if there were two.
+    A skipped minibatch has changed nothing and has no statistics. `stats` are those of the network before the
+    minibatch; `backstitch` those of the second step, if there were two.
     """
 
     stats: dict[str, ObjectiveStats] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class StepResult:
         return self.total_of(self.stats)
 
     def total_of(self, names: Iterable[str]) -> ObjectiveStats:
-        """The sum of `stats` over these output nodes; those of a skipped minibatch are nothing."""
+        """Returns the sum of `stats` over these output nodes; a skipped minibatch gives zeros."""
         result = ObjectiveStats()
         for name in names:
             result.add(self.stats.get(name, ObjectiveStats()))
@@ -57,8 +57,8 @@ class StepResult:
 class Trainer:
     """Trains a network in place. Computations are compiled once for each structure of minibatch.
 
-    `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped; `log` has what
-    they gave, and prints it as Kaldi does.
+    `num_minibatches` counts the minibatches that were given, `num_skipped` those that were skipped. `log` adds up their
+    objectives and prints them as Kaldi does.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class Trainer:
         compile_options: CompileOptions | None = None,
         say: Callable[[str], None] = _LOG.info,
     ) -> None:
-        """`objective`: by default linear or quadratic, as each output node says; `cache`: where computations are
-        kept, by default in that of the process; `reduction`: how processes that share each minibatch add up (each
-        gets its own sequences of it, and ends with the same parameters); `say` takes the lines of the log.
+        """`objective`: by default linear or quadratic, as each output node says. `cache`: keeps computations, by
+        default the cache of the process. `reduction` adds up over processes that share each minibatch: each gets its
+        own sequences of it, and all end with the same parameters. `say` takes the lines of the log.
         """
         self.nnet, self.options, self.reduction = nnet, options or TrainerOptions(), reduction
         self.objective = ObjectiveByNode(nnet) if objective is None else objective
@@ -96,10 +96,11 @@ class Trainer:
 
     @torch.no_grad()
     def train_minibatch(self, minibatch: Minibatch, learning_rate: float | None = None) -> StepResult:
-        """Forward, backward into the delta, the delta onto the model within max-change; with backstitch, twice.
+        """Run forward, then backward into the delta, and add that to the model within max-change; with backstitch,
+        twice.
 
         `learning_rate` is the underlying rate of this and all later steps; components multiply it by their factors. If
-        anything that is not finite turns up, nothing changes and the result says so. Raises TrainingError for a
+        anything turns up that is not finite, nothing changes and the result says so. Raises TrainingError for a
         minibatch that does not fit the network, and when more minibatches had to be skipped than the options allow.
         """
         if learning_rate is not None:
@@ -135,7 +136,7 @@ class Trainer:
         return StepResult(stats, updates=(update,))
 
     def _backstitch_steps(self, minibatch: Minibatch, number: int, num_sequences: int) -> StepResult:
-        """A step back of alpha times the usual length, then one forward of 1 + alpha times it, from there."""
+        """Go back by alpha times the usual step, then from there forward by 1 + alpha times it."""
         alpha = self.options.backstitch_training_scale
         self._delta.freeze_natural_gradient(True)
         try:
@@ -179,7 +180,7 @@ class Trainer:
         return self.options.backstitch_training_scale > 0 and number % interval == self._first_seed % interval
 
     def _seed(self, number: int) -> int:
-        """Of all that is random in this minibatch: a run that continues draws what it would have drawn."""
+        """Returns the seed of a minibatch's random numbers: a run that continues draws what it would have drawn."""
         return (self._first_seed + number) * 1_000_003
 
     def _count_skipped(self, minibatch: Minibatch, reason: str) -> None:
@@ -195,7 +196,7 @@ class Trainer:
     # ---- continuing ----
 
     def state(self) -> dict[str, Tensor]:
-        """What, besides the network's file, a later `load_state` needs to go on as if nothing had happened, to the bit.
+        """Returns what a later `load_state` needs, besides the network's file, to go on with the same bits.
 
         Names and tensors (copies; numbers are tensors without axes): the delta, natural-gradient estimates, learning
         rates, the exact statistics of the network (its file rounds them), counters, the log.
@@ -203,7 +204,7 @@ class Trainer:
         return write_state(self.nnet, self._delta, self._counters(), self.log)
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Go on where `state` was made, with the network of that moment. Raises TrainingError if it is of another."""
+        """Go on where `state` was made, with the network of that moment. Raises TrainingError for another network."""
         counters = read_state(state, self.nnet, self._delta, self._counters(), self.log)
         self.num_minibatches, self.num_skipped = counters["num_minibatches"], counters["num_skipped"]
         self._first_seed = counters["first_seed"]

@@ -17,8 +17,8 @@ _RATES = ("learning_rate", "learning_rate_factor", "max_change", "l2_regularize"
 
 
 def write_state(nnet: Nnet, delta: Nnet, counters: dict[str, int], log: TrainingLog) -> dict[str, Tensor]:
-    """All by name: `trainer.COUNTER`, `nnet.statistics.*`, `delta.statistics.*`, `delta.parameters.COMPONENT.NAME`,
-    `delta.rates.COMPONENT`, `natural_gradient.COMPONENT.NAME.*`, `log.*`.
+    """Returns all tensors by name: `trainer.COUNTER`, `nnet.statistics.*`, `delta.statistics.*`,
+    `delta.parameters.COMPONENT.NAME`, `delta.rates.COMPONENT`, `natural_gradient.COMPONENT.NAME.*`, `log.*`.
     """
     state = {f"trainer.{name}": torch.tensor(value, dtype=torch.int64) for name, value in counters.items()}
     for what, net in (("nnet", nnet), ("delta", delta)):
@@ -39,7 +39,7 @@ def write_state(nnet: Nnet, delta: Nnet, counters: dict[str, int], log: Training
 def read_state(
     state: dict[str, Tensor], nnet: Nnet, delta: Nnet, counters: Iterable[str], log: TrainingLog
 ) -> dict[str, int]:
-    """The reverse; returns the counters. Raises TrainingError, and changes nothing, if it is of another network."""
+    """Sets all from a state; returns the counters. Raises TrainingError, and changes nothing, for another network."""
     _check(state, write_state(nnet, delta, dict.fromkeys(counters, 0), log))
     for what, net in (("nnet", nnet), ("delta", delta)):
         for name, statistic in statistics(net).items():

@@ -1,4 +1,4 @@
-"""What the trainer says, in Kaldi's words, so that scripts which search logs find it."""
+"""The trainer's log, in Kaldi's words, so that scripts that search logs find them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BACKSTITCH = "_backstitch"
 
 
 class TrainingLog:
-    """Adds up objectives, by output node, over intervals of minibatches and over all, and counts shortened steps."""
+    """Adds up objectives, by output node, over intervals of minibatches and over all; counts shortened steps."""
 
     def __init__(self, interval: int, say: Callable[[str], None]) -> None:
         self.interval, self.say = interval, say
@@ -31,7 +31,7 @@ class TrainingLog:
         backstitch: dict[str, ObjectiveStats],
         updates: Sequence[Update],
     ) -> None:
-        """Count minibatch `number` in; says what the interval before gave when a new one begins."""
+        """Count minibatch `number` in; says the averages of the last interval when a new one begins."""
         for name, own in (*stats.items(), *((name + _BACKSTITCH, own) for name, own in backstitch.items())):
             self._add(number // self.interval, name, own)
         for update in updates:
@@ -67,7 +67,7 @@ class TrainingLog:
             self.say("".join(parts))
 
     def finish(self) -> None:
-        """Say what all gave."""
+        """Say the averages over all minibatches."""
         for name, total in self.totals.items():
             self.say(f"Overall average objective function for '{name}' is {_average(total)}")
             self.say(f"[this line is to be parsed by a script:] log-prob-per-frame={total.average:g}")
@@ -81,7 +81,7 @@ class TrainingLog:
     # ---- as a part of the trainer's state ----
 
     def state(self) -> dict[str, Tensor]:
-        """All sums by name, for `load_state`."""
+        """Returns all sums by name, for `load_state`."""
         found = {f"total.{name}": list(stats.numbers()) for name, stats in self.totals.items()}
         found |= {f"interval.{name}": list(stats.numbers()) for name, stats in self._of_interval.items()}
         found |= {f"number.{name}": [float(number)] for name, number in self._interval_of.items()}

@@ -1,4 +1,4 @@
-"""Adding a step to a model, with its length limited (docs/formulas.md, max-change)."""
+"""Changes of parameters by a step (docs/formulas.md): l2 regularisation, max-change, the orthonormal constraint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.nnet import Nnet
 
 
 def add_l2(delta: Nnet, nnet: Nnet, scale: float) -> None:
-    """delta -= 2 scale rate l2 times the model, in components whose `l2_regularize` is not 0; rates are the delta's."""
+    """Adds -2 scale rate l2 times the model to delta, where `l2_regularize` is not 0; rates are the delta's."""
     for name, component in delta.components.items():
         updatable = component.updatable
         if updatable is not None and updatable.l2_regularize != 0.0:
@@ -23,7 +23,7 @@ def add_l2(delta: Nnet, nnet: Nnet, scale: float) -> None:
 
 @dataclass(frozen=True)
 class Update:
-    """What became of a step: by how much it was shortened, or why it was not taken."""
+    """The outcome of a step: how much it was shortened, or why it was not taken."""
 
     shortened: dict[str, float] = field(default_factory=dict)  # factors below 1, by component
     factor: float = 1.0  # of the whole step
@@ -40,7 +40,7 @@ class Update:
 def add_with_max_change(
     nnet: Nnet, delta: Nnet, max_param_change: float, *, limit: float = 1.0, scale: float = 1.0
 ) -> Update:
-    """nnet += scale * delta, shortened where a component or the whole step would be longer than allowed.
+    """Adds scale * delta to nnet, shortened where a component or the whole step would be longer than allowed.
 
     Component c may change by limit * its max-change, the model by limit * max_param_change (Euclidean norms; 0: no
     limit). Nothing is changed if the step is infinite or NaN.
@@ -70,7 +70,7 @@ _SPEED = 0.125  # convergence is quadratic with this one
 
 
 def constrain_orthonormal(nnet: Nnet, rng: RandomSource) -> None:
-    """One step for each component with a constraint, which `rng` picks with probability 1/4 each."""
+    """Takes one step for each component with a constraint, which `rng` picks with probability 1/4 each."""
     for component in nnet.components.values():
         if not isinstance(component, OrthonormalComponent) or component.orthonormal_constraint == 0.0:
             continue
@@ -79,10 +79,10 @@ def constrain_orthonormal(nnet: Nnet, rng: RandomSource) -> None:
 
 
 def make_more_orthonormal_(matrix: Tensor, scale: float) -> None:
-    """One step M -= 4 nu / a^2 (M M^T - a^2 I) M, in place, for M or its transpose, whichever has fewer rows.
+    """Takes one step M -= 4 nu / a^2 (M M^T - a^2 I) M, in place, for M or its transpose, whichever has fewer rows.
 
-    `scale` > 0 is a; < 0: a is the scale at which the step does not change the size of M, a^2 = tr(P P) / tr(P) with
-    P = M M^T, and steps are smaller while the singular values are far from each other.
+    With `scale` > 0, a is the scale. With `scale` < 0, a is such that the step does not change the size of M: a^2 =
+    tr(P P) / tr(P) with P = M M^T. Then steps are smaller while the singular values are far from each other.
     """
     m = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.t()
     p = m @ m.t()

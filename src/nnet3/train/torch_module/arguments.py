@@ -1,4 +1,4 @@
-"""Checks of what a forward is given: one clear message for everything that does not fit."""
+"""Checks the arguments of a forward: one clear message for everything that does not fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnet3.text import did_you_mean
 
 
 def checked_network(network: Any) -> Nnet:
-    """The network, if it can be run over utterances. Raises ArgumentError or NetworkError."""
+    """Returns the network, if it can be run over utterances. Raises ArgumentError or NetworkError."""
     check_kind(network, Nnet, "what a TorchModule is made of", "a network or an acoustic model (nnet3.load gives one)")
     if not network.is_simple:
         raise NetworkError(
@@ -26,7 +26,7 @@ def checked_network(network: Any) -> Nnet:
 
 
 def checked_names(network: Nnet, outputs: Any) -> list[str]:
-    """Names of output nodes: all if None is given."""
+    """Returns names of output nodes, each once; all if None is given."""
     known = network.output_names
     if outputs is None:
         return known
@@ -55,7 +55,7 @@ def check_not_traced(features: Any) -> None:
 
 
 def checked_features(features: Any, dim: int, like: Tensor | None) -> Tensor:
-    """Features (batch, frames, dim) in the dtype and on the device of the parameters."""
+    """Returns features (batch, frames, dim) in the dtype and on the device of the parameters."""
     tensor = _checked(features, "features", like)
     if tensor.ndim != 3 or tensor.shape[2] != dim or 0 in tensor.shape:
         hint = ": one sequence is a batch of one, features[None]" if tensor.shape[1:] == (dim,) else ""
@@ -64,7 +64,7 @@ def checked_features(features: Any, dim: int, like: Tensor | None) -> Tensor:
 
 
 def checked_ivectors(ivectors: Any, features: Tensor, network: Nnet, like: Tensor | None) -> Tensor | None:
-    """One ivector for each sequence, (batch, dim), where the network takes some."""
+    """Returns one ivector for each sequence, (batch, dim), where the network takes some."""
     if "ivector" not in network.input_names:
         if ivectors is not None:
             raise ArgumentError("ivectors are given, but the network has no input 'ivector'")

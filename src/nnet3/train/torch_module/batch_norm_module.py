@@ -1,4 +1,4 @@
-"""Batch-norm as PyTorch's own tools look for it in a tree of modules."""
+"""Batch-norm modules in the form in which PyTorch's own tools look for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class BatchNormModule(ComponentModule, _BatchNorm):
 
     @property
     def momentum(self) -> float | None:
-        """The share that running statistics lose at each forward in training; None: nothing, all count alike."""
+        """The share that running statistics lose at each forward in training; None: they lose nothing."""
         return 1.0 - self.statistics_scale
 
     @momentum.setter

@@ -15,9 +15,9 @@ from nnet3.train.torch_module.views import ComponentView, NetworkView, as_gradie
 
 
 class ForwardStatistics:
-    """In the place of a component to update: takes the statistics of the forward pass alone, and only while it is on.
+    """Stands for a component to update, and takes statistics of the forward pass alone, while it is on.
 
-    Batch-norm keeps its running statistics; other types' are for self-repair and for reports, which go without.
+    Batch-norm keeps its running statistics so. Those of other types, for self-repair and reports, are dropped.
     """
 
     is_on: bool  # said anew for each forward run
@@ -36,8 +36,8 @@ class ForwardStatistics:
 class GradientCollector:
     """Stands for the network that a computer updates: `components` by name, None for those that learn nothing.
 
-    Gradients are collected of `wanted` parameters; the others of a component that has some are computed in vain.
-    `slots` says by the id of a component's tensor which of the wanted ones it is. Guests have slots of their own.
+    It collects the gradients of `wanted` parameters; if a component has both wanted and other ones, all are computed.
+    `slots` gives the place among the wanted ones by the id of a component's tensor. Guests have slots of their own.
     """
 
     _learned: list[bool]  # of each wanted one: see `expect`
@@ -55,7 +55,7 @@ class GradientCollector:
         self._gradients: list[Tensor] = []
 
     def expect(self, names: Container[str]) -> None:
-        """Only the components of these names are updated: parameters of others get no gradients."""
+        """Say which components are updated, by name: parameters of others get no gradients."""
         learned = {
             self._slots.get(id(tensor))
             for name, component in self._view.components.items()
@@ -84,7 +84,7 @@ class GradientCollector:
         return target
 
     def begin(self) -> None:
-        """New zeros for all gradients."""
+        """Set all gradients to new zeros."""
         self._gradients = _zeros(self._wanted)
         self._of_guests.sums = self._gradients
         self._of_guests.reached.clear()
@@ -95,7 +95,7 @@ class GradientCollector:
                 setattr(component, name, torch.zeros_like(getattr(component, name)))
 
     def take(self) -> list[Tensor | None]:
-        """The gradients, which are forgotten here; None for parameters that the outputs do not depend on."""
+        """Returns the gradients and forgets them; None for parameters that the outputs do not depend on."""
         reached = self._of_guests.reached
         gradients = [
             gradient if self._learned[slot] or slot in reached else None
@@ -114,7 +114,7 @@ class GradientCollector:
 
 
 def _zeros(kinds: Sequence[TensorKind]) -> list[Tensor]:
-    """One buffer for those of a dtype and device, in views."""
+    """Returns zeros as views of one buffer for each dtype and device."""
     flat: dict[tuple[torch.dtype, torch.device], list[int]] = {}
     for number, kind in enumerate(kinds):
         flat.setdefault((kind.dtype, kind.device), []).append(number)

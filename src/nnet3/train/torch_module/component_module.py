@@ -21,11 +21,11 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 
 
 class ComponentModule(nn.Module):
-    """Parameters share the memory of the component's tensors; `align` makes it so again when either has got other.
+    """A module that shares its parameters' memory with a component. `align` restores that when either gets new memory.
 
     Buffers are the component's own tensors: constants, and running statistics (float64 whatever the module's dtype).
-    `training` says whether the component is in training mode, if it has one. Called, it computes what the component
-    does with rows (..., input_dim), by the parameters that it has at this moment, whoever gave them.
+    `training` is the mode of the component, if it has modes. A call computes the component on rows (..., input_dim),
+    with the parameters that the module has at this moment, whoever gave them.
     """
 
     component: Component | None
@@ -48,7 +48,7 @@ class ComponentModule(nn.Module):
     def attach(self, component: Component, parameters: dict[int, nn.Parameter], *, is_part: bool = False) -> None:
         """Become the module of a component; `parameters` has those of tensors that occurred before, by their id.
 
-        In a copy parameters of other names, and whether parameters require grad, stay as they are; what a
+        In a copy parameters of other names stay as they are, and so does whether parameters require grad; what a
         parametrization has taken away stays away.
         """
         if self.component is None:
@@ -87,15 +87,15 @@ class ComponentModule(nn.Module):
 
     @property
     def has_modes(self) -> bool:
-        """Say whether training differs from test."""
+        """True if training differs from test."""
         component = self.component
         assert component is not None
         return component.has_running_statistics or bool(component.properties & Properties.RANDOM)
 
     @property
     def must_be_called(self) -> bool:
-        """Say whether the module computes something else than its component: because of hooks, a parametrization, a
-        parameter or a buffer given for a while, a forward of its own, or a part that is like that."""
+        """True if the module computes something else than its component: because of hooks, a parametrization, a
+        parameter or a buffer given for a while, a forward of its own, or such a part."""
         return (
             type(self).forward is not ComponentModule.forward
             or "forward" in self.__dict__
@@ -107,14 +107,14 @@ class ComponentModule(nn.Module):
         )
 
     def parts(self) -> list[nn.Module]:
-        """Give the modules that lie in the places of the parts of a composite."""
+        """Returns the modules in the places of the parts of a composite."""
         for name in self.part_names:
             if self._modules.get(name) is None:
                 raise NetworkError(f"part '{name}' of component '{self.component_name}' was taken away")
         return [cast("nn.Module", self._modules[name]) for name in self.part_names]
 
     def tensors(self) -> Iterator[tuple[nn.Parameter, Tensor]]:
-        """Each parameter, and the tensor of the component that it is."""
+        """Yields each parameter, and the tensor of the component that it is."""
         for name, parameter in self._known.items():
             yield parameter, getattr(self.component, name)
 
@@ -128,7 +128,7 @@ class ComponentModule(nn.Module):
 
     @uncompiled("a component's arithmetic is compiled already")
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs (..., output_dim) for (..., input_dim); not of components that need to know when their rows are."""
+        """Returns outputs (..., output_dim) for (..., input_dim); not for components that need their rows' times."""
         parts = self.parts()
         if not parts:
             return call_component(self, x, is_part=self._is_part)
@@ -143,7 +143,7 @@ class ComponentModule(nn.Module):
         return torch.cat(pieces).unflatten(0, x.shape[:-1])
 
     def effective_parameters(self) -> dict[str, Tensor]:
-        """The tensors that the component computes with now, by name: its own parameters, or what stands for them.
+        """Returns the tensors that the component computes with now, by name: its own, or what stands for them.
 
         Raises NetworkError for one that is missing or does not fit.
         """
@@ -160,7 +160,7 @@ class ComponentModule(nn.Module):
         return found
 
     def effective_buffers(self) -> dict[str, Any]:
-        """Constants and running statistics that the component computes with now."""
+        """Returns the constants and running statistics that the component computes with now."""
         buffers = {name: getattr(self, name) for name in self._own}
         return {name: float(value) if name == _COUNT else value for name, value in buffers.items()}
 
@@ -182,7 +182,7 @@ class ComponentModule(nn.Module):
         return f"parameter '{name}' of component '{self.component_name}' was replaced by one"
 
     def fixed_buffers(self) -> list[Tensor]:
-        """The component's own buffers, but for running statistics that each forward changes."""
+        """Returns the component's own buffers, except running statistics that each forward changes."""
         changing = self.component.statistic_names if self.component is not None and self.stores_statistics else ()
         return [tensor for name, tensor in self._own.items() if name not in changing]
 
@@ -194,7 +194,7 @@ class ComponentModule(nn.Module):
 
     @contextmanager
     def statistics(self) -> Iterator[Component]:
-        """Give the component to which statistics of a forward are added: that of the buffers that are here now."""
+        """Gives the component that statistics of a forward are added to: that of the buffers that are here now."""
         component = self.component
         assert component is not None
         self.align()
@@ -210,7 +210,7 @@ class ComponentModule(nn.Module):
         count.fill_(cast("Any", given).count)
 
     def finish_statistics(self) -> None:
-        """Let running statistics fade after a forward in training."""
+        """Scale running statistics down after a forward in training."""
         with self.statistics() as component:
             if self.statistics_scale != 1.0:
                 component.scale_stats_(self.statistics_scale)
@@ -218,7 +218,7 @@ class ComponentModule(nn.Module):
     # ---- keeping module and component in step ----
 
     def align(self) -> None:
-        """Let module and component have the same memory again, wherever either has moved to; note it if one had.
+        """Give module and component the same memory again, wherever either has moved to; note it if one had.
 
         What was given for a while or is made of other parameters is left alone. Raises NetworkError for a parameter
         that does not fit.
@@ -271,7 +271,7 @@ class ComponentModule(nn.Module):
             self._align_count(component)
 
     def _align_count(self, component: Any) -> None:
-        """The count is a number in the component and a buffer here; who has changed it is right."""
+        """Brings the number in the component and the buffer here together; the one that was changed is right."""
         count, (version, number) = self._own[_COUNT], self._agreed
         is_broadcast = self._is_broadcast(component)
         if count._version != version or (is_broadcast and count.item() != number):
@@ -283,7 +283,8 @@ class ComponentModule(nn.Module):
         self._note_count()
 
     def _is_broadcast(self, component: Component) -> bool:
-        """Say whether other processes may have written into the buffers, and count it as a change of the tensors.
+        """Returns true if other processes may have written into the buffers; if they have, the tensors count as
+        changed.
 
         DistributedDataParallel broadcasts buffers, and PyTorch does not count that.
         """
@@ -362,7 +363,7 @@ class ComponentModule(nn.Module):
         self.align()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what the component has; `attach` brings it back."""
+        """Leaves out what the component has; `attach` brings it back."""
         known, own = self._known, self._own
         wants = {name: p.requires_grad for name, p in known.items() if p is self._parameters.get(name)}
         return {
@@ -385,19 +386,19 @@ class ComponentModule(nn.Module):
 
 
 def is_just(module: nn.Module, component: Component) -> bool:
-    """Say whether a module does what a component does, and nothing else."""
+    """Returns true if a module does what a component does, and nothing else."""
     return isinstance(module, ComponentModule) and module.component is component and not module.must_be_called
 
 
 def _trained(component: Component) -> dict[str, Tensor]:
-    """Parameters that have elements and are no parts' own."""
+    """Returns parameters that have elements, except those of parts."""
     if has_parts(component):
         return {}
     return {name: tensor for name, tensor in component.parameters().items() if tensor.numel()}
 
 
 def _untrained(component: Component) -> dict[str, Tensor]:
-    """Parameters that are not trained, constants, and running statistics."""
+    """Returns parameters that are not trained, constants, and running statistics."""
     if has_parts(component):
         return {}
     trained = component.parameters()
@@ -412,10 +413,10 @@ def _untrained(component: Component) -> dict[str, Tensor]:
 
 
 def has_parts(component: Component) -> bool:
-    """Say whether it is made of other components, which then have the tensors."""
+    """Returns true if it is made of other components, which then have the tensors."""
     return bool(getattr(component, "parts", ()))
 
 
 def component_modules(module: nn.Module) -> Iterator[ComponentModule]:
-    """Those inside a module, itself included."""
+    """Yields the component modules inside a module, itself included."""
     return (each for each in module.modules() if isinstance(each, ComponentModule))

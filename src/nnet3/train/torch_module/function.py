@@ -1,4 +1,4 @@
-"""One run of a program as a node of autograd's graph."""
+"""Runs a program as a node of autograd's graph."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from nnet3.train.torch_module.survey import Survey
 
 
 class Flight:
-    """A forward run whose backward run may come: it has a computer to itself until then, or until it is forgotten."""
+    """A forward run that waits for its backward run, with a computer to itself until then or until it is forgotten."""
 
     def __init__(self, program: ModuleProgram, layout: BatchLayout, found: Survey, witness: Witness) -> None:
-        """`witness`: of what the network must not change before backward."""
+        """`witness` watches what must not change in the network before the backward run."""
         self.program, self.layout = program, layout
         self._witness, self._is_random = witness, found.is_random
         self._counting = found.with_running_statistics()
@@ -28,7 +28,7 @@ class Flight:
         self._random: Tensor | None = None
 
     def forward(self, features: Tensor, ivectors: Tensor | None, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The outputs, (batch, frames, dim) each."""
+        """Returns the outputs, (batch, frames, dim) each."""
         if self._is_random:
             self._random = torch.get_rng_state()
         with _without_autocast(features):
@@ -52,7 +52,7 @@ class Flight:
         ivectors: Tensor | None,
         parameters: Sequence[Tensor],
     ) -> Gradients:
-        """Derivatives of the features, the ivectors and all parameters."""
+        """Returns derivatives of the features, the ivectors and all parameters."""
         program = self.program
         self._witness.check("the parameters, statistics or constants of the network")
         with _without_autocast(features):
@@ -81,7 +81,7 @@ class Flight:
         return of_features, of_ivectors, *gradients
 
     def _forward_again(self, features: Tensor, ivectors: Tensor | None, parameters: Sequence[Tensor]) -> None:
-        """For a second backward run (retain_graph=True): the same values, and no statistics for a second time."""
+        """Runs forward for a second backward run (retain_graph=True): the same values, statistics not counted again."""
         now = torch.get_rng_state()
         try:
             if self._random is not None:
@@ -91,7 +91,7 @@ class Flight:
             torch.set_rng_state(now)
 
     def release(self) -> None:
-        """Give the computer and its memory back."""
+        """Gives the computer and its memory back."""
         worker, self._worker = self._worker, None
         if worker is not None:
             self.program.give_back(worker)
@@ -107,7 +107,7 @@ def _without_autocast(tensor: Tensor) -> AbstractContextManager[Any]:
 
 
 class RunNetwork(BackwardOnly, torch.autograd.Function):
-    """Outputs of a flight for features, ivectors (or None) and all parameters."""
+    """Maps features, ivectors (or None) and all parameters to the outputs of a flight."""
 
     @staticmethod
     def forward(flight: Flight, features: Tensor, ivectors: Tensor | None, *parameters: Tensor) -> tuple[Tensor, ...]:

@@ -1,7 +1,7 @@
-"""Modules that the program of a network calls in the place of components, with autograd of their own.
+"""Calls modules in the place of components, with autograd of their own.
 
-A component's module is called where it does something else than the component alone: another module that was put in its
-place, hooks, parametrizations, parameters that somebody gives for one call.
+A component's module is called where it does something else than the component alone: another module was put in its
+place, or it has hooks, parametrizations, or parameters that somebody gives for one call.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class Guest:
 
 
 class GuestCall:
-    """The calls of a guest in runs of one computer."""
+    """Calls a guest in the runs of one computer."""
 
     def __init__(self, name: str, guest: Guest, wanted: Mapping[int, int], with_backward: bool) -> None:
-        """`wanted`: numbers of the parameters whose gradients are collected, and which of the wanted ones each is."""
+        """`wanted`: numbers of the parameters whose gradients are collected, with their places among the
+        wanted ones."""
         self.name, self.module, self._leaves, self._wanted = name, guest.module, guest.leaves, wanted
         self._with_backward = with_backward
         self.takes_statistics = True
@@ -95,7 +96,7 @@ class GuestCall:
 
 
 class GuestGradients:
-    """Gradients of the parameters of guests; stands for a component to update."""
+    """Collects gradients of guests' parameters; stands for a component to update."""
 
     def __init__(self) -> None:
         self.sums: Sequence[Tensor] = ()  # of all wanted parameters
@@ -108,7 +109,7 @@ class GuestGradients:
 
 
 def make_guest(view: Component, call: GuestCall) -> None:
-    """Let a component be what a module does, with the rules of indexes that it has."""
+    """Makes a component compute what a module does; its rules of indexes stay."""
     view.__class__ = _guest_type(type(view))
     view.__dict__["_call"] = call
 

@@ -1,4 +1,4 @@
-"""Which rows of a computation are which frames of a padded batch."""
+"""Maps the frames of a padded batch to the rows of a computation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nnet3.nnet import Nnet
 
 
 class BatchShape(NamedTuple):
-    """Sequences, frames of each with padding, and if they differ their true lengths: None if all frames are there."""
+    """The number of sequences, their frames with padding, and their true lengths if these differ (else None)."""
 
     num_sequences: int
     num_frames: int
@@ -22,7 +22,7 @@ class BatchShape(NamedTuple):
 
 
 class Framing(NamedTuple):
-    """Context in frames of input, and input frames for each frame of output."""
+    """The context in frames of input, and the input frames for each frame of output."""
 
     left_context: int
     right_context: int
@@ -36,9 +36,9 @@ class Framing(NamedTuple):
 class BatchLayout:
     """The rows of a computation, sequence by sequence.
 
-    `input_rows` and `output_rows` say where a row is in features (batch * frames, dim) and outputs (batch * output
+    `input_rows` and `output_rows` are the places of rows in features (batch * frames, dim) and outputs (batch * output
     frames, dim); None: the rows are just these, in order. Frames before the first and after the last of a sequence
-    are repetitions of these. `beyond` are rows that are computed, but lie beyond the end of a sequence.
+    repeat these. Rows in `beyond` are computed, but lie beyond the end of a sequence.
     """
 
     inputs: np.ndarray  # (rows, 3)
@@ -50,19 +50,19 @@ class BatchLayout:
     num_output_frames: int  # with padding
 
     def gather(self, features: Tensor) -> Tensor:
-        """The input's rows from features (batch, frames, dim)."""
+        """Returns the input's rows from features (batch, frames, dim)."""
         flat = features.reshape(-1, features.shape[-1])
         return flat if self.input_rows is None else flat.index_select(0, self.input_rows)
 
     def gather_back(self, deriv: Tensor, features: Tensor) -> Tensor:
-        """The derivative of features from that of the rows."""
+        """Returns the derivative of features from that of the rows."""
         if self.input_rows is None:
             return deriv.view(features.shape)
         flat = deriv.new_zeros(features.shape[0] * features.shape[1], features.shape[2])
         return flat.index_add_(0, self.input_rows, deriv).view(features.shape)
 
     def scatter(self, rows: Tensor) -> Tensor:
-        """Outputs (batch, output frames, dim), zero where there is none; made of the rows' own memory if possible."""
+        """Returns outputs (batch, output frames, dim), zero where there is none; if possible in the rows' memory."""
         shape = self.num_sequences, self.num_output_frames, rows.shape[1]
         if self.beyond is not None:
             rows.index_fill_(0, self.beyond, 0.0)
@@ -73,7 +73,7 @@ class BatchLayout:
         return padded
 
     def scatter_back(self, deriv: Tensor) -> Tensor:
-        """The derivative of the output's rows."""
+        """Returns the derivative of the output's rows."""
         flat = deriv.reshape(-1, deriv.shape[-1])
         if self.beyond is not None:
             flat = flat.index_fill(0, self.beyond, 0.0)
@@ -81,7 +81,7 @@ class BatchLayout:
 
 
 def batch_layout(shape: BatchShape, framing: Framing, lengths: np.ndarray | None, device: torch.device) -> BatchLayout:
-    """The layout of a batch. `lengths` (batch,) says which frames are repeated, even where `shape` has none."""
+    """Returns the layout of a batch. `lengths` (batch,) tell which frames are repeated, even where `shape` has none."""
     num_sequences, num_frames, _ = shape
     full = np.full(num_sequences, num_frames)
     present = full if shape.lengths is None else np.array(shape.lengths)
@@ -112,7 +112,7 @@ def _on(device: torch.device, rows: np.ndarray | None) -> Tensor | None:
 
 
 def _ragged(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sequence numbers and positions in the sequences of all rows."""
+    """Returns the sequence numbers of all rows, and their positions in the sequences."""
     n = np.repeat(np.arange(len(counts)), counts)
     return n, np.arange(len(n)) - np.repeat(np.cumsum(counts) - counts, counts)
 
@@ -124,7 +124,7 @@ def _indexes(n: np.ndarray, t: np.ndarray) -> np.ndarray:
 def specifications(
     nnet: Nnet, layout: BatchLayout, output_names: list[str], *, features: bool, ivectors: bool, outputs: bool
 ) -> tuple[list[IoSpecification], list[IoSpecification]]:
-    """Inputs and outputs to compile for; whether derivatives of features, ivectors and outputs are there."""
+    """Returns inputs and outputs to compile for; the flags tell whether they have derivatives."""
     inputs = [IoSpecification("input", layout.inputs, has_deriv=features)]
     if "ivector" in nnet.input_names:
         each = _indexes(np.arange(layout.num_sequences), np.zeros(layout.num_sequences, np.int64))

@@ -1,4 +1,4 @@
-"""Memory of parameters and statistics under conversions of modules, and in files."""
+"""Memory of parameters and statistics: converted, moved, saved, watched for changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_conversion(fn: Callable[[Tensor], Tensor]) -> None:
 
 
 def convert_component(component: Component, fn: Callable[[Tensor], Tensor]) -> None:
-    """Convert a component as a module of it would be."""
+    """Converts a component as a module of it would be converted."""
     for name in (*component.parameter_names, *component.constant_names, *component.statistic_names):
         tensor = getattr(component, name)
         if isinstance(tensor, Tensor) and not getattr(component, "parts", ()):
@@ -36,24 +36,24 @@ def convert_component(component: Component, fn: Callable[[Tensor], Tensor]) -> N
 
 
 def with_own_storage(tensor: Tensor) -> Tensor:
-    """The same memory as a tensor that is not part of a larger one, as what writes whole storages wants it."""
+    """Returns the same memory as a tensor that is not part of a larger one: some writers save whole storages."""
     return from_dlpack(tensor) if tensor.device.type in ("cpu", "cuda") else tensor
 
 
 def moved(fn: Callable[[Tensor], Tensor], statistics: Tensor) -> Tensor:
-    """Statistics moved as `fn` moves tensors, whose type stays as it is."""
+    """Returns statistics moved as `fn` moves tensors, without a change of type."""
     return fn(statistics.view(torch.int64)).view(torch.float64)
 
 
 class Witness:
-    """Notes where tensors lie, and how often they were changed in place, as PyTorch counts it."""
+    """Remembers where tensors lie, and how often PyTorch says that they were changed in place."""
 
     def __init__(self, tensors: Iterable[Tensor]) -> None:
         self._tensors = list(tensors)
         self._seen = [_state(tensor) for tensor in self._tensors]
 
     def check(self, what: str) -> None:
-        """Raise GradientError if one has changed since."""
+        """Raise GradientError if one of the tensors has changed since."""
         if [_state(tensor) for tensor in self._tensors] != self._seen:
             raise GradientError(f"{what} were changed between forward and backward: go backward first")
 

@@ -1,4 +1,4 @@
-"""TorchModule: a network as PyTorch people know it."""
+"""TorchModule: a network as a module of PyTorch."""
 
 from __future__ import annotations
 
@@ -104,10 +104,10 @@ class TorchModule(nn.Module):
                 module.statistics_scale = self._batchnorm_stats_scale
 
     def synchronize_batch_norm(self, process_group: Any = None) -> TorchModule:
-        """Let batch-norm in training normalise by the rows of all processes of a group (None: of all there are).
+        """Normalise batch-norm in training by the rows of all processes of a group (None: of all there are).
 
-        Beside `DistributedDataParallel`; each process must run forward and backward as often as the others. What
-        `torch.nn.SyncBatchNorm.convert_sync_batchnorm` is for other modules. Gives the module itself.
+        Use it beside `DistributedDataParallel`, in place of `torch.nn.SyncBatchNorm.convert_sync_batchnorm`. Each
+        process must run forward and backward as often as the others. Returns the module.
         """
         for module in component_modules(self):
             if isinstance(module, BatchNormModule):
@@ -121,7 +121,7 @@ class TorchModule(nn.Module):
         """The network or model that the module was made of: `module.nnet.save(path)` writes it as it is now.
 
         Parametrized components get the values that they have at this moment. Raises NetworkError if a module that no
-        network has was put in the place of a component (but for an nn.Linear in that of an affine one of its size).
+        network has stands in the place of a component (an nn.Linear of its size may stand for an affine one).
         """
         components = self._network.components
         for name, guest in self._look().guests.items():
@@ -133,20 +133,20 @@ class TorchModule(nn.Module):
         return self._model.nnet if isinstance(self._model, AcousticModel) else self._model
 
     def _begin(self) -> None:
-        """Make what copies do not take along."""
+        """Makes what copies do not take along."""
         self._programs = Programs()
         self._seen = self._network.nodes, list(self._network.components.values())
 
     def align(self) -> None:
-        """Let module and network share all memory again after either was converted, moved or loaded.
+        """Give module and network the same memory again after either was converted, moved or loaded.
 
-        Done before each forward and whatever else looks at both. Raises NetworkError if the network has got other
+        Each forward does it first, and whatever else looks at both. Raises NetworkError if the network has got other
         nodes or components, or if a component's module is not there any more.
         """
         self._look()
 
     def _look(self) -> Survey:
-        """Align, and give who computes what."""
+        """Aligns, and returns a survey of who computes what."""
         network, (nodes, components) = self._network, self._seen
         now = network.components.values()
         if network.nodes is not nodes or len(now) != len(components) or not all(map(operator.is_, now, components)):
@@ -197,7 +197,7 @@ class TorchModule(nn.Module):
     # ---- running ----
 
     def output_lengths(self, lengths: Any) -> Tensor:
-        """How many output frames sequences of these many frames have: int64, in the shape of `lengths`."""
+        """Returns the output frames of sequences of these many frames: int64, in the shape of `lengths`."""
         given = torch.as_tensor(lengths)
         return (given.long() + self.frame_subsampling_factor - 1) // self.frame_subsampling_factor
 
@@ -205,13 +205,12 @@ class TorchModule(nn.Module):
     def forward(
         self, features: Tensor, ivectors: Tensor | None = None, lengths: Any = None
     ) -> Tensor | dict[str, Tensor]:
-        """Outputs (batch, output frames, dim) for features (batch, frames, dim): a tensor, or if there are several
-        outputs a dict by name.
+        """Returns outputs (batch, output frames, dim) for features (batch, frames, dim): a tensor, or a dict by name if
+        there are several outputs.
 
-        `ivectors` (batch, dim) if the network has an input `ivector`. `lengths` (batch,): how many frames of each
-        sequence are there; a tensor, an array or a list of integers.
-        Raises ArgumentError for wrong shapes, dtypes or devices, NotComputableError for sequences that are too short
-        for the network.
+        `ivectors` (batch, dim) if the network has an input `ivector`. `lengths` (batch,): the frames that each sequence
+        has; a tensor, an array or a list of integers. Raises ArgumentError for wrong shapes, dtypes or devices,
+        NotComputableError for sequences that are too short for the network.
         """
         check_not_traced(features)
         found = self._look()

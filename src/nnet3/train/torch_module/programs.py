@@ -1,4 +1,4 @@
-"""Compiled programs of a module by what they are for, and the computers that run them."""
+"""The compiled programs of a module, by what they are for, and the computers that run them."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class ModuleProgram:
         return ComputationRequest(inputs, outputs, bool(needs.parameters), has_statistics)
 
     def acquire(self) -> ProgramWorker:
-        """A worker for one run forward and if wanted backward, for the settings that the network has now."""
+        """Returns a worker for one run forward and maybe backward, for the settings that the network has now."""
         while self.idle:
             worker = self.idle.pop()
             if not worker.view.follow():
@@ -128,7 +128,7 @@ class ModuleProgram:
     def forward(
         self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool = True
     ) -> ProgramWorker:
-        """Run forward. If settings of the network that it was compiled for have changed, it is compiled again."""
+        """Runs forward; compiles again if settings of the network have changed that the program depends on."""
         worker = self.acquire()
         worker.forward(inputs, parameters, statistics=statistics)
         return worker
@@ -146,7 +146,7 @@ class Programs:
         self._lock = threading.Lock()
 
     def get(self, key: Any, make: Callable[[], ModuleProgram]) -> ModuleProgram:
-        """The program of this key, made if there is none."""
+        """Returns the program of this key, made if there is none."""
         with self._lock:
             found = self._programs.get(key)
             if found is None:

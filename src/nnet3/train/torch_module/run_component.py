@@ -1,4 +1,4 @@
-"""One component on rows, as an operation of autograd: what a component's module does when it is called."""
+"""Runs one component on rows as an operation of autograd: the call of a component's module."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rows:
-    """Facts about the rows that a program calls a module with."""
+    """The rows that a program calls a module with."""
 
     component_name: str
     indexes: Any
@@ -38,7 +38,7 @@ _ROWS: ContextVar[Rows | None] = ContextVar("rows of a program", default=None)
 
 @contextmanager
 def within_a_program(rows: Rows) -> Iterator[None]:
-    """Within it, modules of components are called by a program."""
+    """Tells modules of components, within it, that a program calls them, and with which rows."""
     token = _ROWS.set(rows)
     try:
         yield
@@ -50,7 +50,7 @@ def within_a_program(rows: Rows) -> Iterator[None]:
 class ComponentRun:
     """A call of a module: the component with the tensors that the module has at this moment.
 
-    `names` are those of its parameters, in the order in which their tensors are given; `buffers` everything else.
+    `names` are its parameters' names, in the order in which their tensors are given; `buffers` everything else.
     """
 
     module: ComponentModule
@@ -107,7 +107,7 @@ class ComponentRun:
 
 
 class RunComponent(BackwardOnly, torch.autograd.Function):
-    """Rows of output for a run, rows of input and the tensors of the parameters."""
+    """Maps rows of input and the tensors of the parameters to rows of output."""
 
     @staticmethod
     def forward(run: ComponentRun, x: Tensor, *tensors: Tensor) -> Tensor:
@@ -130,10 +130,10 @@ class RunComponent(BackwardOnly, torch.autograd.Function):
 
 
 def call_component(module: ComponentModule, x: Tensor, *, is_part: bool) -> Tensor:
-    """Outputs (..., output_dim) of a component that is no composite, for (..., input_dim).
+    """Returns outputs (..., output_dim) for (..., input_dim), of a component that is no composite.
 
-    Within a program x is the rows that it has for this component. Raises NetworkError for a component that needs to
-    know when its rows are, and is called from elsewhere.
+    Within a program x is the rows that the program has for this component. Raises NetworkError for a component that
+    needs the times of its rows and is called from elsewhere.
     """
     component = module.component
     if component is None:

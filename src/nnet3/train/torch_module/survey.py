@@ -1,4 +1,4 @@
-"""A survey of a tree of modules: which components compute themselves, which modules are called in their place."""
+"""Surveys a tree of modules: which components compute themselves, which modules are called in their place."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def kind_of(tensor: Tensor) -> TensorKind:
 
 @dataclass(frozen=True)
 class Survey:
-    """Components that compute themselves have a module in `native`, parts of composites too; the others are `guests`.
+    """The modules that compute a network: `native` ones as their components do (parts of composites too), and `guests`.
 
-    `parameters` are those of all of them, each once: what outputs may depend on. `own` are the pairs of a component's
+    `parameters` are those of all modules, each once: all that outputs may depend on. `own` has pairs of a component's
     tensor and the number of the parameter that it is.
     """
 
@@ -46,14 +46,14 @@ class Survey:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Changes with whatever makes another program of the same network."""
+        """A value that changes with whatever makes another program of the same network."""
         modes = tuple(module.training for module in self.native if module.has_modes)
         own = tuple((id(tensor), number) for tensor, number in self.own)
         of_guests = tuple(kind_of(self.parameters[n]) for guest in self.guests.values() for _, n in guest.leaves)
         return tuple(self.guests.items()), of_guests, modes, own, tuple(self.reductions.values())
 
     def kinds(self) -> list[TensorKind]:
-        """Give shape, dtype and device of all parameters."""
+        """Returns shape, dtype and device of all parameters."""
         return [kind_of(parameter) for parameter in self.parameters]
 
     @property
@@ -63,13 +63,13 @@ class Survey:
 
     @cached_property
     def reductions(self) -> dict[int, RowReduction]:
-        """By the id of the component: over which processes it sums."""
+        """The processes that a component sums over, by its id."""
         normalizing = [module for module in self.native if isinstance(module, BatchNormModule) and module.training]
         return {id(m.component): m.reduction for m in normalizing if m.reduction is not None}
 
     @property
     def is_random(self) -> bool:
-        """Say whether a forward may draw random numbers."""
+        """True if a forward may draw random numbers."""
         return bool(self.guests) or any(
             module.training and bool(module.component.properties & Properties.RANDOM)
             for module in self.native
@@ -77,21 +77,21 @@ class Survey:
         )
 
     def with_running_statistics(self) -> list[ComponentModule]:
-        """The modules that add to running statistics: those of batch-norm in training mode."""
+        """Returns the modules that add to running statistics: those of batch-norm in training mode."""
         return [module for module in self.all_modules() if module.stores_statistics]
 
     def all_modules(self) -> list[ComponentModule]:
-        """The modules of components, those inside guests too."""
+        """Returns the modules of components, those inside guests too."""
         inside = [module for guest in self.guests.values() for module in component_modules(guest.module)]
         return list(dict.fromkeys((*self.native, *inside)))
 
     def constants(self) -> list[Tensor]:
-        """Give the buffers that outputs depend on, but for those that a forward changes."""
+        """Returns the buffers that outputs depend on, except those that a forward changes."""
         return [tensor for module in self.native for tensor in module.fixed_buffers()]
 
 
 def survey(root: nn.Module, components: Mapping[str, Component], places: Mapping[str, ModulePath]) -> Survey:
-    """Look at what lies in the places of the components. Raises NetworkError for what cannot be there."""
+    """Returns a survey of the places of the components. Raises NetworkError for modules that cannot be there."""
     native: list[ComponentModule] = []
     guests: dict[str, nn.Module] = {}
     for name, component in components.items():
@@ -130,7 +130,7 @@ def _with_parts(module: nn.Module) -> list[ComponentModule]:
 
 
 def write_back(module: nn.Module, name: str, component: Component) -> None:
-    """Let a component have the parameters that the module in its place computes with now.
+    """Gives a component the parameters that the module in its place computes with now.
 
     Raises NetworkError if no parameters make the component do the same.
     """

@@ -34,7 +34,7 @@ def _warns_of_hook(name: str) -> Callable[..., Any]:
 
 
 class Folder(nn.Module):
-    """Holds the components whose names begin alike. It computes nothing."""
+    """Holds components whose names begin alike. It computes nothing."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Folder:
         check_conversion(fn)
@@ -50,8 +50,7 @@ class Folder(nn.Module):
 def grow(root: nn.Module, components: Mapping[str, Component]) -> dict[str, ModulePath]:
     """Add a ComponentModule for each component, and for each part of a composite ("component1" ...), below the root.
 
-    Gives where each of them is. A part of a name that a module has another use for, such as "forward", gets an
-    underscore at its end.
+    Returns their places. Parts of names that a module has another use for, such as "forward", get an underscore behind.
     """
     tied: dict[int, nn.Parameter] = {}
     places: dict[str, ModulePath] = {}
@@ -82,19 +81,19 @@ def _grow(
 
 
 def parts_of(component: Component) -> dict[str, Component]:
-    """The parts of a composite by the names that they have here."""
+    """Returns the parts of a composite by the names that they have here."""
     return {f"component{number}": part for number, part in enumerate(getattr(component, "parts", ()), start=1)}
 
 
 def flat_components(components: Mapping[str, Component], prefix: str = "") -> Iterator[tuple[str, Component]]:
-    """All components and the parts of composites, as "name.component1", by name."""
+    """Yields all components and the parts of composites, as "name.component1", by name."""
     for name, component in components.items():
         yield prefix + name, component
         yield from flat_components(parts_of(component), f"{prefix}{name}.")
 
 
 def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str, str]]]:
-    """Groups of parameters that are one tensor, each as the names of a component and of its parameter."""
+    """Returns groups of parameters that are one tensor, each as the names of a component and of its parameter."""
     groups: dict[int, list[tuple[str, str]]] = {}
     for name, component in flat_components(components):
         if not parts_of(component):
@@ -104,7 +103,7 @@ def tied_parameters(components: Mapping[str, Component]) -> list[list[tuple[str,
 
 
 def module_at(root: nn.Module, path: ModulePath) -> nn.Module:
-    """Give the module that lies there. Raises NetworkError if none does."""
+    """Returns the module that lies there. Raises NetworkError if none does."""
     module: nn.Module | None = root
     for number, key in enumerate(path):
         module = module._modules.get(key) if module is not None else None
@@ -118,7 +117,7 @@ def module_at(root: nn.Module, path: ModulePath) -> nn.Module:
 
 
 def _child(parent: nn.Module, name: str) -> str:
-    """The key of the module of this name below another, made if there is none."""
+    """Returns the key of the module of this name below another; makes a folder if there is none."""
     name = name or "_"
     while name not in parent._modules and _is_taken(parent, name):
         name += "_"
@@ -128,7 +127,7 @@ def _child(parent: nn.Module, name: str) -> str:
 
 
 def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> str:
-    """Put a module there; children that a folder of this name has got already become its own."""
+    """Puts a module there; the children of a folder of this name become its own."""
     name = name or "_"
     while isinstance(parent._modules.get(name), ComponentModule) or (
         name not in parent._modules and _is_taken(parent, name)
@@ -142,5 +141,5 @@ def _set_child(parent: nn.Module, name: str, module: ComponentModule) -> str:
 
 
 def _is_taken(module: nn.Module, name: str) -> bool:
-    """Say whether a module has another use for a name. Properties are looked up in the class, not asked."""
+    """Returns true if a module has another use for a name. Properties are looked up in the class, not asked."""
     return hasattr(type(module), name) or hasattr(module, name)

@@ -1,4 +1,4 @@
-"""A network as the module runs it: the same tensors, with other modes, frozen components and no self-repair."""
+"""Views of a network as the module runs it: the same tensors, with other modes, frozen components, no self-repair."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nnet3.nnet import Nnet
 
 
 class TorchRandomSource(RandomSource):
-    """Draws everything from the default generator of the CPU."""
+    """Draws everything from PyTorch's generator of the CPU, so that `torch.manual_seed` decides what dropout draws."""
 
     def __init__(self) -> None:
         super().__init__(0)
@@ -44,7 +44,7 @@ _RANDOM = TorchRandomSource()
 
 
 class ComponentView:
-    """A component with the same tensors as another, whose settings follow that one's, except for some."""
+    """A component that shares tensors and settings with another one, except for settings of its own."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ComponentView:
         reductions: Mapping[int, RowReduction] | None = None,
     ) -> None:
         """`training` by the id of the component; components that are not in it have one mode only. `reductions`, also
-        by the id: over the rows of which processes a component sums."""
+        by id: the processes over whose rows a component sums."""
         self.original, self.view = original, original.shared_copy()
         self.parts = [
             ComponentView(part, training=training, frozen=False, reductions=reductions)
@@ -73,7 +73,7 @@ class ComponentView:
         self._seen: dict[str, Any] = {}
 
     def follow(self) -> bool:
-        """Take over what has changed in the original; whether that may be something that programs depend on."""
+        """Takes over what has changed in the original; returns true if programs may depend on that."""
         changed, seen = False, self._seen
         for name, value in self.original.__dict__.items():
             if seen.get(name, _ABSENT) is not value:
@@ -86,7 +86,7 @@ class ComponentView:
 
 
 def as_gradient(view: Component) -> Component:
-    """A component that collects plain gradients of a view, as soon as it has got memory for them."""
+    """Returns a component that collects plain gradients of a view, once it has got memory for them."""
     target = view.shared_copy()
     target.set_as_gradient()
     for name in target.statistic_names:
@@ -96,7 +96,7 @@ def as_gradient(view: Component) -> Component:
 
 
 def _overrides(original: Component, training: bool | None) -> dict[str, Any]:
-    """Settings that are the view's own."""
+    """Returns settings that are the view's own."""
     own: dict[str, Any] = {"rng": _RANDOM}
     if training is not None:
         own["test_mode"] = not training
@@ -109,7 +109,7 @@ def _overrides(original: Component, training: bool | None) -> dict[str, Any]:
 
 @cache
 def _frozen_type(kind: type[_C]) -> type[_C]:
-    """The same type without the promise to learn."""
+    """Returns the same type without the promise to learn."""
 
     class Frozen(kind):  # type: ignore[valid-type, misc]
         @property
@@ -123,7 +123,7 @@ def _frozen_type(kind: type[_C]) -> type[_C]:
 
 @cache
 def _summing_type(kind: type[_C]) -> type[_C]:
-    """The same type, whose sums over rows are those over all processes."""
+    """Returns the same type, whose sums over rows are sums over all processes."""
 
     class Summing(kind):  # type: ignore[valid-type, misc]
         _reduction: RowReduction
@@ -163,7 +163,7 @@ class NetworkView:
     def follow(self) -> bool:
         """Take over the settings that have changed in the original's components.
 
-        Whether programs for the network as it was before may be wrong now.
+        Returns true if programs for the network as it was before may be wrong now.
         """
         changed = [component.follow() for component in self.components.values()]
         return any(changed)
