@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+import torch
 
 from nnet3 import cn
-from nnet3.cn.asynchronous import POLICIES
+from nnet3.cn.asynchronous import POLICIES, Task
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.units import find_units
 from nnet3.errors import NetworkError, NumericalError
@@ -50,6 +53,21 @@ def test_shortest_task_first() -> None:
     evaluator = cn.AsynchronousEvaluator(net, 1, "shortest task")
     evaluator.evaluate(["wide", "narrow"], {"x": RANDOM.normal(size=(4, 3))})
     assert [line.nodes[-1] for line in evaluator.record] == ["narrow", "wide"]
+
+
+def test_least_data_movement_goes_on_where_the_values_are() -> None:
+    """Worker 0 has computed a value of 5 numbers, worker 1 one of 15: each goes on with its own."""
+    x = cn.input("x", 3)
+    small, large = cn.row_slice(x, 0, 1, name="small"), cn.tanh(x, name="large")
+    net = cn.Network(outputs=[cn.exp(small), cn.exp(large)])
+    roots = [*net.outputs.values(), small, large]
+    units = [unit for unit in find_units(net.composites, net.nodes, roots) if unit.operands[0] in (small, large)]
+    values = {small: torch.zeros(5, 1), large: torch.zeros(5, 3)}
+    evaluation = SimpleNamespace(maker={small: 0, large: 1}, values=values)
+    ready = [Task(number, unit, 1) for number, unit in enumerate(units)]
+    for worker, node in enumerate((small, large)):
+        task = POLICIES["least data movement"](ready, evaluation, SimpleNamespace(number=worker))
+        assert task.unit.operands == (node,)
 
 
 def test_parameters_that_change_are_seen() -> None:

@@ -130,6 +130,15 @@ def test_gradients_of_other_nodes() -> None:
     np.testing.assert_allclose(found["labels"], -np.log(posterior), rtol=1e-8)
 
 
+def test_gradients_of_nodes_that_the_criterion_does_not_need_are_zero() -> None:
+    W, x = cn.parameter("W", (2, 3)), cn.input("x", 3)
+    others = [cn.scale(2.0, W, name="twice"), cn.exp(x, name="exp")]
+    net = cn.Network(cn.l2_norm(W @ x), others, dtype=torch.float64)
+    found = net.gradients({"x": RANDOM.normal(size=(3, 5))}, wrt=others)
+    for name, shape in (("twice", (2, 3)), ("exp", (3, 5))):
+        np.testing.assert_array_equal(found[name], np.zeros(shape), strict=True)
+
+
 def test_the_gradient_of_a_node_in_a_loop_goes_round_it() -> None:
     net = recurrence()
     inputs = {"x": batch(3, (3,)), "y": batch(2, (3,))}
@@ -252,6 +261,9 @@ def test_graphs_that_cannot_be() -> None:
     left.connect(h), right.connect(h)
     with pytest.raises(NetworkError, match="forward and backward"):
         cn.Network(outputs=h)
+    state = cn.input("state", 3)
+    with pytest.raises(NetworkError, match=r"'state' is an initial state, but 'y' uses it too\n.*test_network\.py"):
+        cn.Network(outputs=[cn.delay(x, initial=state), cn.tanh(state, name="y")])
 
 
 def test_parameters() -> None:

@@ -95,6 +95,15 @@ def test_values_of_stored_nodes() -> None:
         W.value = np.ones((2, 3), bool)
 
 
+def test_parameters_are_of_32_bits_whatever_torch_makes_by_default() -> None:
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert cn.parameter("W", (2, 3)).memory.dtype == torch.float32
+    finally:
+        torch.set_default_dtype(default)
+
+
 def test_initial_values() -> None:
     W = cn.parameter("W", (40, 50))
     limit = (6 / 90) ** 0.5

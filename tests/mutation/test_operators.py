@@ -49,6 +49,7 @@ def test_bugs(line: str, mutated: list[str]) -> None:
         'def f(a: "int | None") -> int | None:\n    """One 1 + 1."""\n    return a\n',
         "assert a < b\n",
         'raise ValueError(f"{a + 1} is 2")\n',
+        "a: TypeAlias = b | c\n",
         "if TYPE_CHECKING:\n    a = 1\n",
         "from a import b\n",
     ],

@@ -67,7 +67,7 @@ class _Finder(ast.NodeVisitor):
         self._scope = outer
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        if node.value is not None:
+        if node.value is not None and ast.unparse(node.annotation) != "TypeAlias":
             self.visit(node.value)
 
     def visit_If(self, node: ast.If) -> None:

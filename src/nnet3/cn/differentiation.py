@@ -52,9 +52,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
                     result[f"{self.names[node]}.{name}"] = tensor.detach().cpu().numpy().copy()
         for node in extra:
             if not isinstance(node, StoredNode):
-                rows = found.get(node)
-                if rows is None:
-                    rows = torch.zeros_like(self._zero_gradient(node, layout))
+                rows = found[node] if node in found else self._zero_gradient(node, layout)
                 result[self.names[node]] = self._shown(node, rows, layout)
         return value, result
 
@@ -83,10 +81,11 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     def _zero_gradient(self, node: Node, layout: Layout | None) -> Tensor:
         if not node.shape.has_samples:
-            return torch.zeros(node.shape.cols or 1, node.shape.rows)
+            return torch.zeros(node.shape.cols or 1, node.shape.rows, dtype=self.dtype)
         assert layout is not None
         lag = self._nodes.states.get(node)
-        return torch.zeros((layout if lag is None else layout.of_states(lag)).num_samples, node.shape.rows)
+        samples = (layout if lag is None else layout.of_states(lag)).num_samples
+        return torch.zeros(samples, node.shape.rows, dtype=self.dtype)
 
     def _backward(
         self,

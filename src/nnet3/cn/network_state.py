@@ -7,7 +7,7 @@ import math
 import numbers
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -28,8 +28,8 @@ from nnet3.runtime.memory import checked_device
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Criteria = Node | Sequence[Node] | Mapping[Node, float] | None
-Outputs = Mapping[str, Node] | Sequence[Node] | Node | None
+Criteria: TypeAlias = Node | Sequence[Node] | Mapping[Node, float] | None
+Outputs: TypeAlias = Mapping[str, Node] | Sequence[Node] | Node | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 _DTYPES = (torch.float16, torch.float32, torch.float64)  # those that NumPy has
 

@@ -10,14 +10,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
-
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation
+from nnet3.cn.nodes.component import ComponentOperation, moves_in_time
 from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.errors import NetworkError
-from nnet3.index import T
 from nnet3.schedule.directed_graph import DirectedGraph
 from nnet3.schedule.strong_components import strongly_connected_components
 
@@ -171,9 +168,7 @@ def gradient_order_with_loops(criteria: Sequence[Node], flags: Mapping[Node, boo
 def needs_other_frames(node: Node) -> bool:
     """Tell what goes frame by frame from components that look at other frames, and delays that no state helps."""
     if isinstance(node.operation, ComponentOperation) and not node.operation.component.identity_indexes:
-        probe = np.array([[0, 0, 0], [0, 1, 0]], np.int32)
-        moves = node.operation.component.wanted_inputs(probe) - probe[:, np.newaxis]
-        return bool(moves[:, :, T].any())
+        return bool(moves_in_time(node.operation.component).any())
     return isinstance(node, DelayNode) and node.initial is None
 
 

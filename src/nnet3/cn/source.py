@@ -95,8 +95,7 @@ class CnSource:
         self._compute(plain, node, name + VALUE)
         self._nodes[probe] = self._provided(name + PROBE, node.shape, True)
         self.probe[node] = probe
-        wanted = [self._flags.get(node, False), True]
-        self._kernel(number, name, Plus(), [plain, probe], [node.shape] * 2, node.shape, wanted)
+        self._kernel(number, name, Plus(), [plain, probe], [node.shape] * 2, node.shape, [True, True])
 
     @staticmethod
     def _provided(name: str, shape: Shape, needs_gradient: bool) -> SourceNode:

@@ -101,6 +101,17 @@ output-node name=output input=a
         cn.from_nnet(nnet3.Nnet.from_config(config))
 
 
+def test_a_component_that_looks_at_frames_that_depend_on_t() -> None:
+    config = """
+input-node name=input dim=3
+component name=a type=StatisticsExtractionComponent input-dim=3 input-period=1 output-period=2
+component-node name=a component=a input=input
+output-node name=output input=a
+"""
+    with pytest.raises(NetworkError, match=r"component of 'a' \(Stat.*\) looks at frames that depend on t$"):
+        cn.from_nnet(nnet3.Nnet.from_config(config))
+
+
 def in_nnet3(nnet: nnet3.Nnet, x: np.ndarray, wanted: range) -> np.ndarray:
     """The output of the nnet3 network for one sequence (D, T), in the frames that are wanted."""
     inputs = np.array([(0, t, 0) for t in range(x.shape[1])])

@@ -56,6 +56,14 @@ def test_a_component_in_a_loop() -> None:
     assert cn.check_gradients(net, batch).worst < 1e-5
 
 
+def test_only_one_that_reorders_indexes_is_asked_for_an_order(monkeypatch) -> None:
+    """As it is promised to those who write components."""
+    monkeypatch.setattr(components.Component, "reorder_indexes", None)
+    config = "StatisticsPoolingComponent input-dim=3 left-context=2 right-context=0"
+    net = cn.Network(outputs={"o": cn.component(config, cn.input("x", 3))})
+    assert net.evaluate("o", {"x": cn.sequences([np.ones((3, 4))])})[0].shape == (2, 4)
+
+
 def test_one_that_looks_at_other_frames_sees_zeros_beyond_the_ends() -> None:
     x = cn.input("x", 2)
     tdnn = cn.component("TdnnComponent input-dim=2 output-dim=3 time-offsets=-1,0,2", x, name="tdnn")

@@ -15,6 +15,7 @@ images = cn.input("images", ROWS * COLS * CHANNELS)
 OPTIONS = [
     {"window": (2, 3)},
     {"window": 3, "pad": True},
+    {"window": (5, 3), "pad": True},
     {"window": (2, 2), "stride": 2},
     {"window": (3, 2), "stride": (2, 1), "pad": True},
     {"window": (2, 3), "stride": (3, 2), "pad": True},

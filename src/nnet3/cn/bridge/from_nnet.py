@@ -17,7 +17,7 @@ from nnet3.cn.bridge.references import Reference, references
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, relu, sigmoid, tanh
-from nnet3.cn.nodes.component import component
+from nnet3.cn.nodes.component import component, moves_in_time
 from nnet3.cn.nodes.delay import DelayNode, delay
 from nnet3.cn.nodes.leaves import constant, input, parameter
 from nnet3.cn.nodes.products import times
@@ -222,14 +222,12 @@ def _offsets(made: Component, name: str) -> dict[int, bool]:
     """
     if made.identity_indexes:
         return {0: True}
-    probe = np.array([[0, 0, 0], [0, 1, 0], [0, 6, 0]], np.int32)
-    moves = made.wanted_inputs(probe) - probe[:, np.newaxis]
-    if moves[:, :, 2].any() or (moves != moves[:1]).any():
-        raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t, or at other x")
-    num_slots = moves.shape[1]
-    one_missing = ~np.eye(num_slots, dtype=bool)
-    computable = made.computable(np.repeat(probe[:1], num_slots, axis=0), one_missing)[0]
+    moves, moves_of_next = moves_in_time(made)
+    if (moves != moves_of_next).any():
+        raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t")
+    one_missing = ~np.eye(len(moves), dtype=bool)
+    computable = made.computable(np.zeros((len(moves), 3), np.int32), one_missing)[0]
     found: dict[int, bool] = {}
-    for offset, is_optional in zip(moves[0, :, 1].tolist(), computable.tolist(), strict=True):
+    for offset, is_optional in zip(moves.tolist(), computable.tolist(), strict=True):
         found[offset] = found.get(offset, False) or not is_optional
     return found

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,10 +17,20 @@ from nnet3.cn.shape import Shape
 from nnet3.components import Component, Properties, create, read_from
 from nnet3.components.kernel_info import kernel_info
 from nnet3.errors import NetworkError, ShapeError, check_kind
+from nnet3.index import T
 from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
 from nnet3.nnet.fingerprint import network_fingerprint
+
+
+def moves_in_time(component: Component) -> np.ndarray:
+    """Which frames a component may look at, relative to its own: (2, slots), for the frames at t = 0 and t = 1.
+
+    The two differ where they depend on t.
+    """
+    frames = np.array([[0, 0, 0], [0, 1, 0]], np.int32)
+    return np.asarray((component.wanted_inputs(frames) - frames[:, np.newaxis])[:, :, T])
 
 
 @dataclass(eq=False)
