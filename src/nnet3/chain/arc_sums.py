@@ -1,4 +1,4 @@
-"""Sums over the transitions of a graph of products of two rows: what a forward-backward pass is made of.
+"""Sums products of rows over the transitions of a graph: the steps of a forward-backward pass.
 
 With alpha and beta (states, sequences), x (pdfs, sequences) and transitions i -> j with pdf n and probability p, each
 of the three sums of a frame,
@@ -7,9 +7,9 @@ of the three sums of a frame,
     beta(i)   = sum over i -> j of p beta+(j) x(n)
     gamma(n)  = sum over transitions with pdf n of p alpha(i) beta+(j), times x(n),
 
-takes, for each transition, a row of one matrix times a row of another to a row of the result. Sequences lie side by
-side, so that all that is fetched are whole rows. They are fetched into `room` (rows, sequences), which the caller keeps
-for all frames: to ask the system for memory each time takes longer than the arithmetic.
+adds, for each transition, the product of a row of one matrix and a row of another to a row of the result. Sequences lie
+side by side, so that whole rows are fetched. They are fetched into `room` (rows, sequences), which the caller keeps for
+all frames: asking the system for memory each time takes longer than the arithmetic.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SegmentSums:
     def sorted_by(
         cls, row_of_term: np.ndarray, taken: np.ndarray, num_rows: int, weights: np.ndarray | None = None
     ) -> SegmentSums:
-        """Term k adds weights[k] * rows[taken[k]] to row row_of_term[k] of the result."""
+        """Returns the sums in which term k adds weights[k] * rows[taken[k]] to row row_of_term[k] of the result."""
         order = np.argsort(row_of_term, kind="stable")
         offsets = np.concatenate([[0], np.cumsum(np.bincount(row_of_term, minlength=num_rows))])
         ordered = None if weights is None else torch.from_numpy(weights[order])
@@ -49,7 +49,7 @@ class SegmentSums:
         return SegmentSums(self.taken.to(device), self.offsets.to(device), weights)
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """(any, columns) -> (rows, columns)."""
+        """Maps (any, columns) to (rows, columns)."""
         return embedding_bag(
             self.taken, rows, self.offsets, mode="sum", per_sample_weights=self.weights, include_last_offset=True
         )
@@ -87,7 +87,7 @@ class SumsThenProducts:
 
     @property
     def room(self) -> int:
-        """Rows of the room that a call needs."""
+        """Rows of room that a call needs."""
         return max(len(block.other_of_group) for block in self.blocks)
 
     def __call__(self, first: Tensor, second: Tensor, room: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class ProductsThenSums:
 
     @property
     def room(self) -> int:
-        """Rows of the room that a call needs."""
+        """Rows of room that a call needs."""
         return 2 * len(self.first_of_pair)
 
     def __call__(self, first: Tensor, second: Tensor, room: Tensor) -> Tensor:
@@ -133,11 +133,11 @@ ArcSums = SumsThenProducts | ProductsThenSums
 def arc_sums(
     num_rows: int, row: np.ndarray, first: np.ndarray, second: np.ndarray, weights: np.ndarray, *, blocks: bool
 ) -> ArcSums:
-    """result[row[k]] += weights[k] * one[first[k]] * other[second[k]] over all k, by the shortest way.
+    """Returns result[row[k]] += weights[k] * one[first[k]] * other[second[k]] over all k, in its cheapest form.
 
-    Terms that have two of the three numbers in common are added up (over the third) once. In graphs made of phones
-    most transitions into a state have the same pdf, so that two numbers make few groups; if there is nothing in
-    common each term is a group. `blocks`: the result is made of pieces whose groups fit into a cache.
+    Terms that have two of the three numbers in common are added up (over the third) once. In graphs made of phones most
+    transitions into a state have the same pdf, so that two numbers make few groups; with nothing in common each term is
+    a group. `blocks`: the result is made of pieces whose groups fit into a cache.
     """
     by_second, by_first, by_both = (_Groups(*pair) for pair in ((row, second), (row, first), (first, second)))
     if by_both.count < min(by_second.count, by_first.count):
@@ -150,7 +150,7 @@ def arc_sums(
 
 
 class _Groups:
-    """Terms with two equal numbers; groups are in the order of these."""
+    """Groups of terms with two equal numbers, in the order of these."""
 
     def __init__(self, major: np.ndarray, minor: np.ndarray):
         width = int(minor.max(initial=0)) + 1
@@ -160,7 +160,7 @@ class _Groups:
 
 
 def _blocks(num_rows: int, groups: _Groups, one: np.ndarray, weights: np.ndarray, size: int) -> list[_Block]:
-    """Blocks of whole rows with at most `size` groups, or one row with more."""
+    """Returns blocks of whole rows with at most `size` groups, or of one row with more."""
     order = np.argsort(groups.of_term, kind="stable")
     term_bounds = np.searchsorted(groups.of_term[order], np.arange(groups.count + 1))
     group_bounds = np.searchsorted(groups.numbers[0], np.arange(num_rows + 1))

@@ -1,4 +1,4 @@
-"""Whether supervision belongs to a denominator graph: whether it allows sequences that the graph has."""
+"""Checks that supervision belongs to a denominator graph, which must have the sequences that it allows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ENOUGH = 3  # supervisions that are not in it, and none that is: single ones ma
 
 
 class Belonging:
-    """Refuses a graph that does not have the sequences that it is to be the denominator of."""
+    """Refuses a graph that lacks the sequences whose denominator it is to be."""
 
     def __init__(self, graph: DenominatorGraph, *, insist: bool = False, supervisions: int = 20):
-        """Only the first so many supervisions are looked at. `insist`: a warning is enough."""
+        """Only the first so many supervisions are looked at. `insist`: only warn."""
         self.graph, self._insist = graph, insist
         self._left, self._num_found, self._num_missing = supervisions, 0, 0
         keys = graph.sources * graph.num_pdfs + graph.pdfs
@@ -29,7 +29,7 @@ class Belonging:
         self._keys, self._destinations = keys[order], graph.destinations[order]  # (transitions,)
 
     def look_at(self, supervision: Supervision) -> None:
-        """Warn of the first supervision that is not in the graph. Raise TrainingError if none is."""
+        """Warns of the first supervision that is not in the graph. Raises TrainingError if none is."""
         if self._left == 0:
             return
         self._left -= 1
@@ -54,10 +54,10 @@ class Belonging:
         )
 
     def has_sequences_of(self, supervision: Supervision) -> bool:
-        """Whether a way through the graph, from any of its states on, has the labels of one of the paths of the first
-        sequence, as far as its first frames tell.
+        """Returns true if the graph has the labels of a path of the first sequence, from any of its states on, as far
+        as the first frames tell.
 
-        So it is for every supervision that was given its weights by the normalization graph of this denominator.
+        That holds for every supervision that got its weights from the normalization graph of this denominator.
         """
         fst, graph = supervision.fsts[0], self.graph
         there = np.flatnonzero(graph.initial > 0)  # pairs of a state of the graph and one of the supervision

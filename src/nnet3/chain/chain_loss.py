@@ -34,20 +34,21 @@ def chain_loss(
     deriv_weights: np.ndarray | Tensor | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """LF-MMI as a loss: log-probability of all sequences minus that of the sequences that the supervision allows.
+    """LF-MMI as a loss: the log-probability of all sequences minus that of those that the supervision allows.
 
     `output`: (batch, frames, pdfs), or (frames * batch, pdfs) with all sequences of a frame together; no softmax, it
-    may take any values (float32 inside for lower precisions). `supervision`: of all sequences, or a list of one for
-    each of them, which may then differ in length. `lengths` (batch,): the frames of each sequence of a padded batch,
-    where an end-to-end supervision does not say them and a list does not; rows beyond have no influence, and no
-    gradient. `xent_output`: log-probabilities of the same shape, for
-    which `xent_regularize` times the cross-entropy to the numerator's posteriors is added. `deriv_weights`: (frames *
-    batch,) factors >= 0 of the gradient's rows, which do not change the value. `reduction`: "mean" divides by the
-    number of frames times the supervision's weight, "sum" does not.
+    may take any values (float32 inside for lower precisions). `supervision`: one for all sequences, or a list with one
+    for each of them, which may then differ in length.
 
-    Outputs beyond -30 .. 30 are warned of: scores of a network that learns well are not that large. The loss goes on as
-    it should (Kaldi cuts them off in the denominator alone), and out_of_range_regularize / 2 times the sum of squares
-    of what is beyond is added, whose gradient is the mean of the pull that Kaldi draws by lot.
+    `lengths` (batch,): the frames of each sequence of a padded batch. They are needed where an end-to-end supervision
+    does not say them and a list does not; rows beyond have no influence, and no gradient. `xent_output`:
+    log-probabilities of the same shape; `xent_regularize` times their cross-entropy to the numerator's posteriors is
+    added. `deriv_weights`: (frames * batch,) factors >= 0 of the gradient's rows, which do not change the value.
+    `reduction`: "mean" divides by the number of frames times the supervision's weight, "sum" does not.
+
+    Outputs beyond -30 .. 30 are warned of: scores of a network that learns well are not that large. The loss does not
+    cut them off (Kaldi does, in the denominator alone); it adds out_of_range_regularize / 2 times the sum of squares of
+    what is beyond, whose gradient is the mean of the pull that Kaldi draws by lot.
 
     If nothing can be computed, for instance because the output has a NaN, the loss is 10 per frame and its gradient 0.
     Raises TrainingError if output, supervision and denominator do not fit together.
@@ -78,7 +79,7 @@ def chain_loss(
 def _of_batch(
     supervision: Supervision | Sequence[Supervision], lengths: Any, output: Tensor
 ) -> tuple[Supervision, np.ndarray | None]:
-    """One supervision for all sequences of the output; the frames of each if they differ from those of the output."""
+    """Returns one supervision for all sequences of the output, and their frames if they differ from the output's."""
     known: np.ndarray | None = None
     if isinstance(supervision, list | tuple) and supervision:
         for each in supervision:
@@ -136,7 +137,7 @@ def _checked_weights(weights: Tensor, num_rows: int) -> Tensor:
 
 
 def _rows(output: Tensor) -> Tensor:
-    """(frames * batch, pdfs), all sequences of a frame together."""
+    """Returns (frames * batch, pdfs), all sequences of a frame together."""
     if output.dim() not in (2, 3):
         raise ArgumentError(
             f"an output must be (batch, frames, pdfs) or (frames * batch, pdfs), got {tuple(output.shape)}"
@@ -146,7 +147,7 @@ def _rows(output: Tensor) -> Tensor:
 
 @dataclass
 class _Call:
-    """Holds what a loss is made of, and the derivatives that come out beside it."""
+    """The arguments of a loss, and the derivatives that come out beside it."""
 
     supervision: Supervision
     lengths: np.ndarray | None
@@ -187,7 +188,7 @@ class _Call:
 
 
 def _beyond_range(output: Tensor) -> Tensor | None:
-    """By how much outputs are beyond -30 .. 30; None if none is."""
+    """Returns how much each output is beyond -30 .. 30; None if none is."""
     largest = float(output.abs().max())
     if not LARGEST_OUTPUT < largest < math.inf:
         return None

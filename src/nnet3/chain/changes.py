@@ -1,4 +1,4 @@
-"""Changes of single chain examples: shifting times, cutting context, weighting, renaming."""
+"""Changes single chain examples: shifts times, cuts context, weights, renames."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ _OUTPUT = "output"
 
 @dataclass(frozen=True)
 class ChainChanges:
-    """What to change in examples; the default changes nothing.
+    """Changes of examples; the default changes nothing.
 
-    `frame_shift` is added to every t of inputs but the ivector's; outputs move by the nearest multiple of their step (a
-    half upwards), so that between multiples the network sees the same outputs with its input moved. Then rows of
-    `input` that are more than `left_context`, `right_context` frames away from the outputs are left out, in examples
-    that are not merged.
+    `frame_shift` is added to every t of inputs but the ivector's. Outputs move by the nearest multiple of their step (a
+    half upwards): between multiples the network sees the same outputs with its input moved. Then rows of `input` more
+    than `left_context`, `right_context` frames away from the outputs are left out, in examples that are not merged.
     """
 
     frame_shift: int = 0
@@ -34,7 +33,7 @@ class ChainChanges:
             raise ArgumentError("contexts must be >= 0")
 
     def apply(self, example: ChainExample) -> ChainExample:
-        """The changed example. TrainingError if it is merged and its context is to be cut."""
+        """Returns the changed example. TrainingError if it is merged and its context is to be cut."""
         if self.frame_shift:
             inputs = tuple(shift_times(io, self.frame_shift) for io in example.inputs)
             outputs = tuple(_shifted(target, self.frame_shift) for target in example.outputs)
@@ -52,7 +51,7 @@ class ChainChanges:
 
 
 def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
-    """Moved by the multiple of its step that is nearest to `shift`."""
+    """Moves a target by the multiple of its step that is nearest to `shift`."""
     rows = target.indexes.astype(np.int64)
     step = int(rows[target.supervision.num_sequences, 1] - rows[0, 1])
     rows[:, 1] += step * ((2 * shift + step) // (2 * step))
@@ -62,7 +61,7 @@ def _shifted(target: ChainTarget, shift: int) -> ChainTarget:
 
 
 def weighted(example: ChainExample, factor: float) -> ChainExample:
-    """The weight of the supervision of `output` times a factor, in float32."""
+    """Multiplies the weight of the supervision of `output` by a factor, in float32."""
 
     def change(target: ChainTarget) -> ChainTarget:
         supervision = target.supervision
@@ -73,7 +72,7 @@ def weighted(example: ChainExample, factor: float) -> ChainExample:
 
 
 def renamed(example: ChainExample, name: str) -> ChainExample:
-    """With another name for `output`."""
+    """Returns the example with another name for `output`."""
     return _with_output(example, lambda target: replace(target, name=name))
 
 

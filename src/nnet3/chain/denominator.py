@@ -37,8 +37,11 @@ class _Tables:
 
 @dataclass(frozen=True, eq=False)
 class DenominatorResult:
-    """`log_probs` (sequences,) float64; `posteriors` (frames, sequences, pdfs), the derivative of their sum by the
-    output; `failed`: the posteriors cannot be right, for instance because an output is NaN."""
+    """The sum over all sequences of a graph, and its derivative.
+
+    `log_probs` (sequences,) float64; `posteriors` (frames, sequences, pdfs), the derivative of their sum by the output.
+    `failed`: the posteriors cannot be right, for instance because an output is NaN.
+    """
 
     log_probs: Tensor
     posteriors: Tensor | None
@@ -52,8 +55,8 @@ class Denominator:
     """
 
     def __init__(self, graph: DenominatorGraph, leaky_hmm_coefficient: float = 1e-5, *, insist: bool = False):
-        """`leaky_hmm_coefficient` (0..1, exclusive): how much of a state's probability leaves it for where sequences
-        begin, once between any two frames. `insist`: the graph need not have the sequences of supervisions."""
+        """`leaky_hmm_coefficient` (0..1, exclusive): the share of a state's probability that goes, between any two
+        frames, to the states where sequences begin. `insist`: the graph need not have the sequences of supervisions."""
         if not 0.0 < leaky_hmm_coefficient < 1.0:
             raise TrainingError(f"leaky-hmm-coefficient must be > 0 and < 1, got {leaky_hmm_coefficient:g}")
         self.graph, self.leaky_hmm_coefficient = graph, leaky_hmm_coefficient
@@ -70,9 +73,10 @@ class Denominator:
         clipped: bool = True,
         with_posteriors: bool = True,
     ) -> DenominatorResult:
-        """`output`: (frames * sequences, pdfs), all sequences of a frame together. `lengths` (sequences,): the frames
-        of each, if they differ; rows beyond have no influence. `clipped`: outputs beyond -30 .. 30 count as -30 or 30,
-        as in Kaldi.
+        """Returns log-probabilities and posteriors for `output` (frames * sequences, pdfs), sequences side by side.
+
+        `lengths` (sequences,): the frames of each sequence, if they differ; rows beyond have no influence. `clipped`:
+        outputs beyond -30 .. 30 count as -30 or 30, as in Kaldi.
         """
         rows, columns = output.shape
         if columns != self.graph.num_pdfs:
@@ -97,7 +101,7 @@ class Denominator:
     def _of_sorted(
         self, frames: Tensor, lengths: np.ndarray, clipped: bool, with_posteriors: bool
     ) -> DenominatorResult:
-        """For sequences from the longest to the shortest."""
+        """Does the same for frames (frames, pdfs, sequences) of sequences from the longest to the shortest."""
         x, offsets = _factors(frames, clipped)
         tables, leak = self._tables(x), self.leaky_hmm_coefficient
         num_frames, _, num_sequences = x.shape
@@ -138,7 +142,7 @@ class Denominator:
         room: Tensor,
         there: list[int],
     ) -> tuple[Tensor, bool]:
-        """Posteriors, which take the place of x frame by frame, and whether they are wrong."""
+        """Returns posteriors, which take the place of x frame by frame, and true if they are wrong."""
         beta = x.new_empty(len(tables.initial), 0)
         for t in reversed(range(len(x))):
             count = there[t]
@@ -171,9 +175,9 @@ class Denominator:
 
 
 def _factors(frames: Tensor, clipped: bool) -> tuple[Tensor, Tensor]:
-    """exp of outputs (frames, pdfs, sequences), and what is left out of their logarithms (frames, sequences).
+    """Returns exp of outputs (frames, pdfs, sequences), and the part left out of their logarithms (frames, sequences).
 
-    Clipped to -30 .. 30 nothing is left out; else each frame's largest output.
+    Clipped to -30 .. 30 nothing is left out; otherwise each frame's largest output.
     """
     dtype = torch.float64 if frames.dtype == torch.float64 else torch.float32
     x = torch.empty(frames.shape, dtype=dtype, device=frames.device).copy_(frames)
@@ -185,7 +189,7 @@ def _factors(frames: Tensor, clipped: bool) -> tuple[Tensor, Tensor]:
 
 
 def _is_wrong(alpha_beta: float, gamma: float, num_sequences: int) -> bool:
-    """Whether the sums at the first frame, each of which should be the number of sequences, are far off."""
+    """Returns true if a sum at the first frame is far from the number of sequences, which each should be."""
     for what, value, tolerance in (
         ("alpha and beta", alpha_beta, _ALPHA_BETA_TOLERANCE),
         ("posteriors", gamma, _GAMMA_TOLERANCE),
@@ -201,10 +205,11 @@ OUTPUT = "output"
 
 
 def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False) -> Denominator:
-    """The graph must be for as many pdfs as the network's `output` has columns; it serves all outputs. `insist`: it
-    need not have the sequences of the examples.
+    """Returns the denominator in a file, for a network; it serves all outputs. `insist`: it need not have the sequences
+    of the examples.
 
-    Nnet3Error, which names the file, if there is no such graph in it, or if the network has no `output`.
+    The graph must have as many pdfs as the network's `output` has columns. Raises Nnet3Error, which names the file, if
+    there is no such graph in it, or if the network has no `output`.
     """
     if OUTPUT not in nnet.output_names:
         raise TrainingError(f"sequence training needs a node 'output'; the network has {', '.join(nnet.output_names)}")

@@ -1,4 +1,4 @@
-"""The graph of all sequences that a denominator sums over: transitions, and where sequences begin."""
+"""Denominator graphs: their transitions, and the states where sequences begin."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ class DenominatorGraph:
         final_costs: np.ndarray,
         start: int = 0,
     ) -> DenominatorGraph:
-        """From costs, -log of probabilities; `final_costs` (states,), infinite where no sequence ends, and the start
-        state serve for the initial probabilities alone."""
+        """Returns a graph with these costs, -log of probabilities.
+
+        `final_costs` (states,), infinite where no sequence ends, and `start` serve for the initial probabilities alone.
+        """
         num_states = len(final_costs)
         ends = np.asarray(sources, np.int64), np.asarray(destinations, np.int64)
         labels = np.asarray(pdfs, np.int64)
@@ -62,7 +64,8 @@ class DenominatorGraph:
 
     @classmethod
     def from_fst(cls, fst: Fst, num_pdfs: int) -> DenominatorGraph:
-        """From a `den.fst`, whose labels are pdf-id + 1. Raises TrainingError if it cannot be one for so many pdfs."""
+        """Returns the graph in a `den.fst`, whose labels are pdf-id + 1. Raises TrainingError if it cannot be one for
+        so many pdfs."""
         if fst.num_states == 0:
             raise TrainingError("the denominator graph is empty")
         if not fst.is_acceptor or (fst.ilabel == 0).any():
@@ -77,10 +80,10 @@ class DenominatorGraph:
 
 
 def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, start: int) -> np.ndarray:
-    """Where in the graph a chunk of a sequence begins (states,) float32: the mean of the first hundred steps.
+    """Returns the probabilities that a chunk of a sequence begins in a state, (states,) float32: the mean of 100 steps.
 
-    A step goes along the transitions, divided by what leaves a state (its final probability counts), and is then
-    made to sum to one.
+    A step goes along the transitions, divided by the sum of what leaves each state (its final probability included),
+    and is then scaled to sum to one.
     """
     if not 0 <= start < graph.num_states:
         raise TrainingError(f"the start state of the denominator graph is {start}, it has {graph.num_states} states")
@@ -108,8 +111,11 @@ def initial_probabilities(graph: DenominatorGraph, final_costs: np.ndarray, star
 
 
 def _is_normalization_graph(fst: Fst) -> bool:
-    """Whether all states but the start are where sequences end with probability 1 (and yet go on), and the start, to
-    which nothing leads, has all their arcs and ends with a probability between 0 and 1."""
+    """Returns true for the form of normalization graphs.
+
+    All states but the start end sequences with probability 1, and yet go on. Nothing leads to the start, which has all
+    their arcs and ends with a probability between 0 and 1.
+    """
     others, of_start = np.delete(fst.final, fst.start), fst.src == fst.start
     if (others != 0).any() or not 0 < fst.final[fst.start] < np.inf or (fst.dst == fst.start).any():
         return False

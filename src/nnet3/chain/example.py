@@ -21,7 +21,7 @@ _MOST_IOS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class ChainExample:
-    """Inputs, and what is known about outputs."""
+    """Inputs, and targets of outputs."""
 
     inputs: tuple[NnetIo, ...]
     outputs: tuple[ChainTarget, ...]
@@ -32,7 +32,7 @@ class ChainExample:
 
 
 def read_example(reader: Reader) -> ChainExample:
-    """The `<Nnet3ChainEg>` at the reader's position. Raises ModelFormatError if it is damaged."""
+    """Reads the `<Nnet3ChainEg>` at the reader's position. Raises ModelFormatError if it is damaged."""
     reader.expect(TOKEN)
     inputs = tuple(read_io(reader) for _ in range(_count(reader, "<NumInputs>")))
     outputs = tuple(read_target(reader) for _ in range(_count(reader, "<NumOutputs>")))
@@ -50,7 +50,7 @@ def _count(reader: Reader, token: str) -> int:
 
 
 def write_example(writer: Writer, example: ChainExample) -> None:
-    """As `read_example` reads it, byte for byte as Kaldi writes it."""
+    """Writes what `read_example` reads, byte for byte as Kaldi does."""
     writer.token(TOKEN)
     writer.token("<NumInputs>")
     writer.int32(len(example.inputs))
@@ -68,24 +68,24 @@ def write_example(writer: Writer, example: ChainExample) -> None:
 
 
 def structure(example: ChainExample) -> tuple[object, ...]:
-    """Equal for examples that may be merged: the same inputs and the same indexes of the same outputs."""
+    """Returns a value that is equal for examples that may be merged: equal inputs, and outputs of equal indexes."""
     outputs = tuple((target.name, target.indexes.tobytes()) for target in example.outputs)
     return tuple(io.structure for io in example.inputs), outputs
 
 
 def describe(example: ChainExample) -> str:
-    """The structure of an example in words."""
+    """Returns the structure of an example in words."""
     rows = [(io.name, io.indexes) for io in example.inputs] + [(each.name, each.indexes) for each in example.outputs]
     return ", ".join(describe_rows(*each) for each in rows)
 
 
 def size(example: ChainExample) -> int:
-    """The largest number of indexes of an input or output."""
+    """Returns the largest number of indexes of an input or output."""
     return max([len(io.indexes) for io in example.inputs] + [len(target.indexes) for target in example.outputs])
 
 
 def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExample:
-    """One example with the sequences of all, numbered in order. Raises ModelFormatError if they do not fit together."""
+    """Returns one example with the sequences of all, in order. Raises ModelFormatError if they do not fit together."""
     if len(examples) == 1 and not compress:
         return examples[0]
     names = [target.name for target in examples[0].outputs]
@@ -105,10 +105,10 @@ _CARRIED_ALONG = "__"  # what names of inputs begin with that are not for the ne
 
 
 def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: str = "") -> Minibatch:
-    """The inputs of an example, and all outputs as targets; `input_dims`: the columns of the network's inputs.
+    """Returns the minibatch of an example; `input_dims`: the columns of the network's inputs. All outputs are targets.
 
-    TrainingError if the example has none of the network's inputs, one that the network does not have, one of another
-    number of columns, or something twice. Inputs with names that begin with __ are left out.
+    Raises TrainingError if the example has none of the network's inputs, one that the network does not have, one with
+    another number of columns, or something twice. Inputs with names that begin with __ are left out.
     """
     given = [io for io in example.inputs if not io.name.startswith(_CARRIED_ALONG)]
     names = ", ".join(io.name for io in given)

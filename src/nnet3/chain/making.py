@@ -1,4 +1,4 @@
-"""Examples of sequence training from features and supervision (Kaldi: nnet3-chain-get-egs, -e2e-get-egs)."""
+"""Makes chain examples from features and supervision (Kaldi: nnet3-chain-get-egs, -e2e-get-egs)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ChainExampleMaker:
     """Makes the examples of one utterance after the other. `splitter` counts what it has cut.
 
     With `weights` supervision is composed with the normalization graph. With `transitions` supervision must be of
-    transition-ids, and the times inside of chunks are left free.
+    transition-ids, and the times inside chunks are left free.
     """
 
     def __init__(
@@ -58,9 +58,9 @@ class ChainExampleMaker:
         self._rng = generator(options.seed)
 
     def make(self, utterance: Utterance, supervision: Supervision) -> list[tuple[str, ChainExample]]:
-        """The examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
+        """Returns the examples of an utterance and their keys, `KEY-FIRSTFRAME`; none if it is too short.
 
-        Chunks whose sequences the normalization graph does not have are warned of and left out. TrainingError if the
+        A chunk is left out with a warning if the normalization graph has none of its sequences. TrainingError if the
         lengths do not fit.
         """
         options, factor = self.options, self.options.chunks.frame_subsampling_factor
@@ -87,7 +87,7 @@ class ChainExampleMaker:
         return examples
 
     def make_end_to_end(self, utterance: Utterance, graph: Fst, num_pdfs: int) -> ChainExample:
-        """The example of a whole utterance with the training graph of its transcript, labels pdf + 1.
+        """Returns the example of a whole utterance with the training graph of its transcript, labels pdf + 1.
 
         Its length must be within a few frames of one of `num_frames`, to which it is cut or extended. TrainingError if
         it is not, or if the transcript does not fit.
@@ -140,7 +140,7 @@ class ChainExampleMaker:
             )
 
     def _part(self, cut: Fst, count: int, supervision: Supervision) -> Supervision | None:
-        """The supervision of a chunk; None if the normalization graph has none of its sequences."""
+        """Returns the supervision of a chunk; None if the normalization graph has none of its sequences."""
         if self.transitions is None:
             fst = cut if self.weights is None else self.weights.weighted(cut)
             return None if fst is None else replace(supervision, frames_per_sequence=count, fsts=(fst,))
@@ -182,7 +182,8 @@ def _key(utterance: str, chunk: Chunk, options: ChainMakingOptions) -> str:
 
 
 def normalized(example: ChainExample, weights: NormalizationWeights) -> ChainExample:
-    """With the supervision of its one output composed with a normalization graph. TrainingError if nothing is left."""
+    """Composes the supervision of an example's one output with a normalization graph. TrainingError if
+    nothing is left."""
     if len(example.outputs) != 1:
         raise TrainingError(f"an example that is to be normalized must have one output, it has {len(example.outputs)}")
     target = example.outputs[0]

@@ -1,4 +1,4 @@
-"""The sum over the sequences that a supervision allows (docs/chain.md, the numerator)."""
+"""Makes trellises of supervisions: the sum over the sequences that they allow (docs/chain.md, the numerator)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from nnet3.kaldi_io.fst import Fst
 def make_trellis(
     supervision: Supervision, device: torch.device | str = "cpu", lengths: np.ndarray | None = None
 ) -> Trellis:
-    """The paths of a supervision over an output (frames * sequences, labels), all sequences of a frame together.
-    `lengths` (sequences,): the frames of each; by default all that the supervision says.
+    """Returns the paths of a supervision over an output (frames * sequences, labels), sequences side by side.
 
-    Raises TrainingError for FSTs that cannot be those of a supervision: with epsilons, or without paths of the length.
+    `lengths` (sequences,): the frames of each; by default all that the supervision has. Raises TrainingError for FSTs
+    that no supervision can have: with epsilons, or without paths of the length.
     """
     for fst in supervision.fsts:
         if fst.num_states == 0:
@@ -31,8 +31,8 @@ def make_trellis(
 
 
 def _of_sequences(supervision: Supervision, device: torch.device | str, lengths: np.ndarray) -> Trellis:
-    """All FSTs side by side; every state may be there at every frame, so that all frames have the same arcs. Where a
-    sequence is at its end its arcs lead nowhere."""
+    """Puts all FSTs side by side. Every state may be there at every frame, so that all frames have the same arcs; where
+    a sequence is at its end its arcs lead nowhere."""
     fsts, sequences, labels = supervision.fsts, supervision.num_sequences, supervision.label_dim
     for number, fst in enumerate(fsts):
         if fst.start != 0:
@@ -66,7 +66,7 @@ def _of_sequences(supervision: Supervision, device: torch.device | str, lengths:
 
 
 def _of_frames(supervision: Supervision, device: torch.device | str, lengths: np.ndarray) -> Trellis:
-    """One FST of all sequences in a row, cut where only one state lies between two of them: pieces run side by side."""
+    """Cuts one FST of all sequences in a row where only one state lies between two of them: pieces run side by side."""
     fst, sequences = supervision.fsts[0], supervision.num_sequences
     last = np.cumsum(lengths)
     time, between = state_times(fst, int(last[-1])), last[:-1]
@@ -101,9 +101,10 @@ def _of_frames(supervision: Supervision, device: torch.device | str, lengths: np
 
 
 def state_times(fst: Fst, num_frames: int) -> np.ndarray:
-    """How many arcs lead to each state (states,); TrainingError unless that is one number, at the ends `num_frames`.
+    """Returns the number of arcs that lead to each state, (states,).
 
-    States must be numbered by it, so that those of one frame are the ones that the arcs of the frame before lead to.
+    TrainingError unless that is one number, at the ends `num_frames`. States must be numbered by it, so that the arcs
+    of a frame lead to the states of the next one.
     """
     expected = f"every path of {num_frames} arcs, states numbered along them from 0 on"
     if fst.start != 0:
@@ -135,7 +136,7 @@ def _ends(
     level: np.ndarray,
     device: torch.device | str,
 ) -> list[Ends | None]:
-    """Pieces end at the states where they are cut, the last one at the final states."""
+    """Returns where paths end: pieces where they are cut, the last one at the final states."""
     states = np.concatenate([cuts, np.flatnonzero(fst.final < np.inf)])
     costs = np.where(np.isin(states, cuts), 0.0, fst.final[states])
     found: list[Ends | None] = []
@@ -148,7 +149,7 @@ def _ends(
 
 
 def _rank_within(levels: np.ndarray) -> np.ndarray:
-    """The number of each item among those of its level, in order."""
+    """Returns the number of each item among those of its level, in order."""
     order = np.argsort(levels, kind="stable")
     firsts = np.cumsum(np.bincount(levels)) - np.bincount(levels)
     rank = np.empty(len(levels), np.int64)

@@ -1,4 +1,4 @@
-"""The objective of sequence training as the trainer knows objectives."""
+"""The objective of sequence training, in the form that trainers use."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ChainObjective:
 
 
 def _reported(value: ChainValue, target: ChainTarget) -> float:
-    """As Kaldi has it: of end-to-end supervisions the numerator is not scaled by the weight."""
+    """Returns the objective as Kaldi reports it: the weight does not scale the numerator of end-to-end supervisions."""
     if value.failed or not target.supervision.end_to_end:
         return value.objective
     return value.num_log_prob - target.supervision.weight * value.den_log_prob

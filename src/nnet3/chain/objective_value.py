@@ -1,4 +1,4 @@
-"""The objective of sequence training and its derivatives, from numerator and denominator (docs/chain.md)."""
+"""Computes the objective of sequence training and its derivatives from numerator and denominator (docs/chain.md)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _OBJECTIVE_OF_FAILURE = -10.0  # per unit of weight
 
 @dataclass(frozen=True, eq=False)
 class ChainValue:
-    """Sums over all sequences; what there is of derivatives is of something to maximise.
+    """Sums over all sequences, and derivatives of something to be maximised.
 
-    num_log_prob and den_log_prob are not scaled by the weight of the supervision, `objective`, weight times their
-    difference, is; `weight` is the number of frames times that of the supervision. `deriv` and `posteriors` (rows,
-    pdfs): of `objective` + `l2_term` (and of the pull back into range), and those of the numerator, times the weight.
+    num_log_prob and den_log_prob are not scaled by the weight of the supervision; `objective` is that weight times
+    their difference. `weight` is the number of frames times that of the supervision. `deriv` (rows, pdfs) is the
+    derivative of `objective` + `l2_term` (and of the pull back into range); `posteriors` (rows, pdfs) are the
+    numerator's times the weight.
     """
 
     num_log_prob: float
@@ -53,14 +54,14 @@ def chain_value(
     clipped: bool = True,
     lengths: np.ndarray | None = None,
 ) -> ChainValue:
-    """`output` (frames * sequences, pdfs), all sequences of a frame together. Raises TrainingError if sizes differ,
-    or if the denominator does not have the sequences of the first supervisions, being that of other examples.
+    """Returns the objective for `output` (frames * sequences, pdfs), all sequences of a frame together.
 
-    `lengths` (sequences,): the frames of each, if they differ; outputs beyond must be 0, and there are no derivatives.
+    `lengths` (sequences,): the frames of each, if they differ; outputs beyond must be 0, and have no derivatives.
     `clipped`: the denominator cuts outputs off at -30 and 30, the numerator does not.
 
     Where numerator or denominator fail (an output that is NaN, say), derivatives are zero and the objective is -10 per
-    frame; an l2 term acts all the same.
+    frame; an l2 term acts all the same. Raises TrainingError if sizes differ, or if the denominator does not have the
+    sequences of the first supervisions, because it is that of other examples.
     """
     rows, columns = output.shape
     if rows != supervision.num_frames or columns != supervision.label_dim:

@@ -1,4 +1,4 @@
-"""What sequence training knows of the sequences of an output: which labels are allowed (docs/chain.md)."""
+"""Supervisions: the label sequences that are allowed for an output (docs/chain.md)."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Supervision:
 
     @property
     def num_frames(self) -> int:
-        """Of all sequences together."""
+        """The frames of all sequences together."""
         return self.num_sequences * self.frames_per_sequence
 
 
 def merge_supervisions(supervisions: Sequence[Supervision]) -> Supervision:
-    """Several supervisions of one sequence each as one, byte for byte as Kaldi merges them.
+    """Merges several supervisions of one sequence each, byte for byte as Kaldi does.
 
     Raises ModelFormatError if they do not fit: lengths must be equal, and except end to end weights and labels too.
     """
@@ -73,7 +73,10 @@ def merge_supervisions(supervisions: Sequence[Supervision]) -> Supervision:
 
 
 def merge_ragged(supervisions: Sequence[Supervision]) -> tuple[Supervision, np.ndarray]:
-    """The same for supervisions that may differ in length: that of the longest, and the lengths (sequences,) int64."""
+    """Merges supervisions that may differ in length to one as long as the longest; also returns the lengths.
+
+    The lengths are (sequences,) int64. Raises ModelFormatError as `merge_supervisions` does.
+    """
     first = supervisions[0]
     if any(supervision.num_sequences != 1 for supervision in supervisions):
         raise ModelFormatError("only supervisions of one sequence can be merged")
@@ -100,10 +103,10 @@ def _check_equal(what: str, values: list[float]) -> None:
 
 
 def concatenate(fsts: Sequence[Fst]) -> Fst:
-    """The paths of the first, each followed by those of the second, and so on; states numbered breadth-first.
+    """Returns the paths of the first FST, each followed by those of the second, and so on; states breadth-first.
 
     Where a path of one may end, copies of the next one's first arcs leave, with the cost of ending added. The arcs of
-    every state are in reverse order: so OpenFst's removal of epsilons leaves them.
+    every state are in reverse order: OpenFst's removal of epsilons leaves them so.
     """
     if any(fst.num_states == 0 for fst in fsts):
         return Fst.empty()
@@ -125,7 +128,7 @@ def concatenate(fsts: Sequence[Fst]) -> Fst:
 
 
 def _renumbered(fst: Fst) -> Fst:
-    """States that are on a path to an end, in breadth-first order from the start; arcs keep their order."""
+    """Keeps states on a path to an end, in breadth-first order from the start; arcs keep their order."""
     alive = coaccessible(fst)
     kept = alive[fst.src] & alive[fst.dst]
     if not alive[fst.start]:

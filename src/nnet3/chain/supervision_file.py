@@ -1,4 +1,4 @@
-"""Supervisions and what examples say about output nodes in files, byte for byte as Kaldi writes them."""
+"""Reads and writes supervisions and targets of chain examples, byte for byte as Kaldi writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SMALLEST_FST = 12  # bytes: more sequences than that would fit cannot be there
 
 
 def read_supervision(reader: Reader) -> Supervision:
-    """The `<Supervision>` at the reader's position; files from before March 2018 too. Raises ModelFormatError."""
+    """Reads the `<Supervision>` at the reader's position, also from before March 2018. Raises ModelFormatError."""
     start = reader.position
     reader.expect("<Supervision>")
     reader.expect("<Weight>")
@@ -48,7 +48,7 @@ def _read_size(reader: Reader, token: str) -> int:
 
 
 def _read_end_to_end(reader: Reader) -> bool:
-    """Old files have no such token: the FST follows."""
+    """Reads the flag; old files have no such token, and the FST follows."""
     if reader.binary and reader.raw_byte_peek() != ord("<"):
         return False
     return reader.accept("<End2End>") and reader.boolean()
@@ -80,7 +80,7 @@ def write_supervision(writer: Writer, supervision: Supervision) -> None:
 
 
 def read_target(reader: Reader) -> ChainTarget:
-    """The `<NnetChainSup>` at the reader's position, with weights in any of their forms. Raises ModelFormatError."""
+    """Reads the `<NnetChainSup>` at the reader's position, with weights in any form. Raises ModelFormatError."""
     start = reader.position
     reader.expect("<NnetChainSup>")
     name = reader.token()

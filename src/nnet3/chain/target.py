@@ -1,4 +1,4 @@
-"""What a chain example says about one output node (Kaldi: NnetChainSupervision)."""
+"""Targets of chain examples: the supervision of one output node (Kaldi: NnetChainSupervision)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from nnet3.errors import ModelFormatError
 
 @dataclass(frozen=True, eq=False)
 class ChainTarget:
-    """`indexes` (rows, 3): for each frame t = t0, t0 + step, ... all sequences n = 0 .. S - 1, with x = 0.
+    """The supervision of an output node, with its rows.
 
+    `indexes` (rows, 3): for each frame t = t0, t0 + step, ... all sequences n = 0 .. S - 1, with x = 0.
     `deriv_weights`: one number >= 0 for each row, by which derivatives may be scaled; or none.
     """
 
@@ -50,12 +51,12 @@ class ChainTarget:
 
     @property
     def is_finite(self) -> bool:
-        """Always: what is not finite cannot be made."""
+        """True: a target that is not finite cannot be made."""
         return True
 
 
 def merge_targets(targets: Sequence[ChainTarget]) -> ChainTarget:
-    """Targets of one sequence each as one: sequence n is the n-th of them. ModelFormatError if they do not fit."""
+    """Merges targets of one sequence each: sequence n is the n-th of them. ModelFormatError if they do not fit."""
     first, count = targets[0], len(targets)
     if count == 1:
         return first

@@ -1,4 +1,4 @@
-"""Sums over the paths of acceptors in the log domain: all arcs of a frame at once, whatever sequence they belong to."""
+"""Sums over the paths of acceptors in the log domain, over all arcs of a frame at once, of all sequences."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 
 @dataclass(frozen=True, eq=False)
 class Arcs:
-    """Arcs from the states of one frame boundary to those of the next: all tensors are (arcs,).
+    """Arcs from the states of one frame boundary to those of the next; all tensors are (arcs,).
 
-    `before` and `after`: numbers of states within their boundary. `cost` float64. `place`: which element of the output,
-    as one long row, an arc's score is.
+    `before` and `after`: numbers of states within their boundary. `cost`: float64. `place`: the element of the output,
+    as one long row, that is the arc's score.
     """
 
     before: Tensor
@@ -26,7 +26,7 @@ class Arcs:
 
 @dataclass(frozen=True, eq=False)
 class Ends:
-    """Where paths end at a frame boundary: states there, their costs (float64) and sequences, all (states,)."""
+    """The ends of paths at a frame boundary: states there, their costs (float64) and sequences, all (states,)."""
 
     state: Tensor
     cost: Tensor
@@ -53,8 +53,8 @@ class Trellis:
 class PathSums:
     """`log_probs` (sequences,) float64: log of the sum over paths of exp(scores - costs).
 
-    `posteriors` float64 and `places`, both (arcs of all frames,): what each arc has of the paths of its sequence, and
-    which element of the output it is about; an element may occur often.
+    `posteriors` float64 and `places`, both (arcs of all frames,): the share of its sequence's paths that goes through
+    each arc, and the element of the output that it is about; an element may occur often.
     """
 
     log_probs: Tensor
@@ -64,7 +64,7 @@ class PathSums:
 
 @torch.no_grad()
 def sum_paths(trellis: Trellis, output: Tensor) -> PathSums:
-    """Forward and backward in float64. `output` of any shape; sequences without a path have log-probability -inf."""
+    """Runs forward and backward in float64 over `output` of any shape; sequences without a path have -inf."""
     flat = output.reshape(-1)
     places = [arcs.place + first for arcs, first in zip(trellis.arcs, trellis.first_place, strict=True)]
     scores = [flat[place].double() - arcs.cost for place, arcs in zip(places, trellis.arcs, strict=True)]
@@ -87,7 +87,7 @@ def sum_paths(trellis: Trellis, output: Tensor) -> PathSums:
 
 
 def log_sums(values: Tensor, group: Tensor, num_groups: int) -> Tensor:
-    """log of the sum of exp(values) over each group, (num_groups,); -inf for a group without values."""
+    """Returns log of the sum of exp(values) over each group, (num_groups,); -inf for a group without values."""
     largest = values.new_full((num_groups,), -torch.inf).scatter_reduce_(0, group, values, "amax")
     base = torch.where(largest == -torch.inf, 0.0, largest)
     sums = torch.zeros_like(base).index_add_(0, group, (values - base[group]).exp_())

@@ -92,8 +92,7 @@ class Grouper(Generic[E]):
         return self._group(queue, size)
 
     def finish(self) -> Iterator[ExampleGroup[E]]:
-        """Yields the rest, structures in the order of their oldest examples; examples that fit no rule are
-        discarded."""
+        """Yields the rest, structures in the order of their oldest examples; discards examples that fit no rule."""
         queues, self._queues = self._queues, {}
         for queue in queues.values():
             size = self._kind.size(queue[0][1])

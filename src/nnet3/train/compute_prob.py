@@ -56,8 +56,10 @@ def report_lines(nnet: Nnet, stats: dict[str, ObjectiveStats]) -> list[str]:
 
 
 def column_lines(evaluator: Evaluator) -> list[str]:
-    """Returns the lines that Kaldi's program logs with --compute-per-dim-accuracy: -1 for columns that no
-    target has."""
+    """Returns the lines that Kaldi's program logs with --compute-per-dim-accuracy.
+
+    A column that is the largest of no target has -1.
+    """
     lines = []
     for name, (correct, counted) in evaluator.correct_by_column.items():
         values = (correct / counted).masked_fill(counted == 0, -1.0)

@@ -1,4 +1,4 @@
-"""Parts of a supervision: the frames of a chunk."""
+"""Cuts the frames of chunks out of supervisions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class FrameCutter:
         self.time = self._times()
 
     def _times(self) -> npt.NDArray[np.int64]:
-        """Of each state, (states,): the start of each time is where the arcs of the one before it lead."""
+        """Returns the time of each state, (states,): each time starts where the arcs of the one before it lead."""
         fst = self.fst
         time = np.zeros(fst.num_states, np.int64)
         first, behind = 0, 1
@@ -39,8 +39,10 @@ class FrameCutter:
         return int(self.time[-1])
 
     def cut(self, first: int, count: int) -> Fst:
-        """Frames first .. first + count - 1: a new start has epsilons to all states of the first time, and what leaves
-        leads to a new final state. Costs of arcs inside are kept, those of ending are not."""
+        """Returns frames first .. first + count - 1. Costs of arcs inside are kept, those of ending are not.
+
+        A new start has epsilons to all states of the first time, and arcs that leave lead to a new final state.
+        """
         if first < 0 or count < 1 or first + count > self.num_frames:
             raise TrainingError(
                 f"there are no frames {first} .. {first + count - 1} in a supervision of {self.num_frames}"

@@ -1,4 +1,4 @@
-"""The denominator graph: all pronounceable sequences of pdfs, weighted by the phone language model."""
+"""Makes denominator graphs: all pronounceable sequences of pdfs, weighted by the phone language model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUANTUM = 10 * DELTA  # of the costs that equal arcs may differ by
 
 
 def make_denominator_fst(tree: ContextDependency, model: TransitionModel, phone_lm: Fst) -> Fst:
-    """An acceptor of pdf + 1, without epsilons, in which the probabilities that leave a state sum to nearly 1.
+    """Returns an acceptor of pdf + 1, without epsilons, in which the probabilities that leave a state sum to nearly 1.
 
     Raises TrainingError if tree, transition model and language model do not fit together, or without kaldifst.
     """
@@ -35,7 +35,7 @@ def make_denominator_fst(tree: ContextDependency, model: TransitionModel, phone_
 
 
 def _small(graph: Fst) -> Fst:
-    """With equal states merged, both those with the same futures and those with the same pasts."""
+    """Merges equal states, both those with the same futures and those with the same pasts."""
     for _ in range(_ROUNDS):
         for _ in range(2):
             backwards = pushed(OpenFst.of(graph).reversed().fst())
@@ -44,7 +44,7 @@ def _small(graph: Fst) -> Fst:
 
 
 def _numbered_by_degree(graph: Fst) -> Fst:
-    """States with many arcs in and out first."""
+    """Numbers the states with most arcs in and out first."""
     degree = np.bincount(graph.src, minlength=graph.num_states) + np.bincount(graph.dst, minlength=graph.num_states)
     return with_states(graph, np.argsort(-degree, kind="stable"))
 
@@ -56,10 +56,10 @@ _SHARE_OF_IDENTITY = 0.1  # added to the matrix, lest the iteration swing
 
 
 def pushed(fst: Fst) -> Fst:
-    """The same weights of cyclic paths, with the probabilities that leave each state (ending counts as going back to
-    the start) made to sum to one value, the same everywhere and near 1.
+    """Moves costs along a graph until the probabilities that leave each state sum to the same value, near 1.
 
-    TrainingError if no path leads on from some state.
+    Ending counts as going back to the start; weights of cyclic paths stay as they are. TrainingError if no path leads
+    on from some state.
     """
     if fst.num_states == 0:
         return fst
@@ -80,7 +80,7 @@ def pushed(fst: Fst) -> Fst:
 
 
 def _dominant_vector(fst: Fst, probability: np.ndarray, final: np.ndarray) -> np.ndarray:
-    """v with P v = lambda v, where P is the matrix of what goes from state to state: (states,)."""
+    """Returns v, (states,), with P v = lambda v, where P holds the probabilities from state to state."""
     states = fst.num_states
     vector = np.full(states, 1 / np.sqrt(states))
     for turn in range(_MOST_ROUNDS):

@@ -1,4 +1,4 @@
-"""From phones to what is seen in each frame: the phones of an FST are replaced by their HMMs."""
+"""Expands phones into transition-ids: into phones in context, then into HMMs, then with self-loops."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from nnet3.kaldi_io import Fst
 
 
 def windows_of_phones(phones: Fst, width: int, central: int) -> tuple[Fst, npt.NDArray[np.int32]]:
-    """Paths of phones as paths of windows: label k + 1 is row k of the windows, (windows, width) int32.
+    """Returns paths of windows for paths of phones: label k + 1 is row k of the windows, (windows, width) int32.
 
-    A window has the phone it is about at position `central`, and 0 where there is no phone. `phones` must have no
-    epsilons. With right context, a window is known only when the phones behind have come: then paths begin with
-    epsilons and go on behind the end.
+    A window has its own phone at position `central`, and 0 where there is no phone. `phones` must have no epsilons.
+    With right context a window is known only when the phones behind have come: then paths begin with epsilons and go on
+    behind the end.
     """
     fst = _with_end(phones, width - 1 - central)
     history = np.zeros((fst.num_states, 0), np.int32)  # the last phones before each state, the latest last
@@ -34,7 +34,7 @@ def windows_of_phones(phones: Fst, width: int, central: int) -> tuple[Fst, npt.N
 
 
 def _with_end(phones: Fst, count: int) -> Fst:
-    """With `count` arcs of label 0 behind every final state, which stand for what comes after the last phone."""
+    """Adds `count` arcs of label 0 behind every final state, for the positions after the last phone."""
     if count == 0:
         return phones
     states = phones.num_states
@@ -53,10 +53,10 @@ def _with_end(phones: Fst, count: int) -> Fst:
 
 
 def transition_ids_of_phones(phones: Fst, hmms: PhoneHmms, scale: float) -> Fst:
-    """An acceptor of transition-ids, one a frame, from one of phones.
+    """Returns an acceptor of transition-ids, one a frame, for one of phones.
 
-    `scale` multiplies the costs of transitions and self-loops; those of `phones` are kept. TrainingError if the tree
-    or the transition model does not have what is asked for.
+    `scale` multiplies the costs of transitions and self-loops; those of `phones` are kept. TrainingError if the tree or
+    the transition model lacks something.
     """
     if phones.num_states == 0:
         return phones
@@ -68,7 +68,7 @@ def transition_ids_of_phones(phones: Fst, hmms: PhoneHmms, scale: float) -> Fst:
 
 
 def _with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> Fst:
-    """Each arc of a window becomes the HMM of its phone, without self-loops, entered and left where the arc was."""
+    """Replaces each arc of a window by its phone's HMM without self-loops, entered and left where the arc was."""
     epsilons = fst.ilabel == 0
     pieces: list[tuple[np.ndarray, ...]] = [
         (fst.src[epsilons], fst.dst[epsilons], fst.ilabel[epsilons], fst.cost[epsilons])
@@ -90,7 +90,7 @@ def _with_hmms(fst: Fst, windows: np.ndarray, hmms: PhoneHmms, scale: float) -> 
 
 
 def _returns(hmm: HmmArcs) -> bool:
-    """Whether the HMM goes back to its first state, which then cannot be shared with what came before."""
+    """Returns true if the HMM goes back to its first state, which then cannot be shared with what came before."""
     return bool((hmm.dst == 0).any())
 
 
@@ -101,7 +101,8 @@ def _num_inner_states(hmm: HmmArcs) -> int:
 def _copies(
     hmm: HmmArcs, row: np.ndarray, src: np.ndarray, dst: np.ndarray, cost: np.ndarray, first: int, scale: float
 ) -> list[tuple[np.ndarray, ...]]:
-    """The arcs of a copy of the HMM for each arc src -> dst with the window `row`; inner states begin at `first`."""
+    """Returns the arcs of a copy of the HMM for each arc src -> dst with the window `row`; inner states
+    from `first`."""
     inner = _num_inner_states(hmm)
     state = np.empty((len(src), hmm.num_states), np.int64)  # of each copy
     state[:, hmm.num_states - 1 - inner : -1] = first + np.arange(len(src) * inner).reshape(len(src), inner)
@@ -118,9 +119,9 @@ def _copies(
 
 
 def with_self_loops(fst: Fst, tables: TransitionTables, scale: float) -> Fst:
-    """From transition-ids without self-loops: behind each transition, any number of self-loops of the state it left.
+    """Adds, behind each transition, any number of self-loops of the state it left.
 
-    What follows is multiplied by the probability of leaving the loop, to the power `scale`.
+    Everything that follows is multiplied by the probability of leaving the loop, to the power `scale`.
     """
     split = split_states(fst, tables.state_of_id[fst.ilabel])
     new, state = split.fst, split.class_of_state  # transition-states

@@ -1,4 +1,4 @@
-"""Changes of FSTs in array operations alone: trimming, renumbering, splitting states."""
+"""Changes FSTs by array operations alone: trims, renumbers, splits states."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ Integers = npt.NDArray[np.integer]
 
 
 def with_states(fst: Fst, states: Integers) -> Fst:
-    """With only `states`, numbered as they stand there, and the arcs between them; the start is one of them, or there
-    are none."""
+    """Keeps only `states`, numbered in this order, and the arcs between them; the start must be one of them."""
     number = np.full(fst.num_states, -1, np.int64)
     number[states] = np.arange(len(states))
     arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))
@@ -25,24 +24,24 @@ def with_states(fst: Fst, states: Integers) -> Fst:
 
 
 def trimmed(fst: Fst) -> Fst:
-    """Without states that are on no path from the start to an end."""
+    """Removes states that are on no path from the start to an end."""
     kept = accessible(fst) & coaccessible(fst)
     return fst if kept.all() else with_states(fst, np.flatnonzero(kept))
 
 
 def numbered_breadth_first(fst: Fst) -> Fst:
-    """States that can be reached, in breadth-first order from the start, which becomes 0; arcs keep their order."""
+    """Numbers the states that can be reached breadth-first from the start, which becomes 0; arcs keep their order."""
     return with_states(fst, breadth_first(fst, np.array([fst.start]))) if fst.num_states else fst
 
 
 def with_labels(fst: Fst, labels: npt.ArrayLike) -> Fst:
-    """An acceptor of these labels, (arcs,)."""
+    """Returns an acceptor of these labels, (arcs,)."""
     array = np.asarray(labels, np.int32)
     return Fst(fst.start, fst.final, fst.offsets, array, array, fst.cost, fst.dst)
 
 
 def sorted_by_label(fst: Fst) -> Fst:
-    """Each state's arcs by input label, those of equal labels in the order in which they were."""
+    """Sorts each state's arcs by input label; arcs of equal labels keep their order."""
     order = np.lexsort((fst.ilabel, fst.src))
     olabel = None if fst.olabel is fst.ilabel else fst.olabel[order]
     arrays = (fst.src[order], fst.dst[order], fst.ilabel[order], fst.cost[order])
@@ -50,7 +49,7 @@ def sorted_by_label(fst: Fst) -> Fst:
 
 
 class Split(NamedTuple):
-    """An FST whose states were split, and what each new state and arc comes from."""
+    """An FST whose states were split, with the origin of each new state and arc."""
 
     fst: Fst
     class_of_state: Integers
@@ -59,7 +58,7 @@ class Split(NamedTuple):
 
 
 def split_states(fst: Fst, class_of_arc: Integers) -> Split:
-    """Copies of states such that all arcs that enter one are of one class (0: also of the start).
+    """Copies states so that all arcs that enter one are of one class (0: the start belongs to it too).
 
     Arcs keep their order within a state.
     """

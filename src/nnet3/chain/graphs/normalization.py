@@ -1,6 +1,6 @@
-"""The normalization graph: the denominator graph with every state as a beginning and as an end.
+"""Normalization graphs: denominator graphs in which every state is a beginning and an end.
 
-Composed with it, supervision gets the weights that make numerators parts of the denominator.
+Composed with one, supervision gets the weights that make numerators parts of the denominator.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from nnet3.kaldi_io.fst_reach import arcs_on_cycles
 
 
 def make_normalization_fst(denominator: Fst, initial: npt.ArrayLike) -> Fst:
-    """From a denominator graph and the initial probabilities of its states, (states,); sorted by label.
+    """Returns the graph, sorted by label, for a denominator graph and its states' initial probabilities, (states,).
 
-    A new start, the last state, has the arcs of all states with the costs of beginning there; of those with equal
-    label and destination the cheapest stays. TrainingError if a state has no initial probability.
+    A new start, the last state, has the arcs of all states with the costs of beginning there; of those with equal label
+    and destination the cheapest stays. TrainingError if a state has no initial probability.
     """
     initial = np.asarray(initial, np.float32)
     if not (initial > 0).all() or denominator.num_states == 0:
@@ -47,7 +47,7 @@ def make_normalization_fst(denominator: Fst, initial: npt.ArrayLike) -> Fst:
 
 
 def scaled(fst: Fst, scale: float) -> Fst:
-    """With all costs multiplied by a number >= 0."""
+    """Multiplies all costs by a number >= 0."""
     if scale == 1:
         return fst
     ends = fst.final < np.inf
@@ -69,7 +69,8 @@ class NormalizationWeights:
         self._normalization = OpenFst.of(scaled(normalization, scale))
 
     def weighted(self, fst: Fst) -> Fst | None:
-        """A supervision whose paths all have the same length: deterministic and minimal, numbered by time.
+        """Weights a supervision whose paths have the same length; the result is deterministic, minimal, numbered by
+        time.
 
         None if the normalization graph has none of its sequences, or if it would take too many states. TrainingError if
         it has cycles.
@@ -84,12 +85,12 @@ class NormalizationWeights:
         return None if result is None else numbered_breadth_first(result.fst())
 
     def weighted_end_to_end(self, fst: Fst) -> Fst | None:
-        """The same of one that may have cycles; it is not made compact."""
+        """Weights a supervision that may have cycles; it is not made compact."""
         together = OpenFst.of(fst).without_epsilons().composed(self._normalization)
         return numbered_breadth_first(together.fst()) if together.has_states else None
 
 
 def determinized_and_minimized(fst: OpenFst) -> OpenFst | None:
-    """None if that takes more than MOST_STATES."""
+    """Returns None if that takes more than MOST_STATES."""
     result = fst.determinized(MOST_STATES)
     return None if result is None else result.minimized()

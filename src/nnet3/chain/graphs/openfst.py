@@ -1,4 +1,4 @@
-"""Operations of OpenFst on our FSTs, through the package kaldifst. Only this file knows it."""
+"""Runs OpenFst on our FSTs, through the package kaldifst. Only this file knows that package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def need_openfst(what: str) -> None:
 
 @contextmanager
 def _file() -> Iterator[tuple[int, str]]:
-    """A file for one exchange, in memory where the system has that: its descriptor and its name."""
+    """Gives a file for one exchange, in memory where the system can: its descriptor and its name."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("fst")
         try:
@@ -57,7 +57,7 @@ class OpenFst:
 
     @classmethod
     def of(cls, fst: Fst) -> Self:
-        """TrainingError without kaldifst, or if there are cycles of epsilons along which costs could fall for ever."""
+        """Hands an FST over. TrainingError without kaldifst, or for cycles of epsilons with negative costs."""
         need_openfst("this operation on FSTs")
         _check_epsilons(fst)
         writer = Writer(binary=True)
@@ -69,7 +69,7 @@ class OpenFst:
             return cls(kaldifst.StdVectorFst.read(name))
 
     def fst(self) -> Fst:
-        """As arrays."""
+        """Returns it as arrays."""
         with _file() as (descriptor, name):
             if not self._theirs.write(name):
                 raise TrainingError("OpenFst could not write its result: is the memory or the disk full?")
@@ -87,11 +87,11 @@ class OpenFst:
         return self.num_states > 0
 
     def without_epsilons(self) -> OpenFst:
-        """The same without epsilon arcs, trimmed; of equal parallel arcs the cheapest one stays."""
+        """Removes epsilon arcs and trims; of equal parallel arcs the cheapest one stays."""
         return self._changed(kaldifst.rmepsilon)
 
     def determinized(self, most_states: int) -> OpenFst | None:
-        """Without equal labels on the arcs of a state; None if that would take `most_states` or more.
+        """Makes the labels of each state's arcs differ; None if that would take `most_states` or more.
 
         Epsilons count as a label. Of paths with equal labels the cheapest one stays; residual costs are rounded to
         multiples of DELTA.
@@ -100,25 +100,25 @@ class OpenFst:
         return OpenFst(result) if result.num_states < most_states - 1 else None
 
     def determinized_without_epsilons(self, most_states: int) -> OpenFst | None:
-        """The same with epsilons removed on the way, which may lie on cycles."""
+        """Does the same and removes epsilons on the way, which may lie on cycles."""
         theirs = self._theirs.copy()
         stopped = kaldifst.determinize_star(theirs, max_states=most_states)
         return None if stopped else OpenFst(theirs)
 
     def minimized(self) -> OpenFst:
-        """The smallest equal to a deterministic one, with costs pushed towards the start."""
+        """Returns the smallest FST equal to a deterministic one, with costs pushed towards the start."""
         return self._changed(kaldifst.minimize)
 
     def minimized_as_it_is(self, quantum: float) -> OpenFst:
-        """Equal states merged, where an arc's cost, made a multiple of `quantum`, is taken for a part of its label."""
+        """Merges equal states, where an arc's cost, made a multiple of `quantum`, counts as a part of its label."""
         return self._changed(lambda theirs: kaldifst.minimize_encoded(theirs, quantum))
 
     def reversed(self) -> OpenFst:
-        """All paths backwards, from a new start."""
+        """Turns all paths backwards, from a new start."""
         return OpenFst(kaldifst.reverse(self._theirs))
 
     def composed(self, second: OpenFst) -> OpenFst:
-        """What both accept, with the sum of their costs, trimmed. `second` must be sorted by input label."""
+        """Returns what both accept, with the sum of their costs, trimmed. `second` must be sorted by input label."""
         return OpenFst(kaldifst.compose(self._theirs, second._theirs, match_side="right", connect=True))
 
     def _changed(self, change: Any) -> OpenFst:
@@ -128,7 +128,7 @@ class OpenFst:
 
 
 def _check_epsilons(fst: Fst) -> None:
-    """No cycle of epsilons may have a negative cost, since OpenFst would follow it without an end."""
+    """Raise TrainingError for a cycle of epsilons with a negative cost, which OpenFst would follow without an end."""
     arcs = np.flatnonzero((fst.ilabel == 0) & (fst.olabel == 0))
     if len(arcs) == 0 or fst.cost[arcs].min() >= 0:
         return

@@ -1,4 +1,4 @@
-"""Counting which phones follow which histories, for `phone_lm`."""
+"""Counts which phones follow which histories, for `phone_lm`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PhoneCounts:
 
 
 def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) -> PhoneCounts:
-    """Counts with histories of at most `longest` elements, and all that they back off to of at least `shortest`.
+    """Returns counts with histories of at most `longest` elements, and their back-offs of at least `shortest`.
 
     Raises TrainingError if there are no sequences or one has a phone below 1.
     """
@@ -59,7 +59,8 @@ def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) ->
 
 
 def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Integers]:
-    """Of all positions of all sequences: the symbol before, the symbol there (END behind the last), and the place."""
+    """Returns the symbol before, the symbol there (END behind the last), and the place, of all positions
+    in sequences."""
     arrays = [np.asarray(sequence, np.int64).reshape(-1) for sequence in sequences]
     if not any(array.size for array in arrays):
         raise TrainingError("a phone language model needs at least one sequence of phones, got none")
@@ -79,7 +80,7 @@ def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Inte
 
 
 def _suffix_numbers(before: Integers, place: Integers, longest: int) -> Integers:
-    """A number for the last k symbols before each position in column k, equal where these are; (positions, k)."""
+    """Returns numbers of the last k symbols before each position, (positions, k), equal where these symbols are."""
     numbers = np.zeros((len(before), longest + 1), np.int64)
     for size in range(1, longest + 1):
         inside = np.flatnonzero(place + 1 >= size)
@@ -91,7 +92,7 @@ def _suffix_numbers(before: Integers, place: Integers, longest: int) -> Integers
 
 
 def _numbered_by_first_use(values: Integers, size: int) -> tuple[Integers, Integers]:
-    """New numbers of values below `size` in the order in which they are first met, and the values in that order."""
+    """Returns new numbers of values below `size`, in the order of their first use, and the values in that order."""
     unique, first = np.unique(values, return_index=True)
     order = unique[np.argsort(first)]
     number = np.full(size, -1)

@@ -1,4 +1,4 @@
-"""The HMMs of phones in context: which transitions each has, with the pdfs that the tree gives it."""
+"""HMMs of phones in context: the transitions of each, with the pdfs that the tree gives it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from nnet3.hmm.tree import ContextDependency
 
 
 class TransitionTables:
-    """Element 0 of each table is for epsilon, or for what comes before the first transition.
+    """Facts about transition-ids and transition-states as arrays, in which whole graphs are looked up.
 
-    By transition-id: state_of_id (transition-states), phone_of_id, pdf_of_id (-1 for epsilon), is_self_loop.
-    By transition-state: first_id, self_loop (an id, 0 if there is none), and the costs (-log of probabilities)
-    loop_cost of the self-loop and leaving_cost of all other transitions together.
+    Element 0 of each table is for epsilon, or for what comes before the first transition. By transition-id: state_of_id
+    (transition-states), phone_of_id, pdf_of_id (-1 for epsilon), is_self_loop. By transition-state: first_id, self_loop
+    (an id, 0 if there is none), and the costs (-log of probabilities) loop_cost of the self-loop and leaving_cost of
+    all other transitions together.
     """
 
     def __init__(self, model: TransitionModel):
@@ -58,14 +59,14 @@ class HmmArcs:
 
 
 class PhoneHmms:
-    """Tree and transition model together."""
+    """A tree and a transition model, looked up together."""
 
     def __init__(self, tree: ContextDependency, model: TransitionModel):
         self.tree, self.model = tree, model
         self.transitions = TransitionTables(model)
 
     def entries(self, phones: Integers) -> Integers:
-        """Which entry of the topology each phone has, (phones,). TrainingError if it is none of the model's."""
+        """Returns each phone's entry of the topology, (phones,). TrainingError for a phone that the model lacks."""
         table = self.model.topology.entry_of_phone
         entry = np.where(phones < len(table), table[np.minimum(phones, len(table) - 1)], -1)
         if (entry < 0).any():
@@ -73,7 +74,7 @@ class PhoneHmms:
         return entry
 
     def arcs(self, number: int, windows: Integers) -> HmmArcs:
-        """The transitions of entry `number` for windows of phones (windows, width) that have it."""
+        """Returns the transitions of entry `number` for windows of phones (windows, width) that have it."""
         entry: TopologyEntry = self.model.topology.entries[number]
         src, dst, ids, costs = [], [], [], []
         for state in range(len(entry.states) - 1):
@@ -93,7 +94,7 @@ class PhoneHmms:
         return HmmArcs(len(entry.states), np.array(src), np.array(dst), np.column_stack(ids), np.column_stack(costs))
 
     def _transition_states(self, entry: TopologyEntry, state: int, windows: Integers) -> Integers | None:
-        """The transition-state of an HMM state for each window; None if it emits nothing."""
+        """Returns the transition-state of an HMM state for each window; None if it emits nothing."""
         described = entry.states[state]
         if not described.is_emitting:
             return None

@@ -1,6 +1,6 @@
-"""Phone language model of a denominator graph: an n-gram without smoothing and without back-off arcs.
+"""Estimates the phone language model of a denominator graph: an n-gram without smoothing and back-off arcs.
 
-Of the states (histories of phones) the least useful are merged into the history that is one phone shorter, until as
+States are histories of phones. The least useful ones are merged into the history that is one phone shorter, until as
 many are left as were asked for; histories of `no_prune_ngram_order - 1` phones always stay.
 """
 
@@ -22,7 +22,7 @@ _PER_COUNT = np.float32(-1e-15)  # change by a count that moves to a state witho
 
 
 def estimate_phone_lm(sequences: Iterable[ArrayLike], options: PhoneLmOptions | None = None) -> Fst:
-    """The language model of sequences of phones (integers from 1): a deterministic acceptor of phones.
+    """Returns the language model of sequences of phones (integers from 1): a deterministic acceptor of phones.
 
     The probabilities of each state's arcs and of ending there sum to 1. Raises TrainingError.
     """
@@ -35,7 +35,7 @@ def estimate_phone_lm(sequences: Iterable[ArrayLike], options: PhoneLmOptions | 
 
 
 class _Pruning:
-    """The states on the way: which symbols each has with which counts, and where these lead."""
+    """The states on the way: the symbols of each, with their counts and next states."""
 
     def __init__(self, counts: PhoneCounts, options: PhoneLmOptions):
         states = len(counts.length)
@@ -55,7 +55,7 @@ class _Pruning:
         self.log_prob = [_log_prob(values) for values in self.counts]
 
     def run(self, target: int) -> None:
-        """Merge until `target` states are active, in phases, since states become mergeable on the way."""
+        """Merges until `target` states are active, in phases, since states become mergeable on the way."""
         active = first = int((self.total > 0).sum())
         for phase in range(1, _PHASES + 1):
             wanted = first + _towards_zero((target - first) * phase, _PHASES)
@@ -76,7 +76,7 @@ class _Pruning:
                     heapq.heappush(queue, (-self.change(backoff), -backoff))
 
     def is_allowed(self, state: int) -> bool:
-        """Whether it may be merged: nothing that is longer still is between it and its counts."""
+        """Returns true if the state may be merged: no longer history stands between it and its counts."""
         length, total = self.length[state], self.total[state]
         if length <= self.shortest or total == 0 or total != self.total_with_longer[state]:
             return False
@@ -86,7 +86,7 @@ class _Pruning:
         return not self.total_with_longer[following].any()
 
     def change(self, state: int) -> np.float32:
-        """By how much the log-likelihood of the data rises (never) or falls if `state` is merged."""
+        """Returns the change (never above 0) of the data's log-likelihood if `state` is merged."""
         backoff = int(self.backoff[state])
         if self.total[backoff] == 0:
             return _PER_COUNT * np.float32(self.total[state])
@@ -101,7 +101,7 @@ class _Pruning:
         return symbols, row[symbols]
 
     def merge(self, state: int) -> None:
-        """Give all counts to the back-off state."""
+        """Gives all counts to the back-off state."""
         backoff = int(self.backoff[state])
         symbols, counts = self._summed(state, backoff)
         following = np.full(self.num_symbols, -1)
@@ -118,7 +118,7 @@ class _Pruning:
         self.total[state] = self.total_with_longer[state] = 0
 
     def fst(self) -> Fst:
-        """The active states, in order; each arc leads to the longest active history."""
+        """Returns the active states, in order; each arc leads to the longest active history."""
         active = self.total > 0
         number = np.cumsum(active) - 1
         symbols, counts, following = (np.concatenate(pieces) for pieces in (self.symbols, self.counts, self.next))
@@ -142,13 +142,13 @@ class _Pruning:
 
 
 def _log_prob(counts: np.ndarray) -> np.float32:
-    """Of the data that these counts are of, by the model that fits it best."""
+    """Returns the log-probability of data with these counts, by the model that fits it best."""
     if len(counts) == 0:
         return np.float32(0)
     return np.float32(np.cumsum(counts * np.log(counts / counts.sum()))[-1])
 
 
 def _towards_zero(numerator: int, denominator: int) -> int:
-    """Their quotient, rounded towards zero."""
+    """Returns their quotient, rounded towards zero."""
     quotient = abs(numerator) // denominator
     return quotient if numerator >= 0 else -quotient

@@ -1,4 +1,4 @@
-"""Which phones may be heard at which output frame, and all sequences of labels that keep to that."""
+"""Makes supervision from aligned phones: which phones each output frame allows, and the sequences that keep to that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_ELEMENTS = 1 << 28  # frames times phones of an utterance
 
 
 def allowed_phones(phones: TimedPhones, tolerances: Tolerances) -> Flags:
-    """Whether each phone may be heard at each output frame, (output frames, largest phone + 1)."""
+    """Returns true where a phone is allowed at an output frame, (output frames, largest phone + 1)."""
     factor = tolerances.frame_subsampling_factor
     frames, columns = -(-phones.num_frames // factor), int(phones.phone.max()) + 1
     if frames * columns > _MOST_ELEMENTS:
@@ -40,7 +40,7 @@ def allowed_phones(phones: TimedPhones, tolerances: Tolerances) -> Flags:
 
 
 def limited_to_times(ids: Fst, allowed: Flags, phone_of_id: Integers) -> Fst | None:
-    """The sequences of transition-ids, one for each frame of `allowed` (frames, phones), that it allows; None if none.
+    """Returns the sequences of transition-ids, one a frame, that `allowed` (frames, phones) allows; None without any.
 
     `ids` must have no epsilons. States are numbered breadth-first from the start, which sorts them by time.
     """
@@ -61,7 +61,7 @@ def limited_to_times(ids: Fst, allowed: Flags, phone_of_id: Integers) -> Fst | N
 
 
 def _forwards(ids: Fst, allowed: Flags, phone: Integers) -> tuple[list[Integers], Integers]:
-    """The arcs that can be taken at each frame, and the final states that can be reached behind the last."""
+    """Returns the arcs that can be taken at each frame, and the final states that can be reached behind the last."""
     front: Integers = np.array([ids.start])
     arcs_at = []
     for row in allowed:
@@ -72,7 +72,7 @@ def _forwards(ids: Fst, allowed: Flags, phone: Integers) -> tuple[list[Integers]
 
 
 def _backwards(ids: Fst, arcs_at: list[Integers], last: Integers) -> list[Integers]:
-    """Those of the arcs of each frame that lead on to one of the last states."""
+    """Keeps the arcs of each frame that lead on to one of the last states."""
     useful = np.zeros(ids.num_states, bool)
     kept = []
     for arcs in reversed(arcs_at):
@@ -84,7 +84,7 @@ def _backwards(ids: Fst, arcs_at: list[Integers], last: Integers) -> list[Intege
 
 
 def supervise(phones: TimedPhones, hmms: PhoneHmms, options: SupervisingOptions) -> Supervision:
-    """All ways to say the phones at about their times. TrainingError if there is none."""
+    """Returns all ways to say the phones at about their times. TrainingError if there are none."""
     hmms.entries(phones.phone)  # they must be known
     allowed = allowed_phones(phones, options.tolerances)
     ids = without_epsilons(transition_ids_of_phones(phones.fst, hmms, scale=0.0))

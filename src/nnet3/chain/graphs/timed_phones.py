@@ -1,4 +1,4 @@
-"""Which phones an utterance has, in which order, and when: from an alignment or from a lattice of phones."""
+"""Phones of utterances with their order and times, from alignments or lattices of phones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Integers = npt.NDArray[np.integer]
 
 @dataclass(frozen=True, eq=False)
 class TimedPhones:
-    """An acceptor of phones, and when each was there: frames begin .. end - 1 of `num_frames`, (instances,) each."""
+    """An acceptor of phones, and their times: frames begin .. end - 1 of `num_frames`, (instances,) each."""
 
     fst: Fst
     phone: Integers
@@ -28,7 +28,7 @@ class TimedPhones:
 
 
 def phones_of_durations(pairs: ArrayLike) -> TimedPhones:
-    """From phones and how many frames each lasts, (phones, 2). TrainingError unless all are above 0."""
+    """Returns the phones for pairs of a phone and its frames, (phones, 2). TrainingError unless all are above 0."""
     phone, duration = np.asarray(pairs, np.int64).reshape(-1, 2).T
     if len(phone) == 0:
         raise TrainingError("there are no phones")
@@ -43,7 +43,7 @@ def phones_of_durations(pairs: ArrayLike) -> TimedPhones:
 
 
 def phones_of_lattice(lattice: Lattice, lm_scale: float = 0.0) -> TimedPhones:
-    """From a lattice whose arcs are phones with their transition-ids, one a frame.
+    """Returns the phones of a lattice whose arcs are phones with their transition-ids, one a frame.
 
     The acceptor's costs are `lm_scale` times the costs of the graph, less those of the best path, at the earliest
     place. TrainingError if the lattice is empty, or its arcs are not aligned phones.
@@ -73,7 +73,7 @@ def phones_of_lattice(lattice: Lattice, lm_scale: float = 0.0) -> TimedPhones:
 
 
 def _state_times(fst: Fst, length: Integers) -> Integers:
-    """How many frames lie before each state, (states,); -1 where no path leads."""
+    """Returns the number of frames before each state, (states,); -1 where no path leads."""
     time = np.full(fst.num_states, -1)
     time[fst.start] = 0
     front = np.array([fst.start])
@@ -90,7 +90,7 @@ def _state_times(fst: Fst, length: Integers) -> Integers:
 def _pushed_to_the_start(
     fst: Fst, cost: npt.NDArray[np.float64], final: npt.NDArray[np.float64]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Costs and final costs such that the best path from every state on costs nothing. The FST has no cycles."""
+    """Returns costs and final costs with which the best path from every state is free. The FST has no cycles."""
     best = final.copy()
     while True:
         through = np.full(fst.num_states, np.inf)

@@ -1,4 +1,4 @@
-"""Supervision that leaves the times inside free: end to end, and within chunks."""
+"""Makes supervision that leaves the times inside free: end to end, and within chunks."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nnet3.kaldi_io.fst_reach import arcs_of
 
 
 def without_times(chunk: Fst, tables: TransitionTables) -> Fst:
-    """From transition-ids, one a frame: the same phones in the same order, each for as long as it may be.
+    """Frees the times in a chunk of transition-ids, one a frame: the same phones in the same order, of any duration.
 
-    Which states are possible at the edges of the chunk stays as it is. The result accepts pdf + 1, has cycles, and no
-    epsilons. TrainingError if it would be too large.
+    The states that are possible at the edges of the chunk stay as they are. The result accepts pdf + 1, has cycles, and
+    no epsilons. TrainingError if it would be too large.
     """
     ids = without_epsilons(chunk)
     inside = ids.src != ids.start
@@ -37,7 +37,7 @@ def _compact(fst: Fst) -> Fst:
 
 
 def random_pdfs(chunk: Fst, tables: TransitionTables, rng: np.random.Generator) -> npt.NDArray[np.int32]:
-    """The pdfs along a random path of transition-ids, one a frame: (frames,)."""
+    """Returns the pdfs along a random path of transition-ids, one a frame: (frames,)."""
     state, ids = chunk.start, []
     while chunk.final[state] == np.inf:
         arc = int(rng.integers(chunk.offsets[state], chunk.offsets[state + 1]))
@@ -47,7 +47,7 @@ def random_pdfs(chunk: Fst, tables: TransitionTables, rng: np.random.Generator) 
 
 
 def supervision_of_graph(graph: Fst, pdf_of_id: npt.NDArray[np.integer]) -> Fst:
-    """From a training graph of a transcript (input labels: transition-ids), with its costs: pdf + 1, no epsilons.
+    """Returns the supervision of a training graph (input labels: transition-ids): pdf + 1, its costs, no epsilons.
 
     TrainingError if a label is no transition-id or nothing is left.
     """
@@ -64,7 +64,7 @@ def supervision_of_graph(graph: Fst, pdf_of_id: npt.NDArray[np.integer]) -> Fst:
 
 
 def shortest_path(fst: Fst) -> int:
-    """The fewest arcs from the start to an end. TrainingError if there is no end."""
+    """Returns the fewest arcs from the start to an end. TrainingError if there is no end."""
     seen = np.zeros(fst.num_states, bool)
     front = np.array([fst.start])
     seen[front] = True

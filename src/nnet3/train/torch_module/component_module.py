@@ -283,8 +283,7 @@ class ComponentModule(nn.Module):
         self._note_count()
 
     def _is_broadcast(self, component: Component) -> bool:
-        """Returns true if other processes may have written into the buffers; if they have, the tensors count as
-        changed.
+        """Returns true if other processes may have written into the buffers; then the tensors count as changed.
 
         DistributedDataParallel broadcasts buffers, and PyTorch does not count that.
         """
