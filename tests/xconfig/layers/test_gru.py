@@ -1,0 +1,8 @@
+"""GRU layers made of simple components."""
+
+from __future__ import annotations
+
+from nnet3.xconfig.layers import gru
+from tests.xconfig.layer_contract import layer_contract
+
+TestGru = layer_contract(gru)

@@ -1,0 +1,8 @@
+"""LSTM layers made of simple components."""
+
+from __future__ import annotations
+
+from nnet3.xconfig.layers import lstm
+from tests.xconfig.layer_contract import layer_contract
+
+TestLstm = layer_contract(lstm)
