@@ -10,7 +10,6 @@ import pytest
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Fst, save_fst
 from nnet3.kaldi_io.fst_properties import known_properties
-from nnet3.kaldi_io.fst_reach import accessible, arcs_on_cycles, breadth_first, coaccessible
 from tests.kaldi_io.random_fsts import random_fst, same
 
 
@@ -52,35 +51,6 @@ def test_empty() -> None:
 def test_refused(arguments: tuple, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Fst.from_arcs(*arguments)
-
-
-def _reach_of(fst: Fst) -> np.ndarray:
-    """reach[i, j]: whether a path of at least one arc leads from i to j."""
-    reach = np.zeros((fst.num_states, fst.num_states), bool)
-    reach[fst.src, fst.dst] = True
-    for middle in range(fst.num_states):
-        reach |= reach[:, middle, None] & reach[None, middle]
-    return reach
-
-
-@pytest.mark.parametrize("seed", range(300))
-def test_reach_against_all_paths(seed: int) -> None:
-    fst = random_fst(np.random.default_rng(seed))
-    reach = _reach_of(fst)
-    at_all = reach | np.eye(fst.num_states, dtype=bool)
-    assert np.array_equal(accessible(fst), at_all[fst.start])
-    assert np.array_equal(coaccessible(fst), at_all[:, fst.final < np.inf].any(axis=1))
-    assert np.array_equal(arcs_on_cycles(fst), at_all[fst.dst, fst.src])
-    assert sorted(breadth_first(fst, np.array([fst.start])).tolist()) == np.flatnonzero(at_all[fst.start]).tolist()
-
-
-@pytest.mark.parametrize("seed", range(50))
-def test_breadth_first_takes_arcs_in_order(seed: int) -> None:
-    fst = random_fst(np.random.default_rng(seed), 12)
-    queue = [fst.start]
-    for state in queue:
-        queue += [int(d) for d in dict.fromkeys(fst.dst[fst.src == state].tolist()) if d not in queue]
-    assert breadth_first(fst, np.array([fst.start])).tolist() == queue
 
 
 @pytest.mark.parametrize("seed", range(300))

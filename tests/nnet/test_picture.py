@@ -9,36 +9,10 @@ from pathlib import Path
 import pytest
 
 from nnet3.drawing import Arc, Graph, to_svg
-from nnet3.errors import DrawingError
 from nnet3.nnet import Nnet, load_nnet
 from nnet3.nnet.picture import network_graph
-from nnet3.nnet.unrolled import Frames, unrolled_graph
+from tests.nnet.drawn_networks import RNN, TDNN
 from tests.shared_data import GOLDEN, golden_cases, needs_shared
-
-TDNN = """
-input-node name=input dim=4
-input-node name=ivector dim=3
-component name=tdnn1.affine type=AffineComponent input-dim=11 output-dim=6
-component name=tdnn1.relu type=RectifiedLinearComponent dim=6
-component name=tdnn2.linear type=TdnnComponent input-dim=6 output-dim=2 time-offsets=-1,0
-component name=tdnn2.affine type=TdnnComponent input-dim=2 output-dim=6 time-offsets=0,3
-component name=noop type=NoOpComponent dim=6
-component-node name=tdnn1.affine component=tdnn1.affine input=Append({}, ReplaceIndex(ivector, t, 0))
-component-node name=tdnn1.relu component=tdnn1.relu input=tdnn1.affine
-component-node name=tdnn2.linear component=tdnn2.linear input=tdnn1.relu
-component-node name=tdnn2.affine component=tdnn2.affine input=tdnn2.linear
-component-node name=tdnn2.noop component=noop input=Sum(Scale(0.5, tdnn1.relu), tdnn2.affine)
-output-node name=output input=Round(tdnn2.noop, 3)
-""".format("Offset(input, -1), Offset(input, 2)")
-
-RNN = """
-input-node name=input dim=2
-component name=affine type=AffineComponent input-dim=4 output-dim=2
-component name=tanh type=TanhComponent dim=2
-component-node name=sum component=affine input=Append(input, IfDefined(Offset(h, -1)))
-component-node name=h component=tanh input=sum
-output-node name=output input=Offset(h, 1)
-"""
 
 
 def _titles(graph: Graph) -> dict[str, str]:
@@ -164,68 +138,6 @@ def test_a_mask_does_not_look_at_its_input() -> None:
         output-node name=output input=Sum(input, mask)
     """
     assert {(arc.a, arc.b) for arc in network_graph(Nnet.from_config(config)).arcs} == {("0", "2"), ("1", "2")}
-
-
-def test_unrolled_in_time() -> None:
-    graph = unrolled_graph(Nnet.from_config(RNN), Frames(0, 2, 0, 9))
-    places = {box.id: f"{box.lines[0]} {box.lines[1].removeprefix('t = ')}" for box in graph.nodes}
-    names = [f"input {t}" for t in range(4)] + [f"sum + h {t}" for t in range(4)] + [f"output {t}" for t in range(3)]
-    assert list(places.values()) == names
-    assert {(places[arc.a], places[arc.b]) for arc in graph.arcs if arc.is_delay} == {
-        (f"sum + h {t}", f"sum + h {t + 1}") for t in range(3)
-    }
-    assert {(places[arc.a], places[arc.b]) for arc in graph.arcs if not arc.is_delay} == {
-        *((f"input {t}", f"sum + h {t}") for t in range(4)),
-        *((f"sum + h {t + 1}", f"output {t}") for t in range(3)),
-    }
-    assert graph.is_grid
-    assert {box.lines[0]: box.rank for box in graph.nodes} == {"input": 0, "sum + h": 1, "output": 2}
-
-
-def test_values_of_one_time_and_row_lie_side_by_side() -> None:
-    config = """
-        input-node name=input dim=3
-        component name=k type=NoOpComponent dim=3
-        component-node name=a component=k input=input
-        component-node name=b component=k input=Offset(input, 1)
-        component-node name=c component=k input=Offset(input, 2)
-        output-node name=output input=Sum(a, b, c)
-    """
-    graph = unrolled_graph(Nnet.from_config(config), Frames(0, 1, 0, 9))
-    columns: dict[str, list[float | None]] = {}
-    for box in graph.nodes:
-        columns.setdefault(box.lines[0], []).append(box.column)
-    assert columns == {
-        "input": [1.0, 4.0, 7.0, 10.0],  # a column of its own for each time, three boxes wide
-        "a": [0.0, 3.0],
-        "b": [1.0, 4.0],
-        "c": [2.0, 5.0],
-        "output": [1.0, 4.0],
-    }
-
-
-def test_only_what_is_needed_is_drawn() -> None:
-    nnet = Nnet.from_config(TDNN)
-    graph = unrolled_graph(nnet, Frames(0, 2, -5, 9))
-    boxes = {box.lines for box in graph.nodes}
-    assert ("ivector", "t = 0") in boxes
-    assert {t for name, t in boxes if name == "tdnn2.noop"} == {"t = 0"}
-    assert {t for name, t in boxes if name == "tdnn2.linear"} == {"t = 0", "t = 3"}
-    assert {t for name, t in boxes if name == "tdnn1"} == {"t = -1", "t = 0", "t = 2", "t = 3"}
-    assert {t for name, t in boxes if name == "input"} == {f"t = {t}" for t in (-2, -1, 1, 2, 4, 5)}
-
-
-def test_too_large_or_impossible() -> None:
-    nnet = Nnet.from_config(RNN)
-    with pytest.raises(DrawingError, match=r"no output can be computed at t = 0 to 1 from input at 5 to 6"):
-        unrolled_graph(nnet, Frames(0, 1, 5, 6))
-    with pytest.raises(DrawingError, match="would not be readable: ask for fewer"):
-        unrolled_graph(nnet, Frames(0, 2000, 0, 2001))
-    with pytest.raises(DrawingError, match="a picture of 100003 frames"):
-        unrolled_graph(nnet, Frames(0, 100_000, 0, 5))
-    many = "".join(f"output-node name=n{k} input=Offset(input, {k})\n" for k in range(3001))
-    with pytest.raises(DrawingError, match="a picture of 3002 boxes"):
-        network_graph(Nnet.from_config(f"input-node name=input dim=1\n{many}"))
 
 
 @needs_shared

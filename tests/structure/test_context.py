@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
-import numpy as np
 import pytest
 
-from nnet3.components.no_op import NoOpComponent
 from nnet3.edits.edits import apply_edits
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.structure import context_intervals
 from nnet3.structure.context import compute_context
-from nnet3.structure.context_intervals import NotIntervalsError, context_by_intervals
-from nnet3.structure.context_trials import context_by_trials
 from tests.call_count import assert_calls_in_proportion, count_calls
-from tests.random_networks import random_network
 
 X_VECTOR = """
 input-node name=input dim=24
@@ -61,58 +54,6 @@ def test_a_context_that_cannot_be_found(text: str, message: str) -> None:
         _ = nnet.left_context
 
 
-def _alike(nnet: Nnet, *, intervals: bool) -> tuple[int, int]:
-    """The context found by trial; that found by intervals must be the same, if it is to be found so at all."""
-    tried = context_by_trials(nnet.parts)
-    try:
-        assert context_by_intervals(nnet.parts) == tried
-    except NotIntervalsError:
-        assert not intervals
-    return tried
-
-
-@pytest.mark.parametrize("offset", [-700, 5000, -123456])
-def test_a_long_context(offset: int) -> None:
-    text = "input-node name=input dim=1\noutput-node name=output input=Append({}, Offset(input, {}))"
-    plain = Nnet.from_config(text.format("input", offset))
-    assert _alike(plain, intervals=True) == (max(0, -offset), max(0, offset))
-    assert (plain.left_context, plain.right_context) == (max(0, -offset), max(0, offset))
-    by_trial = Nnet.from_config(text.format("Switch(input, input)", offset))
-    assert (by_trial.left_context, by_trial.right_context) == (plain.left_context, plain.right_context)
-
-
-@pytest.mark.parametrize(
-    "descriptor",
-    [
-        "Failover(Sum(input, Offset(input, 3)), input)",
-        "Round(Offset(input, -3), 7)",
-        "Offset(Round(input, 7), 5)",
-        "Sum(Round(input, 3), Round(Offset(input, 2), 4))",
-        "Failover(Offset(input, 3), input)",
-        "Failover(Offset(input, -50), Offset(input, 50))",
-        "Failover(input, Sum(input, Offset(input, 3)))",
-        "Append(Offset(input, 4), ReplaceIndex(ivector, t, 0))",
-        "Append(Offset(input, -4), Round(ivector, 10))",
-        "Sum(IfDefined(Offset(input, -4)), Offset(input, 1))",
-        "Switch(input, Offset(input, 2), Offset(input, -5))",
-        "Switch(Offset(input, 2))",
-        "ReplaceIndex(Offset(input, 2), x, 0)",
-    ],
-)
-def test_intervals_give_what_trials_give(descriptor: str) -> None:
-    inputs = "input-node name=input dim=1\ninput-node name=ivector dim=1\n"
-    nnet = Nnet.from_config(f"{inputs}output-node name=output input={descriptor}")
-    _alike(nnet, intervals=not descriptor.startswith(("Failover(Offset", "Switch(input")))
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_intervals_give_what_trials_give_on_random_networks(seed: int) -> None:
-    nnet = random_network(seed).nnet()
-    if nnet.is_simple and nnet.modulus < 40:
-        with contextlib.suppress(NetworkError):
-            _alike(nnet, intervals=False)
-
-
 def test_what_is_known_of_a_network_follows_its_changes() -> None:
     text = "input-node name=input dim=1\noutput-node name=output input={}"
     nnet = Nnet.from_config(text.format("Offset(input, -2)"))
@@ -127,69 +68,6 @@ def test_what_is_known_of_a_network_follows_its_changes() -> None:
     assert not nnet.is_simple
     assert (copied.left_context, copied.right_context, copied.modulus) == (2, 0, 1)
     assert copied.fingerprint() == before
-
-
-@pytest.mark.parametrize("cells", [1, 100, 10**7])
-def test_a_large_network_takes_bounded_memory(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a number for each node and each shift of the window: not of all shifts at once, where that is many."""
-    inputs = ", ".join(f"Round(Offset(input, {k}), {period})" for k, period in ((1, 4), (-5, 7), (3, 9)))
-    nnet = Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input=Sum({inputs})")
-    sizes: list[int] = []
-
-    class Counting(context_intervals._Intervals):
-        def solve(self, order: list[int]) -> context_intervals._Interval:
-            sizes.append(len(order) * len(self.always.low))
-            return super().solve(order)
-
-    wanted = context_by_trials(nnet.parts)
-    monkeypatch.setattr(context_intervals, "_Intervals", Counting)
-    monkeypatch.setattr(context_intervals, "_MOST_CELLS", cells)
-    assert context_by_intervals(nnet.parts) == wanted
-    assert sum(sizes) == 2 * (4 * 7 * 9 + 1)
-    assert max(sizes) <= max(cells, 2)
-    assert len(sizes) == {1: 253, 100: 6, 10**7: 1}[cells]
-
-
-class LooksOn(NoOpComponent):
-    """Needs the next frame, too, at the end of each so many frames."""
-
-    needs_all_inputs = True
-
-    def __init__(self, period: int, place: int) -> None:
-        super().__init__(1)
-        self.identity_indexes = False
-        self.period, self.place = period, place
-
-    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
-        next_one = outputs.copy()
-        next_one[:, 1] += outputs[:, 1] % self.period == self.place
-        return np.stack([outputs, next_one], axis=1)
-
-
-@pytest.mark.parametrize(("period", "place"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 7), (64, 0), (1001, 0)])
-def test_what_a_component_needs_may_depend_on_the_time(period: int, place: int) -> None:
-    text = "input-node name=input dim=1\ncomponent name=k type=NoOpComponent dim=1\n"
-    text += "component-node name=k component=k input=input\noutput-node name=output input=k"
-    nnet = Nnet.from_config(text)
-    nnet.components["k"] = LooksOn(period, place)
-    with pytest.raises(NotIntervalsError):
-        context_by_intervals(nnet.parts)
-    nnet.components["k"] = LooksOn(1, 0)
-    assert context_by_intervals(nnet.parts) == (0, 1)
-
-
-def test_intervals_are_what_recipes_need() -> None:
-    """Convolutions, recurrences and subsampled layers need no trials."""
-    text = """
-        input-node name=input dim=4
-        component name=tdnn type=TdnnComponent input-dim=4 output-dim=4 time-offsets=-3,0,2
-        component name=affine type=AffineComponent input-dim=8 output-dim=4
-        component-node name=tdnn component=tdnn input=Round(input, 3)
-        component-node name=rnn component=affine input=Append(tdnn, IfDefined(Offset(rnn, -3)))
-        component-node name=back component=affine input=Append(rnn, IfDefined(Offset(back, 3)))
-        output-node name=output input=Offset(back, 1)
-    """
-    assert _alike(Nnet.from_config(text), intervals=True) == (4, 3)
 
 
 def _deep(count: int) -> Nnet:

@@ -1,0 +1,144 @@
+"""Folders and files of compiled computations: found again, damaged, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nnet3.driver import cache as cache_module
+from nnet3.driver.cache import ComputationCache, key_digest
+from nnet3.driver.cached_computation import StoredComputation, num_bytes
+from nnet3.ir import serialize
+from nnet3.ir.computation import NnetComputation
+from tests.driver.counting_maker import Maker, run
+
+
+def entry_of(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_another_process_finds_what_is_in_the_folder(tmp_path: Path) -> None:
+    make = Maker(structure="abc")
+    made = ComputationCache(tmp_path).get_or_compile(0, make)
+    found = ComputationCache(tmp_path).get_or_compile(0, make)
+    assert make.count == 1
+    assert isinstance(found, StoredComputation)
+    assert found.fingerprint == {"structure": "abc"}
+    assert str(found) == str(made)
+    assert type(found) is NnetComputation
+    assert num_bytes(found) == pytest.approx(num_bytes(made), rel=0.1)
+    run(found)
+
+
+def damage(path: Path, how: str) -> None:
+    data = path.read_bytes()
+    if how == "foreign":
+        path.write_bytes(b"GIF89a" + data)
+    elif how == "of something else":
+        ComputationCache(path.parent).get_or_compile(1, Maker())
+        other = next(p for p in path.parent.iterdir() if p != path)
+        other.replace(path)
+    else:
+        changed = {
+            "cut": data[: len(data) // 2],
+            "empty": b"",
+            "only magic": data[:30],
+            "changed": data[:-40] + bytes([data[-40] ^ 1]) + data[-39:],
+        }
+        path.write_bytes(changed[how])
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("foreign", "it does not begin as a file of this version"),
+        ("empty", "it does not begin"),
+        ("only magic", "it ends too early"),
+        ("cut", "its checksum is wrong"),
+        ("changed", "its checksum is wrong"),
+        ("of something else", "it is the file of something else"),
+    ],
+)
+def test_files_that_are_damaged_are_written_anew(how: str, message: str, tmp_path: Path) -> None:
+    make = Maker()
+    ComputationCache(tmp_path).get_or_compile(0, make)
+    damage(entry_of(tmp_path), how)
+    with pytest.warns(RuntimeWarning, match=f"is not used: {message}.*; compiling again"):
+        run(ComputationCache(tmp_path).get_or_compile(0, make))
+    assert make.count == 2
+    assert isinstance(ComputationCache(tmp_path).get_or_compile(0, make), StoredComputation)
+    assert make.count == 2
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    cache = ComputationCache(tmp_path / "folder")
+    (tmp_path / "folder").write_text("in the way")
+    with pytest.warns(RuntimeWarning, match="not kept there|cannot be read"):
+        computation = cache.get_or_compile(0, Maker())
+    with pytest.warns(RuntimeWarning, match="not kept there"):
+        run(computation)
+
+
+def test_the_folder_is_bounded(tmp_path: Path) -> None:
+    ComputationCache(tmp_path).get_or_compile(0, Maker())
+    size = entry_of(tmp_path).stat().st_size
+    cache = ComputationCache(tmp_path, max_bytes=3 * size + 10)
+    for number in range(6):
+        cache.get_or_compile(number, Maker())
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+# ---- networks that change ----
+
+
+# ---- real networks ----
+
+
+def _name_in_file(key: object) -> bytes:
+    return key_digest((cache_module.PROGRAM_VERSION, serialize.VERSION, key)).encode()
+
+
+def test_a_file_with_all_that_is_in_memory(tmp_path: Path) -> None:
+    cache, path = ComputationCache(), tmp_path / "cache"
+    for number in range(3):
+        cache.get_or_compile(number, Maker(number=str(number)))
+    cache.save(path)
+    other = ComputationCache()
+    other.load(path)
+    assert len(other) == 3
+    for number in range(3):
+        make = Maker()
+        found = other.get_or_compile(number, make)
+        assert (make.count, found.fingerprint) == (0, {"number": str(number)})
+        run(found)
+    assert sorted(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        other.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("damage", "left", "message"),
+    [
+        (lambda data: b"", 0, "it does not begin as a file of this version"),
+        (lambda data: b"x" + data, 0, "it does not begin as a file of this version"),
+        (lambda data: data[:-1], 1, "it ends too early"),
+        (lambda data: data + b"x", 2, "it ends too early"),
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), 1, "its checksum is wrong"),
+        (lambda data: data.replace(_name_in_file(1), b"0" * 40, 1), 1, "it is the file of something else"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_damaged_is_read_so_far(
+    tmp_path: Path, damage: Callable[[bytes], bytes], left: int, message: str
+) -> None:
+    cache, path = ComputationCache(), tmp_path / "cache"
+    for number in range(2):
+        cache.get_or_compile(number, Maker(number=str(number)))
+    cache.save(path)
+    path.write_bytes(damage(path.read_bytes()))
+    other = ComputationCache()
+    with pytest.warns(RuntimeWarning, match=f"cache: the rest is not used: {message}"):
+        other.load(path)
+    assert len(other) == left
