@@ -1,4 +1,4 @@
-"""Data of a run in archives of examples of any kind, read and prepared in the background."""
+"""Kinds of data in archives of examples, read and prepared in the background: `frames` and `chain`."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ E = TypeVar("E")
 
 
 class ArchiveSource(Generic[E]):
-    """`prepare` makes a minibatch of a merged example and its key; `change`, if given, makes of an example what it
-    shall be in an epoch (from 0).
+    """Data of a run in archives of examples of any kind.
 
-    The minibatches of an epoch are counted at the beginning, which reads all training examples once: schedules depend
-    on that number. It is the same in every epoch.
+    `prepare` makes a minibatch of a merged example and its key; `change`, if given, makes of an example its form in an
+    epoch (from 0). The minibatches of an epoch, equally many in every epoch, are counted at the beginning, which reads
+    all training examples once: schedules depend on that number.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ArchiveSource(Generic[E]):
         return {name: count for name, count in counts.items() if count} | {"idle_share": round(self._idle_share, 5)}
 
     def close(self) -> None:
-        """Nothing: each epoch closes what it has opened."""
+        """Does nothing: each epoch closes what it has opened."""
 
     def _held_out(self, tables: Sequence[str]) -> Generator[Minibatch]:
         if not tables:
@@ -97,7 +97,7 @@ class ArchiveSource(Generic[E]):
 
 @contextmanager
 def _naming(key: str) -> Iterator[None]:
-    """Within it an error says which key of the settings has named tables without minibatches."""
+    """Make errors within it name the key of the settings whose tables have no minibatches."""
     try:
         yield
     except NoMinibatchesError as error:
@@ -105,7 +105,7 @@ def _naming(key: str) -> Iterator[None]:
 
 
 def _named(minibatch: Minibatch, keys: Sequence[str]) -> Minibatch:
-    """The minibatch with a key by which its examples can be found."""
+    """Returns the minibatch with a key by which its examples can be found."""
     return replace(minibatch, key=short(keys))
 
 
@@ -114,14 +114,14 @@ def _rule(text: str) -> str | None:
 
 
 def _sizes(tables: Sequence[str]) -> dict[str, int]:
-    """Sizes of the files that the tables name."""
+    """Returns the sizes of the files that the tables name."""
     specifiers = [parse_rspecifier(table) for table in tables]
     names = [specifier.archive or specifier.script or "" for specifier in specifiers]
     return {f"size of {name}": os.path.getsize(name) for name in names if os.path.isfile(name)}
 
 
 class FramesKind:
-    """The entry of the registry."""
+    """Examples whose supervision is a matrix (Kaldi's `<Nnet3Eg>`)."""
 
     def open(self, section: ArchivesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
         inputs, outputs = nnet.input_dims, nnet.output_dims
@@ -133,7 +133,7 @@ class FramesKind:
 
 
 class ChainExamplesKind:
-    """The entry of the registry."""
+    """Examples of sequence training (docs/chain.md)."""
 
     def open(self, section: ChainExamplesSection, nnet: Nnet, share: Share, seed: int) -> DataSource:
         inputs = nnet.input_dims

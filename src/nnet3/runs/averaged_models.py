@@ -1,4 +1,4 @@
-"""Kaldi's way with several processes: each trains a model of its own, and now and then all go on from the average."""
+"""Trains a model in each process, as Kaldi's scripts do; now and then all go on from the average."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _WORST = -1e300  # of a process that has seen nothing, or nothing finite
 
 
 class AveragedModels:
-    """Rounds of so many minibatches, each begun by a new trainer.
+    """Trains in rounds of so many minibatches, each with a new trainer.
 
     With J processes learning rates are J times as large and l2 regularisation counts 1/J, so that the average moves as
-    far as one model would. After the first round, where models have not much in common yet, the best one is kept
-    instead; later on models much worse than the best do not count.
+    far as one model would. After the first round, where models have little in common yet, the best one is kept instead.
+    Later on models much worse than the best do not count.
     """
 
     def __init__(self, nnet: Nnet, options: TrainerOptions, objective: Objective, world: World, round_size: int):
@@ -85,7 +85,7 @@ class AveragedModels:
         self._round, self._steps, self._stats, self._trainer = self._round + 1, 0, ObjectiveStats(), None
 
     def _share(self) -> float:
-        """What this process's model counts in the average."""
+        """Returns the weight of this process's model in the average."""
         own = (self._stats.objective + self._stats.auxiliary) / self._stats.weight if self._stats.weight else _WORST
         all_own = torch.zeros(self._world.size, dtype=torch.float64)
         all_own[self._world.rank] = own if math.isfinite(own) else _WORST
@@ -110,7 +110,7 @@ class AveragedModels:
             statistic.set(value)
 
     def _whole(self, values: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Zeros for what is empty because this process has not stored it yet: its minibatches may all be skipped."""
+        """Replaces empty values by zeros: this process has not stored them yet if all its minibatches were skipped."""
         sides = iter(self._world.largest(*(side for value in values for side in value.shape)))
         shapes = [[next(sides) for _ in value.shape] for value in values]
         return [value if value.numel() else value.new_zeros(shape) for value, shape in zip(values, shapes, strict=True)]

@@ -1,4 +1,4 @@
-"""What a run begins with: its folder, its model, its device, its dropout schedule."""
+"""Prepares a run: its folder, its model, its device, its dropout schedule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODEL_BEGINS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
 
 
 def load_start(settings: RunSettings) -> Nnet | AcousticModel:
-    """The model of a model file, or a new network from a config. Raises Nnet3Error naming the key of the settings."""
+    """Returns the model in a file, or a new network from a config. Raises Nnet3Error naming the settings' key."""
     name, seed = settings.model.file, settings.model.seed
     try:
         with open(name, "rb") as file:
@@ -38,7 +38,7 @@ def load_start(settings: RunSettings) -> Nnet | AcousticModel:
 
 
 def contents_digest(name: str) -> str:
-    """Changes with the contents of a file."""
+    """Returns a digest of a file's contents."""
     digest = hashlib.blake2b(digest_size=8)
     with open(name, "rb") as file:
         while chunk := file.read(1 << 22):
@@ -47,7 +47,7 @@ def contents_digest(name: str) -> str:
 
 
 def choose_device(settings: RunSettings, world: World) -> torch.device:
-    """The device of this process. Raises Nnet3Error for one that is not there."""
+    """Returns the device of this process. Raises Nnet3Error for one that is not there."""
     name = settings.training.device
     try:
         device = torch.device(name)
@@ -66,7 +66,7 @@ def choose_device(settings: RunSettings, world: World) -> torch.device:
 
 
 def take_threads(wanted: int, world: World) -> None:
-    """Use so many threads, or as PyTorch chooses if 0, but not more than there are processors: they would only wait."""
+    """Use so many threads, or as PyTorch chooses if 0, but no more than there are processors: they would only wait."""
     most = os.cpu_count() or 1
     if wanted > most and world.is_first:
         _LOG.warning("[training] threads is %d, but this machine has %d processors: %d are used", wanted, most, most)
@@ -75,7 +75,7 @@ def take_threads(wanted: int, world: World) -> None:
 
 
 def dropout_schedule(settings: RunSettings, nnet: Nnet) -> DropoutSchedule:
-    """The schedule, for components that the network has. Raises Nnet3Error for a pattern that fits none of them."""
+    """Returns the schedule. Raises Nnet3Error for a pattern that fits no dropout component of the network."""
     schedule = parse_dropout(settings.training.dropout_schedule)
     names = [name for name, component in nnet.components.items() if component.dropout_proportion is not None]
     for pattern, _ in schedule.points:

@@ -1,4 +1,4 @@
-"""Checkpoints: folders with a model and all else that a run needs to go on bit by bit as if it had never stopped."""
+"""Checkpoints: folders with a model and all else that a run needs to go on with the same bits."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ _TEMPORARY = ".tmp"
 def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
     """Let `fill` write files into a new folder beside `target`, then give it that name in one step.
 
-    Every file is on the disk before the folder has its name. A folder that has the name already is replaced. If this
-    is interrupted at any point, what is left is the old state or the new one, and at most a folder with a name that
-    `remove_leftovers` knows.
+    Every file is on the disk before the folder has its name. A folder that has the name already is replaced. An
+    interruption leaves the old state or the new one, and at most a folder with a name that `remove_leftovers` knows.
     """
     temporary = _beside(target)
     temporary.mkdir()
@@ -85,23 +84,23 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that is whole: `facts` are JSON values, states are read when asked for."""
+    """A whole checkpoint. `facts` are JSON values; states are read when asked for."""
 
     path: Path
     step: int
     facts: dict[str, Any]
 
     def has(self, name: str) -> bool:
-        """Whether there is a state of this name."""
+        """Returns true if there is a state of this name."""
         return f"{name}.safetensors" in self.facts["files"]
 
     def parts(self, name: str) -> tuple[str, Tensors]:
-        """A state, as `take_apart` gave it."""
+        """Returns a state, as `take_apart` gave it."""
         return load_parts(self.path / f"{name}.safetensors")
 
 
 class Checkpoints:
-    """Those of one run, in a folder that has one folder for each, named by the number of minibatches done."""
+    """The checkpoints of a run, in a folder with one folder for each, named by the number of minibatches done."""
 
     def __init__(self, folder: Path, keep: int):
         self.folder, self.keep = folder, keep
@@ -115,7 +114,7 @@ class Checkpoints:
             raise Nnet3Error(f"{self.folder}: checkpoints cannot be written here: {error.strerror}") from None
 
     def latest(self) -> Checkpoint | None:
-        """The newest whole one, or None. A damaged one is warned of and passed over."""
+        """Returns the newest whole one, or None. A damaged one is passed over with a warning."""
         paths = self._paths()
         for path in reversed(paths):
             try:
@@ -188,7 +187,10 @@ States = dict[str, tuple[str, Tensors]]
 
 
 def join_states(world: World, own: Any) -> States:
-    """All states, in the first process; the others send theirs and get nothing. Called by all processes."""
+    """Returns the states of all processes, in the first one; the others get nothing. Called by all processes.
+
+    The first process's state is whole; of the others there is what differs from it.
+    """
     tree, tensors = take_apart(own)
     if world.size == 1:
         return {_FIRST: (tree, tensors)}
@@ -199,7 +201,7 @@ def join_states(world: World, own: Any) -> States:
 
 
 def own_state(world: World, checkpoint: Checkpoint) -> Any:
-    """The state that this process gave, or if it was not there yet that of the first one.
+    """Returns the state that this process gave, or that of the first one if this one was not there yet.
 
     The first one reads for all, since others may not see its files.
     """

@@ -1,4 +1,4 @@
-"""Whether a run may go on from a checkpoint: its settings must lead to the same parameters."""
+"""Checks that a run may go on from a checkpoint: its settings must lead to the same parameters."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MOST_SHOWN = 10
 
 
 def environment(world_size: int) -> dict[str, Any]:
-    """What results depend on in their last bits."""
+    """Returns the facts that the last bits of results depend on."""
     return {"processes": world_size, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
 
 def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any], allow_changes: bool) -> None:
     """Raise Nnet3Error if settings have changed that the parameters depend on, unless that is allowed.
 
-    Both hold `settings`, `data` and `environment` as JSON values; changes in the environment are only warned of, but
-    for the number of processes.
+    Both hold `settings`, `data` and `environment` as JSON values. Changes in the environment only give a warning,
+    except in the number of processes.
     """
     changed = [
         f"{name}: was {was}, now {is_now}"
@@ -50,7 +50,7 @@ def check_same_run(path: str, before: Mapping[str, Any], now: Mapping[str, Any],
 
 
 def check_same_everywhere(world: World, own: Mapping[str, Any]) -> None:
-    """Raise TrainingError in all processes unless what they begin with is the same: they would fall out of step."""
+    """Raise TrainingError in all processes unless they begin with the same facts: they would fall out of step."""
     complaint = None
     for rank, theirs in enumerate(world.gather(own)):
         for name, of_first, is_theirs in _differences(own, theirs):

@@ -1,4 +1,4 @@
-"""The curves of a run as a picture: objectives, accuracy and learning rate over minibatches."""
+"""Draws the curves of a run: objectives, accuracy and learning rate over minibatches."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Points = tuple[list[float], list[float]]
 
 
 def can_draw() -> bool:
-    """Whether matplotlib is installed."""
+    """Returns true if matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def points(events: Iterable[dict[str, Any]], event: str, value: str) -> Points:
-    """Steps and values of all events of a kind that have this value."""
+    """Returns steps and values of all events of a kind that have this value."""
     found = [(float(e["step"]), float(e[value])) for e in events if e["event"] == event and e.get(value) is not None]
     return [step for step, _ in found], [number for _, number in found]
 
 
 def draw_curves(events: list[dict[str, Any]], path: Path) -> None:
-    """Write a PNG: what there is of objective, accuracy and learning rate, one below the other."""
+    """Write a PNG with the objective, accuracy and learning rate, as far as they are there, one below the other."""
     from matplotlib.figure import Figure  # an extra, and slow to import
 
     panels = [

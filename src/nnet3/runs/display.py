@@ -1,4 +1,4 @@
-"""What a run shows: a bar with speed and time left on a terminal, the log's lines elsewhere."""
+"""Shows a run: a bar with speed and time left on a terminal, the log's lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {"valid": "green", "epoch": "bold", "skip": "yellow", "resume": "cyan"
 
 
 class Display:
-    """Shows how far a run is; silent in all processes but the first."""
+    """Shows the progress of a run; silent in all processes but the first."""
 
     def __init__(self, console: Console | None = None, is_first: bool = True):
         self._console = Console(stderr=True) if console is None else console
@@ -24,7 +24,7 @@ class Display:
 
     @contextlib.contextmanager
     def showing(self, done: float) -> Iterator[None]:
-        """Within it `update` is shown; `done`: the part of the run that is over already."""
+        """Shows updates within it; `done`: the part of the run that is over already."""
         self._started, self._first_done, self._frames = time.perf_counter(), done, 0
         if not (self._is_first and self._console.is_terminal):
             yield
@@ -44,7 +44,7 @@ class Display:
         self._progress = None
 
     def line(self, event: str, text: str) -> None:
-        """Show a line of the log. On a terminal the bar stands for what comes often.
+        """Shows a line of the log. On a terminal the bar replaces the frequent ones.
 
         Training goes on if nobody can see it: the line is in the log.
         """
@@ -57,7 +57,7 @@ class Display:
                 self._console.print(Text(text, style=_STYLES.get(event, "")), soft_wrap=True)
 
     def update(self, done: float, frames: int, epoch: str, objective: float | None) -> None:
-        """After a minibatch of so many frames: `done` is the part of the run that is over."""
+        """Counts a minibatch of so many frames and moves the bar; `done`: the part of the run that is over."""
         self._frames += frames
         if self._progress is None:
             return
@@ -76,13 +76,13 @@ class Display:
         return self._frames / max(time.perf_counter() - self._started, 1e-9)
 
     def seconds_left(self, done: float) -> float | None:
-        """At the speed so far; None if nothing is done yet."""
+        """Returns the time left at the speed so far; None if nothing is done yet."""
         own = done - self._first_done
         return (time.perf_counter() - self._started) * (1.0 - done) / own if own > 0 else None
 
 
 def format_seconds(seconds: float) -> str:
-    """As 45 s, 3 min 20 s, 2 h 05 min, 3 d 04 h."""
+    """Returns a duration such as 45 s, 3 min 20 s, 2 h 05 min, 3 d 04 h."""
     whole = round(seconds)
     for unit, size, smaller, per in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= size:

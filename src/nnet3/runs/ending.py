@@ -1,4 +1,4 @@
-"""The end of a run: the final model, an average of those kept or the last one."""
+"""Writes the final model of a run: an average of those kept, or the last one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from nnet3.train.running_state import device_of
 
 
 def finish_run(run: TrainingRun) -> None:
-    """Write `final.raw` or `final.mdl`. It depends on the last checkpoint and on files only, so that it can be done
-    again after a sudden end.
-    """
+    """Write `final.raw` or `final.mdl`. It depends on the last checkpoint and on files only, so that it can be repeated
+    after a sudden end."""
     if not run.world.is_first:
         return
     final = _final_network(run)
@@ -34,7 +33,7 @@ def finish_run(run: TrainingRun) -> None:
 
 
 def _final_network(run: TrainingRun) -> Nnet:
-    """The best average of the last models, as held-out examples see it; without either the network as it is."""
+    """Returns the best average of the last models on held-out examples; without these the network as it is."""
     minibatches = list(run.source.combination()) if run.progress.snapshots else []
     if not minibatches:
         return run.nnet

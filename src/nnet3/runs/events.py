@@ -1,4 +1,4 @@
-"""The log of a run: one line an event in `log.txt`, the same as JSON in `log.jsonl`."""
+"""Keeps the log of a run: one line an event in `log.txt`, the same as JSON in `log.jsonl`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 class EventLog:
-    """Appends to the log of a folder; an event has a name, and values by name. A line is one write."""
+    """Appends to the log of a folder. An event has a name, and values by name; each line is one write."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -26,7 +26,7 @@ class EventLog:
             raise Nnet3Error(f"{error.filename or folder}: the log cannot be written: {error.strerror}") from None
 
     def write(self, event: str, **values: Any) -> str:
-        """Write an event; returns its line without the time."""
+        """Writes an event; returns its line without the time."""
         now = time.time()
         line = f"{event} {' '.join(f'{name}={_shown(value)}' for name, value in values.items())}".rstrip()
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
@@ -47,7 +47,7 @@ class EventLog:
 
 
 def read_events(folder: Path) -> list[dict[str, Any]]:
-    """The events of a log as if the run had never stopped: what was done anew after a resumption counts once.
+    """Returns the events of a log as if the run had never stopped: repetitions after a resumption count once.
 
     Lines that a sudden end has cut short are left out.
     """
@@ -60,7 +60,7 @@ def read_events(folder: Path) -> list[dict[str, Any]]:
 
 
 def _until(events: list[dict[str, Any]], step: int) -> list[dict[str, Any]]:
-    """Those before the checkpoint of this step was written; if the log has no line of that, those of steps until it."""
+    """Returns the events up to the line of this step's checkpoint; without that line, those of steps up to it."""
     written = [n for n, event in enumerate(events) if event["event"] == "checkpoint" and event["step"] == step]
     return events[: written[-1] + 1] if written else [event for event in events if event.get("step", 0) <= step]
 
@@ -77,7 +77,7 @@ def _parsed_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _open_for_appending(path: Path) -> int:
-    """A descriptor of a file whose last line is complete."""
+    """Returns a descriptor of a file whose last line is complete."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     size = os.fstat(descriptor).st_size
     if size and os.pread(descriptor, 1, size - 1) != b"\n":
@@ -86,7 +86,7 @@ def _open_for_appending(path: Path) -> int:
 
 
 def _shown(value: Any) -> str:
-    """Without blanks outside quotes, so that words can be told apart."""
+    """Returns a value without blanks outside quotes, so that words can be told apart."""
     if isinstance(value, float):
         return f"{value:.{_DIGITS}g}"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""One run at a time in a folder."""
+"""Lets only one run at a time use a folder."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _LOCK = ".lock"
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Within it no other process can lock the folder; the lock goes when this process ends, however it does.
+    """Keep other processes from locking the folder; the lock goes when this process ends, however it does.
 
-    Raises Nnet3Error if another process has it. File systems that have no locks are left alone.
+    Raises Nnet3Error if another process has it. File systems without locks are left alone.
     """
     descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o666)
     try:

@@ -1,4 +1,7 @@
-"""The kinds of data and of objectives that `nnet3 train-model` knows. What they do is imported when it is done."""
+"""The kinds of data and objectives that `nnet3 train-model` knows, with their sections, which need no PyTorch.
+
+Their code is imported when it is used.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from nnet3.train.objectives import ObjectiveByNode
 
 
 class ByNodeKind:
-    """The entry of the registry."""
+    """The objective that each output node of the network names."""
 
     def make(self, section: ByNodeSection, nnet: Nnet) -> RunObjectives:
         objective = ObjectiveByNode(nnet)
@@ -27,7 +27,7 @@ class ByNodeKind:
 
 
 class ChainKind:
-    """The entry of the registry."""
+    """LF-MMI with the denominator graph in a file."""
 
     def identity(self, section: ChainSection) -> dict[str, Any]:
         return {"denominator.contents": contents_digest(section.den_fst)}

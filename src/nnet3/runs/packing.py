@@ -1,4 +1,4 @@
-"""States as one safetensors file: tensors as such, all else as JSON in its header; nothing in it is ever executed."""
+"""Saves states as safetensors files: tensors as such, all else as JSON in the header; nothing is ever executed."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ Tensors = dict[str, Tensor]
 
 
 def take_apart(state: Any) -> tuple[str, Tensors]:
-    """Dicts, lists, tuples, numbers, texts, bytes, tensors, arrays within each other, as JSON and tensors by name."""
+    """Returns nested dicts, lists, tuples, numbers, texts, bytes, tensors and arrays as JSON, and the
+    tensors by name."""
     tensors: Tensors = {}
     return json.dumps(_to_tree(state, tensors)), tensors
 
 
 def put_together(tree: str, tensors: Tensors) -> Any:
-    """The state that `take_apart` was given."""
+    """Returns the state that `take_apart` was given."""
     return _from_tree(json.loads(tree), tensors)
 
 
 def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
-    """Write what `take_apart` gave. OSError if that fails."""
+    """Write what `take_apart` gave. Raises OSError if that fails."""
     path.touch()
     mode = path.stat().st_mode & 0o777  # that of an ordinary file: safetensors would let nobody else read it
     try:
@@ -53,7 +54,7 @@ def save_parts(tree: str, tensors: Tensors, path: Path) -> None:
 
 
 def load_parts(path: Path) -> tuple[str, Tensors]:
-    """What `save_parts` wrote, on the CPU. Raises ModelFormatError for anything else."""
+    """Reads what `save_parts` wrote, to the CPU. Raises ModelFormatError for anything else."""
     try:
         with safe_open(path, framework="pt") as file:
             return (file.metadata() or {})[_TREE], {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -68,13 +69,13 @@ def check_can_save() -> None:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two states are equal to the last bit."""
+    """Returns true if two states are equal to the last bit."""
     (tree, tensors), (other_tree, others) = take_apart(first), take_apart(second)
     return tree == other_tree and all(same_bits(tensor, others[name]) for name, tensor in tensors.items())
 
 
 def same_bits(first: Tensor, second: Tensor) -> bool:
-    """Whether two tensors have the same type, shape and bits: NaN is like itself, -0 is not like 0."""
+    """Returns true for equal type, shape and bits: NaN is like itself, -0 is not like 0."""
     if first.dtype != second.dtype or first.shape != second.shape:
         return False
     return torch.equal(first.reshape(-1).view(torch.uint8), second.reshape(-1).view(torch.uint8))
@@ -118,7 +119,7 @@ def _from_tree(tree: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _system_error_number(message: str) -> int:
-    """The errno in a message of safetensors, `... (os error 28)`."""
+    """Returns the errno in a message of safetensors, `... (os error 28)`."""
     _, _, number = message.partition("os error ")
     digits = number.split(")")[0]
     return int(digits) if digits.isdecimal() else errno.EIO

@@ -1,4 +1,4 @@
-"""How the processes of a run work together: what one minibatch means for the model, and when models are made equal."""
+"""Joins the processes of a run: the meaning of a minibatch for the model, and when models are made equal."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from nnet3.train.trainer import StepResult, Trainer
 
 
 class Parallel(Protocol):
-    """The steps of a run. All methods are called by all processes."""
+    """Takes the steps of a run. All processes call all methods."""
 
     @property
     def models_agree(self) -> bool:
-        """Whether the processes have the same model now."""
+        """True if all processes have the same model now."""
 
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
-        """One step of this process; with one process the learning rate is this one."""
+        """Takes one step of this process. `rate` is the learning rate that one process alone would have."""
 
     def after_minibatch(self, step: int) -> None:
-        """After step number `step`, from 1."""
+        """Called after step number `step`, from 1."""
 
     def finish(self) -> None:
-        """After the last step: all have the same model."""
+        """Called after the last step; makes all models the same."""
 
     def state(self) -> Any:
-        """All that the next step depends on, the model included."""
+        """Returns all that the next step depends on, the model included."""
 
     def load_state(self, state: Any) -> None:
-        """Go on from there."""
+        """Goes on where `state` was made."""
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
-        """Of what steps gave in each process: over all processes, but what is of a joined minibatch counts once."""
+        """Sums each step's statistics over all processes; a minibatch that the processes share is counted once."""
 
 
 def sum_over_processes(world: World, numbers: Sequence[float]) -> list[float]:
-    """Of each number."""
+    """Returns the sum of each number over all processes."""
     total = torch.tensor(numbers, dtype=torch.float64)
     world.sum_([total])
     return total.tolist()
 
 
 def evaluate_all_outputs(nnet: Nnet, objective: Objective, minibatches: Iterable[Minibatch]) -> ObjectiveStats:
-    """The sum over output nodes, in test mode."""
+    """Returns the sum over output nodes, in test mode."""
     total = ObjectiveStats()
     for stats in evaluate(nnet, minibatches, objective).values():
         total.add(stats)
@@ -61,7 +61,10 @@ def evaluate_all_outputs(nnet: Nnet, objective: Objective, minibatches: Iterable
 
 
 class SharedSteps:
-    """Each process has the same model at any time."""
+    """Makes every minibatch one step of all processes: their rows together are one minibatch. Also for a process alone.
+
+    Each process has the same model at any time.
+    """
 
     models_agree = True
 
@@ -73,10 +76,10 @@ class SharedSteps:
         return self._trainer.train_minibatch(minibatch, rate)
 
     def after_minibatch(self, step: int) -> None:
-        """Nothing: the models are equal."""
+        """Does nothing: the models are equal."""
 
     def finish(self) -> None:
-        """Nothing: the models are equal."""
+        """Does nothing: the models are equal."""
 
     def state(self) -> Any:
         return {"network": network_state(self._nnet), "trainer": self._trainer.state()}
@@ -86,12 +89,12 @@ class SharedSteps:
         self._trainer.load_state(state["trainer"])
 
     def sum_of(self, numbers: Sequence[float]) -> list[float]:
-        """As they are: a step is one of all processes, on the rows of all of them."""
+        """Returns them as they are: a step counts the rows of all processes already."""
         return list(numbers)
 
 
 def network_state(nnet: Nnet) -> dict[str, dict[str, Tensor]]:
-    """Copies of all parameters and statistics, by name."""
+    """Returns copies of all parameters and statistics, by name; a model file would round statistics."""
     return {
         "parameters": {name: tensor.clone() for name, tensor in parameters(nnet).items()},
         "statistics": {name: statistic.copy() for name, statistic in statistics(nnet).items()},
@@ -100,7 +103,7 @@ def network_state(nnet: Nnet) -> dict[str, dict[str, Tensor]]:
 
 @torch.no_grad()
 def load_network_state(nnet: Nnet, state: dict[str, dict[str, Tensor]]) -> None:
-    """Go back to there. Parameters stay the same tensors. Raises TrainingError for the state of another network."""
+    """Goes back to that state; parameters stay the same tensors. Raises TrainingError for another network's."""
     shapes = {name: tuple(tensor.shape) for name, tensor in parameters(nnet).items()}
     theirs = {name: tuple(tensor.shape) for name, tensor in state["parameters"].items()}
     if shapes != theirs or statistics(nnet).keys() != state["statistics"].keys():

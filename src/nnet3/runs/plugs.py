@@ -1,4 +1,4 @@
-"""What a run asks of kinds of data and of objectives, and the kinds that there are.
+"""Interfaces between a run and its kinds of data and objectives.
 
 Another kind is an entry in `KINDS` (kinds.py); nothing else in a run knows of kinds.
 """
@@ -30,8 +30,10 @@ class SettingError(TrainingError):
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A minibatch, and where the reader stands after it: `position` is made of JSON values and all that is needed to
-    go on; `done` is the part of the epoch that is over, 0 to 1; `keys` are those of its examples.
+    """A minibatch, and the reader's position after it.
+
+    `position`, of JSON values, is all that is needed to go on; `done` is the part of the epoch that is over, 0 to 1;
+    `keys` are those of its examples.
     """
 
     minibatch: Minibatch
@@ -42,7 +44,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Share:
-    """Which part of the data is this process's: one of `size`, numbered from 0."""
+    """This process's part of the data: one of `size`, numbered from 0."""
 
     rank: int = 0
     size: int = 1
@@ -52,35 +54,37 @@ class DataSource(Protocol):
     """Opened data of a run. Readers of it may work in the background."""
 
     def training(self, epoch: int, position: Any) -> Generator[Placed]:
-        """The minibatches of an epoch (from 0), or those after a position in it. Equal calls give equal minibatches."""
+        """Yields the minibatches of an epoch (from 0), or those after a position in it; equal calls, equal ones."""
 
     def validation(self) -> Iterable[Minibatch]:
-        """Held-out minibatches to watch; none if there are none."""
+        """Returns held-out minibatches to watch; none if there are none."""
 
     def combination(self) -> Iterable[Minibatch]:
-        """Minibatches by which the final model is chosen; none if there are none."""
+        """Returns minibatches by which the final model is chosen; none if there are none."""
 
     def identity(self) -> dict[str, Any]:
-        """JSON values that change when the data change: sizes of files, say."""
+        """Returns JSON values that change when the data change: sizes of files, say."""
 
     def counts(self) -> dict[str, float]:
-        """What is worth reporting at the end of an epoch: damaged records left out, examples dropped, time waited."""
+        """Returns numbers to report at the end of an epoch: damaged records left out, examples dropped, time waited."""
 
     def close(self) -> None:
-        """No minibatch is wanted any more."""
+        """Tells the source that no more minibatches are wanted."""
 
 
 class DataKind(Protocol):
-    """A kind of data: how to open what a section of settings names."""
+    """A kind of data, which opens what a section of settings names."""
 
     def open(self, section: Any, nnet: Nnet, share: Share, seed: int) -> DataSource:
-        """Raises SettingError, or another Nnet3Error for what cannot be read or does not fit the network."""
+        """Returns opened data. Raises SettingError, or another Nnet3Error for data that is damaged or does not fit."""
 
 
 @dataclass(frozen=True)
 class RunObjectives:
-    """`train`: what is maximised; `compare`: the part of it by which networks are watched and compared; `statistics`:
-    one that looks at all output nodes that batch-norm lies before. They serve all networks of the same structure.
+    """The objectives of a run, for all networks of the same structure.
+
+    `train` is maximised; `compare` is the part of it by which networks are watched and compared; `statistics` looks at
+    all output nodes that batch-norm lies before.
     """
 
     train: Objective
@@ -89,13 +93,13 @@ class RunObjectives:
 
 
 class ObjectiveKind(Protocol):
-    """A kind of objective: the one that a section of settings describes."""
+    """A kind of objective, made as a section of settings describes it."""
 
     def make(self, section: Any, nnet: Nnet) -> RunObjectives:
-        """Raises SettingError, or another Nnet3Error for an objective that does not fit the network."""
+        """Returns objectives. Raises SettingError, or another Nnet3Error for one that does not fit the network."""
 
     def identity(self, section: Any) -> dict[str, Any]:
-        """JSON values that change when files change that the section names."""
+        """Returns JSON values that change when files change that the section names."""
 
 
 K = TypeVar("K")
@@ -103,7 +107,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class Entry(Generic[K]):
-    """A kind by the options of its section, and how to get it, which may import what it needs."""
+    """A kind: the options of its section, and a function that returns it and may import what it needs."""
 
     section: type[Options]
     kind: Callable[[], K]
@@ -125,5 +129,5 @@ class Kinds:
         )
 
     def read(self, text: SettingsText) -> RunSettings:
-        """Settings, checked. Raises ConfigError."""
+        """Returns checked settings. Raises ConfigError."""
         return read_settings(text, *self.sections)

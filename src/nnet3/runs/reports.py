@@ -1,4 +1,4 @@
-"""What a run tells: log, display, TensorBoard and curves, from the first process only."""
+"""Reports of a run, from the first process only: log, display, TensorBoard and curves."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CURVES = "curves.png"
 
 
 class Reports:
-    """Events go to the log and the display; numbers of `train` and `valid` also to TensorBoard."""
+    """Sends events to the log and the display, and numbers of `train` and `valid` also to TensorBoard."""
 
     def __init__(self, section: OutputSection, first_step: int, display: Display, is_first: bool):
         self.folder, self.display = Path(section.folder), display
@@ -34,17 +34,17 @@ class Reports:
         self._drawn = time.monotonic()
 
     def event(self, name: str, **values: Any) -> None:
-        """One event, with its values by name."""
+        """Reports one event, with its values by name."""
         if self._log is not None:
             self.display.line(name, self._log.write(name, **values))
 
     def record(self, name: str, **values: Any) -> None:
-        """An event that is only for the log."""
+        """Writes an event to the log alone."""
         if self._log is not None:
             self._log.write(name, **values)
 
     def objectives(self, kind: str, step: int, stats: ObjectiveStats, **others: Any) -> None:
-        """Averages of an objective (`kind`: train or valid), and other numbers that belong to them."""
+        """Reports averages of an objective (`kind`: train or valid), and other numbers that belong to them."""
         values: dict[str, Any] = {"objective": stats.average, "frames": stats.weight}
         if stats.auxiliary:
             values["auxiliary"] = stats.average_auxiliary
@@ -81,10 +81,10 @@ def reporting(section: OutputSection, first_step: int, display: Display, is_firs
 
 
 class Scalars:
-    """Writes numbers by name and step into a folder, or nothing."""
+    """Writes numbers by name and step for TensorBoard, if it is installed."""
 
     def __init__(self, folder: Path, wanted: bool, first_step: int):
-        """`first_step`: what was written for later ones, by a run that was cut short, is not shown."""
+        """`first_step`: TensorBoard hides what a run that was cut short wrote for later steps."""
         self._writer: Any = None
         if wanted and importlib.util.find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter  # an extra, and slow to import

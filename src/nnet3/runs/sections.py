@@ -13,7 +13,7 @@ _SEED = Integer(at_least(0), bits=64)
 
 
 def parse_dropout(text: str) -> DropoutSchedule:
-    """A dropout schedule; none of no words."""
+    """Returns a dropout schedule, which is empty for an empty text."""
     return DropoutSchedule.parse(text) if text.split() else DropoutSchedule(())
 
 
@@ -45,7 +45,7 @@ class TrainingSection(StepOptions):
     device: str = option("cpu", Text(), "cpu, cuda, or cuda:1; with several processes each takes its own CUDA device")
 
     def deriv_times_for(self, left_context: int, right_context: int) -> dict[str, int | None]:
-        """The derivative times for a network with these contexts, by the names that the trainer's options have."""
+        """Returns the derivative times for a network with these contexts, by their names in the trainer's options."""
         times = self.deriv_times()
         if self.deriv_truncate_margin >= 0:
             times["min_deriv_time"] = -self.deriv_truncate_margin - left_context

@@ -1,4 +1,4 @@
-"""A whole settings file, checked: every mistake is one error that says where, what was expected and what was got."""
+"""Reads and checks settings files: every mistake is one error with the place, what was expected and what was got."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLUGGED = ("data", "objective")  # sections whose keys depend on their `kind`
 
 @dataclass(frozen=True)
 class RunSettings:
-    """`data` and `objective` are sections of the kinds that they name; `text` is where all this comes from."""
+    """A checked settings file. `data` and `objective` are sections of the kinds named; `text` is the source."""
 
     model: ModelSection
     data_kind: str
@@ -44,11 +44,11 @@ class RunSettings:
     text: SettingsText
 
     def arithmetic(self) -> dict[str, Any]:
-        """`section.key` -> value of all settings that the parameters of the trained network depend on."""
+        """Returns `section.key` -> value of all settings that the parameters of the trained network depend on."""
         return self._values(lambda item: item.steers)
 
     def all(self) -> dict[str, Any]:
-        """`section.key` -> value of all settings."""
+        """Returns `section.key` -> value of all settings."""
         return self._values(lambda item: True)
 
     def _values(self, is_wanted: Callable[[Option], bool]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ class RunSettings:
 def read_settings(
     text: SettingsText, data_kinds: Mapping[str, type[Options]], objective_kinds: Mapping[str, type[Options]]
 ) -> RunSettings:
-    """Raises ConfigError for unknown sections and keys, values of the wrong kind, and what is missing."""
+    """Returns checked settings. Raises ConfigError for unknown or missing sections and keys, and wrong values."""
     known = (*SECTIONS, *_PLUGGED)
     for name in text.sections:
         if name not in known:
@@ -85,7 +85,7 @@ def read_settings(
 
 
 def describe_settings(data_kinds: Mapping[str, type[Options]], objective_kinds: Mapping[str, type[Options]]) -> str:
-    """A settings file in TOML with every key, its default and what it is for; all kinds but the first as comments."""
+    """Returns a settings file in TOML with every key, its default and help; all kinds but the first as comments."""
     pages = []
     for name, section in SECTIONS.items():
         pages.append(_describe(name, section))
@@ -95,7 +95,7 @@ def describe_settings(data_kinds: Mapping[str, type[Options]], objective_kinds: 
 
 
 def _describe_kinds(name: str, kinds: Mapping[str, type[Options]]) -> list[str]:
-    """The first kind as it would stand in a file, the others as comments."""
+    """Returns the first kind as it would stand in a file, the others as comments."""
     first, *others = [_describe(name, section, kind) for kind, section in kinds.items()]
     return [first, *("".join(f"# {line}" for line in other.splitlines(keepends=True)) for other in others)]
 
@@ -116,7 +116,7 @@ def _toml(value: object) -> str:
 
 
 def _plugged(text: SettingsText, name: str, kinds: Mapping[str, type[Options]]) -> tuple[str, Any]:
-    """The kind that a section names (the first known one by default), and the section as that kind reads it."""
+    """Returns the kind that a section names (by default the first), and the section as that kind reads it."""
     kind = text.sections.get(name, {}).get("kind", next(iter(kinds)))
     if kind not in kinds:
         hint = did_you_mean(str(kind), kinds) or "known: " + ", ".join(kinds)
@@ -146,7 +146,7 @@ def _section(text: SettingsText, name: str, section: type[Options], extra: tuple
 
 
 def _value(item: Option, value: Any) -> Any:
-    """The value of a key; YAML takes 1e-3 for text."""
+    """Returns the value of a key; YAML takes 1e-3 for text."""
     if isinstance(value, str) and isinstance(item.kind, Number):
         value = item.kind.read(value)
     return item.kind.checked(value)

@@ -1,4 +1,4 @@
-"""A TOML or YAML file as sections of keys whose values know their place."""
+"""Reads TOML and YAML files as sections of keys whose values know their place."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ Places = dict[tuple[str, str], Span]
 
 @dataclass(frozen=True)
 class SettingsText:
-    """Values by section and key, hyphens for underscores in both; `places` has the span of each that the file gives."""
+    """Values by section and key, with hyphens for underscores in both; `places` has the span of each in the file."""
 
     source: str
     sections: dict[str, dict[str, Any]]
     places: Places
 
     def error(self, section: str, key: str, message: str, hint: str = "") -> ConfigError:
-        """An error about a value, a key or (with key "") a section; one that is not there is about the whole file."""
+        """Returns an error about a value, a key or (with key "") a section; without a place, about the whole file."""
         where = f"[{section}] {key}: " if key else f"[{section}]: " if section else ""
         span = self.places.get((section, key)) or self.places.get((section, ""))
         if span is None:
@@ -68,7 +68,7 @@ def read_settings_text(path: str) -> SettingsText:
 
 
 def parse_toml(text: str, source: str) -> SettingsText:
-    """Settings from TOML: places are found by looking at the lines, since the parser keeps none."""
+    """Reads settings from TOML. Places are found by looking at the lines, since the parser keeps none."""
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -82,7 +82,7 @@ def parse_toml(text: str, source: str) -> SettingsText:
 
 
 def parse_yaml(text: str, source: str) -> SettingsText:
-    """Settings from YAML, which needs PyYAML."""
+    """Reads settings from YAML, which needs PyYAML."""
     if yaml is None:
         raise Nnet3Error(f"{source}: reading YAML needs PyYAML: pip install pyyaml, or write the settings as TOML")
     try:
@@ -125,7 +125,7 @@ def _checked(values: dict[Any, Any], places: Places, source: str) -> SettingsTex
 
 
 def _toml_places(text: str, source: str) -> Places:
-    """Of sections and keys as they are written: under headers, as `section.key = value`, or `section = {...}`."""
+    """Returns the places of sections and keys, under headers, as `section.key = value`, or `section = {...}`."""
     places: Places = {}
     header, in_quotes = list[str](), False
     for number, line in enumerate(text.split("\n"), 1):
@@ -161,7 +161,7 @@ def _yaml_places(root: Any, text: str, source: str) -> Iterator[tuple[str, str, 
 
 
 def _wrong_value(node: Any, text: str, source: str) -> Span | None:
-    """Where the first value stands that PyYAML cannot make: it does not tell."""
+    """Returns the place of the first value that PyYAML cannot make, which it does not tell."""
     if isinstance(node, yaml.ScalarNode):
         try:
             yaml.SafeLoader("").construct_object(node)

@@ -12,10 +12,10 @@ from nnet3.nnet import Nnet
 
 @dataclass(frozen=True)
 class Snapshots:
-    """At `models` equal distances in the last `part` of a run, the end included.
+    """Keeps models at `models` equal distances in the last `part` of a run, the end included.
 
     They are files that Kaldi reads, named by the number of minibatches done. The final combination reads these files
-    and nothing else, so that it gives the same whether the run has been cut short meanwhile or not.
+    and nothing else, so that it gives the same even if the run was cut short meanwhile.
     """
 
     folder: Path
@@ -31,7 +31,7 @@ class Snapshots:
             raise Nnet3Error(f"{self.folder}: models cannot be kept here: {error.strerror}") from None
 
     def are_due(self, before: float, after: float) -> bool:
-        """Whether a minibatch that takes the run from one part done to another one passes such a point."""
+        """Returns true if a minibatch that takes the run from one part done to another passes such a point."""
         return self._passed(after) > self._passed(before)
 
     def path(self, step: int) -> Path:
@@ -42,11 +42,11 @@ class Snapshots:
         nnet.save(self.path(step))
 
     def newest_first(self, steps: list[int]) -> list[Path]:
-        """The files of these steps."""
+        """Returns the files of these steps."""
         return [self.path(step) for step in sorted(steps, reverse=True)]
 
     def remove_others(self, steps: list[int]) -> None:
-        """Remove models that this run has not made, or will make again."""
+        """Removes models that this run has not made, or will make again."""
         kept = {self.path(step) for step in steps}
         for path in self.folder.glob("*.raw"):
             if path not in kept:

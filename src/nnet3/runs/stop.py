@@ -1,4 +1,4 @@
-"""Requests to stop: SIGTERM and SIGINT are remembered until the minibatch is done."""
+"""Remembers requests to stop, SIGTERM and SIGINT, until the minibatch is done."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopRequest:
-    """`number` is that of the signal that asks to stop, or 0. When all is saved, `at_once` may be set: then signals end
-    the process as if nobody were listening.
-    """
+    """`number` is the signal that asks to stop, or 0. When all is saved, `at_once` may be set: then signals end the
+    process as if nobody were listening."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -22,7 +21,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Within it signals are remembered; a second one of them raises KeyboardInterrupt or SystemExit at once.
+        """Remember signals within it; a second one raises KeyboardInterrupt or SystemExit at once.
 
         Outside the main thread, where Python has no signals, it does nothing.
         """

@@ -1,4 +1,4 @@
-"""From a settings file to a trained model: puts the parts of a run together, and goes on where one has ended."""
+"""Trains a model by a settings file: puts the parts of a run together, and goes on where an earlier one ended."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def train_model(
 ) -> int:
     """Run to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
 
-    `resume`: go on from the latest checkpoint, if there is one; started by torchrun after a failure it does so anyway.
-    `allow_changes`: also with settings that lead to other parameters. Raises Nnet3Error for all that cannot go on;
-    checkpoints stay as they are.
+    `resume`: go on from the latest checkpoint, if there is one; after torchrun has restarted the processes this is the
+    default. `allow_changes`: also with settings that lead to other parameters. Raises Nnet3Error for all that cannot go
+    on; checkpoints stay as they are.
     """
     check_can_save()
     stop, distributed = StopRequest(), settings.distributed
@@ -172,7 +172,7 @@ def _parallel(settings: RunSettings, nnet: Nnet, objective: Objective, world: Wo
 
 @contextlib.contextmanager
 def _naming_the_place(settings: RunSettings, section: str) -> Iterator[None]:
-    """Within it errors of settings name the line of the file."""
+    """Make errors of settings within it name the line of the file."""
     try:
         yield
     except SettingError as error:

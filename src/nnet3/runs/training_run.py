@@ -1,4 +1,4 @@
-"""A whole training run: epochs of minibatches, with all that happens between them."""
+"""Runs epochs of minibatches, with all that happens between them: schedules, reports, snapshots, checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from nnet3.train.schedules import DropoutSchedule, exponential_rate
 
 @dataclass
 class Progress:
-    """Of one process; all but `position` and the sums are the same in all processes."""
+    """The progress of one process, as a checkpoint says it in JSON; all but `position` and sums are the same in all."""
 
     step: int = 0  # minibatches done, by this process
     epoch: int = 0  # from 0
@@ -40,7 +40,7 @@ class Progress:
     whole_epoch: ObjectiveStats = field(default_factory=ObjectiveStats)  # since the epoch began
 
     def part_done(self, epochs: int) -> float:
-        """Of the whole training, 0 to 1."""
+        """Returns the part of the whole training that is over, 0 to 1."""
         return min((self.epoch + self.done) / epochs, 1.0)
 
     def to_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Progress:
 
 @dataclass
 class TrainingRun:
-    """All parts of a run, put together by `train_model`. `facts`: what every checkpoint says besides the progress."""
+    """The parts of a run, put together by `train_model`. `facts`: what every checkpoint says besides the progress."""
 
     settings: RunSettings
     world: World
@@ -78,7 +78,7 @@ class TrainingRun:
         return self.model.nnet if isinstance(self.model, AcousticModel) else self.model
 
     def train(self) -> bool:
-        """Train to the end: True. False if a signal has asked to stop; then all is saved."""
+        """Trains to the end. Returns False if a signal has asked to stop; then all is saved."""
         epochs = self.settings.training.epochs
         with self.reports.display.showing(self.progress.part_done(epochs)):
             while self.progress.epoch < epochs:
@@ -95,7 +95,7 @@ class TrainingRun:
         return True
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Go on from there."""
+        """Goes on where the checkpoint was written."""
         own = own_state(self.world, checkpoint)
         self.progress = Progress.from_json(own["progress"])
         self.parallel.load_state(own["parallel"])
@@ -103,7 +103,7 @@ class TrainingRun:
         self.saved_at = checkpoint.step
 
     def save_checkpoint(self) -> None:
-        """Write a checkpoint of this step, unless there is one."""
+        """Writes a checkpoint of this step, unless there is one."""
         if self.saved_at == self.progress.step:
             return
         self.saved_at = self.progress.step
@@ -116,7 +116,7 @@ class TrainingRun:
     # ---- minibatches ----
 
     def _minibatches(self) -> Generator[Placed]:
-        """Those left in this epoch. It ends for all processes when one has none left, or is asked to stop."""
+        """Yields the rest of this epoch, until some process has no minibatch left or is asked to stop."""
         with contextlib.closing(self.source.training(self.progress.epoch, self.progress.position)) as minibatches:
             while True:
                 placed = None if self.stop.number else next(minibatches, None)
@@ -143,7 +143,7 @@ class TrainingRun:
         self._between_minibatches(before, after, rate)
 
     def _set_schedules(self, done: float) -> float:
-        """Dropout and learning rate when the part `done` of training is over; returns the latter."""
+        """Sets dropout and learning rate for when the part `done` of training is over; returns the latter."""
         training = self.settings.training
         self.progress.scheduled_at = done
         self.dropout.apply(self.nnet, done)
@@ -152,7 +152,7 @@ class TrainingRun:
         return rate
 
     def _count_skipped(self, placed: Placed, reason: str | None) -> None:
-        """The minibatches of this step that processes have skipped, with the reason if this process has."""
+        """Counts the minibatches of this step that processes have skipped; `reason`: why, if this process has."""
         number = int(self.parallel.sum_of([reason is not None])[0])
         if number == 0:
             return
@@ -215,7 +215,7 @@ class TrainingRun:
         )
 
     def _validate(self, epoch: int) -> None:
-        """By the first process alone: the others wait for it at the next minibatch."""
+        """Evaluates in the first process alone: the others wait for it at the next minibatch."""
         if not self.world.is_first:
             return
         stats = evaluate_all_outputs(self.nnet, self.objectives.compare, self.source.validation())

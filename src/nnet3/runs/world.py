@@ -1,4 +1,4 @@
-"""The processes of a run: one, or those that torchrun has started."""
+"""Connects the processes of a run: one, or those that torchrun has started."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _CALLERS_SHOWN = 3
 
 
 class World:
-    """This process among `size`: number `rank`, number `local_rank` on its machine. Its methods are called by all.
+    """This process among `size`: number `rank`, number `local_rank` on its machine. All processes call its methods.
 
-    All that processes say to each other goes through here. It is a `RowReduction` for what sums over the rows of a
-    minibatch that processes share. If `checks`, each call is compared first: processes that do not all make the same
-    one raise an error that says what each of them was about to do, where calls out of step would mix up numbers.
+    All that processes say to each other goes through here. It is a `RowReduction` for sums over the rows of a minibatch
+    that processes share. With `checks` each call is compared first: if processes are about to make different calls,
+    which would mix up numbers, an error says what each was about to do.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, local_rank: int = 0, *, checks: bool = False):
@@ -40,16 +40,16 @@ class World:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process is the one that writes."""
+        """True for the process that writes."""
         return self.rank == 0
 
     @property
     def was_restarted(self) -> bool:
-        """Whether torchrun has started the processes again after one of them ended badly."""
+        """True if torchrun has started the processes again after one of them ended badly."""
         return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
 
     def largest(self, *numbers: int) -> list[int]:
-        """The largest of all processes' numbers, each place for itself."""
+        """Returns the largest of all processes' numbers, for each place."""
         if self.size == 1 or not numbers:
             return list(numbers)
         tensor = torch.tensor(numbers, dtype=torch.int64)
@@ -57,11 +57,11 @@ class World:
         return [int(number) for number in tensor]
 
     def gather(self, value: Any) -> list[Any]:
-        """What each process gives, by rank, in the first process; nothing in the others. Made of plain values."""
+        """Returns all processes' values (plain data), by rank, in the first process; nothing in the others."""
         return [value] if self.size == 1 else self._together("gathering of objects", partial(self._gather, value))
 
     def tell(self, value: Any) -> Any:
-        """What the first process gives, in all."""
+        """Returns the first process's value in all processes."""
         return value if self.size == 1 else self._together("telling of an object", partial(self._tell, value))
 
     def sum_(self, tensors: Sequence[Tensor]) -> None:
@@ -95,7 +95,7 @@ class World:
         return values[0]
 
     def _together(self, what: str, call: Callable[[], T]) -> T:
-        """The result of a call that all processes make. Raises LostError if one does not."""
+        """Returns the result of a call that all processes make. Raises LostError if one does not."""
         try:
             if self.checks:
                 self._check_in_step(f"{what} in {_callers(3)}")
@@ -117,14 +117,14 @@ class World:
 
 
 def _callers(depth: int) -> str:
-    """The functions that have called the one `depth` calls further out than this, the innermost first."""
+    """Returns the functions that have called the one `depth` calls further out than this, the innermost first."""
     frames = islice(traceback.walk_stack(sys._getframe(depth)), _CALLERS_SHOWN)
     return " < ".join(f"{Path(f.f_code.co_filename).stem}.{f.f_code.co_name}:{line}" for f, line in frames)
 
 
 @contextlib.contextmanager
 def joined_world(device: str, timeout: float, *, checks: bool = False) -> Iterator[World]:
-    """The processes that torchrun has started, connected; this process alone if it was not started by torchrun."""
+    """Connects the processes that torchrun has started; this process alone if it was not started by torchrun."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World()
@@ -156,7 +156,7 @@ def joined_world(device: str, timeout: float, *, checks: bool = False) -> Iterat
 
 
 def _tell_torchrun(message: str) -> None:
-    """Leave a message where torchrun looks for the reason why a process has ended."""
+    """Leaves a message where torchrun looks for the reason why a process has ended."""
     path = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if path:
         with contextlib.suppress(OSError):

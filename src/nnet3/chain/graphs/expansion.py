@@ -101,8 +101,8 @@ def _num_inner_states(hmm: HmmArcs) -> int:
 def _copies(
     hmm: HmmArcs, row: np.ndarray, src: np.ndarray, dst: np.ndarray, cost: np.ndarray, first: int, scale: float
 ) -> list[tuple[np.ndarray, ...]]:
-    """Returns the arcs of a copy of the HMM for each arc src -> dst with the window `row`; inner states
-    from `first`."""
+    """Returns the arcs of copies of the HMM, one for each arc src -> dst with window `row`; inner states from `first`
+    on."""
     inner = _num_inner_states(hmm)
     state = np.empty((len(src), hmm.num_states), np.int64)  # of each copy
     state[:, hmm.num_states - 1 - inner : -1] = first + np.arange(len(src) * inner).reshape(len(src), inner)

@@ -14,7 +14,7 @@ Integers = npt.NDArray[np.integer]
 
 
 def with_states(fst: Fst, states: Integers) -> Fst:
-    """Keeps only `states`, numbered in this order, and the arcs between them; the start must be one of them."""
+    """Keeps only `states`, numbered in this order, and the arcs between them; the start is among them if any are."""
     number = np.full(fst.num_states, -1, np.int64)
     number[states] = np.arange(len(states))
     arcs = np.flatnonzero((number[fst.src] >= 0) & (number[fst.dst] >= 0))

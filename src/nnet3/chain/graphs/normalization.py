@@ -69,8 +69,7 @@ class NormalizationWeights:
         self._normalization = OpenFst.of(scaled(normalization, scale))
 
     def weighted(self, fst: Fst) -> Fst | None:
-        """Weights a supervision whose paths have the same length; the result is deterministic, minimal, numbered by
-        time.
+        """Weights a supervision whose paths have the same length; makes it deterministic, minimal, numbered by time.
 
         None if the normalization graph has none of its sequences, or if it would take too many states. TrainingError if
         it has cycles.

@@ -59,8 +59,7 @@ def count_phones(sequences: Iterable[ArrayLike], longest: int, shortest: int) ->
 
 
 def _flattened(sequences: Iterable[ArrayLike]) -> tuple[Integers, Integers, Integers]:
-    """Returns the symbol before, the symbol there (END behind the last), and the place, of all positions
-    in sequences."""
+    """Returns each position's symbol before, symbol there (END behind the last), and place in its sequence."""
     arrays = [np.asarray(sequence, np.int64).reshape(-1) for sequence in sequences]
     if not any(array.size for array in arrays):
         raise TrainingError("a phone language model needs at least one sequence of phones, got none")
