@@ -69,9 +69,7 @@ def _node_row(nnet: Nnet, number: int, node: Node) -> tuple[str, str, str, str, 
         kind, source = "dim-range", f"{node.source}, columns {node.dim_offset} to {node.dim_offset + node.dim - 1}"
     elif isinstance(node, ComponentNode):
         kind, component = "component", node.component if node.component != node.name else ""
-        hidden = nnet.nodes[number - 1]
-        assert isinstance(hidden, DescriptorNode)
-        source = str(hidden.descriptor)
+        source = str(nnet.parts.descriptor(number))
     elif isinstance(node, DescriptorNode):
         kind, source = "output" if node.objective == "linear" else f"output, {node.objective}", str(node.descriptor)
     return node.name, kind, component, str(nnet.node_dim(node.name)), source

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import methodcaller
 
 from nnet3.components.merging import MERGES, Merge
 from nnet3.nnet.network import Nnet
-from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset
+from nnet3.structure.descriptor import Descriptor, SumDescriptor
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node
 from nnet3.structure.orphans import orphan_warnings
 from nnet3.structure.rewriting import without_orphans
@@ -111,43 +111,14 @@ class _Collapser:
 
 def _only_source(descriptor: Descriptor) -> str | None:
     """The node P if each part of the descriptor is P or Offset(P, ...), else None."""
-    sources = set()
-    for part in descriptor.parts:
-        if not isinstance(part, Simple):
-            return None
-        forward = part.source.source if isinstance(part.source, Offset) else part.source
-        if not isinstance(forward, NodeReference) or forward.scale != 1.0:
-            return None
-        sources.add(forward.node)
+    plain = [part.plain() for part in descriptor.parts]
+    sources = {found[0].node if found and found[0].scale == 1.0 else None for found in plain}
     return sources.pop() if len(sources) == 1 else None
 
 
 def _insert(descriptor: Descriptor, inner: Descriptor) -> Descriptor:
     """`descriptor`, of which each part is P or Offset(P, ...), with P replaced by P's input descriptor."""
     parts: list[SumDescriptor] = []
-    for part in descriptor.parts:
-        assert isinstance(part, Simple)
-        offset = part.source if isinstance(part.source, Offset) else None
-        parts += inner.parts if offset is None else [_moved(inner_part, offset) for inner_part in inner.parts]
+    for _, *offsets in filter(None, (part.plain() for part in descriptor.parts)):
+        parts += [part.changed(methodcaller("moved", *offsets)) for part in inner.parts]
     return Descriptor(tuple(parts))
-
-
-def _moved(part: SumDescriptor, offset: Offset) -> SumDescriptor:
-    """Offset(part, ...) with the offset at the leaves."""
-    if isinstance(part, Simple):
-        return Simple(_moved_forward(part.source, offset))
-    if isinstance(part, Sum):
-        return replace(part, terms=tuple(_moved(term, offset) for term in part.terms))
-    if isinstance(part, Failover):
-        return replace(part, left=_moved(part.left, offset), right=_moved(part.right, offset))
-    if isinstance(part, IfDefined):
-        return IfDefined(_moved(part.source, offset))
-    assert isinstance(part, Const)
-    return part
-
-
-def _moved_forward(source: ForwardingDescriptor, offset: Offset) -> ForwardingDescriptor:
-    t_offset, x_offset = offset.t_offset, offset.x_offset
-    if isinstance(source, Offset):
-        t_offset, x_offset, source = t_offset + source.t_offset, x_offset + source.x_offset, source.source
-    return Offset(source, t_offset, x_offset) if t_offset or x_offset else source

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from nnet3.components import Component
 from nnet3.nnet.network import Nnet
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, InputNode
+from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.structure.parts import NetworkParts
 from nnet3.structure.rewriting import (
     rename_references,
@@ -95,7 +95,7 @@ def set_dropout_proportion(nnet: Nnet, line: ConfigLine) -> list[str]:
 def rename_node(nnet: Nnet, line: ConfigLine) -> list[str]:
     """References follow, and so does the hidden input of a component node."""
     old, new = line.string("old-name"), line.string("new-name")
-    visible = [n.name for n in nnet.nodes if n.is_output or not isinstance(n, DescriptorNode)]
+    visible = [node.name for node in nnet.nodes if not node.is_hidden]
     if old not in visible:
         raise line.error(f"the network has no node '{old}' that can be renamed", "old-name", did_you_mean(old, visible))
     if not is_valid_name(new):

@@ -22,7 +22,7 @@ from nnet3.nnet.text_file import read_config_file
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config
 from nnet3.structure.context import compute_context
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, InputNode, Node, config_line
+from nnet3.structure.nodes import ComponentNode, InputNode, Node, config_line
 from nnet3.structure.parts import NetworkParts
 from nnet3.text import did_you_mean
 from nnet3.xconfig import describe, is_xconfig
@@ -205,15 +205,14 @@ class Nnet(RunsUtterances):
         """One line per node that is not a hidden input, as a model file holds them; with dims as info shows them."""
         lines = []
         for number, node in enumerate(self.nodes):
-            if isinstance(node, ComponentNode):
-                hidden = self.nodes[number - 1]
-                assert isinstance(hidden, DescriptorNode)
-                shown = f" input-dim={self.node_dim(hidden.name)} output-dim={self.node_dim(node.name)}" if dims else ""
-                lines.append(config_line(node, hidden, shown))
-            elif not isinstance(node, DescriptorNode):
-                lines.append(config_line(node))
-            elif node.is_output:
-                lines.append(config_line(node, None, f" dim={self.node_dim(node.name)}" if dims else ""))
+            if node.is_hidden:
+                continue
+            shown = ""
+            if dims and isinstance(node, ComponentNode):
+                shown = f" input-dim={self.node_dim(node.input_name)} output-dim={self.node_dim(node.name)}"
+            elif dims and node.is_output:
+                shown = f" dim={self.node_dim(node.name)}"
+            lines.append(config_line(node, self._parts.descriptor(number), shown))
         return lines
 
     def to_xconfig(self) -> str:

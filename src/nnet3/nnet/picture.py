@@ -113,7 +113,7 @@ def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> l
     group_of: dict[str, Group] = {}
     groups = []
     for number, node in enumerate(nnet.nodes):
-        if isinstance(node, DescriptorNode) and not node.is_output:
+        if node.is_hidden:
             continue
         descriptor = _descriptor(nnet, number)
         before = _plain_source(descriptor) if descriptor is not None else None
@@ -150,20 +150,15 @@ def _source_names(node: Node) -> list[str]:
 
 
 def _descriptor(nnet: Nnet, number: int) -> Descriptor | None:
-    node = nnet.nodes[number]
-    if isinstance(node, ComponentNode):
-        if not nnet.parts.sources(number):
-            return None  # a dropout mask must be given an input, but does not look at it
-        node = nnet.nodes[number - 1]
-    return node.descriptor if isinstance(node, DescriptorNode) else None
+    if isinstance(nnet.nodes[number], ComponentNode) and not nnet.parts.sources(number):
+        return None  # a dropout mask must be given an input, but does not look at it
+    return nnet.parts.descriptor(number)
 
 
 def _plain_source(descriptor: Descriptor) -> str | None:
     """The node if the descriptor is just that."""
-    part = descriptor.parts[0]
-    if len(descriptor.parts) > 1 or not isinstance(part, Simple) or not isinstance(part.source, NodeReference):
-        return None
-    return part.source.node if part.source.scale == 1.0 else None
+    plain = descriptor.plain()
+    return plain.node if plain and plain.scale == 1.0 else None
 
 
 # ---- what a box says ----

@@ -15,7 +15,6 @@ from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.nnet.network import Nnet
 from nnet3.nnet.picture import group_nodes, groups_graph
 from nnet3.structure.node_rules import NodeRules
-from nnet3.structure.nodes import DescriptorNode
 
 _MOST_CELLS = 20_000
 _MOST_BOXES, _MOST_FRAMES = 1500, 5000
@@ -72,7 +71,7 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
 def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cell, list[Cell]]:
     """The same with components using directly what their hidden inputs are made of."""
     nodes = {cell: nnet.nodes[cell[0]] for cell in uses}
-    hidden = {cell for cell, node in nodes.items() if isinstance(node, DescriptorNode) and not node.is_output}
+    hidden = {cell for cell, node in nodes.items() if node.is_hidden}
     return {
         cell: [inner for source in sources for inner in (uses[source] if source in hidden else [source])]
         for cell, sources in uses.items()

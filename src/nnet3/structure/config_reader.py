@@ -47,8 +47,7 @@ def _apply(
     for node in kept:
         if node.name in draft.taken:
             owner = draft.taken[node.name]
-            hidden = isinstance(node, DescriptorNode) and not node.is_output
-            what = "the hidden input of an existing node" if hidden else "an existing node"
+            what = "the hidden input of an existing node" if node.is_hidden else "an existing node"
             raise owner.error(f"the name '{node.name}' is taken by {what}", "name")
     parts = NetworkParts((*kept, *(node for line in draft.new_lines for node in _make_nodes(line))), draft.components)
     _check(parts)
@@ -107,13 +106,7 @@ def _name(line: ConfigLine) -> str:
 
 def _kept_nodes(old: NetworkParts, replaced: set[str]) -> list[Node]:
     """Old nodes that the new text does not replace; a component node goes together with its hidden input."""
-    kept: list[Node] = []
-    for number, node in enumerate(old.nodes):
-        hidden = isinstance(node, DescriptorNode) and not node.is_output
-        visible = old.nodes[number + 1].name if hidden else node.name
-        if visible not in replaced:
-            kept.append(node)
-    return kept
+    return [node for number, node in enumerate(old.nodes) if old.visible_name(number) not in replaced]
 
 
 def _make_nodes(line: ConfigLine) -> list[Node]:

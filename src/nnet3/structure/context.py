@@ -2,18 +2,30 @@
 
 Kaldi finds them by trial: input is supposed to be given for a window of frames, for each shift s of it up to the
 modulus M, and left and right context are what is lost of the window at its ends, in the worst case. For nearly all
-networks what can be computed from a window is an interval of times, and then there is nothing to try.
+networks a window of input computes a range of times at every node, and then there is nothing to try: the ranges follow
+from where slots look and from which of them must be available (NodeRules). A Switch between different times, sources
+that stand in for each other at other times, components that make do with some of their inputs and moves in x are left
+to trials.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
 from nnet3.errors import NetworkError
-from nnet3.structure.context_intervals import NotIntervalsError, context_by_intervals
 from nnet3.structure.context_trials import context_by_trials
+from nnet3.structure.intervals import ALL_TIMES, Interval, NotIntervalsError
+from nnet3.structure.node_rules import NodeRules
+from nnet3.structure.nodes import InputNode
 from nnet3.structure.parts import NetworkParts
 from nnet3.structure.recurrences import never_computable, startless_warnings
 
 _MAX_MODULUS = 1000  # there is a trial for each time within it
+_WINDOW = 2**32  # frames of input: more than all offsets can sum up to in practice
+_MOST_CELLS = 10_000_000
 
 
 def compute_context(parts: NetworkParts) -> tuple[int, int]:
@@ -32,3 +44,80 @@ def compute_context(parts: NetworkParts) -> tuple[int, int]:
         reasons = "".join(f"\n{reason}" for reason in startless_warnings(parts))
         raise NetworkError(f"no output is computable, however much input is given: there is no context{reasons}")
     return found
+
+
+def context_by_intervals(parts: NetworkParts) -> tuple[int, int] | None:
+    """(left, right) context, None if no output is ever computable. Raises NotIntervalsError."""
+    rules = NodeRules(parts)
+    order, stuck = _order(rules)
+    if stuck and not stuck <= never_computable(parts):
+        raise NotIntervalsError  # a recurrence has another way to start
+    at_once = max(1, _MOST_CELLS // max(1, len(order)))
+    left = right = 0
+    for first in range(0, parts.modulus + 1, at_once):
+        shifts = np.arange(first, min(first + at_once, parts.modulus + 1), dtype=np.int64)
+        output = _output_times(rules, order, stuck, shifts)
+        if (np.maximum(output.low, shifts) > np.minimum(output.high, shifts + _WINDOW - 1)).any():
+            return None
+        left = max(left, int((output.low - shifts).max()))
+        right = max(right, int((shifts + _WINDOW - 1 - output.high).max()))
+    return left, right
+
+
+def _order(rules: NodeRules) -> tuple[list[int], set[int]]:
+    """Nodes that the output needs, sources first, and those that need themselves (or such a node)."""
+    users: dict[int, list[int]] = {}
+    waiting: dict[int, int] = {}
+    stack = [rules.parts.node_number["output"]]
+    while stack:
+        number = stack.pop()
+        if number in waiting:
+            continue
+        sources = set(rules.needs(number))
+        waiting[number] = len(sources)
+        for source in sources:
+            users.setdefault(source, []).append(number)
+        stack += sources
+    order = [number for number, count in waiting.items() if count == 0]
+    for number in order:
+        for user in users.get(number, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                order.append(user)
+    return order, set(waiting) - set(order)
+
+
+def _output_times(
+    rules: NodeRules, order: Iterable[int], stuck: Iterable[int], shifts: npt.NDArray[np.int64]
+) -> Interval:
+    """The times at which the output is there, if the window begins at each of the shifts."""
+    number_of, nodes = rules.parts.node_number, rules.parts.nodes
+    never, last = Interval.never(len(shifts)), shifts + _WINDOW - 1
+    given = {"input": Interval(shifts, last), "ivector": Interval(shifts - rules.parts.modulus, last)}
+    known = dict.fromkeys(stuck, never)
+    for number in order:
+        if isinstance(nodes[number], InputNode):
+            known[number] = given.get(nodes[number].name, never)
+        else:
+            slots = rules.preimages(number, lambda name: known[number_of[name]])
+            known[number] = _node_times(rules, number, slots, len(shifts))
+    return known[number_of["output"]]
+
+
+def _node_times(rules: NodeRules, node: int, slots: list[Interval], num_shifts: int) -> Interval:
+    """The times at which a node is there, from those at which its slots are. Raises NotIntervalsError.
+
+    Raises it unless slots that are there at all of these times suffice, the same for all shifts: else ranges have been
+    put together that might not meet if the window were shorter.
+    """
+    if len(slots) == 1 and slots[0] is not ALL_TIMES:
+        return slots[0]
+    low, high = (np.empty((num_shifts, len(slots)), np.int64) for _ in range(2))
+    for column, slot in enumerate(slots):
+        low[:, column], high[:, column] = slot.low, slot.high
+    times = Interval.between(-rules.availability(node, -low), rules.availability(node, high))
+    within = (low <= times.low[:, np.newaxis]) & (high >= times.high[:, np.newaxis])
+    throughout = np.logical_and.reduce(within, axis=0, keepdims=True)
+    if not rules.availability(node, throughout).all():
+        raise NotIntervalsError
+    return times

@@ -86,7 +86,7 @@ def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
     walk = None if not _all_cycles_move(standing) else _closed_walk(arcs)
     path = _some_cycle(arcs if _all_cycles_move(standing) else standing) if walk is None else [a.user for a in walk]
     nodes = [parts.nodes[number] for number in path]
-    names = [node.name for node in nodes if not (isinstance(node, DescriptorNode) and not node.is_output)]
+    names = [node.name for node in nodes if not node.is_hidden]
     place = next((node.span for node in nodes if isinstance(node, DescriptorNode)), nodes[0].span)
     hint = "give one reference on it an Offset, such as IfDefined(Offset(x, -1))"
     if walk is not None:
@@ -97,12 +97,7 @@ def _complain(parts: NetworkParts, arcs: list[_Arc]) -> None:
 
 def _taken(parts: NetworkParts, arc: _Arc) -> str:
     """ "'a' takes 'b' at t-1"; a hidden input goes by the name of its component node."""
-    user, source = (
-        parts.nodes[number + 1 if isinstance(parts.nodes[number], DescriptorNode) else number].name
-        if not parts.nodes[number].is_output
-        else parts.nodes[number].name
-        for number in (arc.user, arc.source)
-    )
+    user, source = map(parts.visible_name, (arc.user, arc.source))
     t, x = arc.offset
     at = ", ".join(f"{letter}{offset:+d}" for letter, offset in (("t", t), ("x", x)) if offset)
     return f"'{user}' takes {'its input' if user == source and arc.source == arc.user - 1 else repr(source)} at {at}"
@@ -144,9 +139,7 @@ def _walk_to(
 
 def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
     """The slots of a node that look at one node at the same offset for every index."""
-    node = rules.parts.nodes[number]
-    period = node.descriptor.modulus if isinstance(node, DescriptorNode) else 1
-    times = np.concatenate([_PROBED_TIMES, np.arange(min(period, _MOST_PROBED))])
+    times = np.concatenate([_PROBED_TIMES, np.arange(min(rules.parts.nodes[number].modulus, _MOST_PROBED))])
     probes = np.zeros((len(times), 3), np.int32)
     probes[:, T] = times
     probes[:, X] = np.arange(len(times)) % 3

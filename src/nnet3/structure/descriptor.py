@@ -10,26 +10,40 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import accumulate
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from itertools import accumulate, chain
+from typing import Any, ClassVar
 
 import numpy as np
 
 from nnet3.errors import ConfigError, Span
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference
+from nnet3.structure.intervals import ALWAYS
+
+Change = Callable[[ForwardingDescriptor], ForwardingDescriptor]
 
 
 class SumDescriptor(abc.ABC):
     """A sum, with optional terms, of rows of nodes."""
+
+    @property
+    @abc.abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """What stands in the parentheses."""
 
     @abc.abstractmethod
     def forwards(self) -> Iterator[ForwardingDescriptor]:
         """The slots, in order."""
 
     @property
+    @abc.abstractmethod
+    def needed(self) -> tuple[bool, ...]:
+        """For each slot whether its availability matters: it does unless IfDefined stands round it."""
+
+    @property
     def num_slots(self) -> int:
-        return sum(1 for _ in self.forwards())
+        return len(self.needed)
 
     @property
     def modulus(self) -> int:
@@ -41,16 +55,31 @@ class SumDescriptor(abc.ABC):
         return 0.0
 
     @abc.abstractmethod
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From the availability of its slots (rows, slots): computable (rows,), slots used (rows, slots)."""
+    def availability(self, slots: np.ndarray) -> np.ndarray:
+        """The availability (rows,) of the sum from that of its slots (rows, slots): True, or ALWAYS, without any.
+
+        It is the least one of what is needed and the greatest one of alternatives. Of Booleans this says which rows
+        are computable; of times until which slots are available, until when the sum is.
+        """
+
+    @abc.abstractmethod
+    def used(self, available: np.ndarray) -> np.ndarray:
+        """The slots that computable rows use (rows, slots), of Booleans; rows that are not computable use none."""
 
     @abc.abstractmethod
     def dim(self, node_dim: Callable[[str], int]) -> int:
         """The number of columns. Raises ConfigError where two terms differ."""
 
     @abc.abstractmethod
-    def rename(self, names: Mapping[str, str]) -> SumDescriptor:
-        """The same with nodes renamed."""
+    def changed(self, change: Change) -> SumDescriptor:
+        """The same with each forwarding descriptor changed."""
+
+    def plain(self) -> tuple[NodeReference, int, int] | None:
+        """The node and the offsets in t and x of `NODE` and `Offset(NODE, ...)`; None of all else."""
+        return None
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True)
@@ -59,17 +88,29 @@ class Simple(SumDescriptor):
 
     source: ForwardingDescriptor
 
+    needed = (True,)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.source.arguments
+
     def forwards(self) -> Iterator[ForwardingDescriptor]:
         yield self.source
 
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return available[:, 0], available
+    def availability(self, slots: np.ndarray) -> np.ndarray:
+        return slots[:, 0]
+
+    def used(self, available: np.ndarray) -> np.ndarray:
+        return available
 
     def dim(self, node_dim: Callable[[str], int]) -> int:
         return node_dim(next(self.source.nodes()).node)
 
-    def rename(self, names: Mapping[str, str]) -> Simple:
-        return Simple(self.source.rename(names))
+    def changed(self, change: Change) -> Simple:
+        return Simple(change(self.source))
+
+    def plain(self) -> tuple[NodeReference, int, int] | None:
+        return self.source.plain()
 
     def __str__(self) -> str:
         return str(self.source)
@@ -78,7 +119,7 @@ class Simple(SumDescriptor):
 class _Several(SumDescriptor):
     """Terms of equal dimension."""
 
-    word = ""
+    combine: ClassVar[np.ufunc]  # of the availability of two terms
     span: Span | None
 
     @property
@@ -91,15 +132,18 @@ class _Several(SumDescriptor):
             yield from argument.forwards()
 
     @cached_property
+    def needed(self) -> tuple[bool, ...]:
+        return tuple(chain.from_iterable(argument.needed for argument in self.arguments))
+
+    @cached_property
     def _slots(self) -> list[slice]:
         """The range of slots of each term."""
-        ends = list(accumulate(argument.num_slots for argument in self.arguments))
-        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        return _ranges(self.arguments)
 
-    def _parts(self, available: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """What each term says of its own slots."""
-        pairs = zip(self.arguments, self._slots, strict=True)
-        return [argument.is_computable(available[:, slots]) for argument, slots in pairs]
+    def availability(self, slots: np.ndarray) -> np.ndarray:
+        terms = zip(self.arguments, self._slots, strict=True)
+        available: np.ndarray = reduce(self.combine, (term.availability(slots[:, own]) for term, own in terms))
+        return available
 
     def dim(self, node_dim: Callable[[str], int]) -> int:
         first, *others = self.arguments
@@ -107,7 +151,7 @@ class _Several(SumDescriptor):
         for other in others:
             if other.dim(node_dim) != dim:
                 dims = f"{first} has {dim}, {other} has {other.dim(node_dim)}"
-                raise ConfigError(f"{self.word} of different dimensions: {dims}", self.span)
+                raise ConfigError(f"{type(self).__name__} of different dimensions: {dims}", self.span)
         return dim
 
 
@@ -122,7 +166,7 @@ class Sum(_Several):
     terms: tuple[SumDescriptor, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
 
-    word = "Sum"
+    combine = np.minimum
 
     @property
     def arguments(self) -> tuple[SumDescriptor, ...]:
@@ -132,13 +176,13 @@ class Sum(_Several):
     def constant(self) -> float:
         return sum(term.constant for term in self.terms)
 
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = self._parts(available)
-        every = np.logical_and.reduce([computable for computable, _ in parts])
-        return every, np.hstack([used for _, used in parts]) & every[:, np.newaxis]
+    def used(self, available: np.ndarray) -> np.ndarray:
+        terms = zip(self.terms, self._slots, strict=True)
+        used = np.hstack([term.used(available[:, slots]) for term, slots in terms])
+        return used & self.availability(available)[:, np.newaxis]
 
-    def rename(self, names: Mapping[str, str]) -> Sum:
-        return Sum(tuple(term.rename(names) for term in self.terms), self.span)
+    def changed(self, change: Change) -> Sum:
+        return replace(self, terms=tuple(term.changed(change) for term in self.terms))
 
     def __str__(self) -> str:
         *others, last = map(str, self.terms)
@@ -153,7 +197,7 @@ class Failover(_Several):
     right: SumDescriptor
     span: Span | None = field(default=None, compare=False, repr=False)
 
-    word = "Failover"
+    combine = np.maximum
 
     @property
     def arguments(self) -> tuple[SumDescriptor, ...]:
@@ -163,16 +207,13 @@ class Failover(_Several):
     def constant(self) -> float:
         return self.left.constant  # equal on both sides, which normalisation has checked
 
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        (left, left_used), (right, right_used) = self._parts(available)
-        used = np.hstack([left_used & left[:, np.newaxis], right_used & (right & ~left)[:, np.newaxis]])
-        return left | right, used
+    def used(self, available: np.ndarray) -> np.ndarray:
+        left, right = (available[:, slots] for slots in self._slots)
+        right_chosen = ~self.left.availability(left)[:, np.newaxis]
+        return np.hstack([self.left.used(left), self.right.used(right) & right_chosen])
 
-    def rename(self, names: Mapping[str, str]) -> Failover:
-        return Failover(self.left.rename(names), self.right.rename(names), self.span)
-
-    def __str__(self) -> str:
-        return f"Failover({self.left}, {self.right})"
+    def changed(self, change: Change) -> Failover:
+        return replace(self, left=self.left.changed(change), right=self.right.changed(change))
 
 
 @dataclass(frozen=True)
@@ -181,21 +222,28 @@ class IfDefined(SumDescriptor):
 
     source: SumDescriptor
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.source,)
+
     def forwards(self) -> Iterator[ForwardingDescriptor]:
         return self.source.forwards()
 
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        computable, used = self.source.is_computable(available)
-        return np.ones(len(available), bool), used & computable[:, np.newaxis]
+    @property
+    def needed(self) -> tuple[bool, ...]:
+        return (False,) * self.source.num_slots
+
+    def availability(self, slots: np.ndarray) -> np.ndarray:
+        return _always(slots)
+
+    def used(self, available: np.ndarray) -> np.ndarray:
+        return self.source.used(available)
 
     def dim(self, node_dim: Callable[[str], int]) -> int:
         return self.source.dim(node_dim)
 
-    def rename(self, names: Mapping[str, str]) -> IfDefined:
-        return IfDefined(self.source.rename(names))
-
-    def __str__(self) -> str:
-        return f"IfDefined({self.source})"
+    def changed(self, change: Change) -> IfDefined:
+        return IfDefined(self.source.changed(change))
 
 
 @dataclass(frozen=True)
@@ -205,6 +253,12 @@ class Const(SumDescriptor):
     value: float
     size: int
 
+    needed = ()
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.value, self.size
+
     def forwards(self) -> Iterator[ForwardingDescriptor]:
         return iter(())
 
@@ -212,17 +266,30 @@ class Const(SumDescriptor):
     def constant(self) -> float:
         return self.value
 
-    def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return np.ones(len(available), bool), available
+    def availability(self, slots: np.ndarray) -> np.ndarray:
+        return _always(slots)
+
+    def used(self, available: np.ndarray) -> np.ndarray:
+        return available
 
     def dim(self, node_dim: Callable[[str], int]) -> int:
         return self.size
 
-    def rename(self, names: Mapping[str, str]) -> Const:
+    def changed(self, change: Change) -> Const:
         return self
 
     def __str__(self) -> str:
         return f"Const({self.value:g}, {self.size})"
+
+
+def _always(slots: np.ndarray) -> np.ndarray:
+    return np.full(len(slots), ALWAYS, slots.dtype)
+
+
+def _ranges(terms: tuple[SumDescriptor, ...]) -> list[slice]:
+    """The range of slots of each term."""
+    ends = list(accumulate(term.num_slots for term in terms))
+    return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -240,6 +307,14 @@ class Descriptor:
         return [forward for part in self.parts for forward in part.forwards()]
 
     @cached_property
+    def needed(self) -> tuple[bool, ...]:
+        """For each slot whether its availability matters."""
+        return tuple(chain.from_iterable(part.needed for part in self.parts))
+
+    def needed_slots(self) -> list[ForwardingDescriptor]:
+        return [forward for forward, needed in zip(self.slots(), self.needed, strict=True) if needed]
+
+    @cached_property
     def _all_simple(self) -> bool:
         return all(isinstance(part, Simple) for part in self.parts)
 
@@ -249,8 +324,7 @@ class Descriptor:
 
     @cached_property
     def _part_slots(self) -> list[slice]:
-        ends = np.cumsum([part.num_slots for part in self.parts]).tolist()
-        return [slice(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        return _ranges(self.parts)
 
     def node_references(self) -> list[NodeReference]:
         return [reference for forward in self.slots() for reference in forward.nodes()]
@@ -272,18 +346,24 @@ class Descriptor:
             nodes[:, number], mapped[:, number] = forward.map_to_input(indexes, node_number)
         return nodes, mapped
 
+    def availability(self, slots: np.ndarray) -> np.ndarray:
+        """The availability (rows,) from that of the slots (rows, slots), as that of a sum."""
+        if self._all_simple:
+            available: np.ndarray = reduce(np.minimum, slots.T)
+        else:
+            parts = zip(self.parts, self.part_slots(), strict=True)
+            available = reduce(np.minimum, (part.availability(slots[:, own]) for part, own in parts))
+        return available
+
     def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """From available slots (rows, slots): rows that are computable (rows,), slots they use (rows, slots)."""
+        computable = self.availability(available)
         if self._all_simple:
-            computable = available[:, 0]
-            for slot in range(1, available.shape[1]):
-                computable = computable & available[:, slot]
-            return computable, available & computable[:, np.newaxis]
-        results = [
-            part.is_computable(available[:, slots]) for part, slots in zip(self.parts, self.part_slots(), strict=True)
-        ]
-        computable = np.logical_and.reduce([result[0] for result in results])
-        return computable, np.hstack([result[1] for result in results]) & computable[:, np.newaxis]
+            used = available
+        else:
+            parts = zip(self.parts, self.part_slots(), strict=True)
+            used = np.hstack([part.used(available[:, slots]) for part, slots in parts])
+        return computable, used & computable[:, np.newaxis]
 
     def dim(self, node_dim: Callable[[str], int]) -> int:
         """The number of columns: the sum over the parts."""
@@ -294,7 +374,12 @@ class Descriptor:
 
     def rename(self, names: Mapping[str, str]) -> Descriptor:
         """The same with nodes renamed."""
-        return Descriptor(tuple(part.rename(names) for part in self.parts))
+        return Descriptor(tuple(part.changed(lambda forward: forward.rename(names)) for part in self.parts))
+
+    def plain(self) -> NodeReference | None:
+        """The node if it is just that, maybe scaled."""
+        plain = self.parts[0].plain() if len(self.parts) == 1 else None
+        return plain[0] if plain and plain[1:] == (0, 0) else None
 
     def __str__(self) -> str:
         if len(self.parts) == 1:

@@ -1,23 +1,30 @@
 """ForwardingDescriptor: which row of which node an index refers to (docs/config_language.md).
 
-Every function maps whole index tables (rows, 3) with columns n, t, x at once.
+Functions from indexes map whole index tables (rows, 3) with columns n, t, x at once.
 """
 
 from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from nnet3.errors import Span
 from nnet3.index import T, X, shift_indexes
+from nnet3.structure.intervals import Interval, NotIntervalsError
 
 
 class ForwardingDescriptor(abc.ABC):
     """Refers to exactly one cindex for each index."""
+
+    @property
+    @abc.abstractmethod
+    def arguments(self) -> tuple[Any, ...]:
+        """What stands in the parentheses."""
 
     @property
     @abc.abstractmethod
@@ -29,12 +36,27 @@ class ForwardingDescriptor(abc.ABC):
         """Node numbers (rows,) and indexes (rows, 3) that the given indexes refer to."""
 
     @abc.abstractmethod
+    def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
+        """The times that refer to times at which nodes are there, `times_of(node)`. Raises NotIntervalsError."""
+
+    @abc.abstractmethod
     def nodes(self) -> Iterator[NodeReference]:
         """All references to nodes, in the order they are written."""
 
     @abc.abstractmethod
     def rename(self, names: Mapping[str, str]) -> ForwardingDescriptor:
         """The same with nodes renamed."""
+
+    def moved(self, t_offset: int, x_offset: int) -> ForwardingDescriptor:
+        """Offset(self, t_offset, x_offset), with neighbouring offsets made one."""
+        return Offset(self, t_offset, x_offset) if t_offset or x_offset else self
+
+    def plain(self) -> tuple[NodeReference, int, int] | None:
+        """The node and the offsets in t and x of `NODE` and `Offset(NODE, ...)`; None of all else."""
+        return None
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True)
@@ -47,26 +69,52 @@ class NodeReference(ForwardingDescriptor):
 
     modulus = 1
 
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return (self.node,) if self.scale == 1.0 else (self.scale, self.node)
+
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
         return np.full(len(indexes), node_number[self.node], np.int32), indexes
+
+    def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
+        return times_of(self.node)
 
     def nodes(self) -> Iterator[NodeReference]:
         yield self
 
     def rename(self, names: Mapping[str, str]) -> NodeReference:
-        return NodeReference(names.get(self.node, self.node), self.scale, self.span)
+        return replace(self, node=names.get(self.node, self.node))
+
+    def plain(self) -> tuple[NodeReference, int, int]:
+        return self, 0, 0
 
     def __str__(self) -> str:
         return self.node if self.scale == 1.0 else f"Scale({self.scale:g}, {self.node})"
 
 
 @dataclass(frozen=True)
-class Offset(ForwardingDescriptor):
-    """(n, t, x) refers to (n, t + t_offset, x + x_offset) of the source."""
+class _Operator(ForwardingDescriptor):
+    """What changes the index before it looks at its source."""
 
     source: ForwardingDescriptor
+
+    def nodes(self) -> Iterator[NodeReference]:
+        return self.source.nodes()
+
+    def rename(self, names: Mapping[str, str]) -> ForwardingDescriptor:
+        return replace(self, source=self.source.rename(names))
+
+
+@dataclass(frozen=True)
+class Offset(_Operator):
+    """(n, t, x) refers to (n, t + t_offset, x + x_offset) of the source."""
+
     t_offset: int
     x_offset: int = 0
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.source, self.t_offset, *([self.x_offset] if self.x_offset else [])
 
     @property
     def modulus(self) -> int:
@@ -75,15 +123,15 @@ class Offset(ForwardingDescriptor):
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
         return self.source.map_to_input(shift_indexes(indexes, self.t_offset, self.x_offset), node_number)
 
-    def nodes(self) -> Iterator[NodeReference]:
-        return self.source.nodes()
+    def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
+        return self.source.preimage(times_of).shifted(self.t_offset, self.x_offset)
 
-    def rename(self, names: Mapping[str, str]) -> Offset:
-        return Offset(self.source.rename(names), self.t_offset, self.x_offset)
+    def moved(self, t_offset: int, x_offset: int) -> ForwardingDescriptor:
+        return self.source.moved(self.t_offset + t_offset, self.x_offset + x_offset)
 
-    def __str__(self) -> str:
-        x = f", {self.x_offset}" if self.x_offset else ""
-        return f"Offset({self.source}, {self.t_offset}{x})"
+    def plain(self) -> tuple[NodeReference, int, int] | None:
+        inner = self.source.plain()
+        return inner and (inner[0], inner[1] + self.t_offset, inner[2] + self.x_offset)
 
 
 @dataclass(frozen=True)
@@ -91,6 +139,10 @@ class Switch(ForwardingDescriptor):
     """Source number t mod (number of sources), non-negative also for negative t."""
 
     sources: tuple[ForwardingDescriptor, ...]
+
+    @property
+    def arguments(self) -> tuple[ForwardingDescriptor, ...]:
+        return self.sources
 
     @property
     def modulus(self) -> int:
@@ -105,6 +157,12 @@ class Switch(ForwardingDescriptor):
             nodes[rows], mapped[rows] = source.map_to_input(indexes[rows], node_number)
         return nodes, mapped
 
+    def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
+        first, *others = (source.preimage(times_of) for source in self.sources)
+        if not all(map(first.equals, others)):
+            raise NotIntervalsError
+        return first
+
     def nodes(self) -> Iterator[NodeReference]:
         for source in self.sources:
             yield from source.nodes()
@@ -112,16 +170,16 @@ class Switch(ForwardingDescriptor):
     def rename(self, names: Mapping[str, str]) -> Switch:
         return Switch(tuple(source.rename(names) for source in self.sources))
 
-    def __str__(self) -> str:
-        return f"Switch({', '.join(map(str, self.sources))})"
-
 
 @dataclass(frozen=True)
-class Round(ForwardingDescriptor):
+class Round(_Operator):
     """t is rounded down to a multiple of t_modulus (towards minus infinity)."""
 
-    source: ForwardingDescriptor
     t_modulus: int
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.source, self.t_modulus
 
     @property
     def modulus(self) -> int:
@@ -132,36 +190,27 @@ class Round(ForwardingDescriptor):
         mapped[:, T] -= indexes[:, T] % self.t_modulus
         return self.source.map_to_input(mapped, node_number)
 
-    def nodes(self) -> Iterator[NodeReference]:
-        return self.source.nodes()
-
-    def rename(self, names: Mapping[str, str]) -> Round:
-        return Round(self.source.rename(names), self.t_modulus)
-
-    def __str__(self) -> str:
-        return f"Round({self.source}, {self.t_modulus})"
+    def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
+        return self.source.preimage(times_of).rounded(self.t_modulus)
 
 
 @dataclass(frozen=True)
-class ReplaceIndex(ForwardingDescriptor):
+class ReplaceIndex(_Operator):
     """t (or x) is replaced by a constant."""
 
-    source: ForwardingDescriptor
     variable: str  # "t" or "x"
     value: int
 
     modulus = 1
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        return self.source, self.variable, self.value
 
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
         mapped = indexes.copy()
         mapped[:, T if self.variable == "t" else X] = self.value
         return self.source.map_to_input(mapped, node_number)
 
-    def nodes(self) -> Iterator[NodeReference]:
-        return self.source.nodes()
-
-    def rename(self, names: Mapping[str, str]) -> ReplaceIndex:
-        return ReplaceIndex(self.source.rename(names), self.variable, self.value)
-
-    def __str__(self) -> str:
-        return f"ReplaceIndex({self.source}, {self.variable}, {self.value})"
+    def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
+        return self.source.preimage(times_of).replaced(self.variable, self.value)

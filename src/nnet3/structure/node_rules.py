@@ -1,12 +1,12 @@
 """What the nodes of a network mean: which rows of which nodes each looks at, and when it is computable.
 
-This is the one place that knows it; whoever asks (lowering, contexts, cycles) asks here. Every node has a fixed number
-of slots, each of which refers to one cindex for every index.
+This is the one place that knows it; whoever asks (lowering, contexts, recurrences, cycles) asks here. Every node has a
+fixed number of slots, each of which refers to one cindex for every index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,8 +14,12 @@ import numpy as np
 from nnet3.components import Component
 from nnet3.index import IndexTable
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from nnet3.structure.intervals import ALL_TIMES, ALWAYS, Interval, NotIntervalsError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.structure.parts import NetworkParts
+
+_PROBES = np.array([[0, t, 0] for t in (0, 1, 2, 3, 7, -3, 64, 1001)], np.int32)
+_MOST_OFFSETS = 64
 
 
 class NodeRules:
@@ -27,6 +31,7 @@ class NodeRules:
 
     def __init__(self, parts: NetworkParts):
         self.parts = parts
+        self._offsets: dict[str, list[int] | None] = {}  # of each component that somebody has asked for
 
     @cached_property
     def nodes(self) -> Sequence[SourceNode]:
@@ -63,6 +68,50 @@ class NodeRules:
         assert isinstance(own, ComponentNode), "only descriptors and components have rules of their own"
         return self.parts.component(own).computable(indexes, available)
 
+    def slot_sources(self, node: int) -> list[list[int]]:
+        """The nodes that each slot may look at; a component's slots count as one."""
+        own = self.parts.nodes[node]
+        if not isinstance(own, DescriptorNode):
+            return [[source] for source in self.may_use(node)]
+        number = self.parts.node_number
+        return [[number[reference.node] for reference in forward.nodes()] for forward in own.descriptor.slots()]
+
+    def needs(self, node: int) -> list[int]:
+        """The nodes on whose availability that of this one depends: what is in IfDefined does not count."""
+        own, number = self.parts.nodes[node], self.parts.node_number
+        if not isinstance(own, DescriptorNode):
+            return self.may_use(node)
+        return [number[reference.node] for forward in own.descriptor.needed_slots() for reference in forward.nodes()]
+
+    def availability(self, node: int, slots: np.ndarray) -> np.ndarray:
+        """The availability of a node's rows (rows,) from that of its slots (rows, slots); see `SumDescriptor`."""
+        own = self.parts.nodes[node]
+        if isinstance(own, DescriptorNode):
+            return own.descriptor.availability(slots)
+        return slots.min(axis=1, initial=slots.dtype.type(ALWAYS))
+
+    def preimages(self, node: int, times_of: Callable[[str], Interval]) -> list[Interval]:
+        """For each slot the times that refer to times at which its node is there, `times_of(node)`.
+
+        Of slots whose availability does not matter it is all times. Raises NotIntervalsError.
+        """
+        own = self.parts.nodes[node]
+        if isinstance(own, DescriptorNode):
+            slots = zip(own.descriptor.slots(), own.descriptor.needed, strict=True)
+            return [forward.preimage(times_of) if needed else ALL_TIMES for forward, needed in slots]
+        sources = [times_of(self.parts.nodes[source].name) for source in self.may_use(node)]
+        if isinstance(own, ComponentNode) and sources:
+            return [sources[0].shifted(offset, 0) for offset in self._fixed_offsets(own.component)]
+        return sources
+
+    def _fixed_offsets(self, name: str) -> list[int]:
+        """Offsets in t at all of which a component needs its input. Raises NotIntervalsError if it is otherwise."""
+        if name not in self._offsets:
+            self._offsets[name] = _fixed_offsets(self.parts.components[name])
+        if (offsets := self._offsets[name]) is None:
+            raise NotIntervalsError
+        return offsets
+
     def _source_node(self, number: int) -> SourceNode:
         parts = self.parts
         node = parts.nodes[number]
@@ -97,3 +146,17 @@ class NodeRules:
                 descriptor.parts, descriptor.part_slots(), descriptor.part_dims(network.dim), strict=True
             )
         )
+
+
+def _fixed_offsets(component: Component) -> list[int] | None:
+    """Offsets in t at all of which the component needs its input; None if that is not its rule."""
+    if component.identity_indexes:
+        return [0]
+    wanted = component.wanted_inputs(_PROBES).astype(np.int64) - _PROBES[:, np.newaxis, :]
+    slots = wanted.shape[1]
+    if slots > _MOST_OFFSETS or wanted[:, :, [0, 2]].any() or (wanted != wanted[:1]).any():
+        return None
+    missing = np.vstack([np.ones((1, slots), bool), ~np.eye(slots, dtype=bool)])
+    outputs = np.zeros((len(missing), 3), np.int32)
+    computable = component.computable(outputs, missing)[0]
+    return None if not computable[0] or computable[1:].any() else [int(offset) for offset in wanted[0, :, 1]]

@@ -16,6 +16,8 @@ class Node:
     name: str
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
     is_output: ClassVar[bool] = False
+    is_hidden: ClassVar[bool] = False  # it belongs to the component node after it, whose input it is
+    modulus: ClassVar[int] = 1
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,15 @@ class DescriptorNode(Node):
     @property
     def is_output(self) -> bool:  # type: ignore[override]
         return self.objective is not None
+
+    @property
+    def is_hidden(self) -> bool:  # type: ignore[override]
+        return self.objective is None
+
+    @property
+    def modulus(self) -> int:  # type: ignore[override]
+        """The period in t under which what it looks at does not change."""
+        return self.descriptor.modulus
 
     def __str__(self) -> str:
         return f"{self.name}: {'output' if self.is_output else 'descriptor'} {self.descriptor}"
@@ -69,14 +80,13 @@ class DimRangeNode(Node):
         return f"{self.name}: columns {self.dim_offset} to {self.dim_offset + self.dim - 1} of {self.source}"
 
 
-def config_line(node: Node, hidden_input: DescriptorNode | None = None, dims: str = "") -> str:
-    """The line that defines a node (a component node: with its hidden input). `dims` goes where info shows them."""
+def config_line(node: Node, descriptor: Descriptor | None = None, dims: str = "") -> str:
+    """The line that defines a node that takes `descriptor`. `dims` goes where info shows them."""
     if isinstance(node, InputNode):
         return f"input-node name={node.name} dim={node.dim}"
     if isinstance(node, DimRangeNode):
         return f"dim-range-node name={node.name} input-node={node.source} dim-offset={node.dim_offset} dim={node.dim}"
     if isinstance(node, ComponentNode):
-        assert hidden_input is not None
-        return f"component-node name={node.name} component={node.component} input={hidden_input.descriptor}{dims}"
+        return f"component-node name={node.name} component={node.component} input={descriptor}{dims}"
     assert isinstance(node, DescriptorNode)
-    return f"output-node name={node.name} input={node.descriptor}{dims} objective={node.objective}"
+    return f"output-node name={node.name} input={descriptor}{dims} objective={node.objective}"

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from nnet3.components import Component
+from nnet3.structure.descriptor import Descriptor
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 
 
@@ -36,7 +37,17 @@ class NetworkParts:
 
     @cached_property
     def modulus(self) -> int:
-        return math.lcm(1, *(n.descriptor.modulus for n in self.nodes if isinstance(n, DescriptorNode)))
+        return math.lcm(1, *(node.modulus for node in self.nodes))
+
+    def descriptor(self, number: int) -> Descriptor | None:
+        """What a component node, its hidden input or an output takes; None for an input or a dim-range."""
+        node = self.nodes[number]
+        taking = self.nodes[number - 1] if isinstance(node, ComponentNode) else node
+        return taking.descriptor if isinstance(taking, DescriptorNode) else None
+
+    def visible_name(self, number: int) -> str:
+        """The name of a node, or of the component node whose hidden input it is."""
+        return self.nodes[number + self.nodes[number].is_hidden].name
 
     def sources(self, number: int) -> list[int]:
         """Numbers of the nodes that node `number` may need values of."""

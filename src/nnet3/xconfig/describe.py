@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from nnet3.components import Component
 from nnet3.errors import ConfigError, Span
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node, config_line
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, config_line
 from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.carried import carried_settings, is_config_key
 from nnet3.xconfig.expand import DEFAULT_INPUT
@@ -113,12 +113,9 @@ class _Writer:
     def add_node(self, node_name: str) -> None:
         """Write a node, and its component before it, as what they are in a config."""
         parts, node = self.network.parts, self.network.nodes[node_name]
-        hidden: Node | None = None
         if isinstance(node, ComponentNode):
             self._add_component(node.component)
-            hidden = parts.nodes[parts.node_number[node_name] - 1]
-            assert isinstance(hidden, DescriptorNode)
-        self._add(config_line(node, hidden if isinstance(hidden, DescriptorNode) else None))
+        self._add(config_line(node, parts.descriptor(parts.node_number[node_name])))
 
     def add_components(self) -> None:
         """Write the components that no node has."""

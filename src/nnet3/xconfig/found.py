@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
-from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.structure.descriptor import Descriptor, Simple, SumDescriptor
+from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference
+from nnet3.structure.nodes import ComponentNode, DimRangeNode, InputNode, Node
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.carried import Settings, carried_settings
@@ -21,35 +21,20 @@ _JOINT = re.compile(r"\.|-extraction-|-pooling-")
 
 def descriptor_term(descriptor: Descriptor) -> Term:
     """A descriptor as a term."""
-    parts = tuple(_sum_term(part) for part in descriptor.parts)
+    parts = tuple(_term(part) for part in descriptor.parts)
     return parts[0] if len(parts) == 1 else Term("Append", parts)
 
 
-def _sum_term(part: SumDescriptor) -> Term:
-    if isinstance(part, Simple):
-        return _forward_term(part.source)
-    if isinstance(part, Sum):
-        return Term("Sum", tuple(map(_sum_term, part.terms)))
-    if isinstance(part, Failover):
-        return Term("Failover", (_sum_term(part.left), _sum_term(part.right)))
-    if isinstance(part, IfDefined):
-        return Term("IfDefined", (_sum_term(part.source),))
-    assert isinstance(part, Const)
-    return Term("Const", (part.value, part.size))
-
-
-def _forward_term(forward: ForwardingDescriptor) -> Term:
-    if isinstance(forward, NodeReference):
-        return name(forward.node) if forward.scale == 1.0 else Term("Scale", (forward.scale, name(forward.node)))
-    if isinstance(forward, Switch):
-        return Term("Switch", tuple(map(_forward_term, forward.sources)))
-    assert isinstance(forward, Offset | Round | ReplaceIndex)
-    source = _forward_term(forward.source)
-    if isinstance(forward, Round):
-        return Term("Round", (source, forward.t_modulus))
-    if isinstance(forward, ReplaceIndex):
-        return Term("ReplaceIndex", (source, forward.variable, forward.value))
-    return Term("Offset", (source, forward.t_offset, *([forward.x_offset] if forward.x_offset else [])))
+def _term(descriptor: SumDescriptor | ForwardingDescriptor) -> Term:
+    if isinstance(descriptor, Simple):
+        return _term(descriptor.source)
+    if isinstance(descriptor, NodeReference):
+        node, scale = name(descriptor.node), descriptor.scale
+        return node if scale == 1.0 else Term("Scale", (scale, node))
+    return Term(
+        type(descriptor).__name__,
+        tuple(_term(a) if isinstance(a, SumDescriptor | ForwardingDescriptor) else a for a in descriptor.arguments),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -72,16 +57,13 @@ class Network:
         self._settings: dict[str, Settings] = {}
         self._members: dict[str, list[str]] = {}
         for number, node in enumerate(self.parts.nodes):
-            if isinstance(node, DescriptorNode) and not node.is_output:
+            if node.is_hidden:
                 continue
             self.nodes[node.name] = node
             self.position[node.name] = number
-            if isinstance(node, DescriptorNode):
-                self.descriptors[node.name] = node.descriptor
-            elif isinstance(node, ComponentNode):
-                hidden = self.parts.nodes[number - 1]
-                assert isinstance(hidden, DescriptorNode)
-                self.descriptors[node.name] = hidden.descriptor
+            descriptor = self.parts.descriptor(number)
+            if descriptor is not None:
+                self.descriptors[node.name] = descriptor
             for source in self.sources(node.name):
                 self.readers.setdefault(source, set()).add(node.name)
             for stem in _stems(node.name):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from nnet3.components.no_op import NoOpComponent
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.structure import context_intervals
-from nnet3.structure.context_intervals import NotIntervalsError, context_by_intervals
+from nnet3.structure import context
+from nnet3.structure.context import context_by_intervals
 from nnet3.structure.context_trials import context_by_trials
+from nnet3.structure.intervals import Interval, NotIntervalsError
+from nnet3.structure.node_rules import NodeRules
 from tests.random_networks import random_network
 
 
@@ -75,14 +78,15 @@ def test_a_large_network_takes_bounded_memory(cells: int, monkeypatch: pytest.Mo
     nnet = Nnet.from_config(f"input-node name=input dim=1\noutput-node name=output input=Sum({inputs})")
     sizes: list[int] = []
 
-    class Counting(context_intervals._Intervals):
-        def solve(self, order: list[int]) -> context_intervals._Interval:
-            sizes.append(len(order) * len(self.always.low))
-            return super().solve(order)
+    output_times = context._output_times
+
+    def counting(rules: NodeRules, order: list[int], stuck: set[int], shifts: npt.NDArray[np.int64]) -> Interval:
+        sizes.append(len(order) * len(shifts))
+        return output_times(rules, order, stuck, shifts)
 
     wanted = context_by_trials(nnet.parts)
-    monkeypatch.setattr(context_intervals, "_Intervals", Counting)
-    monkeypatch.setattr(context_intervals, "_MOST_CELLS", cells)
+    monkeypatch.setattr(context, "_output_times", counting)
+    monkeypatch.setattr(context, "_MOST_CELLS", cells)
     assert context_by_intervals(nnet.parts) == wanted
     assert sum(sizes) == 2 * (4 * 7 * 9 + 1)
     assert max(sizes) <= max(cells, 2)
