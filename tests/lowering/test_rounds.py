@@ -135,8 +135,9 @@ def test_recurrences_hop_by_hop(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
     assert not complaint
     for new, old in zip(sweeps.outputs_computable(), builder.outputs_computable(), strict=True):
         assert np.array_equal(new, old)
+    given = sweeps.ground.given
     needed = sum(
-        int((need | sweeps.given.get(node, False)).sum()) for node, need in enumerate(sweeps.need) if need is not None
+        int((need | given.get(node, False)).sum()) for node, need in enumerate(sweeps.need) if need is not None
     )
     assert needed * sweeps.classes.members.size // sweeps.classes.num_classes == len(builder.prune().node)
 

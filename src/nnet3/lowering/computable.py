@@ -1,10 +1,10 @@
-"""Which rows are computable: the sweep from the inputs up (a least fixed point).
+"""The sweep from the inputs up, which finds the computable rows (a least fixed point).
 
 With x given at t = 0..3 only, y(0), which needs x(-1), is not computable:
 
 >>> from tests.lowering.examples import splice
 >>> sweeps = splice(given=range(4)).sweeps
->>> found = Computability(sweeps.domain, sweeps.tables, sweeps.given, sweeps.samples, 1)
+>>> found = Computability(sweeps.ground)
 >>> for name, known in zip(sweeps.structure.names, found.known):
 ...     print(name, known[:, 0, 0].astype(int))
 x [0 1 1 1 1]
@@ -19,9 +19,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from nnet3.lowering.domain import Domain
 from nnet3.lowering.rounds import NEVER, THERE, Ranks, Rounds
-from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.slot_table import Mask, SlotTable, SweepGround
 from nnet3.lowering.source import NodeKind
 
 
@@ -33,66 +32,49 @@ class Computability:
     domain counts as missing, or if `optimistic` as available: the truth is between the two.
     """
 
-    def __init__(
-        self,
-        domain: Domain,
-        tables: Sequence[SlotTable | None],
-        given: Mapping[int, Mask],
-        samples: Mapping[int, Mask],
-        num_classes: int,
-        *,
-        optimistic: bool = False,
-    ):
-        self.domain, self.tables, self.given, self.samples = domain, tables, given, samples
-        self.num_classes, self.optimistic = num_classes, optimistic
-        structure = domain.structure
+    def __init__(self, ground: SweepGround, *, optimistic: bool = False):
+        self.ground, self.optimistic = ground, optimistic
+        structure = ground.domain.structure
         self._source = structure.source
         self.known: list[Mask | None] = [None for _ in structure.nodes]
         self.used: list[Mask | None] = [None for _ in structure.nodes]
         for number, nodes in enumerate(structure.components):
-            if tables[nodes[0]] is None:
+            if ground.tables[nodes[0]] is None:
                 continue
             if structure.is_recurrent[number]:
                 self._settle(nodes)
             else:
                 self.known[nodes[0]], self.used[nodes[0]] = self._evaluate(nodes[0])
 
-    def copies(self, node: int) -> int:
-        """Returns how many rows of a node's state belong to each row of its grid."""
-        return self.num_classes if self.domain.structure.has_samples[node] else 1
-
     def depends_on_edge(self, node: int) -> bool:
         """True if a row of the node would change if what it looks at outside the domain were available."""
-        table = self.tables[node]
+        table = self.ground.tables[node]
         if table is None or table.outside is None:
             return False
         rows = np.flatnonzero(table.outside.any(axis=1))
         available = self._available(node, table)
-        assert available is not None
-        shape = (table.grid.num_rows, self.copies(node), table.num_slots)
+        shape = (table.grid.num_rows, self.ground.copies(node), table.num_slots)
         some = available.reshape(shape)[rows] | table.outside[rows][:, np.newaxis]
-        known, used = self.known[node], self.used[node]
-        assert known is not None
-        was_known = known.reshape(shape[:2])[rows]
+        used = self.used[node]
+        was_known = self._known(node).reshape(shape[:2])[rows]
         was_used = available.reshape(shape)[rows] if used is None else used.reshape(shape)[rows]
         computable, uses = self.rule(node, table, some.reshape(-1, table.num_slots), rows)
         computable = computable.reshape(was_known.shape)
         changed = (uses.reshape(was_used.shape) != was_used).any(axis=2)
         differs = (computable & ~was_known) | (was_known & changed)
-        if node in self.given:
-            differs &= ~self.given[node].reshape(shape[:2])[rows]
+        if node in self.ground.given:
+            differs &= ~self.ground.given[node].reshape(shape[:2])[rows]
         return bool(differs.any())
 
     # ---- recurrences ----
 
     def _settle(self, nodes: Sequence[int]) -> None:
         """Evaluate the nodes of a recurrence until nothing changes."""
-        users = self.domain.structure.users_inside
+        users = self.ground.domain.structure.users_inside
         for node in nodes:
-            table = self.tables[node]
-            assert table is not None
-            self.known[node] = self.given.get(node, np.zeros((*table.grid.shape, self.copies(node)), bool))
-        has_samples = self.domain.structure.has_samples
+            given = self.ground.given.get(node)
+            self.known[node] = self.ground.empty(node) if given is None else given
+        has_samples = self.ground.domain.structure.has_samples
         rounds = Rounds(nodes) if all(has_samples[node] for node in nodes) else None
         waiting = set(nodes)
         while waiting:
@@ -124,8 +106,7 @@ class Computability:
 
     def _proved(self, node: int, ranks: Mapping[int, Ranks]) -> Mask:
         """Returns the rows of a node that are computable from rows of lower rank, (times, xs, classes)."""
-        table = self.tables[node]
-        assert table is not None
+        table = self.ground.table(node)
         own = ranks[node]
         slots = np.full((*own.shape, table.num_slots), NEVER)
         if self.optimistic and table.outside is not None:
@@ -149,12 +130,11 @@ class Computability:
     # ---- one node ----
 
     def _evaluate(self, node: int) -> tuple[Mask, Mask | None]:
-        table = self.tables[node]
-        assert table is not None
-        given = self.given.get(node)
-        if self.domain.structure.nodes[node].kind == NodeKind.PROVIDED:
-            shape = (*table.grid.shape, self.copies(node))
-            absent = np.zeros(shape, bool) if self.domain.structure.has_samples[node] else np.ones(shape, bool)
+        table = self.ground.table(node)
+        given = self.ground.given.get(node)
+        if self.ground.domain.structure.nodes[node].kind == NodeKind.PROVIDED:
+            shape = (*table.grid.shape, self.ground.copies(node))
+            absent = np.zeros(shape, bool) if self.ground.domain.structure.has_samples[node] else np.ones(shape, bool)
             return (absent if given is None else given), None
         block = table.passes_on
         if block is not None and not table.asks:
@@ -162,14 +142,14 @@ class Computability:
             used: Mask | None = None
         else:
             available = self._available(node, table)
-            shape = (*table.grid.shape, self.copies(node))
+            shape = (*table.grid.shape, self.ground.copies(node))
             if not table.asks:
                 known, used = np.asarray(available.all(axis=-1)), None
             else:
                 computable, uses = self.rule(node, table, available.reshape(-1, table.num_slots))
                 known, used = computable.reshape(shape), uses.reshape(*shape, -1)
         for source in table.all_samples:
-            known = known & (self._known(source) >= self.samples[source]).all()
+            known = known & (self._known(source) >= self.ground.samples[source]).all()
         return (known if given is None else known | given), used
 
     def _known(self, node: int) -> Mask:
@@ -182,14 +162,14 @@ class Computability:
         only = table.passes_on
         if only is not None:
             return self._known(only.source)[only.other][..., np.newaxis]
-        available = np.zeros((*table.grid.shape, self.copies(node), table.num_slots), bool)
+        available = np.zeros((*table.grid.shape, self.ground.copies(node), table.num_slots), bool)
         if self.optimistic and table.outside is not None:
             available |= table.outside.reshape(*table.grid.shape, 1, -1)
         for block in table.blocks:
             available[(*block.own, slice(None), block.slot)] = self._known(block.source)[block.other]
-        rows = available.reshape(table.grid.num_rows, self.copies(node), table.num_slots)
+        rows = available.reshape(table.grid.num_rows, self.ground.copies(node), table.num_slots)
         for gather in table.gathers:
-            found = self._known(gather.source).reshape(-1, self.copies(gather.source))[gather.position]
+            found = self._known(gather.source).reshape(-1, self.ground.copies(gather.source))[gather.position]
             found &= (gather.position >= 0)[:, :, np.newaxis]  # (rows, slots, classes)
             rows[:, :, gather.slots] |= found.transpose(0, 2, 1)
         for slot, source in table.singles:
@@ -200,7 +180,7 @@ class Computability:
         """Returns the rows that are computable from these slots, and the slots they use. `rows`: None for all."""
         if len(table.asked) == 0:
             return np.asarray(available.all(axis=1)), available
-        copies = self.copies(node)
+        copies = self.ground.copies(node)
         indexes = table.grid.table(copies)
         if rows is not None:
             indexes = indexes.reshape(-1, copies, 3)[rows].reshape(-1, 3)

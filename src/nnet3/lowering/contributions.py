@@ -15,7 +15,7 @@ these and overwrites the other two, and row 4 is cleared.
 >>> overwrites[late].tolist(), overwrites[early].tolist()
 ([True, True], [False, False, True, True])
 >>> settled[0].blocks_to_clear()
-[Block(first_row=4, num_rows=1, first_col=0, num_cols=2)]
+[Cells(first_row=4, num_rows=1, first_col=0, num_cols=2)]
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _turns(positions: np.ndarray, term: int) -> np.ndarray:
     return positions.astype(np.int64) * _MOST_TERMS + (_MOST_TERMS - 1 - term)
 
 
-class Block(NamedTuple):
+class Cells(NamedTuple):
     """Rows and columns of a matrix."""
 
     first_row: int
@@ -52,7 +52,7 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Contribution:
-    """What a user sends to rows of a node. `can_overwrite` (rows,): False where its command can only add."""
+    """Rows of a node to which a user sends. `can_overwrite` (rows,): False where its command can only add."""
 
     node: int
     rows: np.ndarray  # of the node's place, >= 0
@@ -73,7 +73,7 @@ class Settled:
     uncovered: np.ndarray
     first_write: np.ndarray
 
-    def blocks_to_clear(self) -> list[Block]:
+    def blocks_to_clear(self) -> list[Cells]:
         """Returns the cells that nobody overwrites, in blocks of rows."""
         cuts = self.segments.tolist()
         blocks = []
@@ -81,7 +81,7 @@ class Settled:
             padded = np.concatenate([[0], self.uncovered[:, segment].astype(np.int8), [0]])
             edges = np.flatnonzero(np.diff(padded))
             for begin, end in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
-                blocks.append(Block(begin, end - begin, cuts[segment], cuts[segment + 1] - cuts[segment]))
+                blocks.append(Cells(begin, end - begin, cuts[segment], cuts[segment + 1] - cuts[segment]))
         return blocks
 
 

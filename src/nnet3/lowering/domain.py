@@ -46,6 +46,12 @@ class Domain:
     grids: Sequence[Grid | None]
     shapes: Sequence[SlotShape | None]
 
+    def grid(self, node: int) -> Grid:
+        """Returns the grid of a node that something looks at."""
+        grid = self.grids[node]
+        assert grid is not None
+        return grid
+
 
 class _Asked:
     """The times and x of one node that its users look at."""

@@ -1,4 +1,4 @@
-"""Why requested outputs are not computable: in terms of input frames, or of the node that is the reason.
+"""Explanations why outputs are not computable: by input frames, or by the node that is the reason.
 
 >>> from tests.lowering.examples import splice
 >>> complain_not_computable(splice(given=range(4)).sweeps)
@@ -50,7 +50,7 @@ class _Reason:
 
     def __init__(self, sweeps: Sweeps, requirements: Requirements, node: int, failing: Mask):
         self.sweeps, self.requirements, self.structure = sweeps, requirements, sweeps.structure
-        self.node, self.failing = node, failing
+        self.domain, self.node, self.failing = sweeps.ground.domain, node, failing
 
     def __str__(self) -> str:
         reasons = [*self._refusals(), *self._missing_inputs()]
@@ -81,8 +81,7 @@ class _Reason:
 
     def _indexes(self, number: int, rows: Mask) -> IndexTable:
         """Returns the indexes of these rows of a node, for all sequences of their classes, in order of t, x and n."""
-        grid, classes = self.sweeps.domain.grids[number], self.sweeps.classes
-        assert grid is not None
+        grid, classes = self.domain.grid(number), self.sweeps.classes
         time, x, which = np.nonzero(rows)
         if not self.structure.has_samples[number]:
             return grid.table()[time]
@@ -131,8 +130,7 @@ class _Reason:
     def _lacks(self, row: Row) -> Row | None:
         """Returns a row that this one requires and that is not computable; None if there is none."""
         node, own, which = row
-        table = self.sweeps.tables[node]
-        assert table is not None
+        table = self.sweeps.ground.table(node)
         required = self.requirements.required[node]
         time, x = divmod(own, table.grid.shape[1])
         for block in table.blocks:
@@ -140,9 +138,7 @@ class _Reason:
             if block.other[0].start <= t < block.other[0].stop and block.other[1].start <= at < block.other[1].stop:
                 is_required = required is None or required[time, x, which, block.slot]
                 if is_required and not self.sweeps.known(block.source)[t, at, which]:
-                    grid = self.sweeps.domain.grids[block.source]
-                    assert grid is not None
-                    return block.source, t * grid.shape[1] + at, which
+                    return block.source, t * self.domain.grid(block.source).shape[1] + at, which
         for gather in table.gathers:
             for slot, position in zip(gather.slots.tolist(), gather.position[own].tolist(), strict=True):
                 known = self.sweeps.known(gather.source)
@@ -153,11 +149,10 @@ class _Reason:
         return self._lacks_single(node)
 
     def _lacks_single(self, node: int) -> Row | None:
-        table = self.sweeps.tables[node]
-        assert table is not None
+        table = self.sweeps.ground.table(node)
         for source in (*(source for _, source in table.singles), *table.all_samples):
             known = self.sweeps.known(source)
-            asked = self.sweeps.samples.get(source, np.ones_like(known))
+            asked = self.sweeps.ground.samples.get(source, np.ones_like(known))
             if (asked & ~known).any():
                 time, x, which = (int(axis[0]) for axis in np.nonzero(asked & ~known))
                 return source, time * known.shape[1] + x, which
@@ -166,7 +161,7 @@ class _Reason:
     def _name(self, row: Row) -> str:
         node, own, _ = row
         name = f"'{self.structure.names[node]}'"
-        grid = self.sweeps.domain.grids[node]
+        grid = self.domain.grids[node]
         if grid is None or not self.structure.has_samples[node]:
             return name
         _, t, x = grid.table()[own].tolist()
@@ -175,9 +170,7 @@ class _Reason:
     def _remedy_at(self, rows: list[Row]) -> str:
         """Returns the first advice that the source has on one of these rows, in parentheses."""
         for node, own, _ in rows:
-            grid = self.sweeps.domain.grids[node]
-            assert grid is not None
-            hint = self._remedy(node, grid.table()[own : own + 1])
+            hint = self._remedy(node, self.domain.grid(node).table()[own : own + 1])
             if hint:
                 return hint
         return ""

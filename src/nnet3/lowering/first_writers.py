@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nnet3.lowering.contributions import Block, Contributions, Settled
+from nnet3.lowering.contributions import Cells, Contributions, Settled
 from nnet3.lowering.live_rows import LiveRows
 from nnet3.lowering.needs import BackwardNeeds
 from nnet3.lowering.places import Place, find_places
@@ -55,7 +55,7 @@ class FirstWriters:
     outputs: list[bool] = field(default_factory=list)
     taken: list[TakenRows | None] = field(default_factory=list)
 
-    def blocks_to_clear(self, root: int) -> list[Block] | None:
+    def blocks_to_clear(self, root: int) -> list[Cells] | None:
         """Returns the blocks of a derivative that nobody overwrites; None if nobody writes to it at all."""
         return self.settled[root].blocks_to_clear() if root in self.settled else None
 

@@ -1,4 +1,4 @@
-"""Which rows have derivatives, where these are limited to a range of times.
+"""Live rows: those that have derivatives, where these are limited to a range of times.
 
 A derivative of a row with t outside the range counts as zero, at every node: such rows are dead, the others live. What
 has no samples is live. The backward pass leaves dead rows out: a kernel that treats each row alone runs on the rows

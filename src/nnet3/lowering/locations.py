@@ -7,7 +7,7 @@ first two take rows 5, 6 of node 1 and the others row 0 of node 2 each:
 >>> [(each.node, each.rows.tolist()) for each in lists]
 [(1, [5, 6, -1, -1]), (2, [-1, -1, 0, 0])]
 >>> as_block(lists[0].rows)
-Block(dest=0, source=5, count=2)
+ShiftedBlock(dest=0, source=5, count=2)
 >>> runs_of(lists[1].rows).tolist()  # row 0 of node 2 is taken by destination rows [2, 4)
 [[2, 4]]
 """
@@ -71,7 +71,7 @@ def pack_locations(lists: list[LocationList]) -> list[tuple[np.ndarray, np.ndarr
 
 
 @dataclass(frozen=True)
-class Block:
+class ShiftedBlock:
     """Destination rows [dest, dest + count) take source rows [source, source + count)."""
 
     dest: int
@@ -79,7 +79,7 @@ class Block:
     count: int
 
 
-def as_block(rows: np.ndarray) -> Block | None:
+def as_block(rows: np.ndarray) -> ShiftedBlock | None:
     """Returns the list as one shifted block; None if it is not one."""
     valid = np.flatnonzero(rows >= 0)
     if valid.size == 0:
@@ -88,7 +88,7 @@ def as_block(rows: np.ndarray) -> Block | None:
     if valid[-1] - first + 1 != count:
         return None
     taken = rows[first : first + count]
-    return Block(first, int(taken[0]), count) if (np.diff(taken) == 1).all() else None
+    return ShiftedBlock(first, int(taken[0]), count) if (np.diff(taken) == 1).all() else None
 
 
 def runs_of(rows: np.ndarray) -> np.ndarray | None:

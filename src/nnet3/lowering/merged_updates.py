@@ -1,4 +1,4 @@
-"""Which updates are made together: one a kernel and minibatch, for natural gradient looks at rows together.
+"""Merged updates: one a kernel and minibatch, because natural gradient looks at rows together.
 
 A kernel runs backward in pieces if several nodes share it or if it lies in a recurrence. It learns once, from the rows
 of all pieces, after the last of them. In h(t) = W (x(t) + h(t-1)) + b that is after step 1, the first one of h:

@@ -1,12 +1,11 @@
-"""Which rows are needed: the sweep from the outputs down, along the slots that computable rows use.
+"""The sweep from the outputs down, which finds the needed rows along the slots that computable rows use.
 
 Of x at t = -3..3, outputs at t = 0..3 need those from t = -1 on:
 
 >>> from tests.lowering.examples import splice
 >>> sweeps = splice(given=range(-3, 4)).sweeps
->>> used, wanted = sweeps.computability.used, sweeps.asked
->>> need = needed_rows(sweeps.domain, sweeps.tables, used, sweeps.given, sweeps.samples, wanted, 1)
->>> sweeps.domain.grids[0].times[need[0][:, 0, 0]].tolist()
+>>> need = needed_rows(sweeps.ground, sweeps.computability.used, sweeps.asked)
+>>> sweeps.ground.domain.grid(0).times[need[0][:, 0, 0]].tolist()
 [-1, 0, 1, 2, 3]
 """
 
@@ -16,52 +15,30 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from nnet3.lowering.domain import Domain
 from nnet3.lowering.rounds import NEVER, Ranks, Rounds
-from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.slot_table import Mask, SweepGround
 
 
-def needed_rows(
-    domain: Domain,
-    tables: Sequence[SlotTable | None],
-    used: Sequence[Mask | None],
-    given: Mapping[int, Mask],
-    samples: Mapping[int, Mask],
-    wanted: Mapping[int, Mask],
-    num_classes: int,
-) -> list[Mask | None]:
+def needed_rows(ground: SweepGround, used: Sequence[Mask | None], wanted: Mapping[int, Mask]) -> list[Mask | None]:
     """Returns the rows that are `wanted` and all that they use, by node (times, xs, classes); None outside the domain.
 
     `used`: as in Computability, of any rows; rows that are given use nothing.
     """
-    return _NeedSweep(domain, tables, used, given, samples, num_classes).run(wanted)
+    return _NeedSweep(ground, used).run(wanted)
 
 
 class _NeedSweep:
-    def __init__(
-        self,
-        domain: Domain,
-        tables: Sequence[SlotTable | None],
-        used: Sequence[Mask | None],
-        given: Mapping[int, Mask],
-        samples: Mapping[int, Mask],
-        num_classes: int,
-    ):
-        self.domain, self.tables, self.used = domain, tables, used
-        self.given, self.samples = given, samples
-        has_samples = domain.structure.has_samples
-        self.need: list[Mask | None] = [
-            None if table is None else np.zeros((*table.grid.shape, num_classes if has_samples[node] else 1), bool)
-            for node, table in enumerate(tables)
-        ]
+    def __init__(self, ground: SweepGround, used: Sequence[Mask | None]):
+        self.ground, self.used = ground, used
+        self.need = [None if table is None else ground.empty(node) for node, table in enumerate(ground.tables)]
 
     def run(self, wanted: Mapping[int, Mask]) -> list[Mask | None]:
         for node, rows in wanted.items():
             self._need(node)[:] |= rows
-        structure = self.domain.structure
+        structure = self.ground.domain.structure
         for number in range(len(structure.components) - 1, -1, -1):
             nodes = structure.components[number]
-            if self.tables[nodes[0]] is None:
+            if self.ground.tables[nodes[0]] is None:
                 continue
             if structure.is_recurrent[number]:
                 self._settle(nodes)
@@ -78,7 +55,7 @@ class _NeedSweep:
         """Push what is needed round a recurrence until nothing changes, then out of it."""
         outside = set(range(len(self.need))) - set(nodes)
         pushed = {node: np.zeros_like(self._need(node)) for node in nodes}
-        has_samples = self.domain.structure.has_samples
+        has_samples = self.ground.domain.structure.has_samples
         rounds = Rounds(nodes[::-1]) if all(has_samples[node] for node in nodes) else None
         changed = True
         while changed:
@@ -110,11 +87,10 @@ class _NeedSweep:
         """Returns the rows of a node that rows of lower rank use, (times, xs, classes)."""
         own = ranks[node]
         least = np.full_like(own, NEVER)
-        for user in self.domain.structure.users_inside[node]:
-            table, used, rank = self.tables[user], self.used[user], ranks[user]
-            assert table is not None
-            if user in self.given:
-                rank = np.where(self.given[user], NEVER, rank)
+        for user in self.ground.domain.structure.users_inside[node]:
+            table, used, rank = self.ground.table(user), self.used[user], ranks[user]
+            if user in self.ground.given:
+                rank = np.where(self.ground.given[user], NEVER, rank)
             for block in table.blocks:
                 if block.source == node:
                     found = rank[block.own]
@@ -133,10 +109,9 @@ class _NeedSweep:
 
     def _push(self, node: int, but: Collection[int]) -> None:
         """Mark the rows that the needed rows of a node use, except rows of the nodes `but`."""
-        table, rows, used = self.tables[node], self._need(node), self.used[node]
-        assert table is not None
-        if node in self.given:
-            rows = rows & ~self.given[node]
+        table, rows, used = self.ground.table(node), self._need(node), self.used[node]
+        if node in self.ground.given:
+            rows = rows & ~self.ground.given[node]
         marks = None if used is None else used & rows[..., np.newaxis]
         for block in table.blocks:
             if block.source not in but:
@@ -155,4 +130,4 @@ class _NeedSweep:
                 self._need(source)[:] = True
         for source in table.all_samples:
             if source not in but and rows.any():
-                self._need(source)[:] |= self.samples[source]
+                self._need(source)[:] |= self.ground.samples[source]

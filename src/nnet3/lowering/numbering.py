@@ -1,4 +1,4 @@
-"""From the sweeps to the graph: cindexes are numbered, slots refer to the numbers.
+"""Numbering: the rows that the sweeps found become cindexes, and slots refer to their numbers.
 
 Rows -1..3 of x are cindexes 0 to 4. The node that puts x(t-1) and x(t) side by side uses two of them a row:
 
@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from nnet3.index import N
 from nnet3.lowering.graph import ComputationGraph, Ids
-from nnet3.lowering.grids import Grid
 from nnet3.lowering.slot_table import Mask, SlotTable
 from nnet3.lowering.source import NodeKind
 from nnet3.lowering.sweeps import Sweeps
@@ -31,11 +30,12 @@ class _Numbering:
     """All rows of all nodes in one array, in the order of node, time, x, representative."""
 
     def __init__(self, sweeps: Sweeps):
-        self.tables, self.used, self.given = sweeps.tables, sweeps.computability.used, sweeps.given
-        self.samples, self.classes, self.structure = sweeps.samples, sweeps.classes, sweeps.structure
+        self.ground, self.used = sweeps.ground, sweeps.computability.used
+        self.classes, self.structure = sweeps.classes, sweeps.structure
         self.num_representatives = len(self.classes.members)
         self.is_plain = self.num_representatives == self.classes.num_classes  # a representative for each class
-        sizes = [0 if table is None else table.grid.num_rows * self.copies(n) for n, table in enumerate(self.tables)]
+        self._grid_rows = [0 if table is None else table.grid.num_rows for table in self.ground.tables]
+        sizes = [rows * self.copies(node) for node, rows in enumerate(self._grid_rows)]
         self.offset: list[int] = [0, *itertools.accumulate(sizes)]
         pieces = [np.empty(0, bool)]
         pieces += [
@@ -43,7 +43,7 @@ class _Numbering:
         ]
         flat = np.concatenate(pieces)
         self.is_given = np.zeros_like(flat)
-        for node, rows in self.given.items():
+        for node, rows in self.ground.given.items():
             self.is_given[self._range(node)] = self._by_representative(node, rows).reshape(-1)
         flat |= self.is_given
         counts = np.cumsum(flat, dtype=np.int32)
@@ -70,7 +70,7 @@ class _Numbering:
         for number, name in enumerate(structure.slots):
             if first[number + 1] > first[number]:
                 for position, source in name.all_samples:
-                    chosen = self._by_representative(source, self.samples[source]).reshape(-1)
+                    chosen = self._by_representative(source, self.ground.samples[source]).reshape(-1)
                     all_samples[number, position] = self.ids[self._range(source)][chosen]
         return ComputationGraph(
             structure.names,
@@ -96,16 +96,15 @@ class _Numbering:
 
     def _indexes(self, node: Ids) -> npt.NDArray[np.int32]:
         """Returns the index of each cindex; `node` is the node of each."""
-        tables = [np.empty((0, 3), np.int32), *(table.grid.table() for table in self.tables if table is not None)]
         has_samples = np.array(self.structure.has_samples)
         row, copy = self.rows, np.zeros(1, np.intp)
         if self.num_representatives > 1:
-            num_rows = [0 if table is None else table.grid.num_rows for table in self.tables]
-            first_row = np.array([0, *itertools.accumulate(num_rows)])
+            first_row = np.array([0, *itertools.accumulate(self._grid_rows)])
             copies = np.where(has_samples, self.num_representatives, 1)
             row, copy = np.divmod(self.rows - np.array(self.offset)[node], copies[node])
             row += first_row[node]
-        indexes = np.concatenate(tables).take(row, axis=0)
+        tables = [table.grid.table() for table in self.ground.tables if table is not None]
+        indexes = np.concatenate([np.empty((0, 3), np.int32), *tables]).take(row, axis=0)
         if self.num_representatives:
             indexes[:, N] = self.classes.members[copy, 0]
             if not has_samples.all():
@@ -119,15 +118,14 @@ class _Numbering:
         num_slots = self.structure.slots[node].num_slots
         if num_slots == 0 or len(rows) == 0:
             return np.empty((len(rows), num_slots), np.int32)
-        table, used = self.tables[node], self.used[node]
-        assert table is not None
+        table, used = self.ground.table(node), self.used[node]
         result = self._by_distance(node, table, rows)
         if result is None:
             result = self._by_place(node, table, rows)
         if used is not None:
             uses = self._by_representative(node, used).reshape(-1, num_slots).take(rows - self.offset[node], axis=0)
             result = np.where(uses, result, np.int32(-1))
-        if node in self.given:
+        if node in self.ground.given:
             result[self.is_given[rows]] = -1
         return result
 
@@ -138,7 +136,7 @@ class _Numbering:
         slots, distances = [], []
         num_xs = table.grid.shape[1]
         for block in table.blocks:
-            if self._grid(block.source).shape[1] != num_xs or block.own[1].start != block.other[1].start:
+            if self.ground.domain.grid(block.source).shape[1] != num_xs or block.own[1].start != block.other[1].start:
                 return None
             later = block.other[0].start - block.own[0].start
             distances.append(later * num_xs * self.copies(node) + self.offset[block.source] - self.offset[node])
@@ -156,7 +154,7 @@ class _Numbering:
         for block in table.blocks:
             t = time + (block.other[0].start - block.own[0].start)
             at = x + (block.other[1].start - block.own[1].start)
-            position = (t * self._grid(block.source).shape[1] + at) * self.copies(node) + copy
+            position = (t * self.ground.domain.grid(block.source).shape[1] + at) * self.copies(node) + copy
             result[:, block.slot] = self.ids.take(position + self.offset[block.source], mode="clip")
         for gather in table.gathers:
             place = gather.position[row]
@@ -168,8 +166,3 @@ class _Numbering:
         for slot, source in table.singles:
             result[:, slot] = self.ids[self.offset[source]]
         return result
-
-    def _grid(self, node: int) -> Grid:
-        table = self.tables[node]
-        assert table is not None
-        return table.grid

@@ -1,4 +1,4 @@
-"""Where the rows of gathered nodes come from, slot by slot; a regular slot is a few numbers a step.
+"""Patterns of gathered nodes: the rows that each slot takes. A regular slot is a few numbers a step.
 
 The sum x(t) + h(t-1) has a step a row. Its first slot takes rows 0 to 3 of node 0, the second nothing and then rows
 0 to 2 of node 2:

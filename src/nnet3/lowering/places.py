@@ -1,4 +1,4 @@
-"""Where values and derivatives lie: which matrix, which rows, which columns.
+"""Places of values and derivatives: a matrix, rows and columns.
 
 A node has a matrix of its own unless it is a view, or a gathered node that is nothing but rows of another one in order.
 In a recurrent epoch, rows that nobody needs once the next step of their node begins share their place with it.

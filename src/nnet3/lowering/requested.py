@@ -1,4 +1,4 @@
-"""Where the rows that a user gives and asks for lie in the matrices of their nodes.
+"""The rows that a user gives and asks for, in the matrices of their nodes.
 
 Rows 3, 1 and 2 of a node lie in the stretch of 3 rows from row 1 on, of which they are rows 2, 0 and 1:
 

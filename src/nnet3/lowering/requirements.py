@@ -1,11 +1,11 @@
-"""What rows could not do without: from outputs that are not computable down to what is missing.
+"""The rows that outputs require: from those that are not computable down to what is missing.
 
 With x given at t = 0..3, the output at t = 0 fails; it requires x at t = -1 and 0:
 
 >>> from tests.lowering.examples import splice
 >>> sweeps = splice(given=range(4)).sweeps
 >>> reached = Requirements(sweeps, {3: sweeps.asked[3] & ~sweeps.known(3)}).reached
->>> sweeps.domain.grids[0].times[reached[0][:, 0, 0]].tolist()
+>>> sweeps.ground.domain.grid(0).times[reached[0][:, 0, 0]].tolist()
 [-1, 0]
 """
 
@@ -30,29 +30,16 @@ class Requirements:
     """
 
     def __init__(self, sweeps: Sweeps, failing: dict[int, Mask]):
-        self.sweeps, self.domain = sweeps, sweeps.domain
+        self.sweeps = sweeps
         self.refused: dict[int, Mask] = {}
-        self.required = [self._required(node) for node in range(len(sweeps.tables))]
-        self.reached = needed_rows(
-            sweeps.domain,
-            sweeps.tables,
-            self.required,
-            sweeps.given,
-            sweeps.samples,
-            failing,
-            sweeps.classes.num_classes,
-        )
-
-    def known(self, node: int) -> Mask:
-        known = self.sweeps.computability.known[node]
-        assert known is not None
-        return known
+        self.required = [self._required(node) for node in range(len(sweeps.ground.tables))]
+        self.reached = needed_rows(sweeps.ground, self.required, failing)
 
     def _required(self, node: int) -> Mask | None:
-        table = self.sweeps.tables[node]
+        table = self.sweeps.ground.tables[node]
         if table is None or table.num_slots == 0:
             return None
-        known = self.known(node)
+        known = self.sweeps.known(node)
         shape = (*known.shape, table.num_slots)
         if len(table.asked) == 0:
             return self._unless_it_lacks_an_input(table, np.ones(shape, bool))
@@ -70,16 +57,16 @@ class Requirements:
         return self._unless_it_lacks_an_input(table, required)
 
     def _unless_it_lacks_an_input(self, table: SlotTable, required: Mask) -> Mask:
-        nodes = self.domain.structure.nodes
+        nodes = self.sweeps.structure.nodes
         from_input, computable = np.zeros_like(required), np.zeros_like(required)
         copies = required.shape[2]
         for block in table.blocks:
             own = (*block.own, slice(None), block.slot)
-            computable[own] = self.known(block.source)[block.other]
+            computable[own] = self.sweeps.known(block.source)[block.other]
             from_input[own] = nodes[block.source].kind == NodeKind.PROVIDED
         for gather in table.gathers:
             valid = (gather.position >= 0)[:, np.newaxis]  # (rows, 1, slots)
-            known = self.known(gather.source)
+            known = self.sweeps.known(gather.source)
             found = known.reshape(-1, known.shape[2])[gather.position].transpose(0, 2, 1) & valid
             computable.reshape(-1, copies, table.num_slots)[:, :, gather.slots] |= found
             if nodes[gather.source].kind == NodeKind.PROVIDED:

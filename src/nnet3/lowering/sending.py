@@ -1,4 +1,4 @@
-"""What users send back: gathered nodes to where their rows came from, kernels to their operands.
+"""Derivatives that users send back: gathered nodes to where their rows came from, kernels to their operands.
 
 Kernels send to all rows that they read, unless some of them have no derivatives (see `live_rows`). With derivatives at
 t = 2, 3 only, the last two of the four steps of h(t) = W (x(t) + h(t-1)) + b send, each to the one row that it read:

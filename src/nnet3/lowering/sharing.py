@@ -1,4 +1,4 @@
-"""Which nodes of a recurrent epoch need room for one step only.
+"""Nodes of a recurrent epoch that need room for one step only.
 
 The rows of a step may share their place with those of the next one if everybody who reads them has done so before the
 next step of the node begins. That holds for what lives within a time step; what a later time step reads, or the

@@ -1,4 +1,4 @@
-"""Where the slots of a node look: most of them at a constant distance in t and x, whatever the index.
+"""Shapes of slots: most look at a constant distance in t and x, whatever the index.
 
 The node that puts x(t-1) and x(t) side by side, at t = 0..3:
 
@@ -50,7 +50,7 @@ class Scattered:
 
 @dataclass(frozen=True, eq=False)
 class SlotShape:
-    """Where the slots of a node look, for the rows of one grid. `singles`: (slot, source) without samples."""
+    """The slots of a node by where they look, for the rows of one grid. `singles`: (slot, source) without samples."""
 
     shifts: Sequence[Shift] = ()
     singles: Sequence[tuple[int, int]] = ()

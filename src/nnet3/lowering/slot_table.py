@@ -4,7 +4,7 @@ The state of a node is a Boolean array (times, xs, classes) over its grid, that 
 slots. Rows t = 0..3 of the node that puts x(t-1) and x(t) side by side lie on x at t = -1..3 like this:
 
 >>> from tests.lowering.examples import splice
->>> for block in SlotTable(splice().sweeps.domain, 1).blocks:
+>>> for block in SlotTable(splice().sweeps.ground.domain, 1).blocks:
 ...     print(f"slot {block.slot}: times[{block.own[0].start}:{block.own[0].stop}] look at "
 ...           f"times[{block.other[0].start}:{block.other[0].stop}] of node {block.source}")
 slot 0: times[0:4] look at times[0:4] of node 0
@@ -13,6 +13,7 @@ slot 1: times[0:4] look at times[1:5] of node 0
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,7 @@ Part = tuple[slice, slice]  # of times and of xs
 
 
 @dataclass(frozen=True)
-class Block:
+class SlotBlock:
     """A slot by which part `own` of the user's grid looks at part `other` of the source's, in the same order."""
 
     slot: int
@@ -38,7 +39,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Gather:
+class SlotGather:
     """Slots by which row i of the user looks at row `position[i]` of the source, or at nothing (-1)."""
 
     source: int
@@ -54,16 +55,15 @@ class SlotTable:
     """
 
     def __init__(self, domain: Domain, node: int):
-        structure, grid, shape = domain.structure, domain.grids[node], domain.shapes[node]
-        assert grid is not None
+        structure, shape = domain.structure, domain.shapes[node]
         assert shape is not None
-        self.grid: Grid = grid
+        self.grid = domain.grid(node)
         slots = structure.slots[node]
         self.num_slots, self.asked, self.asks = slots.num_slots, slots.asked, len(slots.asked) > 0
         self.singles = shape.singles
         self.all_samples = [source for _, source in slots.all_samples]
-        self.blocks: list[Block] = []
-        self.gathers: list[Gather] = []
+        self.blocks: list[SlotBlock] = []
+        self.gathers: list[SlotGather] = []
         self._recurrent = structure.components[structure.component_of_node[node]]
         self._outside: Mask | None = None
         for shift in shape.shifts:
@@ -75,9 +75,7 @@ class SlotTable:
         self.passes_on = self.blocks[0] if alone else None
 
     def _add_shift(self, shift: Shift, domain: Domain) -> None:
-        source_grid = domain.grids[shift.source]
-        assert source_grid is not None
-        block = _block(shift, self.grid, source_grid)
+        block = _block(shift, self.grid, domain.grid(shift.source))
         if block is None:
             self._add_scattered(_scattered(shift, self.grid), domain)
             return
@@ -89,11 +87,9 @@ class SlotTable:
             outside[block.own] = False
 
     def _add_scattered(self, some: Scattered, domain: Domain) -> None:
-        source_grid = domain.grids[some.source]
-        assert source_grid is not None
-        position = np.where(some.valid, source_grid.find(some.times, some.xs), -1)
+        position = np.where(some.valid, domain.grid(some.source).find(some.times, some.xs), -1)
         if (position >= 0).any():
-            self.gathers.append(Gather(some.source, some.slots, position))
+            self.gathers.append(SlotGather(some.source, some.slots, position))
         if some.source in self._recurrent:
             self._outside_mask()[:, some.slots] |= some.valid & (position < 0)
 
@@ -103,16 +99,44 @@ class SlotTable:
         return self._outside
 
 
-def _block(shift: Shift, grid: Grid, source: Grid) -> Block | None:
+@dataclass(frozen=True, eq=False)
+class SweepGround:
+    """What both sweeps run over: a domain, its slot tables, and the rows that a request gives or sums over.
+
+    `tables`: by node, None outside the domain. `given`, `samples`: masks (times, xs, classes) by node.
+    """
+
+    domain: Domain
+    tables: Sequence[SlotTable | None]
+    given: Mapping[int, Mask]
+    samples: Mapping[int, Mask]
+    num_classes: int
+
+    def table(self, node: int) -> SlotTable:
+        """Returns the slot table of a node within the domain."""
+        table = self.tables[node]
+        assert table is not None
+        return table
+
+    def empty(self, node: int) -> Mask:
+        """Returns a mask without rows for a node within the domain, (times, xs, classes)."""
+        return np.zeros((*self.table(node).grid.shape, self.copies(node)), bool)
+
+    def copies(self, node: int) -> int:
+        """Returns how many rows of a node's state belong to each row of its grid: the classes, or 1 without samples."""
+        return self.num_classes if self.domain.structure.has_samples[node] else 1
+
+
+def _block(shift: Shift, grid: Grid, source: Grid) -> SlotBlock | None:
     """Returns the slot as a block; None if it is not one piece."""
     if grid is source and shift.dt == 0 and shift.dx == 0:
-        return Block(shift.slot, shift.source, grid.whole, grid.whole, True)
+        return SlotBlock(shift.slot, shift.source, grid.whole, grid.whole, True)
     times = _aligned_times(shift.dt, grid, source)
     xs = _aligned_xs(shift.dx, grid, source)
     if times is None or xs is None:
         return None
     is_all = (times[0], xs[0]) == grid.whole
-    return Block(shift.slot, shift.source, (times[0], xs[0]), (times[1], xs[1]), is_all)
+    return SlotBlock(shift.slot, shift.source, (times[0], xs[0]), (times[1], xs[1]), is_all)
 
 
 def _aligned_times(move: int, grid: Grid, source: Grid) -> Part | None:

@@ -6,7 +6,7 @@ h(t) = W (x(t) + h(t-1)) + b is asked for at t = 0..3; the domain of h goes furt
 >>> each = loop()
 >>> sweeps = Sweeps(each.source, each.request)
 >>> sweeps.run()
->>> times = sweeps.domain.grids[2].times
+>>> times = sweeps.ground.domain.grid(2).times
 >>> times[[0, -1]].tolist(), times[sweeps.need[2][:, 0, 0]].tolist()
 ([-32, 35], [0, 1, 2, 3])
 """
@@ -25,7 +25,7 @@ from nnet3.lowering.computable import Computability
 from nnet3.lowering.domain import Domain, Margin, find_domain
 from nnet3.lowering.grids import FARTHEST, Interval
 from nnet3.lowering.needed import needed_rows
-from nnet3.lowering.slot_table import Mask, SlotTable
+from nnet3.lowering.slot_table import Mask, SlotTable, SweepGround
 from nnet3.lowering.source import GraphRules, LoweringRequest, NodeKind, RequestedRows
 from nnet3.lowering.structure import structure_of
 
@@ -37,14 +37,11 @@ _FIRST_X_MARGIN, _MORE_X_BEYOND = 2, 16
 class Sweeps:
     """Computability and need for a request; after `run` they are exact.
 
-    `domain`, `tables`: where the sweeps look. `given`, `samples`, `asked`: the rows (times, xs, classes) that the
-    request gives, sums over and asks for, by node. `need`: the asked rows that are computable, and all that they use.
+    `ground`: the arrays that they run over. `asked`: the rows (times, xs, classes) that the request asks for, by node.
+    `need`: those of them that are computable, and all that they use.
     """
 
-    domain: Domain
-    tables: list[SlotTable | None]
-    given: dict[int, Mask]
-    samples: dict[int, Mask]
+    ground: SweepGround
     asked: dict[int, Mask]
     computability: Computability
     need: list[Mask | None]
@@ -86,7 +83,7 @@ class Sweeps:
         while True:
             self._sweep()
             at_edge = self._at_edge()
-            if not at_edge or not self._outputs_differ(self._computability(optimistic=True)) or not self._grow(at_edge):
+            if not at_edge or not self._outputs_differ(self._best()) or not self._grow(at_edge):
                 return
 
     def _at_edge(self) -> list[int]:
@@ -110,10 +107,7 @@ class Sweeps:
         """Returns for each requested output which of its rows (rows,) are computable; without samples it is one row."""
         result = []
         for rows in self.request.outputs:
-            known = self.computability.known[rows.node]
-            grid = self.domain.grids[rows.node]
-            assert known is not None
-            assert grid is not None
+            known, grid = self.known(rows.node), self.ground.domain.grid(rows.node)
             if self.structure.has_samples[rows.node]:
                 at = grid.find(rows.indexes[:, T].astype(np.int64), rows.indexes[:, X].astype(np.int64))
                 result.append(known.reshape(grid.num_rows, -1)[at, self.classes.class_of(rows.indexes[:, N])])
@@ -123,7 +117,7 @@ class Sweeps:
 
     def _sweep(self) -> None:
         structure, request = self.structure, self.request
-        self.domain = find_domain(
+        domain = find_domain(
             structure,
             _tables_by_node(request.inputs),
             _tables_by_node(request.outputs),
@@ -131,42 +125,27 @@ class Sweeps:
             request.samples,
             self._hint,
         )
-        self.tables = [
-            None if grid is None else SlotTable(self.domain, node) for node, grid in enumerate(self.domain.grids)
-        ]
-        self.given = self._masks(request.inputs)
+        tables = [None if grid is None else SlotTable(domain, node) for node, grid in enumerate(domain.grids)]
         summed = {source for slots in structure.slots for _, source in slots.all_samples}
         samples = [] if request.samples is None else [RequestedRows(node, "", request.samples) for node in summed]
-        self.samples = self._masks([rows for rows in samples if self.tables[rows.node] is not None])
-        self.computability = self._computability(optimistic=False)
-        self.asked = self._masks(request.outputs)
+        summed_rows = self._masks(domain, [rows for rows in samples if tables[rows.node] is not None])
+        given = self._masks(domain, request.inputs)
+        self.ground = SweepGround(domain, tables, given, summed_rows, self.classes.num_classes)
+        self.computability = Computability(self.ground)
+        self.asked = self._masks(domain, request.outputs)
         wanted = {node: rows & self.known(node) for node, rows in self.asked.items()}
-        self.need = needed_rows(
-            self.domain,
-            self.tables,
-            self.computability.used,
-            self.given,
-            self.samples,
-            wanted,
-            self.classes.num_classes,
-        )
-
-    def _computability(self, *, optimistic: bool) -> Computability:
-        return Computability(
-            self.domain, self.tables, self.given, self.samples, self.classes.num_classes, optimistic=optimistic
-        )
+        self.need = needed_rows(self.ground, self.computability.used, wanted)
 
     def known(self, node: int) -> Mask:
         known = self.computability.known[node]
         assert known is not None
         return known
 
-    def _masks(self, requested: Sequence[RequestedRows]) -> dict[int, Mask]:
+    def _masks(self, domain: Domain, requested: Sequence[RequestedRows]) -> dict[int, Mask]:
         """Returns the named rows of each named node, (times, xs, classes)."""
         masks: dict[int, Mask] = {}
         for rows in requested:
-            grid = self.domain.grids[rows.node]
-            assert grid is not None
+            grid = domain.grid(rows.node)
             has_samples = self.structure.has_samples[rows.node]
             copies = self.classes.num_classes if has_samples else 1
             mask = masks.setdefault(rows.node, np.zeros((*grid.shape, copies), bool))
@@ -181,6 +160,10 @@ class Sweeps:
 
     # ---- the edge ----
 
+    def _best(self) -> Computability:
+        """Returns the computability if all that is beyond the edge were available."""
+        return Computability(self.ground, optimistic=True)
+
     def _outputs_differ(self, other: Computability) -> bool:
         """True if more rows of the requested outputs are computable there."""
         for node, asked in self.asked.items():
@@ -192,14 +175,15 @@ class Sweeps:
 
     def _matters(self) -> bool:
         """True if a needed row or a requested output would change if what is beyond the edge were available."""
-        best = self._computability(optimistic=True)
+        given = self.ground.given
+        best = self._best()
         if self._outputs_differ(best):
             return True
         for node, need in enumerate(self.need):
             used, could_use = self.computability.used[node], best.used[node]
             if need is None or used is None or could_use is None:
                 continue
-            rows = need & ~self.given[node] if node in self.given else need
+            rows = need & ~given[node] if node in given else need
             if ((used != could_use).any(axis=-1) & rows).any():
                 return True
         return False
