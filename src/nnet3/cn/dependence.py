@@ -17,18 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node
 
 if TYPE_CHECKING:
     from nnet3.cn.network_state import NetworkState
     from nnet3.cn.program import Program, Question
 
 _INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-
-
-def contents(node: Node) -> tuple[list[Tensor], object]:
-    """The numbers and the settings that a node keeps between runs and its value is made of."""
-    return ([node.memory], None) if isinstance(node, StoredNode) else node.operation.contents()
 
 
 class Snapshot:
@@ -44,7 +39,7 @@ class Snapshot:
 
     def renew(self, node: Node) -> bool:
         """Copy what the node keeps now; returns whether it differs from the last copy."""
-        numbers, settings = contents(node)
+        numbers, settings = node.contents()
         fits = settings == self._settings and len(numbers) == len(self._numbers)
         if fits and all(same_numbers(*pair) for pair in zip(numbers, self._numbers, strict=True)):
             return False
@@ -90,11 +85,11 @@ class Place:
         return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride())
 
 
-def bonds(program: Program, gradient_of: Callable[[StoredNode], Tensor]) -> list[object]:
+def bonds(program: Program, gradient_of: Callable[[Node], Tensor]) -> list[object]:
     """The places in memory and the objects that a runner of the program works on, as they are now."""
     found: list[object] = []
     for node, number in program.source.number.items():
-        if isinstance(node, StoredNode):
+        if node.is_stored:
             found.append(Place.of(node.memory))
             if program.source.nodes[number].gradient:
                 found.append(Place.of(gradient_of(node)))

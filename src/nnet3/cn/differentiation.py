@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.cn.evaluation import EvaluatedNetwork
 from nnet3.cn.network_state import takes_turns
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout
@@ -46,12 +46,12 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         result: dict[str, Any] = {}
         for stored in self._differentiated(extra):
             result[self.names[stored]] = self._gradient(stored).detach().cpu().numpy().T.copy()
-        for node, operation in self._component_operations():
+        for node, operation in self._nodes.components:
             if operation.needs_training:
                 for name, tensor in operation.gradient_kernel().parameters().items():
                     result[f"{self.names[node]}.{name}"] = tensor.detach().cpu().numpy().copy()
         for node in extra:
-            if not isinstance(node, StoredNode):
+            if not node.is_stored:
                 rows = found[node] if node in found else self._zero_gradient(node, layout)
                 result[self.names[node]] = self._shown(node, rows, layout)
         return value, result
@@ -74,10 +74,10 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         nodes = self._nodes.nodes
         return {n: w / samples if depends_on_samples(n, nodes) else w for n, w in terms(self.criteria).items()}
 
-    def _differentiated(self, extra: Sequence[Node]) -> list[StoredNode]:
+    def _differentiated(self, extra: Sequence[Node]) -> list[Node]:
         """Parameters and statistics whose gradients are wanted."""
-        trainable: list[StoredNode] = [node for node in self._parameter_nodes() if node.trainable]
-        return trainable + [node for node in extra if isinstance(node, StoredNode) and node not in trainable]
+        trainable: list[Node] = [node for node in self._nodes.parameters if node.trainable]
+        return trainable + [node for node in extra if node.is_stored and node not in trainable]
 
     def _zero_gradient(self, node: Node, layout: Layout | None) -> Tensor:
         if not node.shape.has_samples:
@@ -107,8 +107,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         final = tuple(
             dict.fromkeys(n for n in self._carried().values() if n in needed and n not in roots and n.operands)
         )
-        computed = (node for node in extra if node.operands and not isinstance(node, StoredNode))
-        probes = tuple(node for node in computed if node in needed)
+        probes = tuple(node for node in extra if node.is_evaluated and node in needed)
         question = Question(
             self._nodes,
             (*roots, *final),
@@ -122,7 +121,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         runner = self._runner(question)
         for stored in self._differentiated(extra):
             self._gradient(stored).zero_()
-        for _, operation in self._component_operations():
+        for _, operation in self._nodes.components:
             if operation.collects:
                 operation.gradient_kernel().scale_(0.0)
         values = runner.forward({node: self._stamps.value(node) for node in needed if node in self._nodes.inputs})
@@ -130,12 +129,12 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         found = runner.backward(criteria) if question.criteria else {}
         value = sum(weight * float(values[node]) for node, weight in criteria.items())
         if question.stores_statistics and math.isfinite(value):
-            for _, operation in self._component_operations():
+            for _, operation in self._nodes.components:
                 operation.take_statistics()
         return value, layout, found
 
     def _has_statistics_of_components(self) -> bool:
-        return any(operation.stores_statistics for _, operation in self._component_operations())
+        return any(operation.stores_statistics for _, operation in self._nodes.components)
 
     def _times_given(self, nodes: Iterable[Node]) -> dict[Node, int | None]:
         """When the inputs that the nodes need got the values that they have."""
@@ -144,8 +143,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
 
     def _carried(self) -> dict[Node, Node]:
         """The nodes whose last frames are the initial states of what follows, by the inputs that these are."""
-        nodes = self._nodes.nodes
-        return {n.operands[1]: n.operands[0] for n in nodes if n.type == "delay" and len(n.operands) == 2}
+        return {delay.initial: delay.operands[0] for delay in self._nodes.delays if delay.initial is not None}
 
     @takes_turns
     def final_states(self, inputs: Mapping[str, Any]) -> dict[str, list[np.ndarray]]:

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.nodes.leaves import ParameterNode
-from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import parents_of
 from nnet3.drawing import Arc, Box, Graph, draw, to_dot, to_svg
 
@@ -55,22 +52,21 @@ def picture(network: Network, *, highlight: Collection[Node | str] = (), title: 
     for node in network.nodes:
         lines = [f"{{{names[node]} : {node.type}}}", str(node.shape)]
         users = len(parents[node])
-        if isinstance(node, ParameterNode) and users > 1:
+        if node.is_parameter and users > 1:
             lines.append(f"shared by {users}")
         kind = "output" if node in marked else _kind(network, node)
         boxes.append(Box(names[node], tuple(lines), kind, tooltip=node.place.text))
         for operand in node.operands:
-            is_delay = isinstance(node, DelayNode)
-            label = f"{-node.operation.lag:+d} frames" if isinstance(node, DelayNode) else ""
-            arcs.append(Arc(names[operand], names[node], label, is_delay))
+            label = f"{-node.lag:+d} frames" if node.lag else ""
+            arcs.append(Arc(names[operand], names[node], label, bool(node.lag)))
     return Picture(Graph(boxes, arcs, title))
 
 
 def _kind(network: Network, node: Node) -> str:
     """What decides the colour of a box."""
-    if isinstance(node, ParameterNode):
+    if node.is_parameter:
         return "trained" if node.trainable else "glue"
-    if isinstance(node, (DelayNode, StatisticNode)):
+    if node.lag or node.is_stored:
         return "memory"
     if not node.operands:
         return "input"

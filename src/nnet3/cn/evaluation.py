@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.network_state import NetworkState, takes_turns
-from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.statistics import StatisticNode
-from nnet3.cn.order import needed_nodes, needs_other_frames
+from nnet3.cn.node import Node
+from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout, Sequences, as_matrix
@@ -45,16 +44,14 @@ class EvaluatedNetwork(NetworkState):
         self._stamps.look_at(needed_nodes(self._nodes.nodes, roots, ()))
         valid = self._stamps.valid()
         needed = needed_nodes(self._nodes.nodes, roots, valid)
-        outputs = [node for node in needed if node.operands and node not in valid and not isinstance(node, StoredNode)]
+        outputs = [node for node in needed if node.is_evaluated and node not in valid]
         self.computed = tuple(self.names[node] for node in outputs)
         if outputs:
             given = tuple(node for node in needed if node in valid)
             runner = self._runner(Question(self._nodes, self._kept(outputs, roots), layout, given))
             known = {node: self._stamps.value(node) for node in needed if node in self._stamps}
             self._stamps.keep(runner.forward(known))
-        return {
-            root: root.memory if isinstance(root, StoredNode) else self._stamps.value(root) for root in roots
-        }, layout
+        return {root: root.memory if root.is_stored else self._stamps.value(root) for root in roots}, layout
 
     def _kept(self, computed: Sequence[Node], roots: Collection[Node]) -> tuple[Node, ...]:
         """The values to keep: all, but of those inside a loop only what is asked for or used outside of it."""
@@ -71,7 +68,7 @@ class EvaluatedNetwork(NetworkState):
 
     def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layout | None) -> Any:
         """A node's value, from its rows, as users see it."""
-        return self._shown(node, node.memory if isinstance(node, StoredNode) else values[node], layout)
+        return self._shown(node, node.memory if node.is_stored else values[node], layout)
 
     def _shown(self, node: Node, rows: Tensor, layout: Layout | None) -> Any:
         if node.shape.has_samples:
@@ -93,14 +90,14 @@ class EvaluatedNetwork(NetworkState):
         self._follow_memory()
         needed = needed_nodes(self._nodes.nodes, roots, ())
         for node in needed:
-            if isinstance(node, StoredNode):
+            if node.is_stored:
                 warn_of_gradient(node.memory, f"the memory of '{self.names[node]}'")
         leaves = [node for node in needed if node in by_name.values()]
         missing = [f"'{self.names[node]}' ({node.shape})" for node in leaves if self.names[node] not in inputs]
         if missing:
             raise NetworkError(f"missing inputs: {', '.join(missing)}")
-        for statistic in needed:
-            if isinstance(statistic, StatisticNode) and not statistic.is_computed:
+        for statistic in self._nodes.statistics:
+            if statistic in needed and not statistic.is_computed:
                 raise NetworkError(
                     f"the statistic '{self.names[statistic]}' is not known yet: call compute_statistics first"
                 )
@@ -118,7 +115,7 @@ class EvaluatedNetwork(NetworkState):
     def _warn_of_lone_samples(self, needed: Iterable[Node], given: str) -> None:
         """Warn, once, if a node looks at other frames: of samples that are no sequences there are none."""
         for node in needed:
-            if needs_other_frames(node):
+            if node.needs_other_frames:
                 self._has_warned = True
                 warn_user(
                     f"'{given}' is a matrix, whose columns are samples that have nothing to do with each other, but "

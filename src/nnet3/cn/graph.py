@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TypeVar
 
 from nnet3.cn.node import Node, StoredNode, checked_name
+from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.nodes.leaves import Input
+from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
+
+Kind = TypeVar("Kind", bound=Node)
 
 
 class NodeGraph:
@@ -39,13 +44,36 @@ class NodeGraph:
         outside = {o for node in self.nodes for o in node.operands if loop_of.get(o) is not loop_of.get(node)}
         return set(loop_of) - outside
 
-    @property
+    # Nodes by their classes, for who needs more of them than all nodes have.
+
+    @cached_property
     def stored(self) -> list[StoredNode]:
-        return [node for node in self.nodes if isinstance(node, StoredNode)]
+        return self._of(StoredNode)
+
+    @cached_property
+    def parameters(self) -> list[ParameterNode]:
+        return self._of(ParameterNode)
+
+    @cached_property
+    def statistics(self) -> list[StatisticNode]:
+        return self._of(StatisticNode)
+
+    @cached_property
+    def delays(self) -> list[DelayNode]:
+        return self._of(DelayNode)
 
     @property
+    def components(self) -> list[tuple[Node, ComponentOperation]]:
+        """Asked anew each time, for copies of networks get other operations."""
+        pairs = ((node, node.operation) for node in self.nodes)
+        return [(node, operation) for node, operation in pairs if isinstance(operation, ComponentOperation)]
+
+    @cached_property
     def inputs(self) -> list[Node]:
-        return [node for node in self.nodes if isinstance(node.operation, Input)]
+        return [node for node in self.nodes if node.operation.is_given]
+
+    def _of(self, kind: type[Kind]) -> list[Kind]:
+        return [node for node in self.nodes if isinstance(node, kind)]
 
     def find(self, node: Node | str) -> Node:
         """A node of this graph, given itself or its name. Raises NetworkError for others, naming a near one."""
@@ -87,7 +115,7 @@ def _taken_by(node: Node, name: str) -> list[str]:
 
 def check_connected(roots: Iterable[Node]) -> None:
     for node in all_nodes(roots):
-        if isinstance(node, DelayNode) and not node.operands:
+        if node.lag and not node.operands:
             raise NetworkError(f"delay '{node.formula}' was never connected: call connect()\n  {node.place}")
 
 
@@ -95,7 +123,7 @@ def check_states(nodes: Iterable[Node], states: Iterable[Node], names: Mapping[N
     """Initial states lie at other times than everything else, so nothing else may use them."""
     states = set(states)
     for node in nodes:
-        uses = node.operands[:1] if isinstance(node, DelayNode) else node.operands
+        uses = node.operands[:1] if node.lag else node.operands
         for operand in uses:
             if operand in states:
                 raise NetworkError(
@@ -107,7 +135,7 @@ def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> N
     """Raise NetworkError for a recurrence over parameters alone, and for one that needs its own value."""
     has_input: dict[Node, bool] = {}
     for composite in composites:
-        given = any(isinstance(node.operation, Input) and node.shape.has_samples for node in composite.nodes)
+        given = any(node.operation.is_given and node.shape.has_samples for node in composite.nodes)
         given |= any(has_input.get(operand, False) for node in composite.nodes for operand in node.operands)
         has_input.update(dict.fromkeys(composite.nodes, given))
         if not composite.is_loop:
@@ -127,9 +155,8 @@ def _lag_of_some_loop(composite: Composite, sign: int) -> bool:
     scale = len(number) + 1
     arcs = []
     for node in composite.nodes:
-        lag = node.operation.lag if isinstance(node, DelayNode) else 0
         # A cycle of total lag 0 counts too: a tiny negative weight on each arc tells it from a positive one.
-        arcs += [(number[o], number[node], sign * lag * scale - 1) for o in node.operands if o in number]
+        arcs += [(number[o], number[node], sign * node.lag * scale - 1) for o in node.operands if o in number]
     distance = [0] * len(number)
     for _ in range(len(number)):
         changed = False

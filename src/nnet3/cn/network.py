@@ -11,7 +11,7 @@ from nnet3.cn.copying import copy_network
 from nnet3.cn.differentiation import DifferentiatedNetwork
 from nnet3.cn.drawing import Picture, picture
 from nnet3.cn.network_state import takes_turns
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import (
     forward_order_with_loops,
@@ -44,7 +44,7 @@ class Network(DifferentiatedNetwork):
 
         A statistic of something that itself needs another takes a second round, so give a list, not a generator.
         """
-        waiting = [node for node in self._nodes.stored if isinstance(node, StatisticNode) and not node.is_computed]
+        waiting = [node for node in self._nodes.statistics if not node.is_computed]
         if len(waiting) > 1:
             minibatches = list(minibatches)
         while waiting:
@@ -92,7 +92,7 @@ class Network(DifferentiatedNetwork):
         layout = self._take(roots, inputs)
         flags = need_gradient_flags(roots) if gradients else {}
         criteria = tuple(self.criteria) if gradients else ()
-        roots = [root for root in roots if root.operands and not isinstance(root, StoredNode)]
+        roots = [root for root in roots if root.is_evaluated]
         training = gradients and self.training
         question = Question(self._nodes, tuple(roots), layout, (), criteria, flags, training=training)
         return self._program_of(question)
@@ -138,5 +138,5 @@ class Network(DifferentiatedNetwork):
         return describe_network(self)
 
     def __repr__(self) -> str:
-        parameters = sum(node.memory.numel() for node in self._parameter_nodes() if node.trainable)
+        parameters = sum(node.memory.numel() for node in self._nodes.parameters if node.trainable)
         return f"<Network: {len(self.nodes)} nodes, {parameters} trainable numbers>"

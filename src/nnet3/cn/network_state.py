@@ -15,7 +15,6 @@ from torch import Tensor
 
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner, Runners
@@ -73,7 +72,7 @@ class NetworkState:
         self.computed: tuple[str, ...] = ()  # what the last evaluation computed anew
         self._runners = Runners(self)
         self._stamps = Stamps(self._nodes)
-        self._gradients: dict[StoredNode, Tensor] = {}
+        self._gradients: dict[Node, Tensor] = {}
         self._has_warned = False  # of samples that are no sequences
         self._last: tuple[dict[Node, int | None], Layout | None, dict[Node, Tensor]] = ({}, None, {})
         self._dtype, self._device = torch.float32, torch.device("cpu")
@@ -122,7 +121,7 @@ class NetworkState:
 
         Those of a component node are called NODE.PARAMETER and are of the component's own shape.
         """
-        found = {self.names[node]: node.value for node in self._parameter_nodes()}
+        found = {self.names[node]: node.value for node in self._nodes.parameters}
         found.update({name: tensor.detach().cpu().numpy().copy() for name, tensor in self._component_tensors()})
         return found
 
@@ -149,13 +148,10 @@ class NetworkState:
         """Parameters of component nodes; with `trainable` those that are not frozen."""
         return [
             (f"{self.names[node]}.{name}", tensor)
-            for node, operation in self._component_operations()
+            for node, operation in self._nodes.components
             if operation.needs_training or not trainable
             for name, tensor in operation.parameters().items()
         ]
-
-    def _component_operations(self) -> list[tuple[Node, ComponentOperation]]:
-        return [(n, n.operation) for n in self._nodes.nodes if isinstance(n.operation, ComponentOperation)]
 
     def tensors(self) -> dict[str, Tensor]:
         """The memory of trainable parameters, transposed (columns, rows), `grad` being that of their gradients.
@@ -163,11 +159,11 @@ class NetworkState:
         Torch optimizers may be given the values of this dict: after `backward`, a step changes the network.
         """
         found = {}
-        for parameter in self._parameter_nodes():
+        for parameter in self._nodes.parameters:
             if parameter.trainable:
                 parameter.memory.grad = self._gradient(parameter)
                 found[self.names[parameter]] = parameter.memory
-        for node, operation in self._component_operations():
+        for node, operation in self._nodes.components:
             if operation.needs_training:
                 gradients = operation.gradient_kernel().parameters()
                 for name, tensor in operation.parameters().items():
@@ -184,11 +180,12 @@ class NetworkState:
         self._set_trainable(names, True)
 
     def _set_trainable(self, names: Iterable[str | Node], trainable: bool) -> None:
+        components = dict(self._nodes.components)
         for name in names:
             node = self.find(name)
-            if isinstance(node.operation, ComponentOperation):
-                node.operation.trainable = trainable
-                tensors = list(node.operation.parameters().values())
+            if node in components:
+                components[node].trainable = trainable
+                tensors = list(components[node].parameters().values())
             else:
                 parameter = self._parameter(node)
                 parameter.trainable = trainable
@@ -213,7 +210,7 @@ class NetworkState:
         for node in self._nodes.stored:
             if node.memory.dtype != self._dtype or node.memory.device != self._device:
                 node.memory = node.memory.detach().to(self._device, self._dtype)
-        for _, operation in self._component_operations():
+        for _, operation in self._nodes.components:
             if any((t.dtype, t.device) != (self._dtype, self._device) for t in operation.converted):
                 operation.to(self._dtype, self._device)
         self._gradients.clear()
@@ -240,7 +237,7 @@ class NetworkState:
         this network was not asked to round, and to the device that is new.
         """
         memory = [node.memory for node in self._nodes.stored]
-        memory += [tensor for _, operation in self._component_operations() for tensor in operation.converted]
+        memory += [tensor for _, operation in self._nodes.components for tensor in operation.converted]
         if all(tensor.dtype == self._dtype and tensor.device == self._device for tensor in memory):
             return
         dtype = functools.reduce(torch.promote_types, [tensor.dtype for tensor in memory])
@@ -250,16 +247,13 @@ class NetworkState:
             raise NetworkError(f"the network's parameters lie on several devices ({places}): call to(device=...)")
         self.to(dtype, next(iter(devices), self._device))
 
-    def _parameter_nodes(self) -> list[ParameterNode]:
-        return [node for node in self._nodes.nodes if isinstance(node, ParameterNode)]
-
     def _parameter(self, name: str | Node) -> ParameterNode:
         node = self.find(name)
-        if not isinstance(node, ParameterNode):
+        if not node.is_parameter:
             raise NetworkError(f"'{self.names[node]}' is no parameter, but: {node.type}")
-        return node
+        return cast(ParameterNode, node)
 
-    def _gradient(self, node: StoredNode) -> Tensor:
+    def _gradient(self, node: Node) -> Tensor:
         """The memory of a gradient; another one when the node's memory has become one of another kind."""
         known, memory = self._gradients.get(node), node.memory
         if known is None or (known.shape, known.dtype, known.device) != (memory.shape, memory.dtype, memory.device):
@@ -283,7 +277,7 @@ class NetworkState:
     def seed_random(self, seed: int) -> None:
         """Make all later random draws, those of dropout and of components, a function of `seed`."""
         self.generator.manual_seed(seed % 2**63)
-        for number, (_, operation) in enumerate(self._component_operations(), 1):
+        for number, (_, operation) in enumerate(self._nodes.components, 1):
             operation.component.seed_random(seed * 1_000_003 + number)
 
     @takes_turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from nnet3.cn.operation import Operation
 from nnet3.cn.place import Place, users_place
 from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError, ShapeError, check_kind
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*\Z")
 _SHORT = 60  # longest formula in a message
@@ -27,6 +30,11 @@ class Node:
     names of its own for such nodes. Nodes are compared by identity.
     """
 
+    is_stored: ClassVar[bool] = False  # whether the value is kept between runs, in `memory`
+    is_parameter: ClassVar[bool] = False
+    memory: Tensor  # of a stored node
+    trainable: bool = False  # of a parameter
+    initial: Node | None = None  # of a delay: its initial state
     __array_ufunc__ = None  # so that `array @ node` comes here, not to NumPy
 
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
@@ -56,6 +64,33 @@ class Node:
     @property
     def type(self) -> str:
         return self.operation.type
+
+    @property
+    def lag(self) -> int:
+        """By how many frames a delay looks back, 0 for other nodes."""
+        return 0
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether runs compute the value: neither an input nor stored."""
+        return bool(self.operands) and not self.is_stored
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether this is a parameter that is not frozen, or a component with such parameters."""
+        return self.trainable or self.operation.needs_training
+
+    @property
+    def needs_other_frames(self) -> bool:
+        """Whether the value depends on frames that no state carries over: not if it goes frame by frame."""
+        return self.operation.looks_at_other_frames
+
+    def contents(self) -> tuple[list[Tensor], object]:
+        """The numbers and the settings that the node keeps between runs and its value is made of."""
+        return self.operation.contents()
+
+    def take_over(self, other: Self, device: torch.device | None) -> None:
+        """Copy what another node of this kind keeps beside its operation."""
 
     @property
     def formula(self) -> str:
@@ -105,9 +140,17 @@ class StoredNode(Node):
     `memory` is the value as it lies, transposed: (columns, rows). It stays the same tensor until `to` converts it.
     """
 
+    is_stored: ClassVar[bool] = True
+
     def __init__(self, operation: Operation, operands: Sequence[Node] = (), name: str = ""):
         super().__init__(operation, operands, name)
-        self.memory: Tensor = torch.zeros(self.shape.cols or 1, self.shape.rows, dtype=torch.float32)
+        self.memory = torch.zeros(self.shape.cols or 1, self.shape.rows, dtype=torch.float32)
+
+    def contents(self) -> tuple[list[Tensor], object]:
+        return [self.memory], None
+
+    def take_over(self, other: Self, device: torch.device | None) -> None:
+        self.memory = other.memory.detach().to(device, copy=True)
 
     @property
     def formula(self) -> str:

@@ -12,7 +12,8 @@ Names = Mapping[Node, str]
 
 def node_line(node: Node, names: Names) -> str:
     """The line that describes the node whole, parameters apart."""
-    return _line(node, names, {**node.operation.options(), **_changed(node)})
+    changed = {"trainable": node.trainable} if node.is_parameter else {}
+    return _line(node, names, {**node.operation.options(), **changed})
 
 
 def structure_line(node: Node, names: Names, operation: Operation) -> str:
@@ -23,9 +24,3 @@ def structure_line(node: Node, names: Names, operation: Operation) -> str:
 def _line(node: Node, names: Names, options: Mapping[str, object]) -> str:
     shown = [f"{name}={value!r}" for name, value in options.items()]
     return f"{names[node]} = {node.type}({', '.join([*(names[operand] for operand in node.operands), *shown])})"
-
-
-def _changed(node: Node) -> dict[str, object]:
-    """What has changed since the node was made: whether a parameter is trainable."""
-    trainable = getattr(node, "trainable", None)
-    return {} if trainable is None else {"trainable": trainable}

@@ -12,8 +12,7 @@ import torch
 
 from nnet3.cn.arrays import as_array
 from nnet3.cn.network import Network
-from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.samples import Sequences
 from nnet3.errors import TrainingError
@@ -38,20 +37,20 @@ def check_finite(network: Network, batch: Mapping[str, Any], value: float) -> No
 def _where_values_begin(network: Network, batch: Mapping[str, Any], value: float) -> str:
     is_bad: Test = np.isnan if math.isnan(value) else np.isinf
     needed = needed_nodes(network.nodes, list(network.criteria), ())
-    for name in (network.names[node] for node in needed if node.type == "input"):
+    for name in (network.names[node] for node in needed if node.operation.is_given):
         given = list(batch[name]) if isinstance(batch[name], Sequences) else as_array(batch[name], name)
         if place := _first(given, is_bad):
             return f"input '{name}' holds {value} {place}"
     for name, array in network.parameters().items():
         if place := _first(array, is_bad):
             return f"parameter '{name}' holds {value} {place}; {_ADVICE}"
-    computed = [node for node in needed if node.operands and not isinstance(node, StoredNode)]
+    computed = [node for node in needed if node.is_evaluated]
     # Random numbers are others now: what only one mask of dropout made may not come again.
     evaluate = network.values_in_training if network.training else network.evaluate
     values = dict(zip(computed, evaluate(computed, batch), strict=True))
     for composite in network.composites:
         # In a loop what comes first in time is first; a loop goes back in time if its delays look ahead.
-        backward = any(isinstance(node, DelayNode) and node.operation.lag < 0 for node in composite.nodes)
+        backward = any(node.lag < 0 for node in composite.nodes)
         places = {n: _first(values[n], is_bad, backward=backward) for n in composite.nodes if n in values}
         found = [(place.step, node) for node, place in places.items() if place]
         if found:

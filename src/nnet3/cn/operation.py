@@ -15,10 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.forms import Form
 from nnet3.cn.options import checked_option, is_kind, kinds_of_fields
 from nnet3.cn.shape import Shape
 from nnet3.errors import ArgumentError, GradientError, ShapeError
+from nnet3.index import IndexTable
 from nnet3.ir.kernel import InputPromises, Kernel, KernelInfo
+from nnet3.lowering.source import NodeKind
 
 OWN_VALUE = -1
 """Stands for the node's own value in `gradient_needs`."""
@@ -48,6 +51,10 @@ class Operation:
     has_gradient: ClassVar[bool] = True
     gradient_needs_sign_only: ClassVar[bool] = False  # of the node's own value
     uses_memo: ClassVar[bool] = False
+    is_given: ClassVar[bool] = False  # whether the value comes from outside with each run
+    #: Factors of the operands of which the value is a linear combination; () if it is none.
+    linear_factors: ClassVar[tuple[float, ...]] = ()
+    is_bilinear: ClassVar[bool] = False  # whether it is linear in each of its two operands, element by element
 
     def __post_init__(self) -> None:
         for name, kind in kinds_of_fields(type(self)).items():
@@ -116,11 +123,33 @@ class Operation:
         """Where the gradients of the operation's own parameters are collected, if it has any."""
         return self
 
+    # ---- as lowering sees it ----
+
+    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+        """What a node of operands and a value of these shapes becomes, unless its value is given or stored."""
+        return Form(NodeKind.KERNEL)
+
+    @property
+    def looks_at_other_frames(self) -> bool:
+        """Whether a frame of the value depends on other frames of an operand."""
+        return False
+
+    def precompute_indexes(
+        self, inputs: IndexTable, outputs: IndexTable, need_backprop: bool
+    ) -> dict[str, np.ndarray] | None:
+        """The named arrays that a kernel which `needs_indexes` is made of."""
+        return None
+
     # ---- of operations that keep something; see `nnet3.cn.dependence` ----
 
     def parameters(self) -> dict[str, Tensor]:
         """The operation's own parameters, by name."""
         return {}
+
+    @property
+    def needs_training(self) -> bool:
+        """Whether any of these is to be trained."""
+        return False
 
     def in_mode(self, training: bool) -> Operation:
         """The operation as it computes in training, or else in test mode."""

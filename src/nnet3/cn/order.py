@@ -10,10 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import TypeVar
 
-from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation, moves_in_time
-from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.nodes.leaves import ParameterNode
+from nnet3.cn.node import Node
 from nnet3.errors import NetworkError
 from nnet3.schedule.directed_graph import DirectedGraph
 from nnet3.schedule.strong_components import strongly_connected_components
@@ -114,9 +111,7 @@ def _composite(nodes: list[Node]) -> Composite:
         return Composite((nodes[0],), False)
 
     def children(node: Node) -> Sequence[Node]:
-        if isinstance(node, DelayNode):
-            return ()
-        return [operand for operand in node.operands if operand in inside]
+        return () if node.lag else [operand for operand in node.operands if operand in inside]
 
     return Composite(tuple(forward_order(nodes, children)), True)
 
@@ -165,20 +160,6 @@ def gradient_order_with_loops(criteria: Sequence[Node], flags: Mapping[Node, boo
     return [Composite(found.nodes[::-1], found.is_loop) for found in order if flags[found.nodes[0]]]
 
 
-def needs_other_frames(node: Node) -> bool:
-    """Tell what goes frame by frame from components that look at other frames, and delays that no state helps."""
-    if isinstance(node.operation, ComponentOperation) and not node.operation.component.identity_indexes:
-        return bool(moves_in_time(node.operation.component).any())
-    return isinstance(node, DelayNode) and node.initial is None
-
-
-def has_parameters(node: Node) -> bool:
-    """Whether something is trained here: a parameter that is not frozen, a component with parameters."""
-    if isinstance(node, ParameterNode):
-        return node.trainable
-    return isinstance(node.operation, ComponentOperation) and node.operation.needs_training
-
-
 def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | None = None) -> dict[Node, bool]:
     """Algorithm 1.5: whether the gradient of each node is needed: of leaves and of nodes that are `wanted`, as stated
     (a parameter's default is `trainable`, an input's False); of others, if that of any child is. Loops are allowed.
@@ -189,7 +170,7 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
     for composite in order:
         needed = False
         for node in composite.nodes:
-            own = wanted.get(node, has_parameters(node))
+            own = wanted.get(node, node.is_trained)
             needed |= own or any(flags.get(operand, False) for operand in node.operands)
         flags.update(dict.fromkeys(composite.nodes, needed))
     return flags
@@ -204,7 +185,7 @@ def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collecti
         if node in seen:
             continue
         seen.add(node)
-        if node not in given and not isinstance(node, StoredNode):
+        if node not in given and not node.is_stored:
             stack.extend(node.operands)
     return [node for node in ordered if node in seen]
 
@@ -213,10 +194,9 @@ def initial_states(nodes: Iterable[Node]) -> dict[Node, int]:
     """The inputs that are initial states of delays, each with the lag of largest size that it serves."""
     found: dict[Node, int] = {}
     for node in nodes:
-        if isinstance(node, DelayNode) and node.initial is not None:
-            lag = node.operation.lag
+        if node.initial is not None:
             known = found.get(node.initial, 0)
-            if known * lag < 0:
+            if known * node.lag < 0:
                 raise NetworkError(f"'{node.initial.formula}' is the initial state of delays in both directions")
-            found[node.initial] = max(known, lag, key=abs)
+            found[node.initial] = max(known, node.lag, key=abs)
     return found

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 
 if TYPE_CHECKING:
@@ -47,13 +46,11 @@ def describe_network(network: Network) -> str:
     """A line for each node, inputs and parameters first, then criteria and outputs."""
     names = network.names
     leaves = [node for node in network.nodes if not node.operands]
-    leaves.sort(key=lambda node: isinstance(node, ParameterNode))
+    leaves.sort(key=lambda node: node.is_parameter)
     others = [node for node in network.nodes if node.operands]
     rows = []
     for node in [*leaves, *others]:
-        options = ""
-        if isinstance(node, ParameterNode) and not node.trainable:
-            options = "frozen"
+        options = "frozen" if node.is_parameter and not node.trainable else ""
         operands = ", ".join(names[operand] for operand in node.operands)
         rows.append((names[node], f": {node.type}", operands, str(node.shape), options))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nnet3.cn.dependence import are_the_same, bonds, runner_key
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import RunState
 from nnet3.cn.samples import Layout
@@ -154,7 +154,7 @@ class Runner:
         self,
         program: Program,
         generator: torch.Generator,
-        gradient_of: Callable[[StoredNode], Tensor],
+        gradient_of: Callable[[Node], Tensor],
         dtype: torch.dtype,
         device: torch.device,
     ):
@@ -190,7 +190,7 @@ class Runner:
     def _bind(self, node: Node, memory: str, gradient: str) -> None:
         if not memory:
             return
-        if not isinstance(node, StoredNode):
+        if not node.is_stored:
             self._bind_buffers(node, memory, gradient)
             return
         self.memory[memory] = node.memory.detach()  # its memory of now, whatever `node.memory.data` will be
@@ -210,7 +210,7 @@ class Runner:
         self.computer.reset()
         for node, number in self.program.source.number.items():
             memory = self.program.source.nodes[number].memory
-            if memory and not isinstance(node, StoredNode):
+            if memory and not node.is_stored:
                 self.memory[memory].copy_(values[node])
         for node in self.program.provided:
             self.computer.accept_input(self.names[node], values[node])
@@ -230,7 +230,7 @@ class Runner:
             weight = torch.full((1, 1), weights[node], dtype=self.dtype, device=self.device)
             self.computer.accept_input(self.names[node], weight)
         own = [*self.program.source.number, *self.program.source.probe]
-        for name in {self.names[node] + GRADIENT for node in own if not isinstance(node, StoredNode)}:
+        for name in {self.names[node] + GRADIENT for node in own if not node.is_stored}:
             if name in self.memory:
                 self.memory[name].zero_()
         for node in self.program.source.probe:
@@ -246,7 +246,7 @@ class Runner:
             in_memory = self.memory.get(name + GRADIENT)
             found[node] = self.computer.get_output(name) if in_memory is None else in_memory.clone()
         for node in self.program.source.number:
-            if not isinstance(node, StoredNode) and not node.operands and self.names[node] + GRADIENT in self.memory:
+            if not node.is_stored and not node.operands and self.names[node] + GRADIENT in self.memory:
                 found[node] = self.memory[self.names[node] + GRADIENT].clone()
         return found
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TypeVar
 
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Copy, Exp, Log, Negate, Relu, Sigmoid, Tanh
 from nnet3.cn.nodes.component import ComponentOperation
 from nnet3.cn.nodes.convolution import Convolution
@@ -90,7 +90,7 @@ for _operation in (
 
 def is_stored(operation: Operation) -> bool:
     """Tell whether nodes of this operation keep their value, and the memory for it."""
-    return issubclass(_NODE_CLASSES.get(operation.type, Node), StoredNode)
+    return _NODE_CLASSES.get(operation.type, Node).is_stored
 
 
 def make_node(operation: Operation, operands: Sequence[Node], name: str) -> Node:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from nnet3.cn.network import Network
-from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.text_form import from_text, to_text
 from nnet3.errors import ModelFormatError, check_kind
 from nnet3.kaldi_io.files import check_is_path, write_atomically
@@ -36,7 +35,7 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
     arrays = {
         network.names[node]: np.ascontiguousarray(node.memory.detach().cpu().numpy().T) for node in network.stored
     }
-    computed = [network.names[node] for node in network.stored if isinstance(node, StatisticNode) and node.is_computed]
+    computed = [network.names[node] for node in network._nodes.statistics if node.is_computed]
     data = safetensors_bytes(arrays, metadata={_GRAPH: to_text(network), _STATISTICS: " ".join(computed)})
     write_atomically(path, data)
 
@@ -67,8 +66,8 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
         if array.shape != (node.shape.rows, node.shape.cols) or array.dtype.kind != "f":
             raise ModelFormatError(f"'{name}': expected {node.shape}, got {array.shape} of {array.dtype}", source)
         node.value = array
-        if isinstance(node, StatisticNode):
-            node.is_computed = name in computed
+    for statistic in network._nodes.statistics:
+        statistic.is_computed = network.names[statistic] in computed
     return network
 
 

@@ -1,31 +1,26 @@
 """CnSource: a computational network as the graph that lowering sees.
 
 A value of shape D x S becomes a matrix with a row for each sample (n, t) and D columns; one without samples, R x C,
-becomes C rows of R columns. Parameters and statistics are memory from outside. Delays and stacks are gathered, row
-slices are views, everything else is a kernel.
+becomes C rows of R columns. Parameters and statistics are memory from outside. What other nodes become says the `form`
+of their operations: delays and stacks are gathered, row slices are views, everything else is a kernel.
 """
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from nnet3.cn.forms import PaddedRule, Rule, StackRule
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.nodes.delay import Delay
-from nnet3.cn.nodes.leaves import Input
-from nnet3.cn.nodes.rows import RowSlice, RowStack
+from nnet3.cn.node import Node
 from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, RunState
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.shape import Shape
-from nnet3.components import Component, Properties
 from nnet3.errors import NetworkError
-from nnet3.index import IndexTable, T
+from nnet3.index import IndexTable
 from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
 
@@ -64,15 +59,12 @@ class CnSource:
         self.operations = {node: node.operation.in_mode(training) for node in ordered}
         for node in ordered:
             self.number[node] = self._reserve()
-        given_with_samples = [
+        clocks = (
             node
             for node in ordered
-            if node.shape.has_samples
-            and node not in graph.states
-            and (node in given or isinstance(node.operation, Input))
-        ]
-        clock = given_with_samples[0] if given_with_samples else None
-        self._clock = None if clock is None else self.number[clock]
+            if node.shape.has_samples and node not in graph.states and (node in given or node.operation.is_given)
+        )
+        self._clock = next((self.number[node] for node in clocks), -1)
         for node in ordered:
             self._add(node, node in given, node in probes)
 
@@ -85,7 +77,7 @@ class CnSource:
 
     def _add(self, node: Node, is_given: bool, has_probe: bool) -> None:
         number, name = self.number[node], self.names[node]
-        if is_given or isinstance(node.operation, Input) or isinstance(node, StoredNode):
+        if is_given or node.operation.is_given or node.is_stored:
             self._nodes[number] = self._provided(name, node.shape, self._flags.get(node, False))
             return
         if not has_probe:
@@ -108,33 +100,17 @@ class CnSource:
         operation = self.operations[node]
         operands = [self.number[operand] for operand in node.operands]
         shapes = [operand.shape for operand in node.operands]
-        if isinstance(operation, Delay):
-            self._nodes[number] = SourceNode(
-                name,
-                NodeKind.GATHERED,
-                operation.rows,
-                parts=(GatherPart(operation.rows, 1, len(operands), default=operation.default),),
-            )
-            if self._clock is None:
-                raise NetworkError(f"'{name}' is delayed, but no input says which frames there are")
-            self._rules[number] = DelayRule(self._clock, operands, operation.lag)
-        elif isinstance(operation, RowSlice) and node.shape.has_samples:
-            self._nodes[number] = SourceNode(
-                name,
-                NodeKind.VIEW,
-                operation.rows,
-                (Operand(operands[0]),),
-                col_offset=operation.first,
-            )
-        elif isinstance(operation, RowStack) and all(shape.has_samples for shape in shapes):
-            parts = tuple(GatherPart(shape.rows, slot, 1) for slot, shape in enumerate(shapes))
-            self._nodes[number] = SourceNode(name, NodeKind.GATHERED, node.shape.rows, parts=parts)
-            self._rules[number] = StackRule(operands)
-        elif isinstance(operation, ComponentOperation) and not operation.component.identity_indexes:
-            self._component(number, name, operation, operands[0])
-        else:
+        form = operation.form(shapes, node.shape)
+        if form.clock_for and self._clock < 0:
+            raise NetworkError(f"'{name}' {form.clock_for}, but no input says which frames there are")
+        if form.kind is NodeKind.KERNEL:
             wanted = [self._flags.get(operand, False) for operand in node.operands]
-            self._kernel(number, name, operation, operands, shapes, node.shape, wanted)
+            self._kernel(number, name, operation, operands, shapes, node.shape, wanted, form.rule)
+            return
+        seen = (Operand(operands[0]),) if form.kind is NodeKind.VIEW else ()
+        self._nodes[number] = SourceNode(name, form.kind, node.shape.rows, seen, form.parts, form.col_offset)
+        if form.rule is not None:
+            self._rules[number] = form.rule(self._clock, operands)
 
     def _kernel(
         self,
@@ -145,36 +121,26 @@ class CnSource:
         shapes: Sequence[Shape],
         value: Shape,
         wanted: Sequence[bool],
+        rule: Callable[[int, Sequence[int]], Rule] | None = None,
     ) -> None:
-        uses = [self._operand(name, i, *pair, value) for i, pair in enumerate(zip(operands, shapes, strict=True))]
+        pairs = enumerate(zip(operands, shapes, strict=True))
+        uses = [self._operand(name, place, *pair, value, rule is not None) for place, pair in pairs]
         self._nodes[number] = SourceNode(name, NodeKind.KERNEL, value.rows, tuple(uses), num_rows=value.cols)
         self._kernels[number] = operation, operation.info(name, shapes, value, wanted)
+        if rule is not None:
+            self._rules[number] = rule(self._clock, [use.node for use in uses])
 
-    def _component(self, number: int, name: str, operation: ComponentOperation, operand: int) -> None:
-        """A component that looks at other frames: what it sees is gathered, zeros where there is no frame."""
-        component, gathered = operation.component, self._reserve()
-        part = GatherPart(component.input_dim, 1, 1)
-        self._nodes[gathered] = SourceNode(f"{name}{OPERAND}0", NodeKind.GATHERED, component.input_dim, parts=(part,))
-        if self._clock is None:
-            raise NetworkError(f"'{name}' looks at other frames, but no input says which frames there are")
-        self._rules[gathered] = PaddedRule([self._clock, operand], [0, 0])
-        used = (Operand(gathered, Use.INDEXED),)
-        self._nodes[number] = SourceNode(name, NodeKind.KERNEL, component.output_dim, used)
-        self._rules[number] = ComponentRule(gathered, component)
-        self._kernels[number] = operation, operation.info(name, (), Shape(component.output_dim), (False,))
-
-    def _operand(self, name: str, place: int, number: int, shape: Shape, value: Shape) -> Operand:
+    def _operand(self, name: str, place: int, number: int, shape: Shape, value: Shape, is_indexed: bool) -> Operand:
         if not shape.has_samples:
             return Operand(number, Use.WHOLE)
-        if value.has_samples:
+        if value.has_samples and not is_indexed:
             return Operand(number)
-        # All samples of an operand lie in a gathered node of their own.
+        # A gathered node of its own holds all samples, or those looked at: zeros where there is no frame.
         gathered = self._reserve()
-        self._nodes[gathered] = SourceNode(
-            f"{name}{OPERAND}{place}", NodeKind.GATHERED, shape.rows, parts=(GatherPart(shape.rows, 0, 1),)
-        )
-        self._rules[gathered] = StackRule([number])
-        return Operand(gathered, Use.ALL_SAMPLES)
+        part = GatherPart(shape.rows, int(is_indexed), 1)
+        self._nodes[gathered] = SourceNode(f"{name}{OPERAND}{place}", NodeKind.GATHERED, shape.rows, parts=(part,))
+        self._rules[gathered] = PaddedRule(self._clock, number) if is_indexed else StackRule([number])
+        return Operand(gathered, Use.INDEXED if is_indexed else Use.ALL_SAMPLES)
 
     def kernels(self, state: RunState) -> dict[str, Kernel]:
         """What computes the kernel nodes, by name."""
@@ -217,86 +183,7 @@ class CnSource:
 
     def arrange(self, node: int, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         rule = self._rules[node]
-        if isinstance(rule, ComponentRule) and rule.component.properties & Properties.REORDERS_INDEXES:
-            return rule.component.reorder_indexes(inputs, outputs)
-        return inputs, outputs
+        return (inputs, outputs) if rule is None else rule.arrange(inputs, outputs)
 
     def precompute(self, node: int, inputs: IndexTable, outputs: IndexTable, *, need_backprop: bool) -> Any:
-        operation = self._kernels[node][0]
-        if isinstance(operation, ComponentOperation) and operation.component.needs_indexes:
-            return operation.component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
-        return None
-
-
-class Rule(abc.ABC):
-    """Where the slots of a gathered node look: `moves` (slots,) in time, at `sources` (slots,)."""
-
-    def __init__(self, sources: Sequence[int], moves: Sequence[int]):
-        self.sources = list(sources)
-        self._moves = np.array(moves, np.int64)
-
-    def slots(self, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
-        rows = len(indexes)
-        nodes = np.broadcast_to(np.array(self.sources, np.int32), (rows, len(self.sources)))
-        looked_at = np.repeat(indexes[:, np.newaxis], len(self.sources), axis=1)
-        looked_at[:, :, T] += self._moves.astype(np.int32)
-        return nodes, looked_at
-
-    @abc.abstractmethod
-    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From which slots are available (rows, slots): rows computable (rows,), the slots they use."""
-
-
-class StackRule(Rule):
-    """The same index of each source; all must be there."""
-
-    def __init__(self, sources: Sequence[int]):
-        super().__init__(sources, [0] * len(sources))
-
-    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        whole = np.logical_and.reduce(available, axis=1)
-        return whole, available & whole[:, np.newaxis]
-
-
-class PaddedRule(Rule):
-    """The same index of the operand (slot 1) in frames that there are by the clock, an input (slot 0, never used); in
-    others the default.
-    """
-
-    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        used = available.copy()
-        used[:, 1] &= used[:, 0]
-        used[:, 0] = False
-        return np.ones(len(available), bool), used
-
-
-class ComponentRule(Rule):
-    """Where a component looks that is not simple."""
-
-    def __init__(self, gathered: int, component: Component):
-        super().__init__([gathered], [0])
-        self.component = component
-
-    def slots(self, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
-        looked_at = self.component.wanted_inputs(indexes)
-        return np.full(looked_at.shape[:2], self.sources[0], np.int32), looked_at
-
-    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self.component.computable(indexes, available)
-
-
-class DelayRule(Rule):
-    """A row exists where the clock, an input, has one (slot 0, never used). It uses the first that is there of the
-    operand and the initial state, `lag` frames ago; else it is the default.
-    """
-
-    def __init__(self, clock: int, sources: Sequence[int], lag: int):
-        super().__init__([clock, *sources], [0] + [-lag] * len(sources))
-
-    def computable(self, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        exists = available[:, 0].copy()
-        used = available & exists[:, np.newaxis]
-        used[:, 0] = False
-        if used.shape[1] > 2:
-            used[:, 2] &= ~used[:, 1]
-        return exists, used
+        return self._kernels[node][0].precompute_indexes(inputs, outputs, need_backprop)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nnet3.cn.dependence import Snapshot, same_numbers
 from nnet3.cn.graph import NodeGraph
-from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.node import Node
 from nnet3.cn.samples import Layout
 
 
@@ -72,7 +72,7 @@ class Stamps:
         for composite in self.graph.composites:
             time = 0
             for node in composite.nodes:
-                below: Iterable[Node] = () if isinstance(node, StoredNode) else node.operands
+                below: Iterable[Node] = () if node.is_stored else node.operands
                 time = max([time, self._changed.get(node, 0), *(newest.get(operand, 0) for operand in below)])
             newest.update(dict.fromkeys(composite.nodes, time))
             found.update(node for node in composite.nodes if self._computed.get(node, 0) > time)

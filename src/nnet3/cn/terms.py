@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nnet3.cn.node import Node
-from nnet3.cn.nodes.activations import Copy, Negate
-from nnet3.cn.nodes.leaves import ParameterNode
-from nnet3.cn.nodes.scaling import Scale
-from nnet3.cn.nodes.sums import ElementTimes, Minus, Plus
 from nnet3.cn.order import needed_nodes
 
 
@@ -26,16 +22,11 @@ def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:
 
 
 def _parts(node: Node) -> Iterator[tuple[Node, float]]:
-    """What a number is a linear combination of, with factors; nothing if it is something else."""
-    operands = node.operands
-    if isinstance(node.operation, Plus | Minus):
-        yield operands[0], 1.0
-        yield operands[1], -1.0 if isinstance(node.operation, Minus) else 1.0
-    elif isinstance(node.operation, Copy | Negate):
-        yield operands[0], -1.0 if isinstance(node.operation, Negate) else 1.0
-    elif isinstance(node.operation, Scale | ElementTimes):
-        for factor, other in (operands, operands[::-1]):
-            if isinstance(factor, ParameterNode) and not factor.trainable:
+    """The nodes of which a number is a linear combination, with factors; nothing if it is something else."""
+    yield from zip(node.operands, node.operation.linear_factors, strict=False)
+    if node.operation.is_bilinear:
+        for factor, other in (node.operands, node.operands[::-1]):
+            if factor.is_parameter and not factor.trainable:
                 yield other, float(factor.memory[0, 0])
                 return
 

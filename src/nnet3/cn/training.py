@@ -10,9 +10,7 @@ import numpy as np
 import torch
 
 from nnet3.cn.network import Network
-from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.not_finite import NotFiniteError, check_finite
-from nnet3.cn.order import needs_other_frames
 from nnet3.cn.place import warn_user
 from nnet3.cn.samples import Sequences, as_matrix, sequences
 from nnet3.errors import TrainingError, check_kind
@@ -165,7 +163,7 @@ def _first_states(network: Network, name: str, given: Any, num_sequences: int) -
     """The state of each sequence before its first frame, (rows, lag)."""
     node = network.find(name)
     if given is None:
-        delay = next(n for n in network.nodes if isinstance(n, DelayNode) and n.initial is node)
+        delay = next(delay for delay in network._nodes.delays if delay.initial is node)
         return [np.full((node.shape.rows, network.initial_states[node]), delay.operation.default)] * num_sequences
     states = list(given if isinstance(given, Sequences) else as_matrix(given, f"input '{name}'").T[:, :, np.newaxis])
     if len(states) != num_sequences:
@@ -174,7 +172,7 @@ def _first_states(network: Network, name: str, given: Any, num_sequences: int) -
 
 
 def _warn_of_cut_contexts(network: Network, frames: int) -> None:
-    cut = ", ".join(f"'{network.names[node]}'" for node in network.nodes if needs_other_frames(node))
+    cut = ", ".join(f"'{network.names[node]}'" for node in network.nodes if node.needs_other_frames)
     if cut:
         warn_user(
             f"pieces of {frames} frames cut what {cut} see of other frames: delays into the past go on where they have "

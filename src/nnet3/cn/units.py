@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.convolution import Convolution
-from nnet3.cn.nodes.products import Times
+from nnet3.cn.node import Node
 from nnet3.cn.order import Composite
 
 
@@ -31,10 +29,8 @@ class Unit:
 
 def node_cost(node: Node, num_samples: int) -> int:
     columns = num_samples if node.shape.cols is None else node.shape.cols
-    if isinstance(node.operation, Times):
-        return node.shape.rows * columns * node.operands[1].shape.rows
-    if isinstance(node.operation, Convolution):
-        return node.shape.rows * columns * (node.operands[0].shape.cols or 1)
+    if node.operation.weights:  # a matrix product
+        return node.shape.rows * columns * (node.operands[node.operation.weights[0]].shape.cols or 1)
     largest = max([node.shape.rows, *(operand.shape.rows for operand in node.operands)])
     return largest * max(columns, num_samples if any(o.shape.has_samples for o in node.operands) else 1)
 
@@ -46,10 +42,7 @@ def find_units(composites: Sequence[Composite], needed: Collection[Node], roots:
     """
     needed_set = set(needed)
     computed = [
-        composite
-        for composite in composites
-        if composite.nodes[0] in needed_set and composite.nodes[0].operands
-        if not isinstance(composite.nodes[0], StoredNode)
+        composite for composite in composites if composite.nodes[0] in needed_set and composite.nodes[0].is_evaluated
     ]
     group_of: dict[Node, int] = {}
     users: dict[Node, set[int]] = {}
@@ -87,6 +80,6 @@ def _unit(
 ) -> Unit:
     outputs = [n for n in nodes if n in roots or any(numbers[unit_of[u]] != number for u in users.get(n, ()))]
     operands = dict.fromkeys(o for node in nodes for o in node.operands if owner.get(o) != number)
-    given = tuple(operand for operand in operands if not isinstance(operand, StoredNode))
+    given = tuple(operand for operand in operands if not operand.is_stored)
     children = dict.fromkeys(owner[operand] for operand in given if operand in owner)
     return Unit(tuple(nodes), tuple(outputs), given, tuple(children))

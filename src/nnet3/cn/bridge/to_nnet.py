@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.nodes.component import ComponentOperation
-from nnet3.cn.nodes.delay import DelayNode
-from nnet3.cn.nodes.leaves import ParameterNode
-from nnet3.cn.nodes.rows import RowSlice
+from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.components import Component
 from nnet3.errors import NetworkError
@@ -63,10 +59,10 @@ class _Writer:
         self.users = users
         self.anchored = anchored(nodes)
         for node in nodes:
-            if isinstance(node, DelayNode):  # loops refer to what comes later
+            if node.lag:  # loops refer to what comes later
                 self.descriptors[node] = self._named(node, self._delay(node))
         for node in nodes:
-            if not isinstance(node, (StoredNode, DelayNode)):
+            if not node.is_stored and not node.lag:
                 self.descriptors[node] = self._named(node, self._node(node))
         for name, node in self.network.outputs.items():
             self._node_line("output", self._free(name), f"input={self._seen(node)} objective=linear")
@@ -91,14 +87,15 @@ class _Writer:
             raise self._error(node, "belongs to no sample")
         return self.descriptors[node]
 
-    def _delay(self, node: DelayNode) -> str:
-        if node.operation.default:
-            raise self._error(node, f"has default {node.operation.default}, where IfDefined has 0")
-        if len(node.operands) > 1:
+    def _delay(self, node: Node) -> str:
+        default = node.operation.options()["default"]
+        if default:
+            raise self._error(node, f"has default {default}, where IfDefined has 0")
+        if node.initial is not None:
             raise self._error(node, "has an initial state")
         if node.operands[0] not in self.anchored:
             raise self._error(node, "delays a value of delays alone, which in nnet3 goes on beyond the last frame")
-        return f"IfDefined(Offset({self.names[node.operands[0]]}, {-node.operation.lag}))"
+        return f"IfDefined(Offset({self.names[node.operands[0]]}, {-node.lag}))"
 
     def _named(self, node: Node, seen: str) -> str:
         """A descriptor that delays, slices or scales refer to gets a node of its own, for these take only names; so do
@@ -116,13 +113,14 @@ class _Writer:
     # ---- nodes ----
 
     def _node(self, node: Node) -> str:
-        operation, name = node.operation, self.names[node]
+        operation: Any = node.operation
+        name = self.names[node]
         if node.type == "input" and node.shape.has_samples:
             return self._node_line("input", name, f"dim={node.shape.rows}")
-        if isinstance(operation, RowSlice):
+        if node.type == "row_slice":
             dims = f"dim-offset={operation.first} dim={operation.rows}"
             return self._node_line("dim-range", name, f"input-node={self._seen(node.operands[0])} {dims}")
-        if isinstance(operation, ComponentOperation):
+        if node.type == "component":
             self.components[name] = operation.component.copy()
             dims = f"input-dim={node.operands[0].shape.rows} output-dim={node.shape.rows}"
             return self._line(name, f"LinearComponent {dims}", self._seen(node.operands[0]))  # replaced in the end
@@ -134,9 +132,9 @@ class _Writer:
             return self._plus(node)
         if node.type == "times":
             return self._times(node)
-        if node.type == "scale" and isinstance(node.operands[0], ParameterNode) and not node.operands[0].trainable:
-            return f"Scale({node.operands[0].value[0, 0]:.9g}, {self._seen(node.operands[1])})"
-        if node.type == "diag_times" and isinstance(node.operands[0], ParameterNode):
+        if node.type == "scale" and node.operands[0].is_parameter and not node.operands[0].trainable:
+            return f"Scale({node.operands[0].memory.item():.9g}, {self._seen(node.operands[1])})"
+        if node.type == "diag_times" and node.operands[0].is_parameter:
             self.values[name] = {"params": node.operands[0].memory}
             return self._line(name, f"PerElementScaleComponent dim={node.shape.rows}", self._seen(node.operands[1]))
         if node.type == "element_times" and node.operands[0].shape == node.operands[1].shape:
@@ -159,9 +157,9 @@ class _Writer:
         product = self._bias_of(node)
         if product is None:
             x, y = node.operands
-            if isinstance(x, ParameterNode):
+            if x.is_parameter:
                 x, y = y, x
-            if isinstance(y, ParameterNode) and y.shape.rows == node.shape.rows:
+            if y.is_parameter and y.shape.rows == node.shape.rows:
                 self.values[self.names[node]] = {"offsets": y.memory}
                 return self._line(self.names[node], f"PerElementOffsetComponent dim={node.shape.rows}", self._seen(x))
             if x.shape != y.shape:
@@ -169,8 +167,6 @@ class _Writer:
             return f"Sum({self._seen(x)}, {self._seen(y)})"
         bias = next(operand for operand in node.operands if operand is not product)
         W, x = product.operands
-        assert isinstance(W, StoredNode)
-        assert isinstance(bias, StoredNode)
         self.values[self.names[node]] = {"linear_params": W.memory.T, "bias_params": bias.memory}
         dims = f"input-dim={x.shape.rows} output-dim={node.shape.rows}"
         return self._line(self.names[node], f"NaturalGradientAffineComponent {dims}", self._seen(x))
@@ -178,8 +174,8 @@ class _Writer:
     def _bias_of(self, node: Node) -> Node | None:
         """The product of W X + b, if the node is that and nobody else uses the product."""
         for product, bias in (node.operands, node.operands[::-1]):
-            is_bias = isinstance(bias, ParameterNode) and bias.shape.rows == node.shape.rows
-            is_product = product.type == "times" and isinstance(product.operands[0], ParameterNode)
+            is_bias = bias.is_parameter and bias.shape.rows == node.shape.rows
+            is_product = product.type == "times" and product.operands[0].is_parameter
             is_seen = len(self.users[product]) > 1 or product in self.network.outputs.values()
             if is_bias and is_product and not is_seen:
                 return product
@@ -187,7 +183,7 @@ class _Writer:
 
     def _times(self, node: Node) -> str:
         W, x = node.operands
-        if not isinstance(W, ParameterNode):
+        if not W.is_parameter:
             raise self._error(node, "has a first operand that is no parameter")
         if any(user.type == "plus" and self._bias_of(user) is node for user in self.users.get(node, ())):
             return ""  # part of an AffineComponent
@@ -201,6 +197,6 @@ def anchored(nodes: Sequence[Node]) -> set[Node]:
     found: set[Node] = set()
     for node in nodes:
         is_input = not node.operands and node.shape.has_samples
-        if is_input or (not isinstance(node, DelayNode) and any(operand in found for operand in node.operands)):
+        if is_input or (not node.lag and any(operand in found for operand in node.operands)):
             found.add(node)
     return found

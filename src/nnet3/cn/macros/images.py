@@ -10,7 +10,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import relu
 from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.leaves import parameter
-from nnet3.cn.nodes.pooling import MaxPooling, max_pooling
+from nnet3.cn.nodes.pooling import MaxPooling
 from nnet3.cn.nodes.windows import window_options
 
 Image: TypeAlias = tuple[int, int, int]
@@ -41,7 +41,5 @@ def cnn_block(
     active = activation(convolved, name=name if pool is None else "")
     if pool is None:
         return active, (down, across, channels)
-    pooled = max_pooling(active, image=(down, across, channels), window=pool, stride=pool, name=name)
-    assert isinstance(pooled.operation, MaxPooling)
-    steps = pooled.operation.windows.output_size
-    return pooled, (*steps, channels)
+    pooling = MaxPooling(*window_options((down, across, channels), pool, pool, False))
+    return Node(pooling, (active,), name), (*pooling.windows.output_size, channels)

@@ -29,6 +29,7 @@ class Elementwise(Operation):
 @dataclass(frozen=True)
 class Negate(Elementwise):
     type: ClassVar[str] = "negate"
+    linear_factors: ClassVar[tuple[float, ...]] = (-1.0,)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         # V = -X (1.7)
@@ -134,6 +135,7 @@ class Copy(Elementwise):
     """The operand itself: where a name is wanted for it, or rows of it elsewhere."""
 
     type: ClassVar[str] = "copy"
+    linear_factors: ClassVar[tuple[float, ...]] = (1.0,)
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> None:
         output.copy_(inputs[0])

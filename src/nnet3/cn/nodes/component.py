@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nnet3.cn.forms import ComponentRule, Form
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation, RunState
 from nnet3.cn.options import checked_option
@@ -17,10 +18,11 @@ from nnet3.cn.shape import Shape
 from nnet3.components import Component, Properties, create, read_from
 from nnet3.components.kernel_info import kernel_info
 from nnet3.errors import NetworkError, ShapeError, check_kind
-from nnet3.index import T
+from nnet3.index import IndexTable, T
 from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
+from nnet3.lowering.source import NodeKind
 from nnet3.nnet.fingerprint import network_fingerprint
 
 
@@ -69,6 +71,27 @@ class ComponentOperation(Operation):
         if operands[0].rows != self.component.input_dim:
             raise ShapeError(f"component {self.component.type_name} needs {self.component.input_dim} rows")
         return Shape(self.component.output_dim)
+
+    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+        """One that looks at other frames is a kernel with an INDEXED operand."""
+        if self.component.identity_indexes:
+            return super().form(operands, value)
+        return Form(
+            NodeKind.KERNEL,
+            rule=lambda clock, sources: ComponentRule(sources[0], self.component),
+            clock_for="looks at other frames",
+        )
+
+    @property
+    def looks_at_other_frames(self) -> bool:
+        return not self.component.identity_indexes and bool(moves_in_time(self.component).any())
+
+    def precompute_indexes(
+        self, inputs: IndexTable, outputs: IndexTable, need_backprop: bool
+    ) -> dict[str, np.ndarray] | None:
+        if not self.component.needs_indexes:
+            return None
+        return self.component.precompute_indexes(inputs, outputs, need_backprop=need_backprop)
 
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
         return frozenset()

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from nnet3.cn.forms import DelayRule, Form
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError, ShapeError
+from nnet3.lowering.source import GatherPart, NodeKind
 
 _LONGEST = 2**30  # lag: times are numbers of 32 bits
 
@@ -34,6 +36,15 @@ class Delay(Operation):
             raise NetworkError(f"delay: expected a lag other than 0, of at most {_LONGEST} frames, got {self.lag}")
         if self.rows < 1:
             raise NetworkError(f"delay: expected at least one row, got {self.rows}")
+
+    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+        parts = (GatherPart(self.rows, 1, len(operands), default=self.default),)
+        return Form(
+            NodeKind.GATHERED,
+            parts,
+            rule=lambda clock, sources: DelayRule(clock, sources, self.lag),
+            clock_for="is delayed",
+        )
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         for operand in operands:
@@ -74,6 +85,14 @@ class DelayNode(Node):
             self.operands = ()
             raise
         return source
+
+    @property
+    def lag(self) -> int:
+        return self.operation.lag
+
+    @property
+    def needs_other_frames(self) -> bool:
+        return self.initial is None
 
     @property
     def formula(self) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from nnet3.cn.arrays import as_array
@@ -15,6 +16,9 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape, as_shape
 from nnet3.errors import ArgumentError, ShapeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Leaf(Operation):
 @dataclass(frozen=True)
 class Input(Leaf):
     type: ClassVar[str] = "input"
+    is_given: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,7 @@ class Parameter(Leaf):
 class ParameterNode(StoredNode):
     """A parameter. `trainable` is its needGradient flag: freezing a parameter makes it False."""
 
+    is_parameter: ClassVar[bool] = True
     operation: Parameter
 
     def __init__(self, operation: Parameter, operands: Sequence[Node] = (), name: str = ""):
@@ -69,6 +75,10 @@ class ParameterNode(StoredNode):
             self._weights = self.memory._version, values
         else:
             self.value = values
+
+    def take_over(self, other: Self, device: torch.device | None) -> None:
+        super().take_over(other, device)
+        self.trainable = other.trainable
 
     def become_weights(self) -> None:
         if self._weights is None:

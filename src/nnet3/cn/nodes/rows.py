@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from nnet3.cn.forms import Form, StackRule
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.operation import Operation, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
+from nnet3.lowering.source import GatherPart, NodeKind
 
 Matrices = Sequence[Tensor]
 
@@ -27,6 +29,9 @@ class RowSlice(Operation):
     def check(self) -> None:
         if self.first < 0 or self.rows < 1:
             raise ShapeError(f"row_slice: expected at least one row, from 0 on, got {self.rows} from {self.first}")
+
+    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+        return Form(NodeKind.VIEW, col_offset=self.first) if value.has_samples else super().form(operands, value)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         if self.first + self.rows > operands[0].rows:
@@ -53,6 +58,12 @@ class RowStack(Operation):
     type: ClassVar[str] = "row_stack"
     num_operands: ClassVar[int] = -1
     sizes: tuple[int, ...]
+
+    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+        if not all(shape.has_samples for shape in operands):
+            return super().form(operands, value)
+        parts = tuple(GatherPart(shape.rows, slot, 1) for slot, shape in enumerate(operands))
+        return Form(NodeKind.GATHERED, parts, rule=lambda clock, sources: StackRule(sources))
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         if not operands or tuple(operand.rows for operand in operands) != self.sizes:

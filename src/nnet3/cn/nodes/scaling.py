@@ -21,6 +21,7 @@ Matrices = Sequence[Tensor]
 @dataclass(frozen=True)
 class Scale(Operation):
     type: ClassVar[str] = "scale"
+    is_bilinear: ClassVar[bool] = True
     num_operands: ClassVar[int] = 2
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,9 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError, ShapeError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Matrices = Sequence[Tensor]
 
@@ -65,6 +68,10 @@ class StatisticNode(StoredNode):
         super().__init__(operation, operands, name)
         self.is_computed = False
         self.forget()
+
+    def take_over(self, other: Self, device: torch.device | None) -> None:
+        super().take_over(other, device)
+        self.is_computed = other.is_computed
 
     def forget(self) -> None:
         """Begin again with an empty data set."""

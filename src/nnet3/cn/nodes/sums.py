@@ -47,6 +47,7 @@ class Expanding(Operation):
 @dataclass(frozen=True)
 class Plus(Expanding):
     type: ClassVar[str] = "plus"
+    linear_factors: ClassVar[tuple[float, ...]] = (1.0, 1.0)
     num_operands: ClassVar[int] = 2
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
     gradient_in_place: ClassVar[bool] = True
@@ -65,6 +66,7 @@ class Plus(Expanding):
 @dataclass(frozen=True)
 class Minus(Expanding):
     type: ClassVar[str] = "minus"
+    linear_factors: ClassVar[tuple[float, ...]] = (1.0, -1.0)
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset(), frozenset())
     gradient_in_place: ClassVar[bool] = True
 
@@ -88,6 +90,7 @@ class Minus(Expanding):
 @dataclass(frozen=True)
 class ElementTimes(Expanding):
     type: ClassVar[str] = "element_times"
+    is_bilinear: ClassVar[bool] = True
     gradient_needs: ClassVar[tuple[frozenset[int], ...]] = (frozenset({1}), frozenset({0}))
     evaluates_in_place: ClassVar[bool] = False
     gradient_in_place: ClassVar[bool] = True
