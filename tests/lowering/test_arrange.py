@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nnet3.index import NO_TIME, as_index_table
-from nnet3.lowering.arrange import NotInBlocks, _follow, _followed
+from nnet3.lowering.arrange import NotInBlocks, _follow, _follow_in_pairs
 from nnet3.lowering.graph import NO_ITEM
 
 ITEMS = np.array([10, 11, 12])
@@ -27,8 +27,8 @@ TABLE = as_index_table([*A, *B, *C])
 )
 def test_members_side_by_side(ordered: list[tuple[int, int, int]], items: list[int]) -> None:
     table = as_index_table(ordered) if ordered else TABLE[:0]
-    assert _follow(ITEMS, TABLE, table, None).tolist() == items  # type: ignore[arg-type]
-    assert _followed(ITEMS, TABLE[::2], table[::2]).tolist() == items
+    assert _follow_in_pairs(ITEMS, TABLE, table).tolist() == items
+    assert _follow(ITEMS, TABLE[::2], table[::2]).tolist() == items
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_members_side_by_side(ordered: list[tuple[int, int, int]], items: list[i
 )
 def test_members_apart(ordered: list[tuple[int, int, int]]) -> None:
     with pytest.raises(NotInBlocks):
-        _follow(ITEMS, TABLE, as_index_table(ordered), None)  # type: ignore[arg-type]
+        _follow_in_pairs(ITEMS, TABLE, as_index_table(ordered))

@@ -104,7 +104,7 @@ def test_forward(block: int) -> None:
         matrices = case.matrices()
         matrices[GATHERED][:] = np.nan
         target = case.storage.matrix[GATHERED]
-        commands = case.code.forward(case.part, 0, case.slots, target, case.storage, 0, case.rows)
+        commands = case.code.forward(case.part, case.slots, target, case.storage, 0, case.rows)
         want = np.full_like(matrices[GATHERED], case.part.constant)
         used = np.zeros(len(want), bool)
         for row, node, at, scale in case.looks():

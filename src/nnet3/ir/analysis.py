@@ -202,7 +202,7 @@ class Analysis:
         return list(zip(commands, map(AccessKind, kinds), strict=True))
 
     def variables_of(self, submatrix: int) -> Integers:
-        """The variables of one sub-matrix."""
+        """Returns the variables of one sub-matrix."""
         return self.variables.of_submatrices(np.array([submatrix]))
 
     @cached_property

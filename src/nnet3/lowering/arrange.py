@@ -47,8 +47,8 @@ def arrange_step(source: GraphSource, graph: ComputationGraph, node: int, items:
     if inputs is tables[0] and outputs is tables[1]:
         return Arranged(used, items)
     if two:
-        return Arranged(_follow(used, tables[0], inputs, graph), _follow(items, tables[1], outputs, graph))
-    return Arranged(_followed(used, tables[0], inputs), _followed(items, tables[1], outputs))
+        return Arranged(_follow_in_pairs(used, tables[0], inputs), _follow_in_pairs(items, tables[1], outputs))
+    return Arranged(_follow(used, tables[0], inputs), _follow(items, tables[1], outputs))
 
 
 def _doubled(graph: ComputationGraph, table: IndexTable) -> IndexTable:
@@ -59,7 +59,8 @@ def _doubled(graph: ComputationGraph, table: IndexTable) -> IndexTable:
     return rows
 
 
-def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable, graph: ComputationGraph) -> np.ndarray:
+def _follow_in_pairs(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
+    """Returns the items in the order of `ordered`, whose rows, and those of `table`, are two members of each item."""
     first, second = ordered[0::2], ordered[1::2]
     if len(ordered) % 2 or (first[:, T] != second[:, T]).any():
         raise NotInBlocks
@@ -70,7 +71,7 @@ def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable, graph: Co
     return np.where(real, items[place[0::2] // 2], NO_ITEM).astype(np.int32)
 
 
-def _followed(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
+def _follow(items: np.ndarray, table: IndexTable, ordered: IndexTable) -> np.ndarray:
     """Returns the items in the order of `ordered`, whose rows are those of `table` and padding."""
     rows = find_rows(table, ordered)
     return np.where(rows >= 0, items[rows], NO_ITEM).astype(np.int32)

@@ -67,7 +67,7 @@ class GatherCode:
                 terms = [slot.term(step) for slot in slots if slot.count[step]]
                 yield from self._fill(target, part, first, count, terms)
             else:
-                yield from self.irregular.forward(part, column, slots_of(slots), target, self.values, first, count)
+                yield from self.irregular.forward(part, slots_of(slots), target, self.values, first, count)
 
     def _columns(self, whole: int, column: int, num_cols: int) -> int:
         if len(self._parts) == 1:

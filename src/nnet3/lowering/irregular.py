@@ -7,7 +7,7 @@ added up in row 0 of m2, rows 2, 3 in row 1:
 >>> each = halves()
 >>> layout, node = each.layout, each.reading.gathered[1]
 >>> (part, _, slots), code = node.parts[0], IrregularGather(each.computation, node)
->>> for command in code.forward(part, 0, slots, layout.values.whole(1), layout.values, 0, 4):
+>>> for command in code.forward(part, slots, layout.values.whole(1), layout.values, 0, 4):
 ...     print(command.text(each.computation))
 m3.CopyRows(1, m1[0, 0:1, 1])
 >>> for command in code.backward(part, slots, layout.derivs.whole(1), layout.derivs, 0, 4, each.needs.needed):
@@ -52,7 +52,6 @@ class IrregularGather:
     def forward(
         self,
         part: GatherPart,
-        column: int,
         slots: list[SlotPattern],
         target: int,
         values: Storage,

@@ -7,7 +7,7 @@ import numpy as np
 from nnet3.index import distinct
 from nnet3.ir.analysis import READ, UPDATE, WRITE, Analysis
 from nnet3.ir.commands import ProvideOutput
-from nnet3.ir.passes.places import Candidates, Pair, Place
+from nnet3.ir.passes.places import Candidates, MatrixPlace, Pair
 from nnet3.ir.variables import Integers, Variables, matrix_sizes
 
 COPY = 0  # beside READ, WRITE and UPDATE: a copy within the group, which has nothing to do any more
@@ -18,7 +18,7 @@ _TURN[[READ, COPY, UPDATE, WRITE]] = 0, 1, 2, 3
 class MergeConflicts:
     """All accesses to groups, one row each: arrays (rows,) of shared variable, command, kind and matrix."""
 
-    def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, Place]) -> None:
+    def __init__(self, analysis: Analysis, candidates: Candidates, groups: dict[int, MatrixPlace]) -> None:
         self.analysis, self.candidates, self.groups = analysis, candidates, groups
         self.pairs = {pair: commands for pair, commands in candidates.commands.items() if self._agrees(pair)}
         accesses = analysis.accesses

@@ -19,7 +19,7 @@ from nnet3.ir.analysis import Analysis, analyse
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life
 from nnet3.ir.passes.merge_conflicts import MergeConflicts
-from nnet3.ir.passes.places import Candidates, Pair, Place
+from nnet3.ir.passes.places import Candidates, MatrixPlace, Pair
 from nnet3.ir.passes.relocate import relocate
 
 
@@ -27,13 +27,13 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
     """Lay the two matrices of each candidate pair into one place, where no read would find another value."""
     analysis = analyse(computation)
     pairs = _possible(analysis, candidates.commands)
-    places: dict[int, Place] = {}
+    places: dict[int, MatrixPlace] = {}
     while pairs:
         groups = _groups(pairs, computation)
         conflicts = MergeConflicts(analysis, candidates, groups).found()
         failed = {groups[victim].matrix for victim, _ in conflicts}
         places.update({m: place for m, place in groups.items() if place.matrix not in failed})
-        pairs = _without(pairs, conflicts, groups, places)
+        pairs = _without(pairs, conflicts, places)
     return relocate(analysis, places, candidates) if places else computation
 
 
@@ -72,18 +72,18 @@ def _given(computation: NnetComputation) -> set[int]:
 # ---- groups ----
 
 
-def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Place]:
+def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, MatrixPlace]:
     """Returns a place for each matrix of the pairs: in the largest one that is connected with it, if it fits there."""
     neighbours: dict[int, list[Pair]] = defaultdict(list)
     for pair in pairs:
         neighbours[pair.source].append(pair)
         neighbours[pair.dest].append(Pair(pair.dest, pair.source, -pair.row_shift, -pair.col_shift))
     sizes = computation.matrices
-    places: dict[int, Place] = {}
+    places: dict[int, MatrixPlace] = {}
     for root in sorted(neighbours, key=lambda m: -sizes[m].num_rows * sizes[m].num_cols):
         if root in places:
             continue
-        places[root] = Place(root, 0, 0)
+        places[root] = MatrixPlace(root, 0, 0)
         waiting = [root]
         while waiting:
             matrix = waiting.pop()
@@ -91,15 +91,13 @@ def _groups(pairs: Sequence[Pair], computation: NnetComputation) -> dict[int, Pl
                 row, col = places[matrix].row + row_shift, places[matrix].col + col_shift
                 fits = 0 <= row <= sizes[root].num_rows - sizes[other].num_rows
                 if other not in places and fits and 0 <= col <= sizes[root].num_cols - sizes[other].num_cols:
-                    places[other] = Place(root, row, col)
+                    places[other] = MatrixPlace(root, row, col)
                     waiting.append(other)
     alone = {place.matrix for place in places.values()} - {p.matrix for m, p in places.items() if m != p.matrix}
     return {matrix: place for matrix, place in places.items() if place.matrix not in alone}
 
 
-def _without(
-    pairs: Sequence[Pair], conflicts: set[tuple[int, int]], groups: dict[int, Place], done: dict[int, Place]
-) -> list[Pair]:
+def _without(pairs: Sequence[Pair], conflicts: set[tuple[int, int]], done: dict[int, MatrixPlace]) -> list[Pair]:
     """Returns the pairs left to try, fewer than before: those of failed groups that are part of no conflict."""
     left = [pair for pair in pairs if pair.source not in done and pair.dest not in done]
     for victim, other in conflicts:

@@ -26,7 +26,7 @@ class Candidates:
     are_copies: bool
 
 
-class Place(NamedTuple):
+class MatrixPlace(NamedTuple):
     """The position of one matrix in another."""
 
     matrix: int

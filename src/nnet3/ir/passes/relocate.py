@@ -5,10 +5,10 @@ from __future__ import annotations
 from nnet3.ir.analysis import Analysis
 from nnet3.ir.commands import AllocMatrix, Command, DeallocMatrix
 from nnet3.ir.computation import NnetComputation, SubMatrix
-from nnet3.ir.passes.places import Candidates, Place
+from nnet3.ir.passes.places import Candidates, MatrixPlace
 
 
-def relocate(analysis: Analysis, places: dict[int, Place], candidates: Candidates) -> NnetComputation:
+def relocate(analysis: Analysis, places: dict[int, MatrixPlace], candidates: Candidates) -> NnetComputation:
     """Move each matrix to its place, and drop the copies from a block to itself.
 
     Sub-matrices keep their numbers, so that commands and tables stay as they are. The matrix in which others lie lives
@@ -34,7 +34,7 @@ def _is_one_block(result: NnetComputation, command: Command) -> bool:
     return one == other
 
 
-def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, Place]) -> set[int]:
+def _join_lives(analysis: Analysis, result: NnetComputation, places: dict[int, MatrixPlace]) -> set[int]:
     """Leave one allocation and at most one deallocation for each shared place; returns the commands to drop."""
     members: dict[int, list[int]] = {}
     for matrix, place in places.items():
