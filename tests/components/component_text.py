@@ -6,8 +6,9 @@ import pytest
 
 from nnet3 import components
 from nnet3.components import Component
-from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.errors import ConfigError, ModelFormatError, Span
 from nnet3.kaldi_io import Reader, Writer
+from nnet3.text.config_line import ConfigLine, parse_config_line
 
 
 def from_text(text: str) -> Component:
@@ -30,6 +31,11 @@ def to_bytes(component: Component, *, binary: bool) -> bytes:
 
 def to_text(component: Component) -> str:
     return to_bytes(component, binary=False).decode()
+
+
+def config_line(text: str) -> ConfigLine:
+    """Returns the keys and values of a text."""
+    return parse_config_line(Span("<test>", 1, 1, len(text), text))
 
 
 def check_round_trip(component: Component) -> None:
