@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +10,12 @@ import torch
 
 from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import (
-    Reader,
-    TableReader,
     finished_matrices,
     matrix_writer,
     open_matrix_table,
-    open_vector_table,
     random_access_vectors,
 )
-
-MATRICES = {key: np.full((2, 2), number, np.float32) for number, key in enumerate(("a", "b", "c"))}
+from tests.kaldi_io.damaged_tables import MATRICES, keys_of
 
 
 @pytest.fixture(autouse=True)
@@ -28,85 +23,12 @@ def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def _keys(table: TableReader[Any]) -> list[str]:
-    """The keys that come, with `!` for an error."""
-    keys = []
-    while True:
-        try:
-            entry = next(table, None)
-        except TableError:
-            keys.append("!")
-            continue
-        if entry is None:
-            return keys
-        keys.append(entry[0])
-
-
-@pytest.mark.parametrize("name", ["x.ark", "cat x.ark |"])
-@pytest.mark.parametrize(
-    ("text", "keys"),
-    [
-        ("a [ 1 2 ]\nb [ 1 x ]\nc [ 3 ]\n", "a!c"),
-        ("a [ 1 2 ]\nb [ 1 2\nc [ 3 ]\n", "a!c"),
-        ("a [ 1 2 ]\nb 1 2\nc [ 3 ]\n", "a!c"),
-        ("a [ 1 ]\nb [ zzz ]\n", "a!"),
-        ("a [ 1 ]\nb [ 2", "a!"),
-        ("a [ 1 ]\nb", "a!"),
-        ("a [ x ]\nb [ " + "1 " * 100_000 + "y ]\nc [ 1 ]\n", "!!c"),
-    ],
-)
-def test_text_goes_on_behind_what_cannot_be_read(text: str, keys: str, name: str) -> None:
-    Path("x.ark").write_text(text)
-    assert "".join(_keys(open_vector_table(f"ark:{name}"))) == keys
-    permissive = "".join(_keys(open_vector_table(f"ark,p:{name}")))
-    assert permissive == keys.replace("!", "")
-
-
-@pytest.mark.parametrize("name", ["x.ark", "cat x.ark |"])
-@pytest.mark.parametrize(
-    ("text", "keys"),
-    [
-        ("a <X> 1\nb <X> x\nc <X> 3\n", "a!c"),
-        ("a <X> 1\nb <X> x  <X> 3\nc <X> 3\n", "a!!c"),  # a beginning without a key
-        ("a <X> 1\nb <X> x\n", "a!"),
-        ("a <X> 1\nb <X>", "a!"),
-        ("a <X> 1\nb <Y> 5\nc <X> 3\n", "a!c"),
-        ("a <X> 1\n!\n\nc\t<X> 3\n", "a!c"),
-        ("a <X> 1\nb <X> " + "x " * 100_000 + "\nccc <X> 3\n", "a!ccc"),
-        ("a <X> 1\nb <X> x\n" + "k" * 4096 + " <X> 3\n", "a!" + "k" * 4096),
-    ],
-)
-def test_what_objects_begin_with_shows_where_the_next_one_is(text: str, keys: str, name: str) -> None:
-    def read(reader: Reader) -> int:
-        reader.expect("<X>")
-        return reader.int32()
-
-    Path("x.ark").write_text(text)
-    table = TableReader(f"ark:{name}", read, "<X>")
-    assert "".join(_keys(table)) == keys
-    assert table.num_skipped == 0
-    table = TableReader(f"ark:{name}", read, "<X>", permissive=True)
-    assert "".join(_keys(table)) == keys.replace("!", "")
-    assert table.num_skipped == keys.count("!")
-
-
-def test_binary_ends_at_damage() -> None:
-    """Although lines seem to end in it."""
-    with matrix_writer("ark:x.ark") as writer:
-        for key, matrix in MATRICES.items():
-            writer.write(key, np.full((10, 10), matrix[0, 0]))  # 10 is a newline
-    contents = bytearray(Path("x.ark").read_bytes())
-    contents[contents.index(b"b ") + 4] = 0xFF
-    Path("x.ark").write_bytes(contents)
-    assert "".join(_keys(open_matrix_table("ark:x.ark"))) == "a!"
-
-
 def test_a_script_goes_on() -> None:
     with matrix_writer("ark,scp:x.ark,x.scp") as writer:
         for key, matrix in MATRICES.items():
             writer.write(key, matrix)
     Path("x.scp").write_text(Path("x.scp").read_text().replace("b x.ark", "b y.ark"))
-    assert "".join(_keys(open_matrix_table("scp:x.scp"))) == "a!c"
+    assert "".join(keys_of(open_matrix_table("scp:x.scp"))) == "a!c"
 
 
 def test_entries_by_key_behind_damage() -> None:

@@ -33,21 +33,9 @@ from nnet3.kaldi_io import (
     write_int32,
     write_real,
 )
+from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
 from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN, needs_shared
-
-MATRICES = {f"utt{k}": RANDOM.normal(size=(k + 1, 5)).astype(np.float32) for k in (3, 1, 2)}
-
-
-def write_matrices(wspecifier: str, matrices: dict[str, np.ndarray]) -> None:
-    with matrix_writer(wspecifier) as writer:
-        for key, matrix in matrices.items():
-            writer.write(key, matrix)
-
-
-def same(table: object, matrices: dict[str, np.ndarray]) -> bool:
-    found = list(table)  # type: ignore[call-overload]
-    return [key for key, _ in found] == list(matrices) and all(np.array_equal(m, matrices[key]) for key, m in found)
 
 
 @pytest.fixture(autouse=True)
@@ -193,19 +181,6 @@ def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(open_matrix_table("ark:-"), MATRICES)
 
 
-def test_written_to_a_command() -> None:
-    write_matrices("ark:| cat > y.ark", MATRICES)
-    assert same(open_matrix_table("ark:y.ark"), MATRICES)
-
-
-def test_written_by_script() -> None:
-    Path("out.scp").write_text("utt3 three.mat\nutt1 one.mat\n")
-    with pytest.raises(TableError, match="names no file for the key 'utt2'"):
-        write_matrices("scp:out.scp", MATRICES)
-    write_matrices("p,scp:out.scp", MATRICES)
-    assert same(open_matrix_table("scp:out.scp"), {key: MATRICES[key] for key in ("utt3", "utt1")})
-
-
 @pytest.mark.parametrize("rspecifier", ["ark:x.ark", "scp:x.scp", "o,ark:cat x.ark |"])
 def test_by_key(rspecifier: str) -> None:
     write_matrices("ark,scp:x.ark,x.scp", MATRICES)
@@ -303,50 +278,6 @@ def test_truncation_at_every_byte(source: str) -> None:
             continue
         with pytest.raises(TableError):
             list(open_matrix_table(f"ark:{source}"))
-
-
-@pytest.mark.parametrize(
-    ("wspecifier", "message"),
-    [
-        ("ark:none/x.ark", "cannot write none/x.ark: No such file"),
-        ("ark,scp:-,x.scp", "only point into an archive that is a file"),
-        ("scp:none.scp", "cannot read none.scp"),
-        ("ark:x:5", "a position in a file"),
-        ("ark:| cat >/dev/null; exit 4", "the command failed with status 4"),
-        ("ark:/dev/full", "No space left"),
-    ],
-)
-def test_unwritable_tables(wspecifier: str, message: str) -> None:
-    with pytest.raises(TableError) as caught:
-        write_matrices(wspecifier, MATRICES)
-    assert message in str(caught.value)
-    assert wspecifier in str(caught.value)
-
-
-@pytest.mark.parametrize("wspecifier", ["ark:x.ark", "ark,scp:x.ark,x.scp"])
-def test_a_table_takes_its_place_when_it_is_complete(wspecifier: str) -> None:
-    write_matrices("ark,scp:x.ark,x.scp", MATRICES)
-    before = {path.name: path.read_bytes() for path in Path().iterdir()}
-    with pytest.raises(TableError, match="cannot be a key"):
-        write_matrices(wspecifier, {"utt1": MATRICES["utt1"], "not a key": MATRICES["utt1"]})
-    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
-    with matrix_writer(wspecifier) as writer, open_matrix_table("ark:x.ark") as table:
-        for key, matrix in table:  # onto itself
-            writer.write(key, 2 * matrix)
-    assert same(open_matrix_table("ark:x.ark"), {key: 2 * matrix for key, matrix in MATRICES.items()})
-
-
-def test_a_table_without_its_script_is_not_written() -> None:
-    with pytest.raises(TableError, match=r"cannot write none/x\.scp"):
-        matrix_writer("ark,scp:x.ark,none/x.scp")
-    assert list(Path().iterdir()) == []
-
-
-def test_bad_keys() -> None:
-    with matrix_writer("ark:x.ark") as writer:
-        for key in ("", "a b", "a\n"):
-            with pytest.raises(TableError, match="cannot be a key"):
-                writer.write(key, [[1.0]])
 
 
 @needs_shared

@@ -1,0 +1,65 @@
+"""Variables: every sub-matrix that made cuts is the union of its own; others are covered."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.variables import Variables, concatenate_ranges, matrix_sizes, submatrix_table
+
+SIZES = ((6, 4), (3, 5))
+
+
+@st.composite
+def blocks(draw: st.DrawFn) -> tuple[int, int, int, int, int]:
+    matrix = draw(st.integers(0, 1))
+    rows, cols = SIZES[matrix]
+    row, col = draw(st.integers(0, rows - 1)), draw(st.integers(0, cols - 1))
+    return matrix + 1, row, draw(st.integers(1, rows - row)), col, draw(st.integers(1, cols - col))
+
+
+def _variables(given_blocks: list[tuple[int, int, int, int, int]], used: int) -> tuple[NnetComputation, Variables]:
+    c = NnetComputation()
+    for rows, cols in SIZES:
+        c.new_matrix(rows, cols)
+    for matrix, row, rows, col, cols in given_blocks:
+        c.new_submatrix(matrix, row, rows, col, cols)
+    numbers = np.arange(len(c.submatrices) - len(given_blocks), len(c.submatrices))[:used]
+    return c, Variables(submatrix_table(c), matrix_sizes(c), numbers)
+
+
+def test_the_example_of_the_file() -> None:
+    c, variables = _variables([(1, 0, 4, 0, 4), (1, 2, 4, 0, 4)], 2)
+    first, second = len(c.submatrices) - 2, len(c.submatrices) - 1
+    assert variables.counts(np.array([first, second])).tolist() == [2, 2]
+    found = variables.of_submatrices(np.array([first, second])).tolist()
+    assert found[1] == found[2]
+    assert len(set(found)) == 3
+
+
+@given(st.lists(blocks(), min_size=1, max_size=5))
+def test_blocks_share_a_variable_exactly_if_they_overlap(given_blocks: list[tuple[int, int, int, int, int]]) -> None:
+    c, variables = _variables(given_blocks, len(given_blocks))
+    sets, elements = [], []
+    for number in range(len(c.submatrices) - len(given_blocks), len(c.submatrices)):
+        own = variables.of_submatrices(np.array([number])).tolist()
+        assert len(own) == variables.counts(np.array([number]))[0] == len(set(own))
+        block = c.submatrices[number]
+        assert set(variables.matrix_of(np.array(own)).tolist()) == {block.matrix}
+        sets.append(set(own))
+        rows = range(block.row_offset, block.row_offset + block.num_rows)
+        cols = range(block.col_offset, block.col_offset + block.num_cols)
+        elements.append({(block.matrix, row, col) for row in rows for col in cols})
+    for i, own in enumerate(sets):
+        for j, other in enumerate(sets):
+            assert bool(own & other) == bool(elements[i] & elements[j])
+            assert (own <= other) == (elements[i] <= elements[j])
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4))))
+def test_ranges_one_after_the_other(ranges: list[tuple[int, int]]) -> None:
+    starts, counts = np.array(ranges, dtype=np.int64).reshape(-1, 2).T
+    expected = [number for start, count in ranges for number in range(start, start + count)]
+    assert concatenate_ranges(starts, counts).tolist() == expected

@@ -1,0 +1,76 @@
+"""Tables that are written: by script, to commands, only when complete, under keys that are words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from nnet3.errors import TableError
+from nnet3.kaldi_io import (
+    matrix_writer,
+    open_matrix_table,
+)
+from tests.kaldi_io.matrix_tables import MATRICES, same, write_matrices
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_written_to_a_command() -> None:
+    write_matrices("ark:| cat > y.ark", MATRICES)
+    assert same(open_matrix_table("ark:y.ark"), MATRICES)
+
+
+def test_written_by_script() -> None:
+    Path("out.scp").write_text("utt3 three.mat\nutt1 one.mat\n")
+    with pytest.raises(TableError, match="names no file for the key 'utt2'"):
+        write_matrices("scp:out.scp", MATRICES)
+    write_matrices("p,scp:out.scp", MATRICES)
+    assert same(open_matrix_table("scp:out.scp"), {key: MATRICES[key] for key in ("utt3", "utt1")})
+
+
+@pytest.mark.parametrize(
+    ("wspecifier", "message"),
+    [
+        ("ark:none/x.ark", "cannot write none/x.ark: No such file"),
+        ("ark,scp:-,x.scp", "only point into an archive that is a file"),
+        ("scp:none.scp", "cannot read none.scp"),
+        ("ark:x:5", "a position in a file"),
+        ("ark:| cat >/dev/null; exit 4", "the command failed with status 4"),
+        ("ark:/dev/full", "No space left"),
+    ],
+)
+def test_unwritable_tables(wspecifier: str, message: str) -> None:
+    with pytest.raises(TableError) as caught:
+        write_matrices(wspecifier, MATRICES)
+    assert message in str(caught.value)
+    assert wspecifier in str(caught.value)
+
+
+@pytest.mark.parametrize("wspecifier", ["ark:x.ark", "ark,scp:x.ark,x.scp"])
+def test_a_table_takes_its_place_when_it_is_complete(wspecifier: str) -> None:
+    write_matrices("ark,scp:x.ark,x.scp", MATRICES)
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    with pytest.raises(TableError, match="cannot be a key"):
+        write_matrices(wspecifier, {"utt1": MATRICES["utt1"], "not a key": MATRICES["utt1"]})
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+    with matrix_writer(wspecifier) as writer, open_matrix_table("ark:x.ark") as table:
+        for key, matrix in table:  # onto itself
+            writer.write(key, 2 * matrix)
+    assert same(open_matrix_table("ark:x.ark"), {key: 2 * matrix for key, matrix in MATRICES.items()})
+
+
+def test_a_table_without_its_script_is_not_written() -> None:
+    with pytest.raises(TableError, match=r"cannot write none/x\.scp"):
+        matrix_writer("ark,scp:x.ark,none/x.scp")
+    assert list(Path().iterdir()) == []
+
+
+def test_bad_keys() -> None:
+    with matrix_writer("ark:x.ark") as writer:
+        for key in ("", "a b", "a\n"):
+            with pytest.raises(TableError, match="cannot be a key"):
+                writer.write(key, [[1.0]])
