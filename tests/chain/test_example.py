@@ -14,8 +14,7 @@ from nnet3.chain.example import merge, read_example, size, structure, write_exam
 from nnet3.chain.supervision_file import read_supervision, write_supervision
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.examples import ExampleReader, NnetIo, example_writer
-from nnet3.examples.merging import merge_examples
-from nnet3.examples.sizes import MinibatchSizes
+from nnet3.examples.merging import MinibatchSizes, merge_examples
 from nnet3.kaldi_io import CompressedMatrix, Reader, TableReader, TableWriter, Writer
 from tests.chain.chain_data import indexes, random_acceptor, small_example, supervision_of
 from tests.shared_data import golden_cases

@@ -18,7 +18,7 @@ from rich.console import Console
 from nnet3.errors import TrainingError
 from nnet3.runs import reports as module
 from nnet3.runs.display import Display
-from nnet3.runs.reports import Reports, Scalars, reporting
+from nnet3.runs.reports import Reports, Scalars
 from nnet3.runs.sections import OutputSection
 from nnet3.train.objectives import ObjectiveStats
 
@@ -110,7 +110,8 @@ def test_a_picture_that_cannot_be_drawn_stops_nothing(
 
 def test_they_are_closed_whatever_happens(tmp_path: Path, scalars: list[Any]) -> None:
     display = Display(Console(file=io.StringIO()))
-    with contextlib.suppress(KeyError), reporting(OutputSection(folder=str(tmp_path)), 7, display, True):
+    opened = contextlib.closing(Reports(OutputSection(folder=str(tmp_path)), 7, display, True))
+    with contextlib.suppress(KeyError), opened:
         raise KeyError
     assert scalars == [("tensorboard", True, 7), "closed"]
 

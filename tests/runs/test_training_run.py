@@ -250,13 +250,13 @@ def test_a_resumed_run_tells_what_is_new(task: Task, monkeypatch: pytest.MonkeyP
     task.change(training__epochs=1)
     task.run()
     firsts: list[int] = []
-    reporting = train_model_module.reporting
+    reports = train_model_module.Reports
 
     def note(section: Any, first_step: int, *others: Any) -> Any:
         firsts.append(first_step)
-        return reporting(section, first_step, *others)
+        return reports(section, first_step, *others)
 
-    monkeypatch.setattr(train_model_module, "reporting", note)
+    monkeypatch.setattr(train_model_module, "Reports", note)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
     shown = _run(task)
     assert (firsts, shown.parts, shown.updates) == ([12], [1.0], [])

@@ -11,11 +11,17 @@ import pytest
 import torch
 from torch import Tensor
 
+import nnet3
+from nnet3.components.natural_gradient import OnlineNaturalGradient
+from nnet3.components.row_sums import summed_by
+from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.runs.world import World
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput, OutputResult, StepResult, Trainer, TrainerOptions
+from nnet3.train.gradient import digest_of_sums
 from nnet3.train.minibatch import Target, grid
 from nnet3.train.objectives import ObjectiveByNode
+from tests.networks.network_of_type import SAMPLES, network_of_type, request_of_type
 from tests.runs.thread_world import in_threads
 from tests.train.networks import everything
 
@@ -152,3 +158,208 @@ def test_without_adding_up_they_differ() -> None:
         Trainer(net).train_minibatch(data(0, *((0, 3), (3, 5))[rank]), 0.02)
     found = [everything(net) for net in nets]
     assert not torch.equal(found[0]["affine.linear_params"], found[1]["affine.linear_params"])
+
+
+#: Sequences of each process, minibatch by minibatch: more and fewer rows than columns, ranks and sides of matrices.
+UNEQUAL = [(7, 1), (1, 9), (2, 2), (1, 1), (25, 13), (13, 27), (39, 1), (1, 40), (40, 40), (41, 3), (2, 81)]
+WIDE = """
+input-node name=input dim=5
+component name=one type=NaturalGradientAffineComponent input-dim=5 output-dim=40 max-change=0.5
+component-node name=one component=one input=input
+component name=relu type=RectifiedLinearComponent dim=40
+component-node name=relu component=relu input=one
+component name=norm type=BatchNormComponent dim=40
+component-node name=norm component=norm input=relu
+component name=narrow type=TdnnComponent input-dim=40 output-dim=10 time-offsets=0 orthonormal-constraint=-1
+component-node name=narrow component=narrow input=norm
+component name=two type=TdnnComponent input-dim=10 output-dim=40 time-offsets=0 l2-regularize=0.01
+component-node name=two component=two input=narrow
+component name=last type=LinearComponent input-dim=40 output-dim=3
+component-node name=last component=last input=two
+output-node name=output input=last objective=quadratic
+"""
+#: Statistics of minibatches that are drawn at random, by each process others.
+_DRAWN = ("self_repaired", "oderiv", "num_dims", "value_sum", "deriv_sum", "count", "repair", "_stats")
+STEPS = TrainerOptions(momentum=0.5, max_param_change=0.3)
+
+
+def _wide(seed: int = 1) -> Nnet:
+    return Nnet.from_config(WIDE, seed=seed).to(dtype=torch.float64)
+
+
+def _minibatch(first: Any, last: Any, seed: int) -> Minibatch:
+    """Rows for the indexes of an input and an output (each with its columns); sequences are told apart by their n."""
+    rows = []
+    for number, (_, indexes, columns) in enumerate((first, last)):
+        generator = torch.Generator().manual_seed(2 * seed + number)
+        sequences = torch.randn(100, 8, 2, columns, generator=generator, dtype=torch.float64)
+        n, t, x = torch.as_tensor(indexes, dtype=torch.long).T
+        rows.append(sequences[n, t, x])
+    return Minibatch([NetworkInput(*first[:2], rows[0])], [MatrixTarget(*last[:2], rows[1])])
+
+
+def _part(whole: Minibatch, begin: int, end: int) -> Minibatch:
+    """The sequences from `begin` to `end`."""
+
+    def cut(io: Any) -> tuple[Any, torch.Tensor]:
+        chosen = (io.indexes[:, 0] >= begin) & (io.indexes[:, 0] < end)
+        return io.indexes[chosen] - [begin, 0, 0], io.matrix[torch.from_numpy(chosen)]
+
+    inputs = [NetworkInput(io.name, *cut(io)) for io in whole.inputs]
+    return Minibatch(inputs, [MatrixTarget(target.name, *cut(target)) for target in whole.targets])
+
+
+def _divided(whole: Minibatch, parts: Sequence[int], rank: int) -> Minibatch:
+    return _part(whole, sum(parts[:rank]), sum(parts[: rank + 1]))
+
+
+def _check_together_as_alone(start: Nnet, wholes: Sequence[Minibatch], parts: Sequence[Sequence[int]]) -> None:
+    alone = start.copy()
+    trainer = Trainer(alone, STEPS)
+    for whole in wholes:
+        trainer.train_minibatch(whole, 0.05)
+
+    def work(world: World) -> dict[str, torch.Tensor]:
+        own = start.copy()
+        trainer = Trainer(own, STEPS, reduction=world)
+        for whole, sizes in zip(wholes, parts, strict=True):
+            assert trainer.train_minibatch(_divided(whole, sizes, world.rank), 0.05).skipped is None
+        return everything(own)
+
+    before, wanted = everything(start), everything(alone)
+    results = in_threads(len(parts[0]), work)
+    for found in results:
+        assert not isinstance(found, Exception), results
+        for name, tensor in wanted.items():
+            if any(word in name for word in _DRAWN):
+                continue
+            change = float((tensor - before[name]).norm())
+            assert float((found[name] - tensor).norm()) <= 1e-5 * change + 1e-10, name
+
+
+def _frames(sequences: int, seed: int) -> Minibatch:
+    indexes = grid(sequences, range(1))
+    return _minibatch(("input", indexes, 5), ("output", indexes, 3), seed)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_on_both_sides_of_each_threshold(order: int) -> None:
+    """Each row is a sequence: 40 are as many as the longer side of a matrix, 20 as a rank, 1 as fewer than any."""
+    parts = [sizes[::order] for sizes in UNEQUAL]
+    wholes = [_frames(sum(sizes), seed) for seed, sizes in enumerate(parts)]
+    _check_together_as_alone(_wide(), wholes, parts)
+
+
+def test_three_processes() -> None:
+    parts = [(1, 2, 60), (30, 20, 10), (1, 1, 1), (45, 1, 1), (13, 13, 14), (14, 13, 14), (1, 39, 41)]
+    wholes = [_frames(sum(sizes), seed) for seed, sizes in enumerate(parts)]
+    _check_together_as_alone(_wide(), wholes, parts)
+
+
+@pytest.mark.parametrize("type_name", sorted(SAMPLES))
+def test_every_type_of_component(type_name: str) -> None:
+    start = network_of_type(type_name)
+    for component in start.components.values():
+        if type_name != "BatchNormComponent":
+            component.set_test_mode(True)
+    parts = [(1, 4), (3, 1), (1, 1), (2, 7), (9, 1)] * 3
+    wholes = []
+    for seed, sizes in enumerate(parts):
+        request = request_of_type(type_name, sum(sizes))
+        first, last = request.inputs[0].indexes, request.outputs[0].indexes
+        columns = start.node_dim("input"), start.node_dim("output")
+        wholes.append(_minibatch(("input", first, columns[0]), ("output", last, columns[1]), seed))
+    _check_together_as_alone(start, wholes, parts)
+
+
+def _two_lengths(nnet: Nnet, lengths: Sequence[int]) -> list[Any]:
+    def work(world: World) -> str | None:
+        indexes = grid(2, range(lengths[world.rank]))
+        part = _minibatch(
+            ("input", indexes, nnet.node_dim("input")), ("output", indexes, nnet.node_dim("output")), world.rank
+        )
+        return Trainer(nnet.copy(), STEPS, reduction=world).train_minibatch(part, 0.05).skipped
+
+    return in_threads(2, work)
+
+
+def test_parts_that_are_computed_in_other_steps_are_an_error_in_all() -> None:
+    """Batch-norm in a recurrence sums once for each time step."""
+    nnet = Nnet.from_config(
+        """
+        input-node name=input dim=2
+        component name=affine type=NaturalGradientAffineComponent input-dim=4 output-dim=2
+        component-node name=affine component=affine input=Append(input, IfDefined(Offset(norm, -1)))
+        component name=norm type=BatchNormComponent dim=2
+        component-node name=norm component=norm input=affine
+        output-node name=output input=norm objective=quadratic
+        """
+    ).to(dtype=torch.float64)
+    assert _two_lengths(nnet, (3, 3)) == [None, None]
+    ends = _two_lengths(nnet, (3, 5))
+    assert all(isinstance(end, TrainingError) for end in ends)
+    for rank, end in enumerate(ends):
+        assert str(end).startswith(f"process {rank} of 2: the processes' parts of this minibatch are of different str")
+
+
+def test_parts_of_other_lengths_that_are_summed_alike_are_one_minibatch() -> None:
+    assert _two_lengths(_wide(), (3, 5)) == [None, None]
+
+
+def test_outputs_and_components_with_statistics_must_be_the_same() -> None:
+    """Those of a network for several tasks, of which each minibatch has one."""
+    nnet = Nnet.from_config(
+        """
+        input-node name=input dim=2
+        component name=a type=AffineComponent input-dim=2 output-dim=2
+        component-node name=a component=a input=input
+        component name=b type=AffineComponent input-dim=2 output-dim=2
+        component-node name=b component=b input=input
+        output-node name=one input=a
+        output-node name=two input=b
+        output-node name=three input=a
+        """
+    )
+    digests = set()
+    for name in ("one", "two", "three"):
+        for sequences in (1, 2, 9):
+            indexes = grid(sequences, range(2))
+            request = _minibatch(("input", indexes, 2), (name, indexes, 2), 0).request(train=True)
+            digests.add((name, digest_of_sums(nnet3.compile(nnet, request), nnet)))
+    assert len(digests) == len({digest for _, digest in digests}) == 3
+    assert all(digest == int(digest) < 2**53 for _, digest in digests)
+
+
+def test_the_same_eigenvectors_are_taken_in_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where eigenvalues are equal, rounding decides about the vectors; a matrix that all sum mixes those of all."""
+    eigh = torch.linalg.eigh
+
+    def work(world: World) -> tuple[OnlineNaturalGradient, torch.Tensor]:
+        estimate = OnlineNaturalGradient(4)
+        generator = torch.Generator().manual_seed(world.rank)
+        monkeypatch.setattr(torch.linalg, "eigh", turned)
+        with summed_by(world):
+            for _ in range(3):
+                x, _ = estimate.precondition(torch.randn(3, 6, generator=generator, dtype=torch.float64))
+        return estimate, x
+
+    def turned(z: torch.Tensor) -> Any:
+        values, vectors = eigh(z)
+        return values, vectors * torch.where(torch.rand(len(values)) < 0.5, -1.0, 1.0)
+
+    (first, _), (second, _) = in_threads(2, work)
+    torch.testing.assert_close(first.state().w, second.state().w, rtol=1e-12, atol=1e-12)
+    assert torch.equal(first.state().d, second.state().d)
+
+
+def test_an_estimate_that_meets_nan_stays_in_step() -> None:
+    def work(world: World) -> tuple[int, bool]:
+        estimate = OnlineNaturalGradient(4)
+        with summed_by(world):
+            for number in range(3):
+                x = torch.ones(3, 6, dtype=torch.float64)
+                x[0, 0] = math.nan if number == 1 and world.rank == 1 else 2.0
+                estimate.precondition(x)
+        return estimate.state().calls, bool(estimate.state().w.isfinite().all())
+
+    assert in_threads(2, work) == [(3, True), (3, True)]

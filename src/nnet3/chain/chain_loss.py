@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nnet3.chain.denominator import LARGEST_OUTPUT, Denominator
-from nnet3.chain.objective_value import chain_value
+from nnet3.chain.objective import chain_value
 from nnet3.chain.supervision import Supervision, merge_ragged
 from nnet3.errors import ArgumentError, TrainingError, check_kind
 from nnet3.options import ChainOptions

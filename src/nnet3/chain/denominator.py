@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.chain.arc_sums import ArcSums, arc_sums
-from nnet3.chain.belonging import Belonging
-from nnet3.chain.denominator_graph import DenominatorGraph
+from nnet3.chain.denominator_graph import Belonging, DenominatorGraph
 from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.kaldi_io.fst_file import load_fst
 from nnet3.nnet import Nnet

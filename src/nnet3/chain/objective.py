@@ -1,20 +1,127 @@
-"""The objective of sequence training, in the form that trainers use."""
+"""The objective of sequence training: its value and derivatives (docs/chain.md), and the form that trainers use."""
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import torch
 from torch import Tensor
 
-from nnet3.chain.denominator import OUTPUT, Denominator
-from nnet3.chain.objective_value import ChainValue, chain_value
+from nnet3.chain.denominator import LARGEST_OUTPUT, OUTPUT, Denominator
+from nnet3.chain.numerator import make_trellis
+from nnet3.chain.supervision import Supervision
 from nnet3.chain.target import ChainTarget
+from nnet3.chain.trellis import PathSums, sum_paths
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError
 from nnet3.nnet import Nnet
 from nnet3.options import ChainOptions
 from nnet3.train.minibatch import Target
 from nnet3.train.objectives import ObjectiveStats, OutputResult
+
+_LOG = logging.getLogger("nnet3")
+_OBJECTIVE_OF_FAILURE = -10.0  # per unit of weight
+
+
+@dataclass(frozen=True, eq=False)
+class ChainValue:
+    """Sums over all sequences, and derivatives of something to be maximised.
+
+    num_log_prob and den_log_prob are not scaled by the weight of the supervision; `objective` is that weight times
+    their difference. `weight` is the number of frames times that of the supervision. `deriv` (rows, pdfs) is the
+    derivative of `objective` + `l2_term` (and of the pull back into range); `posteriors` (rows, pdfs) are the
+    numerator's times the weight.
+    """
+
+    num_log_prob: float
+    den_log_prob: float
+    objective: float
+    l2_term: float
+    weight: float
+    failed: bool
+    deriv: Tensor | None
+    posteriors: Tensor | None
+
+
+@torch.no_grad()
+def chain_value(
+    output: Tensor,
+    supervision: Supervision,
+    denominator: Denominator,
+    options: ChainOptions,
+    *,
+    with_deriv: bool = True,
+    with_posteriors: bool = False,
+    pull_into_range: bool = False,
+    clipped: bool = True,
+    lengths: np.ndarray | None = None,
+) -> ChainValue:
+    """Returns the objective for `output` (frames * sequences, pdfs), all sequences of a frame together.
+
+    `lengths` (sequences,): the frames of each, if they differ; outputs beyond must be 0, and have no derivatives.
+    `clipped`: the denominator cuts outputs off at -30 and 30, the numerator does not.
+
+    Where numerator or denominator fail (an output that is NaN, say), derivatives are zero and the objective is -10 per
+    frame; an l2 term acts all the same. Raises TrainingError if sizes differ, or if the denominator does not have the
+    sequences of the first supervisions, because it is that of other examples.
+    """
+    rows, columns = output.shape
+    if rows != supervision.num_frames or columns != supervision.label_dim:
+        shape = f"{supervision.num_frames} x {supervision.label_dim}"
+        raise TrainingError(f"the output is {rows} x {columns}, its supervision is for {shape}")
+    num_frames = supervision.num_frames if lengths is None else int(lengths.sum())
+    denominator.belonging.look_at(supervision)
+    scale, weight = supervision.weight, supervision.weight * num_frames
+    den = denominator.forward_backward(
+        output, supervision.num_sequences, lengths=lengths, clipped=clipped, with_posteriors=with_deriv
+    )
+    num = sum_paths(make_trellis(supervision, output.device, lengths), output)
+    num_log_prob, den_log_prob = float(num.log_probs.sum()), float(den.log_probs.sum())
+    objective = scale * (num_log_prob - den_log_prob)
+    failed = den.failed or not math.isfinite(objective)
+    deriv = posteriors = None
+    if with_posteriors:
+        posteriors = torch.zeros_like(output, dtype=_working_type(output))
+        if not failed:
+            _add_posteriors(posteriors, num, scale)
+    if with_deriv:
+        assert den.posteriors is not None, "they were asked for"
+        deriv = den.posteriors.reshape(rows, columns)
+        if failed:
+            deriv.zero_()
+        else:
+            deriv.mul_(-scale * (1.0 + options.lwf_den_scale if supervision.end_to_end else 1.0))
+            _add_posteriors(deriv, num, scale)
+            if pull_into_range:
+                beyond = output - output.clamp(-LARGEST_OUTPUT, LARGEST_OUTPUT)
+                deriv.add_(beyond, alpha=-2.0 * options.out_of_range_regularize)
+    if failed:
+        _LOG.warning(
+            "the objective of a minibatch cannot be computed (log-probability of the numerator %g, of the denominator "
+            "%g): it counts as %g per frame, without a gradient",
+            num_log_prob,
+            den_log_prob,
+            _OBJECTIVE_OF_FAILURE,
+        )
+        objective = _OBJECTIVE_OF_FAILURE * weight
+    l2, l2_term = scale * options.l2_regularize, 0.0
+    if l2 != 0.0 and not (supervision.end_to_end and not math.isfinite(num_log_prob)):
+        l2_term = -0.5 * l2 * float(output.double().square().sum())
+        if deriv is not None:
+            deriv.add_(output, alpha=-l2)
+    return ChainValue(num_log_prob, den_log_prob, objective, l2_term, weight, failed, deriv, posteriors)
+
+
+def _add_posteriors(matrix: Tensor, num: PathSums, scale: float) -> None:
+    matrix.view(-1).index_add_(0, num.places, num.posteriors.to(matrix.dtype), alpha=scale)
+
+
+def _working_type(output: Tensor) -> torch.dtype:
+    return torch.float64 if output.dtype == torch.float64 else torch.float32
 
 
 class ChainObjective:

@@ -10,9 +10,8 @@ from nnet3.examples.example import EXAMPLES, Example, read_example, write_exampl
 from nnet3.examples.io import NnetIo, read_io, write_io
 from nnet3.examples.kind import ExampleKind, ExampleReader, example_writer
 from nnet3.examples.making import ExampleMaker, MakingStatistics, make_examples
-from nnet3.examples.merging import MergingStatistics, merge_examples
+from nnet3.examples.merging import MergingStatistics, MinibatchSizes, merge_examples
 from nnet3.examples.order import shuffled, subset
-from nnet3.examples.sizes import MinibatchSizes
 from nnet3.examples.source import MinibatchSource, Position, Prepared, SourceOptions
 from nnet3.options import ChunkOptions, MakingOptions
 

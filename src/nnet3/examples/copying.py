@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,21 +94,15 @@ def shift_times(io: NnetIo, shift: int) -> NnetIo:
 
 def weighted(example: Example, weight: float) -> Example:
     """Returns the example with the supervision of `output` times a weight."""
-    _check_has_output(example)
-    return Example(
-        tuple(
-            replace(io, matrix=scaled(io.matrix, weight)) if io.name == "output" and weight != 1.0 else io
-            for io in example.ios
-        )
-    )
+    return _with_output(example, lambda io: io if weight == 1.0 else replace(io, matrix=scaled(io.matrix, weight)))
 
 
 def renamed(example: Example, name: str) -> Example:
     """Returns the example with another name for `output`."""
-    _check_has_output(example)
-    return Example(tuple(replace(io, name=name) if io.name == "output" else io for io in example.ios))
+    return _with_output(example, lambda io: replace(io, name=name))
 
 
-def _check_has_output(example: Example) -> None:
+def _with_output(example: Example, change: Callable[[NnetIo], NnetIo]) -> Example:
     if example.io("output") is None:
         raise TrainingError(f"this example has no 'output', but {', '.join(io.name for io in example.ios)}")
+    return Example(tuple(change(io) if io.name == "output" else io for io in example.ios))

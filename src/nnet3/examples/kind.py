@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -33,7 +33,7 @@ class ExampleKind(Generic[E]):
 OnDamage = Literal["error", "skip"]
 
 
-class ExampleReader(Generic[E]):
+class ExampleReader(TableReader[E]):
     """Iterates over (key, example) of a table; only one example is held at a time.
 
     `on_damage`: "error" raises TableError at a damaged record, naming file, key and place; "skip" warns, counts it in
@@ -43,24 +43,12 @@ class ExampleReader(Generic[E]):
     def __init__(self, rspecifier: str, kind: ExampleKind[E], on_damage: OnDamage = "error"):
         if on_damage not in ("error", "skip"):
             raise ArgumentError(f"on_damage must be 'error' or 'skip', got {on_damage!r}")
-        self._table = TableReader(rspecifier, kind.read, begins=kind.token, permissive=on_damage == "skip")
+        super().__init__(rspecifier, kind.read, begins=kind.token, permissive=on_damage == "skip")
 
     @property
     def num_damaged(self) -> int:
         """The number of records left out so far."""
-        return self._table.num_skipped
-
-    def __iter__(self) -> Iterator[tuple[str, E]]:
-        return self._table
-
-    def close(self) -> None:
-        self._table.close()
-
-    def __enter__(self) -> ExampleReader[E]:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        return self.num_skipped
 
 
 def example_writer(wspecifier: str, kind: ExampleKind[E]) -> TableWriter[E]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nnet3 import runs
-from nnet3.examples.sizes import MinibatchSizes
+from nnet3.examples.merging import MinibatchSizes
 from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.options import ChainOptions, DenominatorOptions, Options, again, option
 from nnet3.runs.plugs import Entry, Kinds

@@ -30,10 +30,12 @@ class Parallel(Protocol):
         """Takes one step of this process. `rate` is the learning rate that one process alone would have."""
 
     def after_minibatch(self, step: int) -> None:
-        """Called after step number `step`, from 1."""
+        """Called after step number `step`, from 1; by default nothing is done."""
+        return
 
     def finish(self) -> None:
-        """Called after the last step; makes all models the same."""
+        """Called after the last step; makes all models the same if they are not."""
+        return
 
     def state(self) -> Any:
         """Returns all that the next step depends on, the model included."""
@@ -60,7 +62,7 @@ def evaluate_all_outputs(nnet: Nnet, objective: Objective, minibatches: Iterable
     return total
 
 
-class SharedSteps:
+class SharedSteps(Parallel):
     """Makes every minibatch one step of all processes: their rows together are one minibatch. Also for a process alone.
 
     Each process has the same model at any time.
@@ -74,12 +76,6 @@ class SharedSteps:
 
     def train_minibatch(self, minibatch: Minibatch, rate: float) -> StepResult:
         return self._trainer.train_minibatch(minibatch, rate)
-
-    def after_minibatch(self, step: int) -> None:
-        """Does nothing: the models are equal."""
-
-    def finish(self) -> None:
-        """Does nothing: the models are equal."""
 
     def state(self) -> Any:
         return {"network": network_state(self._nnet), "trainer": self._trainer.state()}

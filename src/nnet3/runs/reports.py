@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import logging
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,16 +66,6 @@ class Reports:
         self._scalars.close()
         if self._log is not None:
             self._log.close()
-
-
-@contextlib.contextmanager
-def reporting(section: OutputSection, first_step: int, display: Display, is_first: bool) -> Iterator[Reports]:
-    """Reports that are closed at the end."""
-    reports = Reports(section, first_step, display, is_first)
-    try:
-        yield reports
-    finally:
-        reports.close()
 
 
 class Scalars:

@@ -12,22 +12,24 @@ from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import StepOptions, TrainerOptions, declared
 from nnet3.runs.averaged_models import AveragedModels
 from nnet3.runs.beginning import (
+    check_same_everywhere,
+    check_same_run,
     choose_device,
     contents_digest,
     dropout_schedule,
+    environment,
     load_start,
+    locked,
     prepare_folder,
     take_threads,
 )
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints
-from nnet3.runs.continuing import check_same_everywhere, check_same_run, environment
 from nnet3.runs.display import Display
 from nnet3.runs.ending import finish_run
-from nnet3.runs.folder_lock import locked
 from nnet3.runs.packing import check_can_save
 from nnet3.runs.parallel import Parallel, SharedSteps
 from nnet3.runs.plugs import Kinds, SettingError, Share
-from nnet3.runs.reports import reporting
+from nnet3.runs.reports import Reports
 from nnet3.runs.settings import RunSettings
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.stop import StopRequest
@@ -93,7 +95,7 @@ def train_model(
             shown = display or Display(is_first=world.is_first)
             parallel = _parallel(settings, nnet, objectives.train, world)
             dropout = dropout_schedule(settings, nnet)
-            with reporting(settings.output, first_step, shown, world.is_first) as reports:
+            with contextlib.closing(Reports(settings.output, first_step, shown, world.is_first)) as reports:
                 run = TrainingRun(
                     settings=settings,
                     world=world,

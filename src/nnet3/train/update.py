@@ -32,10 +32,6 @@ class Update:
     num_updatable: int = 0
     not_finite: str | None = None  # the component whose step is infinite or NaN: nothing was added
 
-    @property
-    def taken(self) -> bool:
-        return self.not_finite is None
-
 
 def add_with_max_change(
     nnet: Nnet, delta: Nnet, max_param_change: float, *, limit: float = 1.0, scale: float = 1.0
