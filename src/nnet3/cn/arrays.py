@@ -1,4 +1,4 @@
-"""What users give as numbers, as arrays."""
+"""Numbers that users give, as arrays."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Task:
 
 @dataclass
 class Worker:
-    """Who computes: a thread, on a device, with its own copy of the network if that lies on another one."""
+    """A thread that computes on a device, with its own copy of the network if that lies on another one."""
 
     number: int
     device: torch.device

@@ -1,4 +1,4 @@
-"""What values, programs and runners depend on besides the graph: said here once, compared by whoever keeps one of them.
+"""Dependences of values, programs and runners, besides the graph; whoever keeps one of these compares them.
 
 * A value: on its operands' values; that of an input on the numbers and the layout given, that of a parameter, statistic
   or component on the node's `contents`.
@@ -48,7 +48,7 @@ class Snapshot:
 
 
 def same_numbers(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are equal bit by bit: NaN is equal to NaN, 0 is not equal to -0."""
+    """True for tensors that are equal bit by bit: NaN is equal to NaN, 0 is not equal to -0."""
     if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
         return False
     mine, theirs = _integers(one), _integers(other)
@@ -72,7 +72,7 @@ def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a tensor lies."""
+    """The place in memory of a tensor."""
 
     address: int
     dtype: torch.dtype
@@ -99,7 +99,7 @@ def bonds(program: Program, gradient_of: Callable[[Node], Tensor]) -> list[objec
 
 
 def are_the_same(one: list[object], other: list[object]) -> bool:
-    """Whether two lists of bonds are of the same places and the same objects."""
+    """True for lists of the same places and the same objects."""
     return len(one) == len(other) and all(
         a is b or (isinstance(a, Place) and a == b) for a, b in zip(one, other, strict=True)
     )

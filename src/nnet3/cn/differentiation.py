@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
 from nnet3.cn.samples import Layout
-from nnet3.cn.terms import depends_on_samples, terms
 from nnet3.errors import ArgumentError, GradientError, NetworkError
 
 
@@ -82,9 +81,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
     def _zero_gradient(self, node: Node, layout: Layout | None) -> Tensor:
         if not node.shape.has_samples:
             return torch.zeros(node.shape.cols or 1, node.shape.rows, dtype=self.dtype)
-        assert layout is not None
-        lag = self._nodes.states.get(node)
-        samples = (layout if lag is None else layout.of_states(lag)).num_samples
+        samples = self._nodes.layout_of(node, layout).num_samples
         return torch.zeros(samples, node.shape.rows, dtype=self.dtype)
 
     def _backward(
@@ -137,7 +134,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         return any(operation.stores_statistics for _, operation in self._nodes.components)
 
     def _times_given(self, nodes: Iterable[Node]) -> dict[Node, int | None]:
-        """When the inputs that the nodes need got the values that they have."""
+        """The times at which the inputs that the nodes need got their values."""
         needed = needed_nodes(self._nodes.inputs, nodes, ())
         return {node: self._stamps.time_given(node) for node in needed}
 
@@ -170,3 +167,31 @@ def check_gradients_exist(nodes: Iterable[Node], flags: Mapping[Node, bool], nam
                 except GradientError as error:
                     where = f"\n  {node.place}" if node.place.line else ""
                     raise GradientError(f"'{names[node]}': {error}{where}") from None
+
+
+def terms(criteria: Mapping[Node, float]) -> dict[Node, float]:
+    """The terms of which criteria are sums, with weights, for (1.2): sums and constant factors are dissolved."""
+    found: dict[Node, float] = {}
+    waiting = list(criteria.items())
+    while waiting:
+        node, weight = waiting.pop()
+        parts = list(_parts(node))
+        waiting += [(part, weight * factor) for part, factor in parts]
+        if not parts:
+            found[node] = found.get(node, 0.0) + weight
+    return found
+
+
+def _parts(node: Node) -> Iterator[tuple[Node, float]]:
+    """The nodes of which a number is a linear combination, with factors; nothing if it is something else."""
+    yield from zip(node.operands, node.operation.linear_factors, strict=False)
+    if node.operation.is_bilinear:
+        for factor, other in (node.operands, node.operands[::-1]):
+            if factor.is_parameter and not factor.trainable:
+                yield other, float(factor.memory[0, 0])
+                return
+
+
+def depends_on_samples(node: Node, nodes: list[Node]) -> bool:
+    """True if the value depends on the samples of a minibatch; `nodes`: all nodes of the network, in forward order."""
+    return any(below.shape.has_samples for below in needed_nodes(nodes, [node], ()))

@@ -63,7 +63,7 @@ def picture(network: Network, *, highlight: Collection[Node | str] = (), title: 
 
 
 def _kind(network: Network, node: Node) -> str:
-    """What decides the colour of a box."""
+    """The kind of a box, which decides its colour."""
     if node.is_parameter:
         return "trained" if node.trainable else "glue"
     if node.lag or node.is_stored:

@@ -61,7 +61,7 @@ class EvaluatedNetwork(NetworkState):
     def given_values(
         self, roots: Sequence[Node], inputs: Mapping[str, Any]
     ) -> tuple[Layout | None, dict[Node, Tensor]]:
-        """Which samples there are, and the inputs that the roots need as rows."""
+        """The samples that there are, and the inputs that the roots need as rows."""
         layout = self._take(roots, inputs)
         needed = needed_nodes(self._nodes.nodes, roots, ())
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
@@ -72,9 +72,7 @@ class EvaluatedNetwork(NetworkState):
 
     def _shown(self, node: Node, rows: Tensor, layout: Layout | None) -> Any:
         if node.shape.has_samples:
-            assert layout is not None
-            lag = self._nodes.states.get(node)
-            return (layout if lag is None else layout.of_states(lag)).value_of(rows)
+            return self._nodes.layout_of(node, layout).value_of(rows)
         array = rows.detach().cpu().numpy().T.copy()
         return array[0, 0] if node.shape.is_scalar else array
 

@@ -14,7 +14,7 @@ from nnet3.lowering.source import GatherPart, NodeKind
 
 
 class Rule(abc.ABC):
-    """Where the slots of a node look: `moves` (slots,) in time, at `sources` (slots,)."""
+    """The places at which the slots of a node look: `moves` (slots,) in time, at `sources` (slots,)."""
 
     def __init__(self, sources: Sequence[int], moves: Sequence[int]):
         self.sources = list(sources)
@@ -101,7 +101,7 @@ class DelayRule(Rule):
 
 @dataclass(frozen=True)
 class Form:
-    """The kind of source node that an operation becomes, with what that kind needs (see `SourceNode`).
+    """The kind of source node that an operation becomes, and what that kind needs (see `SourceNode`).
 
     `rule`: of a GATHERED node and of a KERNEL with an INDEXED operand, where its slots look: made of the number of the
     clock, an input that has all frames, and of the numbers of the operands. `clock_for`: why there must be a clock, ""

@@ -12,6 +12,7 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
+from nnet3.cn.samples import Layout
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
 
@@ -44,7 +45,7 @@ class NodeGraph:
         outside = {o for node in self.nodes for o in node.operands if loop_of.get(o) is not loop_of.get(node)}
         return set(loop_of) - outside
 
-    # Nodes by their classes, for who needs more of them than all nodes have.
+    # Nodes by their classes, with the members that only these have.
 
     @cached_property
     def stored(self) -> list[StoredNode]:
@@ -74,6 +75,12 @@ class NodeGraph:
 
     def _of(self, kind: type[Kind]) -> list[Kind]:
         return [node for node in self.nodes if isinstance(node, kind)]
+
+    def layout_of(self, node: Node, layout: Layout | None) -> Layout:
+        """The samples of a node with samples, of those that the network is given: states have others."""
+        assert layout is not None, "a network with samples is given some"
+        lag = self.states.get(node)
+        return layout if lag is None else layout.of_states(lag)
 
     def find(self, node: Node | str) -> Node:
         """A node of this graph, given itself or its name. Raises NetworkError for others, naming a near one."""
@@ -150,7 +157,7 @@ def check_loops(composites: Iterable[Composite], names: Mapping[Node, str]) -> N
 
 
 def _lag_of_some_loop(composite: Composite, sign: int) -> bool:
-    """Whether the nodes have a cycle whose total lag, times `sign`, is at most 0 (Bellman-Ford)."""
+    """True if the nodes have a cycle whose total lag, times `sign`, is at most 0 (Bellman-Ford)."""
     number = {node: i for i, node in enumerate(composite.nodes)}
     scale = len(number) + 1
     arcs = []

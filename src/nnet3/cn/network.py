@@ -77,7 +77,7 @@ class Network(DifferentiatedNetwork):
         return describe_order(forward_order_with_loops(roots), self.names)
 
     def graph(self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = ()) -> ComputationGraph:
-        """Which (node, index) there are for these inputs and what each uses; of all roots, or of `nodes`."""
+        """The (node, index) that there are for these inputs, and what each uses; of all roots, or of `nodes`."""
         return self._program(inputs, nodes, gradients=False).graph
 
     def program(
@@ -100,7 +100,7 @@ class Network(DifferentiatedNetwork):
     def profile(
         self, inputs: Mapping[str, Any], nodes: Sequence[Node | str] = (), *, repeats: int = 3
     ) -> ProfileReport:
-        """Where the time goes: of the criteria with their gradients, or of the values of `nodes`. Prints as a table."""
+        """The times of commands: for the criteria with their gradients, or the values of `nodes`. Prints as a table."""
         program = self._program(inputs, nodes, gradients=bool(self.criteria) and not nodes)
         runner = self._runner(program.question)
         values = {node: self._stamps.value(node) for node in self._nodes.inputs if node in self._stamps}

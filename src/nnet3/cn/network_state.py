@@ -1,4 +1,4 @@
-"""What a network is made of: its graph, criteria and outputs, its parameters and the programs that it runs."""
+"""NetworkState: the graph of a network, its criteria and outputs, its parameters and the programs that it runs."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class NetworkState:
 
     @property
     def names(self) -> Mapping[Node, str]:
-        """What each node is called in this network: its own name, or else its type and a number."""
+        """The name of each node in this network: its own, or else its type and a number."""
         return self._nodes.names
 
     @property
@@ -226,7 +226,7 @@ class NetworkState:
 
     @property
     def device(self) -> torch.device:
-        """Where the nodes' memory lies."""
+        """The device on which the nodes' memory lies."""
         self._follow_memory()
         return self._device
 

@@ -67,22 +67,22 @@ class Node:
 
     @property
     def lag(self) -> int:
-        """By how many frames a delay looks back, 0 for other nodes."""
+        """The number of frames by which a delay looks back; 0 for other nodes."""
         return 0
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether runs compute the value: neither an input nor stored."""
+        """True if runs compute the value: it is neither given nor stored."""
         return bool(self.operands) and not self.is_stored
 
     @property
     def is_trained(self) -> bool:
-        """Whether this is a parameter that is not frozen, or a component with such parameters."""
+        """True for a parameter that is not frozen, and for a component with such parameters."""
         return self.trainable or self.operation.needs_training
 
     @property
     def needs_other_frames(self) -> bool:
-        """Whether the value depends on frames that no state carries over: not if it goes frame by frame."""
+        """True if the value depends on other frames, and no initial state stands for those beyond the first."""
         return self.operation.looks_at_other_frames
 
     def contents(self) -> tuple[list[Tensor], object]:
@@ -131,7 +131,7 @@ class Node:
 
 
 OPERATORS: dict[str, Callable[..., Node]] = {}
-"""What Python's operators make of nodes, filled by `nnet3.cn.operators`."""
+"""The functions behind Python's operators on nodes, filled by `nnet3.cn.operators`."""
 
 
 class StoredNode(Node):

@@ -1,4 +1,4 @@
-"""Where numbers stop being finite: the input, parameter or node to which a NaN or an infinity goes back."""
+"""check_finite: finds the input, parameter or node to which a NaN or an infinity goes back."""
 
 from __future__ import annotations
 

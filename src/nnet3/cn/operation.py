@@ -1,4 +1,4 @@
-"""Operation: what one type of computation node is and does (Sections 1.4 to 1.6 of the chapter).
+"""Operation: one type of computation node, its properties and functions (Sections 1.4 to 1.6 of the chapter).
 
 An operation is a frozen dataclass whose fields are the options of the node, and at the same time the kernel that
 computes it. Matrices inside are transposed: a value of shape D x S lies as S rows of D columns, so that a column of
@@ -29,7 +29,7 @@ OWN_VALUE = -1
 
 @dataclass
 class RunState:
-    """What kernels share besides parameters: where random numbers come from, and whether this is training."""
+    """The state that kernels share besides parameters: the source of random numbers, and the mode."""
 
     generator: torch.Generator
     training: bool = False
@@ -116,22 +116,22 @@ class Operation:
         return self.gradient_needs[operand]
 
     def kernel(self, state: RunState) -> Kernel:
-        """What computes the node: the operation itself unless it needs more than its options."""
+        """The kernel of the node: the operation itself unless it needs more than its options."""
         return self
 
     def gradient_kernel(self) -> Kernel:
-        """Where the gradients of the operation's own parameters are collected, if it has any."""
+        """The kernel in which the gradients of the operation's own parameters are collected, if it has any."""
         return self
 
     # ---- as lowering sees it ----
 
     def form(self, operands: Sequence[Shape], value: Shape) -> Form:
-        """What a node of operands and a value of these shapes becomes, unless its value is given or stored."""
+        """The form of a node whose operands and value have these shapes; not asked of given and stored nodes."""
         return Form(NodeKind.KERNEL)
 
     @property
     def looks_at_other_frames(self) -> bool:
-        """Whether a frame of the value depends on other frames of an operand."""
+        """True if a frame of the value depends on other frames of an operand."""
         return False
 
     def precompute_indexes(
@@ -148,7 +148,7 @@ class Operation:
 
     @property
     def needs_training(self) -> bool:
-        """Whether any of these is to be trained."""
+        """True if any of these is to be trained."""
         return False
 
     def in_mode(self, training: bool) -> Operation:
@@ -160,7 +160,7 @@ class Operation:
         return [], None
 
     def variant(self, training: bool) -> Hashable:
-        """What programs depend on that may change after the node was made."""
+        """The settings on which programs depend and which may change after the node was made."""
         return None
 
     def held(self, training: bool) -> list[object]:
@@ -175,7 +175,7 @@ class Operation:
         return {name: value for name, value in values.items() if value is not None}
 
     def structure(self) -> dict[str, Any]:
-        """Those of `options` that programs depend on."""
+        """The options on which programs depend."""
         return self.options()
 
     @classmethod

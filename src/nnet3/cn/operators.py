@@ -1,4 +1,4 @@
-"""What `@ + - *` make of nodes; a number stands for a constant (or, in a product, for a scale)."""
+"""The operators `@ + - *` of nodes; a number stands for a constant (or, in a product, for a scale)."""
 
 from __future__ import annotations
 

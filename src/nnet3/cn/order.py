@@ -75,7 +75,7 @@ def all_nodes(roots: Iterable[Node]) -> list[Node]:
 
 
 def parents_of(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """Those that use each node, once for each operand that it is."""
+    """The users of each node, once for each operand that it is."""
     nodes = list(nodes)
     parents: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:
@@ -177,7 +177,7 @@ def need_gradient_flags(roots: Iterable[Node], wanted: Mapping[Node, bool] | Non
 
 
 def needed_nodes(ordered: Iterable[Node], roots: Iterable[Node], given: Collection[Node]) -> list[Node]:
-    """Those that the roots still need when the values of `given` are known, in the same order."""
+    """The nodes that the roots still need when the values of `given` are known, in the same order."""
     seen: set[Node] = set()
     stack = list(roots)
     while stack:

@@ -1,4 +1,4 @@
-"""Where in the user's code a node was made."""
+"""The line of the user's code that made a node, for messages."""
 
 from __future__ import annotations
 

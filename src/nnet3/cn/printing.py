@@ -1,4 +1,4 @@
-"""How networks and orders are printed."""
+"""Networks and orders in print."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _NO_ROWS = np.zeros((0, 3), np.int32)
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a network, whose nodes `graph` holds.
+    """A question to a network, whose nodes `graph` holds.
 
     `outputs`: nodes whose values are wanted. `given`: computed nodes whose values are known. `criteria`: the outputs
     whose gradient is wanted, with respect to the nodes of which `flags` says so. `probes` and `training`: see
@@ -76,10 +76,8 @@ class Program:
         )
 
     def layout_of(self, node: Node) -> Layout:
-        """Which samples a node with samples has."""
-        layout, lag = self.question.layout, self.question.graph.states.get(node)
-        assert layout is not None, "a network with samples is given some"
-        return layout if lag is None else layout.of_states(lag)
+        """The samples of a node with samples."""
+        return self.question.graph.layout_of(node, self.question.layout)
 
     @cached_property
     def provided(self) -> list[Node]:
@@ -184,7 +182,7 @@ class Runner:
         )
 
     def is_current(self) -> bool:
-        """Whether what it works on is still what its nodes have."""
+        """True if the nodes still have the memory and the objects on which it works."""
         return are_the_same(self._bonds, bonds(self.program, self._gradient_of))
 
     def _bind(self, node: Node, memory: str, gradient: str) -> None:
@@ -229,13 +227,10 @@ class Runner:
         for node in question.criteria:
             weight = torch.full((1, 1), weights[node], dtype=self.dtype, device=self.device)
             self.computer.accept_input(self.names[node], weight)
-        own = [*self.program.source.number, *self.program.source.probe]
-        for name in {self.names[node] + GRADIENT for node in own if not node.is_stored}:
-            if name in self.memory:
-                self.memory[name].zero_()
-        for node in self.program.source.probe:
-            if self.names[node] + PROBE + GRADIENT in self.memory:
-                self.memory[self.names[node] + PROBE + GRADIENT].zero_()
+        own = {self.names[node] + GRADIENT for node in self.program.source.number if not node.is_stored}
+        own |= {self.names[node] + PROBE + GRADIENT for node in self.program.source.probe}
+        for name in own & self.memory.keys():
+            self.memory[name].zero_()
         self.computer.run()
         found = {}
         for node in self.program.provided:

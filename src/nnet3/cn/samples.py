@@ -17,7 +17,7 @@ from nnet3.index import IndexTable
 
 Array: TypeAlias = np.ndarray
 Value: TypeAlias = "Array | list[Array]"
-"""What users get: (rows, samples), or for sequences a list of (rows, frames)."""
+"""A value as users get it: (rows, samples), or for sequences a list of (rows, frames)."""
 
 
 class Sequences(Sequence[Array]):
@@ -62,7 +62,7 @@ def as_matrix(value: Any, what: str) -> Array:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which samples there are, and in which order their rows lie: frame by frame across sequences.
+    """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
 
     `lengths`: frames of each sequence. Without `are_sequences` each sample is a sequence of its own, of one frame.
     `first` (a number for each sequence, if not 0): the time of its first frame. `numbers` (likewise, if they are not

@@ -1,8 +1,8 @@
 """CnSource: a computational network as the graph that lowering sees.
 
 A value of shape D x S becomes a matrix with a row for each sample (n, t) and D columns; one without samples, R x C,
-becomes C rows of R columns. Parameters and statistics are memory from outside. What other nodes become says the `form`
-of their operations: delays and stacks are gathered, row slices are views, everything else is a kernel.
+becomes C rows of R columns. Parameters and statistics are memory from outside. The operations of other
+nodes say what these become (see `Form`): delays and stacks are gathered, row slices views, all others kernels.
 """
 
 from __future__ import annotations
@@ -143,16 +143,16 @@ class CnSource:
         return Operand(gathered, Use.INDEXED if is_indexed else Use.ALL_SAMPLES)
 
     def kernels(self, state: RunState) -> dict[str, Kernel]:
-        """What computes the kernel nodes, by name."""
+        """The kernels of the kernel nodes, by name."""
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 
     def kernels_to_update(self, kernels: Mapping[str, Kernel]) -> dict[str, Kernel]:
-        """The same, but for those with parameters of their own: what collects the gradients of these."""
+        """The same kernels, but those with parameters of their own replaced by those that collect their gradients."""
         updated = {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.updatable}
         return {**kernels, **updated}
 
     def kernels_of_statistics(self) -> dict[str, Kernel]:
-        """What collects the statistics of training, by name."""
+        """The kernels that collect the statistics of training, by name."""
         return {info.name: op.gradient_kernel() for op, info in self._kernels.values() if info.stores_stats}
 
     def kernel_infos(self) -> list[KernelInfo]:

@@ -62,7 +62,7 @@ class Stamps:
         return self._values[node]
 
     def time_given(self, node: Node) -> int | None:
-        """When an input got the value that it has."""
+        """The time at which an input got the value that it has."""
         return self._changed.get(node)
 
     def valid(self) -> set[Node]:

@@ -114,7 +114,7 @@ def _check_optimizer(network: Network, optimizer: torch.optim.Optimizer) -> None
 
 
 def num_samples(network: Network, batch: Batch) -> int:
-    """How many samples a minibatch has: columns of its first input with samples that is no initial state."""
+    """The number of samples of a minibatch: columns of its first input with samples that is no initial state."""
     for node in network.inputs:
         if node.shape.has_samples and node not in network.initial_states and network.names[node] in batch:
             value = batch[network.names[node]]

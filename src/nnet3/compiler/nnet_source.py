@@ -59,7 +59,7 @@ class NnetSource(NodeRules):
         return "" if period is None else f"it is there for multiples of {period} only: ask for Round({name}, {period})"
 
     def _could_be(self, node: int, indexes: IndexTable) -> np.ndarray:
-        """Which rows of a node are computable if all that they may look at is."""
+        """The rows of a node that are computable if all at which they may look are."""
         available = np.ones(self.slots(node, indexes)[0].shape, bool)
         return self.computable(node, indexes, available)[0]
 
@@ -89,7 +89,7 @@ def nnet_source(nnet: Nnet) -> NnetSource:
 
 
 class _State:
-    """What a source depends on, for comparison."""
+    """The nodes, components and index rules on which a source depends, for comparison."""
 
     def __init__(self, parts: NetworkParts):
         self._nodes, self._components = parts.nodes, tuple(parts.components.values())

@@ -1,4 +1,4 @@
-"""ComputationRequest: what is given and what is wanted (seeds: nnet3_data_types)."""
+"""ComputationRequest: the given inputs and the wanted outputs, and the task of compiling for them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class ComputationRequest:
             raise RequestError("derivatives are asked for, but no output has has_deriv=True: nothing to start from")
 
     def task(self, network: Nnet, options: CompileOptions | None = None) -> CompileTask:
-        """What compiles the request for a network as it is now. Raises RequestError unless they fit."""
+        """The task of compiling the request for a network as it is now. Raises RequestError unless they fit."""
         self.check(network)
         options, fingerprint = checked_options(options), network.fingerprint()
         times = self.deriv_times(options)

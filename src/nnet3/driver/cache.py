@@ -157,7 +157,7 @@ class ComputationCache:
         return computation
 
     def _attached(self, digest: str, computation: NnetComputation) -> Callable[[], None]:
-        """What to do when something was attached to a computation."""
+        """The function that is called when something was attached to a computation."""
 
         def attached() -> None:
             with self._lock:

@@ -1,4 +1,4 @@
-"""Computations in a cache: what they weigh, what is attached to them, those that are read from a file when needed."""
+"""Computations in a cache: their sizes, sections attached to them, and those that are read from files when needed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def num_bytes(computation: NnetComputation) -> int:
 
 
 class Attachments(MutableMapping[str, Section]):
-    """What is derived from a computation, by name; somebody is told when something is added."""
+    """Sections derived from a computation, by name; a function is called when one is added."""
 
     def __init__(self, told: Callable[[], None], stored: Mapping[str, Callable[[], Section]] | None = None) -> None:
         self._told = told
@@ -67,7 +67,7 @@ class Attachments(MutableMapping[str, Section]):
 
 
 def about(computation: NnetComputation) -> dict[str, Any]:
-    """What is known of a computation before it is read."""
+    """The header of a computation: fields that are known before the rest is read."""
     return {name: getattr(computation, name) for name in _KNOWN} | {"num_bytes": num_bytes(computation)}
 
 
@@ -86,7 +86,7 @@ class StoredComputation(NnetComputation):
         self._reader = reader
 
     def stored_attachments(self) -> dict[str, Callable[[], Section]]:
-        """What was attached to it when it was written, to be read by name."""
+        """Functions that read what was attached to it when it was written, by name."""
         names = [name for name in self._reader.names() if name not in ("about", "computation")]
         return {name: partial(self._reader.read, name) for name in names}
 

@@ -50,7 +50,7 @@ class Request(Protocol):
     """A front-end's request for its networks."""
 
     def task(self, network: Any, options: CompileOptions | None = None) -> CompileTask:
-        """What compiles the request for a network. Raises RequestError unless they fit."""
+        """The task of compiling the request for a network. Raises RequestError unless they fit."""
 
 
 def task_of(network: Any, request: Request, options: CompileOptions | None = None) -> CompileTask:

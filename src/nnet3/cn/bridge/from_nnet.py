@@ -44,13 +44,13 @@ _FUNCTIONS: dict[str, Callable[..., Node]] = {
 
 @dataclass(frozen=True)
 class Margins:
-    """How many of the first and of the last frames nnet3 cannot compute."""
+    """The numbers of first and of last frames that nnet3 cannot compute."""
 
     left: int = 0
     right: int = 0
 
     def moved(self, offset: int) -> Margins:
-        """Those of something that looks `offset` frames ahead."""
+        """The margins of something that looks `offset` frames ahead."""
         return Margins(max(self.left - offset, 0), max(self.right + offset, 0))
 
     def joined(self, other: Margins) -> Margins:

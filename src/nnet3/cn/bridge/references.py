@@ -1,4 +1,4 @@
-"""What a descriptor looks at, where it is simple enough for a computational network."""
+"""The references of a descriptor that is simple enough for a computational network."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Macros: plain functions that make several nodes, as the chapter's do, and layers made of them."""
 
 from nnet3.cn.macros.images import cnn_block
-from nnet3.cn.macros.layers import affine, dnn, dnn_layer, macro_2w1b, macro_3w1b
+from nnet3.cn.macros.layers import affine, dnn, dnn_layer, macro_2w1b, macro_3w1b, tensor_layer
 from nnet3.cn.macros.lstm import Lstm, blstm, lstm
-from nnet3.cn.macros.tensor import tensor_layer
 
 __all__ = [
     "Lstm",

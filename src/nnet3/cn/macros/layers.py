@@ -1,4 +1,4 @@
-"""Sums of products with a bias (1.165 to 1.168), and layers of deep networks (Algorithm 1.1)."""
+"""Sums of products with a bias (1.165 to 1.168), layers of deep networks (Algorithm 1.1) and of tensor networks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import sigmoid
 from nnet3.cn.nodes.dropout import dropout
 from nnet3.cn.nodes.leaves import parameter
-from nnet3.cn.nodes.products import times
+from nnet3.cn.nodes.products import khatri_rao_product, times
 from nnet3.cn.nodes.sums import plus
 from nnet3.errors import ArgumentError, check_kind
 
@@ -63,3 +63,12 @@ def dnn(
     for number, dim in enumerate(hidden, 1):
         x = dnn_layer(x, dim, name=f"{name}.{number}", activation=activation, dropout_rate=dropout_rate)
     return affine(x, outputs, name=f"{name}.output")
+
+
+def tensor_layer(x: Node, y: Node, dim: int, *, name: str, activation: Callable[..., Node] = sigmoid) -> Node:
+    """A layer of a tensor network: activation(W vec(x_j y_j^T) + b) for each column j.
+
+    Each output sees all products of an element of x and an element of y, by their Khatri-Rao product.
+    """
+    check_activation(activation)
+    return activation(affine(khatri_rao_product(x, y), dim, name=f"{name}.affine"), name=name)

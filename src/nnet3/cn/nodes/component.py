@@ -27,7 +27,7 @@ from nnet3.nnet.fingerprint import network_fingerprint
 
 
 def moves_in_time(component: Component) -> np.ndarray:
-    """Which frames a component may look at, relative to its own: (2, slots), for the frames at t = 0 and t = 1.
+    """The frames at which a component may look, relative to its own: (2, slots), for the frames at t = 0 and t = 1.
 
     The two differ where they depend on t.
     """
@@ -127,12 +127,12 @@ class ComponentOperation(Operation):
 
     @property
     def stores_statistics(self) -> bool:
-        """Whether a training pass collects what test mode normalizes by."""
+        """True if a training pass collects the statistics of test mode."""
         return any(part.has_running_statistics and not part.test_mode for part in self.parts)
 
     @property
     def collects(self) -> bool:
-        """Whether a training pass leaves something in `gradient_kernel`."""
+        """True if a training pass leaves something in `gradient_kernel`."""
         return self.needs_training or self.stores_statistics
 
     def take_statistics(self) -> None:
@@ -178,12 +178,12 @@ class ComponentOperation(Operation):
         return {"text": writer.getvalue().decode(), "trainable": self.trainable}
 
     def structure(self) -> dict[str, Any]:
-        """What programs depend on: not the values of parameters."""
+        """The settings on which programs depend, as a digest: not the values of parameters."""
         return {"fingerprint": network_fingerprint("", {"it": self.component})["component it"]}
 
     @classmethod
     def from_options(cls, **options: Any) -> ComponentOperation:
-        """What `options` describes. Raises ArgumentError, ModelFormatError."""
+        """The operation that `options` describes. Raises ArgumentError, ModelFormatError."""
         text, trainable = checked_option(options.get("text"), "str", "component: text"), options.get("trainable", True)
         reader = Reader(text.encode(), "component", binary=False)
         component = read_from(reader)
