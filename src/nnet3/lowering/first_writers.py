@@ -27,7 +27,7 @@ from nnet3.lowering.places import Place, find_places
 from nnet3.lowering.reading import Reading, RowsOf
 from nnet3.lowering.requested import output_block
 from nnet3.lowering.schedule import LayoutTask, Step
-from nnet3.lowering.sending import Sending, operand_contributions, slot_contributions
+from nnet3.lowering.sending import SentOperand, SentSlot, operand_contributions, slot_contributions
 from nnet3.lowering.source import NodeKind, RequestedRows
 
 
@@ -143,8 +143,8 @@ def _collect(
     schedule, needed = task.schedule, needs.needed
     places = find_places(schedule, views)
     contributions = Contributions(schedule, places, needs.unread)
-    slots: list[tuple[int, int, np.ndarray, int]] = []
-    operands: list[tuple[tuple[int, int], int, Sending]] = []
+    slots: list[SentSlot] = []
+    operands: list[SentOperand] = []
     outputs: list[int | None] = []
     taken = [_taken_rows(task, needs, io, places[io.node]) for io in task.request.outputs]
     for term, (io, rows_taken) in enumerate(zip(task.request.outputs, taken, strict=True)):
@@ -176,7 +176,7 @@ def _collect(
         views,
         settled,
         by_slot,
-        {key: sending.by_step(overwrites[contribution]) for key, contribution, sending in operands},
+        {(sent.node, sent.operand): sent.sending.by_step(overwrites[sent.contribution]) for sent in operands},
         [each is not None and bool(overwrites[each].all()) for each in outputs],
         taken,
     )

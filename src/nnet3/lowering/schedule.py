@@ -16,8 +16,8 @@ Step(node=1, first=1, num_rows=1)
 Step(node=2, first=1, num_rows=1)
 >>> steps.items[2].tolist()  # the cindexes of the four rows of h
 [8, 9, 10, 11]
->>> steps.epoch_steps
-[(0, 8, True), (8, 9, False)]
+>>> steps.epoch_steps[0]
+EpochSteps(first=0, end=8, is_recurrent=True)
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ class Step(NamedTuple):
     num_rows: int
 
 
+class EpochSteps(NamedTuple):
+    """Steps [first, end) of one epoch."""
+
+    first: int
+    end: int
+    is_recurrent: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """The steps of a computation, and the rows of the matrices that they compute.
@@ -49,7 +57,6 @@ class Schedule:
     `items[node]` (rows,): the cindex of each row of the node's matrix (NO_ITEM: padding; views have no rows).
     `num_given[node]`: how many of the rows, the first ones, are provided. `row_of_item` (cindexes,): the row of each in
     its node's matrix, for a view in that of the node it looks at; an INDEXED operand's may be in several rows.
-    `epoch_steps`: of each epoch its first step, its end, and True if it is recurrent.
     """
 
     graph: ComputationGraph
@@ -58,7 +65,7 @@ class Schedule:
     num_given: list[int]
     steps: list[Step]
     row_of_item: np.ndarray
-    epoch_steps: list[tuple[int, int, bool]]
+    epoch_steps: list[EpochSteps]
     #: Slots (rows, 1) of gathered nodes that stand between a kernel and an operand whose rows lie in another order.
     detour_slots: dict[int, np.ndarray] = field(default_factory=dict)
     _operand_rows: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
@@ -140,7 +147,7 @@ class Schedule:
 
     def summary(self) -> str:
         """Returns the numbers of steps and epochs in words."""
-        recurrent = sum(is_recurrent for _, _, is_recurrent in self.epoch_steps)
+        recurrent = sum(epoch.is_recurrent for epoch in self.epoch_steps)
         return f"{len(self.steps)} steps in {len(self.epoch_steps)} epochs, {recurrent} of them recurrent"
 
     def __str__(self) -> str:

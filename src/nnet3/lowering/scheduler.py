@@ -21,7 +21,7 @@ from nnet3.lowering.apart import told_apart
 from nnet3.lowering.arrange import Arranged, NotInBlocks, arrange_step
 from nnet3.lowering.graph import NO_ITEM, ComputationGraph
 from nnet3.lowering.levels import levels_of
-from nnet3.lowering.schedule import Schedule, Step
+from nnet3.lowering.schedule import EpochSteps, Schedule, Step
 from nnet3.lowering.source import GatherPart, GraphSource, NodeKind, Operand, SourceNode, Use
 from nnet3.lowering.structure import structure_of
 from nnet3.schedule import CycleError
@@ -73,7 +73,7 @@ def with_detours(schedule: Schedule) -> Schedule:
         for step in schedule.steps[start:end]:
             steps += [Step(detour, step.first, step.num_rows) for detour in before.get(step.node, [])]
             steps.append(step)
-        epoch_steps.append((begin, len(steps), recurrent))
+        epoch_steps.append(EpochSteps(begin, len(steps), recurrent))
     return replace(
         schedule,
         nodes=nodes,
@@ -116,7 +116,7 @@ class _Scheduler:
             start = len(steps)
             steps += self._recurrent_steps(nodes) if recurrent else self._plain_steps(nodes[0])
             if len(steps) > start:
-                epoch_steps.append((start, len(steps), recurrent))
+                epoch_steps.append(EpochSteps(start, len(steps), recurrent))
         self._locate_views()
         return Schedule(self.graph, self.nodes, self.items, self.num_given, steps, self.row_of_item, epoch_steps)
 

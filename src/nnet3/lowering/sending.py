@@ -7,7 +7,8 @@ t = 2, 3 only, the last two of the four steps of h(t) = W (x(t) + h(t-1)) + b se
 >>> each = loop(deriv_times=(2, 3))
 >>> found = Contributions(each.schedule, each.writers.places)
 >>> positions = np.array(each.schedule.steps_of_node[2])
->>> [(_, _, sending)] = operand_contributions(each.schedule, each.needs, found, 2, positions)
+>>> [sent] = operand_contributions(each.schedule, each.needs, found, 2, positions)
+>>> sending = sent.sending
 >>> sending.rows.tolist(), sending.steps.tolist(), sending.num_steps
 ([2, 3], [2, 3], 4)
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,10 +54,28 @@ class Sending:
         return result.tolist()
 
 
+class SentSlot(NamedTuple):
+    """The contribution (by number) that rows of a gathered node send by one of its slots."""
+
+    node: int
+    slot: int
+    rows: np.ndarray
+    contribution: int
+
+
+class SentOperand(NamedTuple):
+    """The contribution (by number) that the steps of a kernel node send to one of its operands."""
+
+    node: int
+    operand: int
+    contribution: int
+    sending: Sending
+
+
 def slot_contributions(
     schedule: Schedule, needs: BackwardNeeds, contributions: Contributions, number: int, positions: np.ndarray
-) -> list[tuple[int, int, np.ndarray, int]]:
-    """Add what a gathered node sends; returns for each slot (node, slot, rows that send, contribution's number)."""
+) -> list[SentSlot]:
+    """Add what a gathered node sends, slot by slot."""
     gathered, needed = needs.sent[number], needs.needed
     found = []
     slot_number = 0
@@ -79,7 +99,7 @@ def slot_contributions(
                 rows = begin + np.flatnonzero(used[begin:] & np.repeat(regular, gathered.step_count))
                 where = np.repeat(positions, gathered.step_count)[rows - begin]
                 contribution = contributions.add(source, slot.source_row[rows], where, slot_number, not bound)
-                found.append((number, slot_number, rows, contribution))
+                found.append(SentSlot(number, slot_number, rows, contribution))
             slot_number += 1
     return found
 
@@ -100,8 +120,8 @@ def _stretches(slots: list[SlotPattern], rows: slice) -> list[tuple[int, np.ndar
 
 def operand_contributions(
     schedule: Schedule, needs: BackwardNeeds, contributions: Contributions, number: int, positions: np.ndarray
-) -> list[tuple[tuple[int, int], int, Sending]]:
-    """Add what a kernel node sends; returns for each operand ((node, operand), contribution's number, sending)."""
+) -> list[SentOperand]:
+    """Add what a kernel node sends, operand by operand."""
     rows_of_steps = [schedule.steps[position].num_rows for position in positions.tolist()]
     together = next((nodes for nodes in needs.updates.values() if number in nodes), None)
     found = []
@@ -135,7 +155,7 @@ def operand_contributions(
         contribution = contributions.add(
             operand.node, rows[sending.rows], where, term, may, step_first=sending.step_first
         )
-        found.append(((number, place), contribution, sending))
+        found.append(SentOperand(number, place, contribution, sending))
     return found
 
 
