@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from nnet3.chain.graphs.cutting import FrameCutter
+from nnet3.chain.graphs.chunks import FrameCutter, shortest_path, supervision_of_graph, without_times
 from nnet3.chain.graphs.denominator_fst import make_denominator_fst
 from nnet3.chain.graphs.normalization import NormalizationWeights
 from nnet3.chain.graphs.phone_hmms import PhoneHmms
 from nnet3.chain.graphs.supervising import supervise
 from nnet3.chain.graphs.timed_phones import phones_of_durations, phones_of_lattice
-from nnet3.chain.graphs.unconstrained import shortest_path, supervision_of_graph, without_times
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.hmm.tree import ContextDependency

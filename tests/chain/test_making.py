@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from nnet3.chain import ChainExample, Supervision
+from nnet3.chain.graphs.chunks import supervision_of_graph
 from nnet3.chain.graphs.normalization import NormalizationWeights
 from nnet3.chain.graphs.supervising import supervise
 from nnet3.chain.graphs.timed_phones import TimedPhones, phones_of_durations, phones_of_lattice
-from nnet3.chain.graphs.unconstrained import supervision_of_graph
 from nnet3.chain.making import ChainExampleMaker, Utterance, normalized
 from nnet3.chain.supervision_file import read_supervision
 from nnet3.errors import TrainingError

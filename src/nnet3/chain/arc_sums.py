@@ -21,6 +21,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
+_BLOCK = 8192  # groups that are looked at together on a CPU: a few megabytes, which stay in its cache
+_LARGE_BLOCK = 1 << 20
+
 
 @dataclass(frozen=True, eq=False)
 class SegmentSums:
@@ -53,10 +56,6 @@ class SegmentSums:
         return embedding_bag(
             self.taken, rows, self.offsets, mode="sum", per_sample_weights=self.weights, include_last_offset=True
         )
-
-
-_BLOCK = 8192  # groups that are looked at together on a CPU: a few megabytes, which stay in its cache
-_LARGE_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from nnet3.nnet import Nnet
 _LOG = logging.getLogger("nnet3")
 LARGEST_OUTPUT = 30.0
 _ALPHA_BETA_TOLERANCE, _GAMMA_TOLERANCE, _FAILURE = 0.001, 0.01, 2.0
+OUTPUT = "output"
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,9 +199,6 @@ def _is_wrong(alpha_beta: float, gamma: float, num_sequences: int) -> bool:
         if not abs(value - num_sequences) <= _FAILURE:
             return True
     return False
-
-
-OUTPUT = "output"
 
 
 def load_denominator(den_fst: str, nnet: Nnet, leaky_hmm_coefficient: float, *, insist: bool = False) -> Denominator:

@@ -13,6 +13,10 @@ from nnet3.kaldi_io.fst import Fst
 from nnet3.kaldi_io.fst_reach import arcs_of
 
 _ROUNDS = 100
+_LOG = logging.getLogger("nnet3")
+_MOST_FRAMES = 50  # in another graph hardly any sequence goes that far
+_INSISTING = "say --insist-on-den-fst=true, insist-on-den-fst = true in settings, or Denominator(..., insist=True)"
+_ENOUGH = 3  # supervisions that are not in it, and none that is: single ones may have been written unnormalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,12 +135,6 @@ def _check_range(what: str, numbers: np.ndarray, limit: int, question: str = "")
     if wrong.size:
         asked = f": {question}" if question else ""
         raise TrainingError(f"the denominator graph has a {what} {wrong[0]}, it must be in 0..{limit - 1}{asked}")
-
-
-_LOG = logging.getLogger("nnet3")
-_MOST_FRAMES = 50  # in another graph hardly any sequence goes that far
-_INSISTING = "say --insist-on-den-fst=true, insist-on-den-fst = true in settings, or Denominator(..., insist=True)"
-_ENOUGH = 3  # supervisions that are not in it, and none that is: single ones may have been written unnormalised
 
 
 class Belonging:

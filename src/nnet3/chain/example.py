@@ -17,6 +17,7 @@ from nnet3.train.to_minibatch import to_input
 
 TOKEN = "<Nnet3ChainEg>"
 _MOST_IOS = 1_000_000
+_CARRIED_ALONG = "__"  # what names of inputs begin with that are not for the network
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +100,6 @@ def merge(examples: Sequence[ChainExample], compress: bool = False) -> ChainExam
 CHAIN_EXAMPLES: ExampleKind[ChainExample] = ExampleKind(
     TOKEN, read_example, write_example, structure, describe, size, merge
 )
-
-
-_CARRIED_ALONG = "__"  # what names of inputs begin with that are not for the network
 
 
 def chain_minibatch(example: ChainExample, input_dims: Mapping[str, int], key: str = "") -> Minibatch:

@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.chain.example import ChainExample
-from nnet3.chain.graphs.cutting import FrameCutter
+from nnet3.chain.graphs.chunks import FrameCutter, random_pdfs, shortest_path, without_times
 from nnet3.chain.graphs.fst_changes import numbered_breadth_first
 from nnet3.chain.graphs.normalization import NormalizationWeights
 from nnet3.chain.graphs.openfst import without_epsilons
 from nnet3.chain.graphs.phone_hmms import TransitionTables
-from nnet3.chain.graphs.unconstrained import random_pdfs, shortest_path, without_times
 from nnet3.chain.supervision import Supervision
 from nnet3.chain.target import ChainTarget
 from nnet3.errors import TrainingError

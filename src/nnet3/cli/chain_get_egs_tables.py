@@ -8,9 +8,9 @@ from typing import TypeVar
 import numpy as np
 
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample
+from nnet3.chain.graphs.chunks import supervision_of_graph
 from nnet3.chain.graphs.normalization import NormalizationWeights
 from nnet3.chain.graphs.phone_hmms import TransitionTables
-from nnet3.chain.graphs.unconstrained import supervision_of_graph
 from nnet3.chain.making import ChainExampleMaker, Utterance, normalized
 from nnet3.chain.supervision_file import read_supervision
 from nnet3.cli.egs_tables import write

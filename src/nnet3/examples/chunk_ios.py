@@ -13,6 +13,8 @@ from nnet3.examples.io import NnetIo
 from nnet3.kaldi_io import GeneralMatrix, Posterior, SparseMatrix
 from nnet3.kaldi_io.general import rows_with_padding, take_rows
 
+FrameTargets: TypeAlias = "SparseMatrix | np.ndarray"
+
 
 def chunk_inputs(
     features: GeneralMatrix,
@@ -61,9 +63,6 @@ def check_ivectors(ivectors: np.ndarray, period: int, num_frames: int, tolerance
             f"{len(ivectors)} ivectors, one every {period} frames, do not belong to {num_frames} frames of features "
             f"(off by more than {tolerance})"
         )
-
-
-FrameTargets: TypeAlias = "SparseMatrix | np.ndarray"
 
 
 def posterior_matrix(posterior: Posterior, num_pdfs: int) -> SparseMatrix:

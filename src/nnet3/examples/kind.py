@@ -10,6 +10,7 @@ from nnet3.errors import ArgumentError
 from nnet3.kaldi_io import Reader, TableReader, TableWriter, Writer
 
 E = TypeVar("E")
+OnDamage = Literal["error", "skip"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,6 @@ class ExampleKind(Generic[E]):
     describe: Callable[[E], str]
     size: Callable[[E], int]
     merge: Callable[[Sequence[E], bool], E]
-
-
-OnDamage = Literal["error", "skip"]
 
 
 class ExampleReader(TableReader[E]):

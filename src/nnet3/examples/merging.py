@@ -15,6 +15,8 @@ _FORM = (
     "a rule of minibatch sizes is a list of sizes and ranges such as 64,128 or 1:64, or several by the size of the "
     "example, such as 128=64/256=40,30"
 )
+E = TypeVar("E")
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,6 @@ def _number(text: str, whole: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise ArgumentError(f"'{whole}': expected a number > 0, got '{text}'; {_FORM}")
     return int(text)
-
-
-E = TypeVar("E")
-
-_MOST_SHOWN = 10
 
 
 @dataclass

@@ -25,6 +25,8 @@ from nnet3.train.schedules import DropoutSchedule
 
 _LOG = logging.getLogger("nnet3")
 _MODEL_BEGINS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
+_MOST_SHOWN = 10
+_LOCK = ".lock"
 
 
 def load_start(settings: RunSettings) -> Nnet | AcousticModel:
@@ -109,9 +111,6 @@ def prepare_folder(folder: Path) -> None:
         ) from None
 
 
-_MOST_SHOWN = 10
-
-
 def environment(world_size: int) -> dict[str, Any]:
     """Returns the facts that the last bits of results depend on."""
     return {"processes": world_size, "threads": torch.get_num_threads(), "torch": torch.__version__}
@@ -166,9 +165,6 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tupl
 
 def _shown(values: Mapping[str, Any], name: str) -> str:
     return json.dumps(values[name], ensure_ascii=False) if name in values else "not there"
-
-
-_LOCK = ".lock"
 
 
 @contextlib.contextmanager

@@ -23,6 +23,13 @@ from nnet3.runs.packing import Tensors, load_parts, put_together, save_parts, ta
 from nnet3.runs.world import World
 
 _TEMPORARY = ".tmp"
+_LOG = logging.getLogger("nnet3")
+_FACTS = "run.json"
+_DIGITS = 9
+_FORMAT = 1
+_FIRST = "rank-0"
+#: File names without their endings -> trees and tensors, as `take_apart` gives them.
+States = dict[str, tuple[str, Tensors]]
 
 
 def write_folder(target: Path, fill: Callable[[Path], None]) -> None:
@@ -74,12 +81,6 @@ def _synchronize(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-_LOG = logging.getLogger("nnet3")
-_FACTS = "run.json"
-_DIGITS = 9
-_FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -178,12 +179,6 @@ def _checksum(path: Path) -> int:
         while chunk := file.read(1 << 22):
             value = zlib.crc32(chunk, value)
     return value
-
-
-_FIRST = "rank-0"
-
-#: File names without their endings -> trees and tensors, as `take_apart` gives them.
-States = dict[str, tuple[str, Tensors]]
 
 
 def join_states(world: World, own: Any) -> States:

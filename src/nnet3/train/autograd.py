@@ -14,6 +14,8 @@ from torch import Tensor
 from nnet3.errors import ArgumentError, GradientError
 
 Gradients = tuple["Tensor | None", ...]
+_TAKES_REASONS = "reason" in inspect.signature(torch.compiler.disable).parameters  # of PyTorch 2.4 not
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def only_once(
@@ -66,10 +68,6 @@ class _Once(BackwardOnly, torch.autograd.Function):
             f"the gradients of {ctx.what} cannot be differentiated again: it has first derivatives only. Leave out "
             "what needs second ones (a gradient penalty, create_graph=True followed by another backward)"
         )
-
-
-_TAKES_REASONS = "reason" in inspect.signature(torch.compiler.disable).parameters  # of PyTorch 2.4 not
-_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def uncompiled(reason: str) -> Callable[[_F], _F]:

@@ -23,6 +23,9 @@ from nnet3.train.minibatch import Minibatch, MinibatchComputers, naming
 from nnet3.train.objectives import Objective, ObjectiveStats, OutputResult
 from nnet3.train.running_state import add_up_statistics, statistics
 
+_ANOTHER = "another process found something that is not finite"
+_DIGEST_BYTES = 6  # a float64 holds such a number exactly
+
 
 def is_finite(matrix: Tensor) -> bool:
     """Returns true if no element is NaN or infinite. The sum nearly always tells, at a tenth of the cost."""
@@ -48,9 +51,6 @@ def bad_results(results: Sequence[OutputResult]) -> str | None:
         if result.deriv is not None and not is_finite(result.deriv):
             return f"the derivative of the objective by output '{result.name}' is not finite"
     return None
-
-
-_ANOTHER = "another process found something that is not finite"
 
 
 class UnusableError(Exception):
@@ -167,9 +167,6 @@ class Gradient:
 
     def _outputs(self, minibatch: Minibatch) -> list[tuple[str, ...]]:
         return [self._objective.outputs(target) for target in minibatch.targets]
-
-
-_DIGEST_BYTES = 6  # a float64 holds such a number exactly
 
 
 def digest_of_sums(computation: NnetComputation, nnet: Nnet) -> float:

@@ -13,15 +13,14 @@ from nnet3.errors import TrainingError
 if TYPE_CHECKING:
     from nnet3.nnet import Nnet
 
+_MIDDLE = 0.5  # where a value stands that says no other place
+
 
 def exponential_rate(first: float, last: float, done: float) -> float:
     """Returns the rate when the share `done` (0 to 1) of training is over; rates fall in equal ratios."""
     if first <= 0 or last <= 0:
         raise TrainingError(f"learning rates must be > 0, got {first:g} and {last:g}")
     return first * math.exp(done * math.log(last / first))
-
-
-_MIDDLE = 0.5  # where a value stands that says no other place
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from nnet3.components import RandomSource
 from nnet3.components.updatable import OrthonormalComponent
 from nnet3.nnet import Nnet
 
+_SPEED = 0.125  # convergence is quadratic with this one
+
 
 def add_l2(delta: Nnet, nnet: Nnet, scale: float) -> None:
     """Adds -2 scale rate l2 times the model to delta, where `l2_regularize` is not 0; rates are the delta's."""
@@ -60,9 +62,6 @@ def add_with_max_change(
     factor = allowed / length if allowed != 0 and length > allowed else 1.0
     nnet.add_scaled_(delta, {name: scale * factor * shortened.get(name, 1.0) for name in nnet.components})
     return Update(shortened, factor, limits, max_param_change, len(squares))
-
-
-_SPEED = 0.125  # convergence is quadratic with this one
 
 
 def constrain_orthonormal(nnet: Nnet, rng: RandomSource) -> None:

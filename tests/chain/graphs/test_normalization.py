@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.cutting import FrameCutter
+from nnet3.chain.graphs.chunks import FrameCutter
 from nnet3.chain.graphs.fst_changes import sorted_by_label, trimmed
 from nnet3.chain.graphs.normalization import NormalizationWeights, make_normalization_fst, scaled
 from nnet3.errors import TrainingError

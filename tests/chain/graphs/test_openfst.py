@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nnet3.chain.graphs.chunks import shortest_path, supervision_of_graph
 from nnet3.chain.graphs.denominator_fst import pushed
 from nnet3.chain.graphs.normalization import NormalizationWeights
 from nnet3.chain.graphs.openfst import OpenFst, without_epsilons
 from nnet3.chain.graphs.supervising import allowed_phones
 from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.chain.graphs.unconstrained import shortest_path, supervision_of_graph
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.options import Tolerances

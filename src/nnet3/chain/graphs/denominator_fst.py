@@ -15,6 +15,10 @@ from nnet3.kaldi_io import Fst
 
 _ROUNDS = 3
 _QUANTUM = 10 * DELTA  # of the costs that equal arcs may differ by
+_MOST_ROUNDS = 200
+_ROUNDS_BETWEEN_TESTS = 5
+_TOLERANCE = 0.01 * DELTA  # of the logarithm of the ratio of the largest to the smallest total
+_SHARE_OF_IDENTITY = 0.1  # added to the matrix, lest the iteration swing
 
 
 def make_denominator_fst(tree: ContextDependency, model: TransitionModel, phone_lm: Fst) -> Fst:
@@ -47,12 +51,6 @@ def _numbered_by_degree(graph: Fst) -> Fst:
     """Numbers the states with most arcs in and out first."""
     degree = np.bincount(graph.src, minlength=graph.num_states) + np.bincount(graph.dst, minlength=graph.num_states)
     return with_states(graph, np.argsort(-degree, kind="stable"))
-
-
-_MOST_ROUNDS = 200
-_ROUNDS_BETWEEN_TESTS = 5
-_TOLERANCE = 0.01 * DELTA  # of the logarithm of the ratio of the largest to the smallest total
-_SHARE_OF_IDENTITY = 0.1  # added to the matrix, lest the iteration swing
 
 
 def pushed(fst: Fst) -> Fst:

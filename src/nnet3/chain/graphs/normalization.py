@@ -14,6 +14,8 @@ from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_reach import arcs_on_cycles
 
+MOST_STATES = 200_000  # that a determinized supervision may take
+
 
 def make_normalization_fst(denominator: Fst, initial: npt.ArrayLike) -> Fst:
     """Returns the graph, sorted by label, for a denominator graph and its states' initial probabilities, (states,).
@@ -54,9 +56,6 @@ def scaled(fst: Fst, scale: float) -> Fst:
     final = np.where(ends, np.where(ends, fst.final, 0) * np.float32(scale), np.inf).astype(np.float32)
     cost = fst.cost * np.float32(scale)
     return Fst(fst.start, final, fst.offsets, fst.ilabel, fst.olabel, cost, fst.dst)
-
-
-MOST_STATES = 200_000  # that a determinized supervision may take
 
 
 class NormalizationWeights:

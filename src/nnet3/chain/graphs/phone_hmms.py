@@ -12,6 +12,8 @@ from nnet3.hmm.topology import TopologyEntry
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.hmm.tree import ContextDependency
 
+Integers = npt.NDArray[np.integer]
+
 
 class TransitionTables:
     """Facts about transition-ids and transition-states as arrays, in which whole graphs are looked up.
@@ -38,9 +40,6 @@ class TransitionTables:
         self.loop_cost = -log_prob
         with np.errstate(divide="ignore"):
             self.leaving_cost = -np.log1p(-np.exp(np.minimum(log_prob, 0)))
-
-
-Integers = npt.NDArray[np.integer]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,9 @@ from nnet3.components import Component, Properties, RandomSource
 from nnet3.components.row_sums import RowReduction, summed_by
 from nnet3.nnet import Nnet
 
+_C = TypeVar("_C", bound=Component)
+_ABSENT = object()
+
 
 class TorchRandomSource(RandomSource):
     """Draws everything from PyTorch's generator of the CPU, so that `torch.manual_seed` decides what dropout draws."""
@@ -38,8 +41,6 @@ class TorchRandomSource(RandomSource):
         return self
 
 
-_C = TypeVar("_C", bound=Component)
-_ABSENT = object()
 _RANDOM = TorchRandomSource()
 
 

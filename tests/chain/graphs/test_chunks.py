@@ -5,10 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nnet3.chain.graphs.cutting import FrameCutter
+from nnet3.chain.graphs.chunks import (
+    FrameCutter,
+    random_pdfs,
+    shortest_path,
+    supervision_of_graph,
+    without_times,
+)
 from nnet3.chain.graphs.supervising import supervise
 from nnet3.chain.graphs.timed_phones import phones_of_durations
-from nnet3.chain.graphs.unconstrained import random_pdfs, shortest_path, supervision_of_graph, without_times
 from nnet3.errors import TrainingError
 from nnet3.kaldi_io import Fst
 from nnet3.options import SupervisingOptions, Tolerances
