@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nnet3 import load_nnet
-from nnet3.cli.kaldi_options import ELSEWHERE, INTERNALS
+from nnet3.cli.kaldi_arguments import ELSEWHERE, INTERNALS
 from nnet3.cli.registry import options_of_verbs, verb_names
 from tests.cli.run_command import Cli
 from tests.shared_data import GOLDEN

@@ -43,9 +43,9 @@ def test_an_ivector_for_each_sequence() -> None:
 
 def test_how_many_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = Nnet.from_config(LOOKAHEAD)
-    monkeypatch.setattr(module, "_MAX_ROWS", 2 * (1 + 12 + 2))
+    monkeypatch.setattr(module, "MAX_ROWS", 2 * (1 + 12 + 2))
     assert isinstance(module._request(nnet, 2, 3, 4, False), ComputationRequest)
-    monkeypatch.setattr(module, "_MAX_ROWS", 2 * (1 + 12 + 2) - 1)
+    monkeypatch.setattr(module, "MAX_ROWS", 2 * (1 + 12 + 2) - 1)
     with pytest.raises(click.UsageError, match="30 rows are too many: at most 29"):
         module._request(nnet, 2, 3, 4, False)
 

@@ -75,10 +75,10 @@ def test_both_ways(backward: bool) -> None:
 
 def test_how_many_rows_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = Nnet.from_config(LOOKAHEAD)
-    monkeypatch.setattr(module, "_MAX_ROWS", 26)
+    monkeypatch.setattr(module, "MAX_ROWS", 26)
     module._request(nnet, (), (), 2, False)
     module._request(nnet, ("input=0:12",), ("output=1",), 2, False)
-    monkeypatch.setattr(module, "_MAX_ROWS", 25)
+    monkeypatch.setattr(module, "MAX_ROWS", 25)
     for inputs in ((), ("input=0:12",)):
         with pytest.raises(click.UsageError, match="26 rows are too many: at most 25 at each input and output"):
             module._request(nnet, inputs, ("output=1:10",), 2, False)

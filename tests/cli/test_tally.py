@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from nnet3.cli import tally as module
-from nnet3.cli.tally import Tally
+from nnet3.cli.tally import UtteranceTally
 
 
 class Clock:
@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_all_is_counted(clock: Clock) -> None:
-    tally = Tally()
+    tally = UtteranceTally()
     assert str(tally) == "0 utterances computed, 0 left out; 0 frames in 0.00 s"
     tally.add(done=2, frames=30)
     tally.add(done=1, frames=12, failed=3, damaged=2)
@@ -39,7 +39,7 @@ def test_all_is_counted(clock: Clock) -> None:
 def test_elsewhere_than_on_a_terminal_a_line_comes_every_half_minute(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tally = Tally()
+    tally = UtteranceTally()
     with tally.shown():
         for seconds in (0.0, 29.0, 1.0, 29.0, 1.5):
             clock.now += seconds
@@ -58,7 +58,7 @@ def test_a_terminal_has_one_line_unless_results_go_there(
     monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    tally = Tally(quiet=quiet)
+    tally = UtteranceTally(quiet=quiet)
     with tally.shown():
         clock.now += 100.0
         tally.add(done=1)

@@ -207,6 +207,14 @@ def test_wrong_beginnings(task: Task) -> None:
         assert os.listdir(task.exp) == [".lock"], changes
 
 
+@pytest.mark.parametrize("device", ["tpu0", "cuda:99"])
+def test_a_wrong_device_leaves_no_folder(task: Task, device: str) -> None:
+    task.change(training__device=f'"{device}"')
+    with pytest.raises(Nnet3Error, match=r"\[training\] device: expected "):
+        task.run()
+    assert not task.exp.exists()
+
+
 def test_a_wrong_config_is_shown_where_it_is_wrong(task: Task) -> None:
     (task.folder / "net.config").write_text("input-node name=input dimm=5\n")
     with pytest.raises(ConfigError, match=r"net.config:1:"):

@@ -9,7 +9,7 @@ import click
 from nnet3.text import values
 
 
-class _Integer(click.IntRange):
+class _IntegerType(click.IntRange):
     """An integer that keeps inclusive bounds, which help shows, and fits its bits."""
 
     def __init__(self, kind: values.Integer):
@@ -20,7 +20,7 @@ class _Integer(click.IntRange):
         return _checked(self, self.kind, super().convert(value, param, ctx), param, ctx)
 
 
-class _Value(click.ParamType):  # type: ignore[type-arg]
+class _ValueType(click.ParamType):  # type: ignore[type-arg]
     """A value of any kind."""
 
     def __init__(self, kind: values.Value, name: str):
@@ -39,11 +39,11 @@ def click_type(kind: values.Value) -> click.ParamType[Any]:
     if isinstance(kind, values.Boolean):
         return click.BOOL
     if isinstance(kind, values.Integer) and kind.rule is not values.ANY:
-        return _Integer(kind)
+        return _IntegerType(kind)
     if isinstance(kind, values.Text) and kind.rule is values.ANY and kind.parse is None:
         return click.STRING
     names = {values.Number: "float", values.Integer: "integer"}
-    return _Value(kind, next((name for of, name in names.items() if isinstance(kind, of)), "text"))
+    return _ValueType(kind, next((name for of, name in names.items() if isinstance(kind, of)), "text"))
 
 
 def integer(minimum: float | None = None, bits: int = 32) -> click.ParamType[Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nnet3.cli.files import load_model
 from nnet3.cli.messages import say
-from nnet3.cli.tally import Tally
+from nnet3.cli.tally import UtteranceTally
 from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, log_priors
 from nnet3.errors import NetworkError, Nnet3Error, TableError
 from nnet3.kaldi_io import (
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Tables:
+class ComputedTables:
     """What is read and written: Kaldi's specifiers. With `resume` the output goes on from what it has already."""
 
     features: str
@@ -57,7 +57,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Runner:
+class ModelRunner:
     """A model ready to run."""
 
     computer: UtteranceComputer
@@ -68,7 +68,7 @@ class Runner:
         return np.asarray(scores.float().cpu())
 
 
-def load(path: str, settings: Settings) -> Runner:
+def load(path: str, settings: Settings) -> ModelRunner:
     """The model in a file. Raises Nnet3Error for priors that are not there or are 0."""
     model = load_model(path)
     priors = _priors(model, path) if settings.use_priors else None
@@ -77,10 +77,10 @@ def load(path: str, settings: Settings) -> Runner:
     computer = UtteranceComputer(
         nnet, settings.chunks, settings.device, compile_options=compile_options, debug=settings.debug
     )
-    return Runner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
+    return ModelRunner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
 
 
-def compute_tables(tables: Tables, run: Runner) -> None:
+def compute_tables(tables: ComputedTables, run: ModelRunner) -> None:
     """Compute all utterances. Those that cannot be are left out, with a warning.
 
     Raises Nnet3Error at the end if none could be computed or some record could not be read; what is finished is kept
@@ -90,7 +90,7 @@ def compute_tables(tables: Tables, run: Runner) -> None:
     finished = finished_matrices(tables.output) if tables.resume else None
     with open_matrix_table(tables.features) as features:
         writer = matrix_writer(tables.output, finished)
-        tally = Tally(quiet=sys.stdout.isatty() and not writer.makes_files)
+        tally = UtteranceTally(quiet=sys.stdout.isatty() and not writer.makes_files)
         try:
             with tally.shown():
                 _compute_all(features, finished.keys if finished else set(), ivectors, run, writer, tally)
@@ -113,9 +113,9 @@ def _compute_all(
     features: TableReader[np.ndarray],
     finished: set[str],
     ivectors: _Ivectors,
-    run: Runner,
+    run: ModelRunner,
     writer: TableWriter[Any],
-    tally: Tally,
+    tally: UtteranceTally,
 ) -> None:
     while True:
         try:
@@ -156,7 +156,7 @@ class _MissingError(Nnet3Error):
 class _Ivectors:
     """Looks up the ivectors of utterances."""
 
-    def __init__(self, tables: Tables):
+    def __init__(self, tables: ComputedTables):
         self._single = random_access_vectors(tables.ivectors) if tables.ivectors else None
         self._online = random_access_matrices(tables.online_ivectors) if tables.online_ivectors else None
         self._speakers = random_access_tokens(tables.utt2spk) if tables.utt2spk else None

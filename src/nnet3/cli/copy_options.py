@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from nnet3.cli import later
 from nnet3.cli.click_types import click_type
-from nnet3.cli.options import KALDI_BOOL, seed_option
+from nnet3.cli.options import KALDI_BOOL, all_of, seed_option
 from nnet3.text.values import Number, at_least
 
-_OPTIONS = (
-    click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
-    click.option(
-        "--learning-rate", type=click_type(Number(at_least(0))), help="Underlying learning rate of all components."
-    ),
-    click.option("--learning-rates", metavar="R1:R2:...", help="Actual rates, one for each updatable component."),
-    click.option(
-        "--scale", type=click_type(Number()), default=1.0, show_default=True, help="Multiply parameters and statistics."
-    ),
-    click.option(
-        "--edits-config", metavar="FILE", help="File of edits, for instance 'rename-node old-name=a new-name=b'."
-    ),
-    click.option("--edits", metavar="EDITS", help="The same on the command line; ';' separates edits."),
-    click.option("--prepare-for-test", type=KALDI_BOOL, default=False, help="Test mode; collapse layers; see above."),
-    seed_option,
+copy_options = all_of(
+    [
+        click.option("--nnet-config", metavar="FILE", help="Config that adds or replaces nodes and components."),
+        click.option(
+            "--learning-rate", type=click_type(Number(at_least(0))), help="Underlying learning rate of all components."
+        ),
+        click.option("--learning-rates", metavar="R1:R2:...", help="Actual rates, one for each updatable component."),
+        click.option(
+            "--scale",
+            type=click_type(Number()),
+            default=1.0,
+            show_default=True,
+            help="Multiply parameters and statistics.",
+        ),
+        click.option(
+            "--edits-config", metavar="FILE", help="File of edits, for instance 'rename-node old-name=a new-name=b'."
+        ),
+        click.option("--edits", metavar="EDITS", help="The same on the command line; ';' separates edits."),
+        click.option(
+            "--prepare-for-test", type=KALDI_BOOL, default=False, help="Test mode; collapse layers; see above."
+        ),
+        seed_option,
+    ]
 )
-
-
-def copy_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: the shared options."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
 
 
 def make_copy_options(
@@ -47,21 +47,23 @@ def make_copy_options(
     seed: int,
     **others: Any,
 ) -> later.copy_operations.CopyOptions:
-    """What the library calls these options; `others` are passed on."""
+    """Makes the library's options of those of a command line; `others` are passed on."""
     texts = []
     if edits_config is not None:
-        texts.append(later.copy_operations.ConfigText(later.files.read_text(edits_config), edits_config))
+        texts.append(_config_text(edits_config))
     if edits is not None:
         texts.append(later.copy_operations.ConfigText(edits.replace(";", "\n"), "--edits"))
     return later.copy_operations.CopyOptions(
-        nnet_config=None
-        if nnet_config is None
-        else later.copy_operations.ConfigText(later.files.read_text(nnet_config), nnet_config),
+        nnet_config=None if nnet_config is None else _config_text(nnet_config),
         seed=seed,
         learning_rates=_rates(learning_rates),
         edits=texts,
         **others,
     )
+
+
+def _config_text(name: str) -> later.copy_operations.ConfigText:
+    return later.copy_operations.ConfigText(later.files.read_text(name), name)
 
 
 def _rates(text: str | None) -> list[float] | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import click
 
 from nnet3.cli.click_types import click_type
@@ -23,18 +20,13 @@ normalization_scale_option = click.option(
 ivectors_option = click.option(
     "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."
 )
-
-
-def copying_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: the options and arguments of verbs that copy examples with changes."""
-    return all_of(
-        [
-            takes("options", CopyingOptions),
-            click.option(
-                "--weights", metavar="RSPECIFIER", help="A number per key, by which supervision is multiplied."
-            ),
-            click.option("--outputs", metavar="RSPECIFIER", help="A word per key, the new name of 'output'."),
-            click.argument("examples", metavar="EGS-RSPECIFIER"),
-            click.argument("outputs_to_write", nargs=-1, required=True, metavar="EGS-WSPECIFIER..."),
-        ]
-    )(function)
+#: The options and arguments of verbs that copy examples with changes.
+copying_options = all_of(
+    [
+        takes("options", CopyingOptions),
+        click.option("--weights", metavar="RSPECIFIER", help="A number per key, by which supervision is multiplied."),
+        click.option("--outputs", metavar="RSPECIFIER", help="A word per key, the new name of 'output'."),
+        click.argument("examples", metavar="EGS-RSPECIFIER"),
+        click.argument("outputs_to_write", nargs=-1, required=True, metavar="EGS-WSPECIFIER..."),
+    ]
+)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Tables:
+class MakingTables:
     """The tables that a command line names."""
 
     features: str
@@ -35,7 +35,7 @@ class Tables:
     output: str
 
 
-def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, options: MakingOptions) -> None:
+def make_from_posteriors(tables: MakingTables, num_pdfs: int, pdf_alignments: bool, options: MakingOptions) -> None:
     """Examples with sparse supervision, of posteriors or, with `pdf_alignments`, of the pdf of each frame."""
     if pdf_alignments:
         pdfs = random_access_int_vectors(tables.targets)
@@ -45,7 +45,7 @@ def make_from_posteriors(tables: Tables, num_pdfs: int, pdf_alignments: bool, op
         _make(tables, posteriors, lambda posterior: posterior_matrix(posterior, num_pdfs), options)
 
 
-def make_from_matrices(tables: Tables, num_targets: int | None, options: MakingOptions) -> None:
+def make_from_matrices(tables: MakingTables, num_targets: int | None, options: MakingOptions) -> None:
     """Examples with a row of a target matrix for each output frame."""
 
     def checked(matrix: np.ndarray) -> FrameTargets:
@@ -57,7 +57,7 @@ def make_from_matrices(tables: Tables, num_targets: int | None, options: MakingO
 
 
 def _make(
-    tables: Tables,
+    tables: MakingTables,
     targets: RandomAccessTable[T],
     to_supervision: Callable[[T], FrameTargets],
     options: MakingOptions,

@@ -11,7 +11,6 @@ from nnet3.cli import caches as caches
 from nnet3.cli import chain_files as chain_files
 from nnet3.cli import chain_get_egs_tables as chain_get_egs_tables
 from nnet3.cli import chain_graphs as chain_graphs
-from nnet3.cli import chain_supervision as chain_supervision
 from nnet3.cli import compute_tables as compute_tables
 from nnet3.cli import device as device
 from nnet3.cli import egs_minibatches as egs_minibatches

@@ -14,19 +14,8 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import ModuleType
-from typing import Any
 
 INTERRUPTED = 130  # exit status after Ctrl-C
-
-
-class LazyModule:
-    """Stands for a module; the first use of one of its attributes imports it."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(import_quickly(self._name), attribute)
 
 
 def import_quickly(name: str) -> ModuleType:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import click
@@ -12,7 +11,6 @@ import click
 from nnet3.cli.click_types import integer
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
-_LOG = logging.getLogger("nnet3")
 
 # Kaldi's programs take --flag=true and --flag=false.
 KALDI_BOOL = click.BOOL
@@ -53,23 +51,16 @@ def all_of(decorators: Sequence[Decorator]) -> Decorator:
     return decorate
 
 
-def test_mode_options(*, batchnorm: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def test_mode_options(*, batchnorm: bool) -> Decorator:
     """Decorator: the modes in which to compute an objective; `batchnorm` is the default of that one."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        dropout_option = click.option(
-            "--dropout-test-mode", type=KALDI_BOOL, default=True, show_default=True, help="Without dropout."
-        )
-        batchnorm_option = click.option(
-            "--batchnorm-test-mode",
-            type=KALDI_BOOL,
-            default=batchnorm,
-            show_default=True,
-            help="Batch-norm by stored statistics.",
-        )
-        return batchnorm_option(dropout_option(function))
-
-    return decorate
+    flag = partial(click.option, type=KALDI_BOOL, show_default=True)
+    return all_of(
+        [
+            flag("--batchnorm-test-mode", default=batchnorm, help="Batch-norm by stored statistics."),
+            flag("--dropout-test-mode", default=True, help="Without dropout."),
+        ]
+    )
 
 
 TRUTHS = ("true", "false", "t", "f", "yes", "no", "y", "n", "on", "off", "1", "0")

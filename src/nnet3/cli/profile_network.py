@@ -16,7 +16,7 @@ from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import KEYS, profile
 
-_MAX_ROWS = 10_000_000
+MAX_ROWS = 10_000_000
 
 
 def print_profile(
@@ -62,17 +62,17 @@ def print_profile(
 def _request(nnet: Nnet, num_sequences: int, frames: int, factor: int, train: bool) -> ComputationRequest:
     span = frames * factor
     rows = num_sequences * (nnet.left_context + span + nnet.right_context)
-    if rows > _MAX_ROWS:
-        raise click.UsageError(f"{rows:,} rows are too many: at most {_MAX_ROWS:,}")
+    if rows > MAX_ROWS:
+        raise click.UsageError(f"{rows:,} rows are too many: at most {MAX_ROWS:,}")
     last = span - factor + nnet.right_context
-    inputs = [IoSpecification("input", _indexes(np.arange(-nnet.left_context, last + 1), num_sequences))]
+    inputs = [IoSpecification("input", times_first(np.arange(-nnet.left_context, last + 1), num_sequences))]
     if "ivector" in nnet.input_names:
-        inputs.append(IoSpecification("ivector", _indexes(np.arange(1), num_sequences)))
-    outputs = [IoSpecification("output", _indexes(np.arange(0, span, factor), num_sequences), has_deriv=train)]
+        inputs.append(IoSpecification("ivector", times_first(np.arange(1), num_sequences)))
+    outputs = [IoSpecification("output", times_first(np.arange(0, span, factor), num_sequences), has_deriv=train)]
     return ComputationRequest(inputs, outputs, need_model_derivative=train, store_component_stats=train)
 
 
-def _indexes(times: np.ndarray, num_sequences: int) -> np.ndarray:
-    """Time by time, all sequences of each."""
+def times_first(times: np.ndarray, num_sequences: int) -> np.ndarray:
+    """Returns the indexes of all sequences at the first time, then at the second ...: (times * num_sequences, 3)."""
     t, n = np.meshgrid(times, np.arange(num_sequences), indexing="ij")
     return np.stack([n.ravel(), t.ravel(), np.zeros(n.size, int)], axis=1)

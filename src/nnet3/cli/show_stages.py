@@ -10,6 +10,7 @@ import numpy as np
 
 from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
+from nnet3.cli.profile_network import MAX_ROWS, times_first
 from nnet3.cli.show_commands import grouped_commands
 from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, generate, schedule
 from nnet3.ir.checker import check_computation
@@ -20,7 +21,6 @@ from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import profile
 
 _RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")
-_MAX_ROWS = 10_000_000
 
 
 def show_stages(
@@ -84,11 +84,14 @@ def _request(
     wanted = _all_times("--output", outputs) or {name: np.arange(10) for name in nnet.output_names}
     given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
     rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))
-    if rows > _MAX_ROWS:
-        raise click.UsageError(f"{rows:,} rows are too many: at most {_MAX_ROWS:,} at each input and output")
+    if rows > MAX_ROWS:
+        raise click.UsageError(f"{rows:,} rows are too many: at most {MAX_ROWS:,} at each input and output")
     return ComputationRequest(
-        [IoSpecification(name, _indexes(times, num_sequences)) for name, times in given.items()],
-        [IoSpecification(name, _indexes(times, num_sequences), has_deriv=backward) for name, times in wanted.items()],
+        [IoSpecification(name, times_first(times, num_sequences)) for name, times in given.items()],
+        [
+            IoSpecification(name, times_first(times, num_sequences), has_deriv=backward)
+            for name, times in wanted.items()
+        ],
         need_model_derivative=backward,
         store_component_stats=backward,
     )
@@ -106,7 +109,7 @@ def _times(text: str) -> tuple[str, np.ndarray]:
     if match is None:
         raise click.UsageError(f"'{text}' is not NAME=FIRST:LAST or NAME=FIRST:LAST:STEP, for instance output=0:9")
     first, last, step = int(match[2]), int(match[3] or match[2]), int(match[4] or 1)
-    if last < first or step < 1 or (last - first) // step >= _MAX_ROWS or max(abs(first), abs(last)) >= 2**30:
+    if last < first or step < 1 or (last - first) // step >= MAX_ROWS or max(abs(first), abs(last)) >= 2**30:
         raise click.UsageError(
             f"'{text}': FIRST must not be after LAST, STEP at least 1, and the range of sensible size"
         )
@@ -122,9 +125,3 @@ def _needed_inputs(nnet: Nnet, wanted: dict[str, np.ndarray]) -> dict[str, np.nd
     if "ivector" in nnet.input_names:
         needed["ivector"] = np.arange(1)
     return needed
-
-
-def _indexes(times: np.ndarray, num_sequences: int) -> np.ndarray:
-    """Time by time, all sequences of each."""
-    t, n = np.meshgrid(times, np.arange(num_sequences), indexing="ij")
-    return np.stack([n.ravel(), t.ravel(), np.zeros(n.size, int)], axis=1)

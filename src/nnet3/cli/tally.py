@@ -12,7 +12,7 @@ from nnet3.cli.messages import say
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-class Tally:
+class UtteranceTally:
     """Counts utterances: in one line on a terminal, now and then in a new one elsewhere.
 
     `failed` are left out, `damaged` those of them that could not be read, `resumed` were there already.

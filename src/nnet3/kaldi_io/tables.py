@@ -19,7 +19,7 @@ T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")
 
 
-class _Table(Generic[T]):
+class _OpenTable(Generic[T]):
     """What both kinds of readers share: the specifier, its archive or its script, opened."""
 
     def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
@@ -84,7 +84,7 @@ class _Table(Generic[T]):
             return None
 
 
-class TableReader(_Table[T]):
+class TableReader(_OpenTable[T]):
     """Iterates over (key, object). TableError at whatever is wrong; with the option `p` such entries are skipped.
 
     After a TableError the iteration may go on: with the next entry, if there is a way to find it (in a script, in
@@ -114,7 +114,7 @@ class TableReader(_Table[T]):
         return None
 
 
-class RandomAccessTable(_Table[T]):
+class RandomAccessTable(_OpenTable[T]):
     """Objects by key. An archive is read as far as a key needs, and what was read is kept.
 
     The options `o` (each key is taken once), `s` (keys are sorted) and `cs` (they are asked for in order)

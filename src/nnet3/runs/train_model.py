@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import StepOptions, TrainerOptions, declared
@@ -65,13 +67,14 @@ def train_model(
         joined_world(settings.training.device, distributed.timeout, checks=distributed.check) as world,
     ):
         take_threads(settings.training.threads, world)
+        device = choose_device(settings, world)
         folder = Path(settings.output.folder)
         if world.is_first:
             prepare_folder(folder)
             opened.enter_context(locked(folder))
         checkpoints = Checkpoints(folder / "checkpoints", settings.checkpoints.keep)
         checkpoint = _checkpoint_to_go_on_from(checkpoints, world, resume or world.was_restarted)
-        model, nnet = _model(settings, world)
+        model, nnet = _model(settings, device)
         share = Share(world.rank, world.size)
         with _naming_the_place(settings, "data"):
             source = kinds.data[settings.data_kind].kind().open(settings.data, nnet, share, settings.training.seed)
@@ -154,10 +157,10 @@ def _checkpoint_to_go_on_from(checkpoints: Checkpoints, world: World, resume: bo
     return result
 
 
-def _model(settings: RunSettings, world: World) -> tuple[Nnet | AcousticModel, Nnet]:
+def _model(settings: RunSettings, device: torch.device) -> tuple[Nnet | AcousticModel, Nnet]:
     model = load_start(settings)
     nnet = model.nnet if isinstance(model, AcousticModel) else model
-    nnet.to(device=choose_device(settings, world))
+    nnet.to(device=device)
     return model, nnet
 
 

@@ -60,7 +60,7 @@ def is_config_key(key: str) -> bool:
     return not key.startswith(_SHAPE) and key != "type"
 
 
-class _Shape(Tensor):
+class _ShapeOnly(Tensor):
     """A tensor of one number seen in some shape, which stays one when it is scaled or shifted."""
 
     def __mul__(self, other: object) -> Tensor:
@@ -74,7 +74,7 @@ class _NoNumbers(RandomSource):
     """Initial parameters that have a shape and no memory."""
 
     def normal_tensor(self, *shape: int) -> Tensor:
-        return torch.zeros(1).expand(*shape).as_subclass(_Shape)
+        return torch.zeros(1).expand(*shape).as_subclass(_ShapeOnly)
 
 
 @lru_cache(maxsize=4096)

@@ -12,7 +12,7 @@ from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.carried import carried_settings, is_config_key
 from nnet3.xconfig.expand import DEFAULT_INPUT
 from nnet3.xconfig.expansion import Output
-from nnet3.xconfig.found import Network, normal_text
+from nnet3.xconfig.found import SearchedNetwork, normal_text
 from nnet3.xconfig.input_descriptor import resolve_input
 from nnet3.xconfig.layer_input import Outputs, quoted
 from nnet3.xconfig.line import read_xconfig_lines
@@ -53,9 +53,9 @@ def describe(parts: NetworkParts) -> Description:
     Keys are given only where the network differs from their defaults. What only initial parameters depended on is not
     to be seen in a network; the matrix of a fixed-affine-layer has the name of the layer.
     """
-    network = Network(parts)
+    network = SearchedNetwork(parts)
     layers = {min(layer.nodes, key=network.position.__getitem__): layer for layer in recognise(network)}
-    writer = _Writer(network, {node for layer in layers.values() for node in layer.nodes})
+    writer = _DescriptionWriter(network, {node for layer in layers.values() for node in layer.nodes})
     for node_name in network.nodes:
         if node_name in layers:
             writer.add_layer(layers[node_name])
@@ -65,10 +65,10 @@ def describe(parts: NetworkParts) -> Description:
     return writer.result
 
 
-class _Writer:
+class _DescriptionWriter:
     """Writes layers and nodes one after the other, in the network's order."""
 
-    def __init__(self, network: Network, claimed: set[str]):
+    def __init__(self, network: SearchedNetwork, claimed: set[str]):
         self.network, self.claimed = network, claimed
         self.result = Description()
         self.outputs = Outputs()

@@ -14,7 +14,7 @@ _NAMES = {"input": "input", "output": "output", "output-layer": "output"}
 
 
 @dataclass(frozen=True)
-class Example:
+class LayerExample:
     """Lines of an xconfig, the last of which is the layer, and that layer."""
 
     lines: tuple[str, ...]
@@ -22,7 +22,7 @@ class Example:
 
 
 @cache
-def example_of(layer_type: str) -> Example:
+def example_of(layer_type: str) -> LayerExample:
     """The example of a layer type. An assertion fails if it is none, which the tests exclude."""
     kind = LAYER_TYPES[layer_type]
     line = f"{layer_type} name={_NAMES.get(layer_type, 'layer1')} {kind.example}".strip()
@@ -30,7 +30,7 @@ def example_of(layer_type: str) -> Example:
     for dim in _INPUT_DIMS:
         lines = (*before, f"input name=input dim={dim}", line) if kind.has_input else (line,)
         try:
-            return Example(lines, expand_xconfig("\n".join(lines)).layers[-1])
+            return LayerExample(lines, expand_xconfig("\n".join(lines)).layers[-1])
         except ConfigError:
             continue
     raise AssertionError(f"the example of {layer_type} is wrong")

@@ -44,7 +44,7 @@ def normal_text(descriptor: str) -> str:
 
 
 @dataclass
-class Network:
+class SearchedNetwork:
     """The visible nodes of a network by name, what each reads, and the settings of its components."""
 
     parts: NetworkParts
@@ -104,7 +104,7 @@ def _stems(node_name: str) -> Iterator[str]:
 class Found:
     """What a network has under the name of one layer: reads of values of keys look at this."""
 
-    def __init__(self, network: Network, layer_name: str):
+    def __init__(self, network: SearchedNetwork, layer_name: str):
         self.network, self.name = network, layer_name
         self.members = network.members(layer_name)
 

@@ -30,7 +30,7 @@ class ResolvedInput:
     dim: int
 
 
-class _Token(NamedTuple):
+class _InputToken(NamedTuple):
     text: str
     start: int
 
@@ -40,14 +40,14 @@ def resolve_input(value: XconfigValue | None, default: str, scope: Scope, whole:
 
     Raises ConfigError at the offending word: bad syntax, unknown layers, dimensions that differ.
     """
-    return _Parser(value, default, scope, whole).parse()
+    return _InputParser(value, default, scope, whole).parse()
 
 
-class _Parser:
+class _InputParser:
     def __init__(self, value: XconfigValue | None, default: str, scope: Scope, whole: Span | None):
         self.value, self.scope, self.whole = value, scope, whole
         self.text = default if value is None else value.text
-        self.tokens = [_Token(m.group(), m.start()) for m in _TOKEN.finditer(self.text)]
+        self.tokens = [_InputToken(m.group(), m.start()) for m in _TOKEN.finditer(self.text)]
         self.position = 0
 
     def parse(self) -> ResolvedInput:
@@ -59,7 +59,7 @@ class _Parser:
 
     # ---- tokens ----
 
-    def _span(self, first: _Token | None, last: _Token | None = None) -> Span | None:
+    def _span(self, first: _InputToken | None, last: _InputToken | None = None) -> Span | None:
         if self.value is None:
             return self.whole
         if first is None:
@@ -67,13 +67,13 @@ class _Parser:
         last = last or first
         return self.value.part(first.start, last.start + len(last.text) - first.start)
 
-    def _error(self, message: str, token: _Token | None, hint: str = "") -> ConfigError:
+    def _error(self, message: str, token: _InputToken | None, hint: str = "") -> ConfigError:
         return ConfigError(f"input: {message}", self._span(token), hint)
 
     def _peek(self) -> str:
         return self.tokens[self.position].text if self.position < len(self.tokens) else ""
 
-    def _next(self, wanted: str) -> _Token:
+    def _next(self, wanted: str) -> _InputToken:
         if self.position == len(self.tokens):
             raise self._error(f"expected {wanted}, got the end of the descriptor", None)
         self.position += 1
@@ -124,7 +124,7 @@ class _Parser:
             return self._named(self.scope.previous(1, self._span(token)), time, token)
         return self._name(token)
 
-    def _name(self, token: _Token) -> ResolvedInput:
+    def _name(self, token: _InputToken) -> ResolvedInput:
         word = token.text
         if match := _PREVIOUS.fullmatch(word):
             distance = int(match.group(1)) if len(match.group(1)) < 10 else 0
@@ -139,7 +139,7 @@ class _Parser:
             time = self._integer("a time offset after '@'")
         return self._named(word, time, token)
 
-    def _named(self, word: str, time: int, token: _Token) -> ResolvedInput:
+    def _named(self, word: str, time: int, token: _InputToken) -> ResolvedInput:
         span = self._span(token)
         normal = layer_term(word, span)
         output = self.scope.resolve(word, span)
@@ -147,7 +147,7 @@ class _Parser:
             return ResolvedInput(normal, output.term, output.dim)
         return ResolvedInput(offset(normal, time), offset(output.term, time), output.dim)
 
-    def _call(self, operator: _Token, depth: int) -> ResolvedInput:
+    def _call(self, operator: _InputToken, depth: int) -> ResolvedInput:
         """What stands between the parentheses of an operator."""
         kind = operator.text
         if kind == "Const":
@@ -181,7 +181,7 @@ class _Parser:
         self._expect(",")
         return time, self._integer("an offset of x")
 
-    def _several(self, operator: _Token, depth: int) -> ResolvedInput:
+    def _several(self, operator: _InputToken, depth: int) -> ResolvedInput:
         kind, arguments = operator.text, [self._descriptor(depth)]
         while self._peek() == "," and kind != "IfDefined" and not (kind == "Failover" and len(arguments) == 2):
             self._expect(",")

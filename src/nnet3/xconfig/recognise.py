@@ -16,7 +16,7 @@ from nnet3.structure.normalize import parse_descriptor
 from nnet3.xconfig.carried import differences, is_config_key, settings_of
 from nnet3.xconfig.example import example_of
 from nnet3.xconfig.expansion import REF, Expansion, expand_layer
-from nnet3.xconfig.found import Found, Network, normal_text
+from nnet3.xconfig.found import Found, SearchedNetwork, normal_text
 from nnet3.xconfig.layer import Layer, LayerType, make_layer
 from nnet3.xconfig.reads import shown
 from nnet3.xconfig.registry import LAYER_TYPES
@@ -54,7 +54,7 @@ class Recognised:
         return {s.name for s in self.expansion.config(REF) if isinstance(s, ComponentStatement)}
 
 
-def recognise(network: Network) -> list[Recognised]:
+def recognise(network: SearchedNetwork) -> list[Recognised]:
     """The layers of a network, none of which has a node of another one, in the order of their first nodes.
 
     Larger layers come before smaller ones that they contain; of types that stand for the same, one that knows its
@@ -73,7 +73,7 @@ def recognise(network: Network) -> list[Recognised]:
     return sorted(chosen, key=lambda layer: min(network.position[node] for node in layer.nodes))
 
 
-def _candidates(network: Network, name: str) -> Iterator[Recognised]:
+def _candidates(network: SearchedNetwork, name: str) -> Iterator[Recognised]:
     """What a layer of this name may be."""
     found = Found(network, name)
     present = {(_joined(c.removeprefix(name)), network.settings(c)["type"]) for c in found.components}
@@ -99,7 +99,7 @@ def _joined(suffix: str) -> str:
     return _NUMBERS.sub("", suffix)
 
 
-def _is_closed(network: Network, layer: Recognised) -> bool:
+def _is_closed(network: SearchedNetwork, layer: Recognised) -> bool:
     """Whether others read only what the layer gives them."""
     outputs = [layer.expansion.output, *layer.expansion.auxiliary.values()]
     given = {name for output in outputs if output is not None for name in output.term.names()}
@@ -211,7 +211,7 @@ class _Proposal:
         return Recognised(self.type, self.found.name, values, self.input, expansion)
 
 
-def _has(network: Network, statement: Statement, expansion: Expansion) -> bool:
+def _has(network: SearchedNetwork, statement: Statement, expansion: Expansion) -> bool:
     """Whether a network has what a statement says."""
     if isinstance(statement, ComponentStatement):
         return _has_component(network, statement, expansion)
@@ -229,14 +229,14 @@ def _has(network: Network, statement: Statement, expansion: Expansion) -> bool:
     return is_alike and _reads(network, statement.name, statement.input)
 
 
-def _reads(network: Network, node: str, term: Term) -> bool:
+def _reads(network: SearchedNetwork, node: str, term: Term) -> bool:
     try:
         return normal_text(str(term)) == str(network.descriptors[node])
     except ConfigError:
         return False
 
 
-def _has_component(network: Network, statement: ComponentStatement, expansion: Expansion) -> bool:
+def _has_component(network: SearchedNetwork, statement: ComponentStatement, expansion: Expansion) -> bool:
     carried = network.settings(statement.name)
     if carried.get("type") != statement.type:
         return False

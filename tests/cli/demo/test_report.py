@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nnet3.cli.demo.report import Result, write_report
-from nnet3.cli.demo.task import Schedule, Task
+from nnet3.cli.demo.report import TaskResult, write_report
+from nnet3.cli.demo.task import DemoTask, RateSchedule
 
 pyplot = pytest.importorskip("matplotlib.pyplot")
 colors = pytest.importorskip("matplotlib.colors")
 
 
-def _task(num_examples: int, shape: tuple[int, int]) -> Task:
-    return Task(
+def _task(num_examples: int, shape: tuple[int, int]) -> DemoTask:
+    return DemoTask(
         name="tdnn",
         config="digits_tdnn.config",
         what="",
-        schedule=Schedule(3, 0.1, 0.1),
+        schedule=RateSchedule(3, 0.1, 0.1),
         make_minibatches=lambda epoch: [],
         test_minibatches=[],
         judge=np.concatenate,
@@ -33,13 +33,13 @@ def _task(num_examples: int, shape: tuple[int, int]) -> Task:
     )
 
 
-def _result(wrong: int, num_examples: int = 30, shape: tuple[int, int] = (4, 4), minibatches: int = 120) -> Result:
+def _result(wrong: int, num_examples: int = 30, shape: tuple[int, int] = (4, 4), minibatches: int = 120) -> TaskResult:
     """The first examples are taken for the digit behind theirs."""
     task = _task(num_examples, shape)
     decided = task.labels.copy()
     decided[:wrong] = (decided[:wrong] + 1) % 3
     losses = np.linspace(2.0, 0.5, minibatches)
-    return Result(task, losses, np.arange(1, minibatches + 1) / 40, np.eye(3)[decided], 0.75)
+    return TaskResult(task, losses, np.arange(1, minibatches + 1) / 40, np.eye(3)[decided], 0.75)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         pyplot.close(each)
 
 
-def _drawn(results: list[Result], folder: Path, figure: list[Any]) -> Any:
+def _drawn(results: list[TaskResult], folder: Path, figure: list[Any]) -> Any:
     write_report(results, folder / "report.png", "Digits")
     (only,) = figure
     return only

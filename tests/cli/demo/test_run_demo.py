@@ -14,14 +14,14 @@ import pytest
 from nnet3 import load
 from nnet3.cli.demo import run_demo as module
 from nnet3.cli.demo.digits import digit_tasks
-from nnet3.cli.demo.task import Task
+from nnet3.cli.demo.task import DemoTask
 from tests.cli.run_command import Cli
 
 pytest.importorskip("sklearn")
 pytest.importorskip("matplotlib")
 
 
-def _small(task: Task, **changes: object) -> Task:
+def _small(task: DemoTask, **changes: object) -> DemoTask:
     """Two minibatches, and outputs that say for the first five images that they are what they are not."""
 
     def judge(outputs: object) -> np.ndarray:
@@ -42,7 +42,7 @@ def _small(task: Task, **changes: object) -> Task:
 def offered(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Lets the demo have these tasks instead of its own."""
 
-    def offer(*tasks: Task, kind: str = "digit_tasks") -> None:
+    def offer(*tasks: DemoTask, kind: str = "digit_tasks") -> None:
         monkeypatch.setattr(module, kind, lambda *arguments: asked.append(arguments) or [*tasks])
 
     asked: list[tuple[object, ...]] = []

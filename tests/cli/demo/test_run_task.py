@@ -16,25 +16,25 @@ from rich.console import Console
 from nnet3 import load
 from nnet3.cli.demo import run_task as module
 from nnet3.cli.demo.digits import digit_tasks
-from nnet3.cli.demo.report import Result
+from nnet3.cli.demo.report import TaskResult
 from nnet3.cli.demo.run_task import run_task
-from nnet3.cli.demo.task import Schedule, Task
+from nnet3.cli.demo.task import DemoTask, RateSchedule
 from nnet3.compiler import build_graph, generate, schedule
 from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet
 from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 
 pytest.importorskip("sklearn")
-SCHEDULE = Schedule(num_epochs=2, initial_learning_rate=0.01, final_learning_rate=0.001)
+SCHEDULE = RateSchedule(num_epochs=2, initial_learning_rate=0.01, final_learning_rate=0.001)
 
 
-def _small(**changes: object) -> Task:
+def _small(**changes: object) -> DemoTask:
     task = digit_tasks(seed=1)[0]
     minibatches = task.make_minibatches(0)[:3]
     return replace(task, schedule=SCHEDULE, make_minibatches=lambda epoch: minibatches, **changes)  # type: ignore[arg-type]
 
 
-def _run(task: Task, folder: Path, **options: object) -> tuple[Result, str]:
+def _run(task: DemoTask, folder: Path, **options: object) -> tuple[TaskResult, str]:
     file = io.StringIO()
     console = Console(file=file, width=200, **options)  # type: ignore[arg-type]
     return run_task(task, folder, console, seed=5), file.getvalue()

@@ -162,7 +162,7 @@ def test_minibatches_of_training(archive: str, monkeypatch: pytest.MonkeyPatch) 
     assert len(task.make_minibatches(1)) == 1
 
 
-def _place(chunk: np.ndarray, utterances: list[speech.Utterance]) -> tuple[int, int]:
+def _place(chunk: np.ndarray, utterances: list[speech.Recording]) -> tuple[int, int]:
     """Of which utterance, and from where on, these frames are."""
     for number, utterance in enumerate(utterances):
         for start in range(-6, len(utterance.features)):

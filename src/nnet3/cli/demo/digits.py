@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from nnet3.cli.demo.task import Schedule, Task
+from nnet3.cli.demo.task import DemoTask, RateSchedule
 from nnet3.errors import Nnet3Error
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput
 from nnet3.train.minibatch import grid, one_hot
@@ -16,7 +16,7 @@ _NUM_COLUMNS = 8
 _BATCH = 64
 
 
-def digit_tasks(seed: int) -> list[Task]:
+def digit_tasks(seed: int) -> list[DemoTask]:
     """A TDNN and an LSTM on the same two thirds of the images, judged on the other third."""
     try:
         from sklearn.datasets import load_digits
@@ -29,9 +29,9 @@ def digit_tasks(seed: int) -> list[Task]:
         images, data.target, test_size=1 / 3, stratify=data.target, random_state=0
     )
 
-    def task(name: str, config: str, what: str, output_time: int, schedule: Schedule) -> Task:
+    def task(name: str, config: str, what: str, output_time: int, schedule: RateSchedule) -> DemoTask:
         rng = np.random.default_rng(seed)
-        return Task(
+        return DemoTask(
             name=name,
             config=config,
             what=what,
@@ -45,8 +45,8 @@ def digit_tasks(seed: int) -> list[Task]:
             goal=0.96,
         )
 
-    tdnn = Schedule(num_epochs=12, initial_learning_rate=0.01, final_learning_rate=0.001)
-    lstm = Schedule(num_epochs=24, initial_learning_rate=0.05, final_learning_rate=0.002)
+    tdnn = RateSchedule(num_epochs=12, initial_learning_rate=0.01, final_learning_rate=0.001)
+    lstm = RateSchedule(num_epochs=24, initial_learning_rate=0.05, final_learning_rate=0.002)
     return [
         task("tdnn", "digits_tdnn.config", "a TDNN sees all columns of an image at its middle frame", 4, tdnn),
         task("lstm", "digits_lstm.config", "an LSTM reads an image column by column and answers at the last", 7, lstm),

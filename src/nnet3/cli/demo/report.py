@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.cli.demo.task import Task
+from nnet3.cli.demo.task import DemoTask
 
 _MAX_WRONG = 12
 _INK, _ACCENT, _MUTED = "#222222", "#2a6f97", "#888888"
 
 
 @dataclass(frozen=True)
-class Result:
+class TaskResult:
     """What training and evaluation of a task gave."""
 
-    task: Task
+    task: DemoTask
     losses: np.ndarray  # (minibatches,) cross-entropy per labelled frame
     epochs: np.ndarray  # (minibatches,) where in training, in epochs
     scores: np.ndarray  # (examples, classes)
@@ -34,7 +34,7 @@ class Result:
         return float((self.predictions == self.task.labels).mean())
 
 
-def write_report(results: Sequence[Result], path: Path, title: str) -> None:
+def write_report(results: Sequence[TaskResult], path: Path, title: str) -> None:
     """One row of plots for each network, as a PNG."""
     import matplotlib
 
@@ -55,7 +55,7 @@ def write_report(results: Sequence[Result], path: Path, title: str) -> None:
     pyplot.close(figure)
 
 
-def _plot_losses(axes: Any, result: Result) -> None:
+def _plot_losses(axes: Any, result: TaskResult) -> None:
     axes.plot(result.epochs, result.losses, color=_ACCENT, alpha=0.25, linewidth=0.8, label="each minibatch")
     width = max(1, len(result.losses) // 60)
     smooth = np.convolve(result.losses, np.ones(width) / width, mode="valid")
@@ -71,7 +71,7 @@ def _plot_losses(axes: Any, result: Result) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _plot_confusion(axes: Any, result: Result) -> None:
+def _plot_confusion(axes: Any, result: TaskResult) -> None:
     count = result.scores.shape[1]
     matrix = np.zeros((count, count), int)
     np.add.at(matrix, (result.task.labels, result.predictions), 1)
@@ -87,7 +87,7 @@ def _plot_confusion(axes: Any, result: Result) -> None:
     axes.set_title("Confusion matrix (counts)", fontsize=11)
 
 
-def _plot_wrong(figure: Any, result: Result) -> None:
+def _plot_wrong(figure: Any, result: TaskResult) -> None:
     wrong = np.flatnonzero(result.predictions != result.task.labels)
     shown = wrong[:_MAX_WRONG]
     figure.suptitle(f"Examples it got wrong ({len(shown)} of {len(wrong)})", fontsize=11)

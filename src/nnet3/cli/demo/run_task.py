@@ -9,15 +9,15 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from nnet3.cli.demo.report import Result
-from nnet3.cli.demo.task import Task
+from nnet3.cli.demo.report import TaskResult
+from nnet3.cli.demo.task import DemoTask
 from nnet3.compiler import build_graph, generate, schedule
 from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet
 from nnet3.train import Evaluator, Trainer, TrainerOptions, exponential_rate
 
 
-def run_task(task: Task, folder: Path, console: Console, seed: int) -> Result:
+def run_task(task: DemoTask, folder: Path, console: Console, seed: int) -> TaskResult:
     """Train and evaluate; writes network.config, model.raw and computation.txt into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     console.print(f"\n{task.name.upper()}: {task.what}", style="bold", highlight=False)
@@ -37,13 +37,13 @@ def run_task(task: Task, folder: Path, console: Console, seed: int) -> Result:
     start = time.perf_counter()
     evaluator = Evaluator(nnet.in_test_mode())
     outputs = [evaluator.add(minibatch)["output"] for minibatch in task.test_minibatches]
-    result = Result(task, losses, epochs, task.judge(outputs), -evaluator.stats["output"].average)
+    result = TaskResult(task, losses, epochs, task.judge(outputs), -evaluator.stats["output"].average)
     right = round(result.accuracy * len(task.labels))
     _say(console, "test", f"{right} of {len(task.labels)} right: {result.accuracy:.1%}", start)
     return result
 
 
-def _explain_compilation(task: Task, nnet: Nnet, console: Console) -> str:
+def _explain_compilation(task: DemoTask, nnet: Nnet, console: Console) -> str:
     """Compile the training computation stage by stage; returns it printed."""
     request = task.make_minibatches(0)[0].request(train=True)
     rows = ", ".join(f"{io.name} {len(io.indexes)}" for io in (*request.inputs, *request.outputs))
@@ -69,7 +69,7 @@ def _say(console: Console, stage: str, text: str, start: float) -> float:
     return now
 
 
-def _train(task: Task, nnet: Nnet, console: Console, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _train(task: DemoTask, nnet: Nnet, console: Console, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Cross-entropy of each minibatch, and where in training it stands, in epochs."""
     trainer, schedule = Trainer(nnet, TrainerOptions(seed=seed)), task.schedule
     losses: list[float] = []

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from nnet3.cli.demo.task import Schedule, Task
+from nnet3.cli.demo.task import DemoTask, RateSchedule
 from nnet3.errors import Nnet3Error
 from nnet3.train import MatrixTarget, Minibatch, NetworkInput
 from nnet3.train.minibatch import grid, one_hot
@@ -30,14 +30,14 @@ _BATCH, _BATCHES_PER_EPOCH = 128, 40
 
 
 @dataclass(frozen=True)
-class Utterance:
+class Recording:
     digit: int
     speaker: str
     recording: int
     features: np.ndarray  # (frames, 13), normalised to mean 0 and variance 1
 
 
-def speech_tasks(archive: str, seed: int) -> list[Task]:
+def speech_tasks(archive: str, seed: int) -> list[DemoTask]:
     """One TDNN over the frames."""
     utterances = read_utterances(archive)
     test = [u for u in utterances if u.recording < _NUM_TEST_RECORDINGS]
@@ -57,11 +57,11 @@ def speech_tasks(archive: str, seed: int) -> list[Task]:
         return scores
 
     return [
-        Task(
+        DemoTask(
             name="tdnn",
             config="speech_tdnn.config",
             what="a TDNN over the frames of spoken digits; an utterance is decided by its summed log-probabilities",
-            schedule=Schedule(num_epochs=8, initial_learning_rate=0.01, final_learning_rate=0.001),
+            schedule=RateSchedule(num_epochs=8, initial_learning_rate=0.01, final_learning_rate=0.001),
             make_minibatches=lambda epoch: _train_minibatches(train, rng),
             test_minibatches=[test_minibatch],
             judge=judge,
@@ -73,7 +73,7 @@ def speech_tasks(archive: str, seed: int) -> list[Task]:
     ]
 
 
-def read_utterances(archive: str) -> list[Utterance]:
+def read_utterances(archive: str) -> list[Recording]:
     """All recordings of the ZIP, by name. Raises Nnet3Error if it is not such a ZIP."""
     if not Path(archive).is_file():
         raise Nnet3Error(f"{archive}: no such file; give the ZIP of the Free Spoken Digit Dataset's recordings")
@@ -88,7 +88,7 @@ def read_utterances(archive: str) -> list[Utterance]:
     return utterances
 
 
-def _utterance(name: str, data: bytes) -> Utterance:
+def _utterance(name: str, data: bytes) -> Recording:
     match = _FILE.fullmatch(name)
     assert match is not None
     with wave.open(io.BytesIO(data)) as file:
@@ -97,7 +97,7 @@ def _utterance(name: str, data: bytes) -> Utterance:
         rate, samples = file.getframerate(), np.frombuffer(file.readframes(file.getnframes()), "<i2")
     features = mfcc(samples.astype(np.float32), rate)
     normalized = (features - features.mean(axis=0)) / (features.std(axis=0) + 1e-3)
-    return Utterance(int(match[1]), match[2], int(match[3]), normalized.astype(np.float32))
+    return Recording(int(match[1]), match[2], int(match[3]), normalized.astype(np.float32))
 
 
 def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:
@@ -117,7 +117,7 @@ def mfcc(samples: np.ndarray, rate: int) -> np.ndarray:
     return np.stack([computer.get_frame(frame) for frame in range(computer.num_frames_ready)])
 
 
-def _train_minibatches(train: Sequence[Utterance], rng: np.random.Generator) -> list[Minibatch]:
+def _train_minibatches(train: Sequence[Recording], rng: np.random.Generator) -> list[Minibatch]:
     """Chunks that begin at random places, every other stretch of each utterance."""
     places = [
         (utterance, start)
@@ -131,7 +131,7 @@ def _train_minibatches(train: Sequence[Utterance], rng: np.random.Generator) -> 
     ]
 
 
-def _minibatch(places: Sequence[tuple[Utterance, int]], num_frames: int, step: int) -> Minibatch:
+def _minibatch(places: Sequence[tuple[Recording, int]], num_frames: int, step: int) -> Minibatch:
     """One sequence for each chunk; outside the utterance its first or last frame is repeated."""
     times = np.arange(-_CONTEXT, num_frames + _CONTEXT)
     frames = [u.features[np.clip(times + start, 0, len(u.features) - 1)] for u, start in places]

@@ -12,7 +12,7 @@ from nnet3.train import Minibatch
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RateSchedule:
     """How long to train; the learning rate falls from the first to the last minibatch in equal ratios."""
 
     num_epochs: int
@@ -21,7 +21,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Task:
+class DemoTask:
     """`make_minibatches(epoch)` gives training data; `judge(outputs)` turns the outputs of the test minibatches, one
     matrix each, into scores (examples, classes).
     """
@@ -29,7 +29,7 @@ class Task:
     name: str  # of the network, and of its folder
     config: str  # file in configs/
     what: str  # of one sentence
-    schedule: Schedule
+    schedule: RateSchedule
     make_minibatches: Callable[[int], Sequence[Minibatch]]
     test_minibatches: Sequence[Minibatch]
     judge: Callable[[Sequence[np.ndarray]], np.ndarray]

@@ -32,4 +32,4 @@ def command(tree: str, model: str, phones: str, output: str, lattice_input: bool
       nnet3 chain-get-supervision --frame-subsampling-factor=3 tree 0.trans_mdl \\
         "ark:ali-to-phones --write-lengths=true 0.trans_mdl ark:ali.ark ark:- |" ark:sup.ark
     """
-    return later.chain_supervision.make(tree, model, phones, output, lattice_input, options)
+    return later.chain_graphs.make_supervision(tree, model, phones, output, lattice_input, options)

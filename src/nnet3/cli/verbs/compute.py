@@ -65,7 +65,7 @@ def command(
     if online_ivectors and online_ivector_period == 0:
         raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
     later.compute_tables.compute_tables(
-        later.compute_tables.Tables(features, output, ivectors, utt2spk, online_ivectors, resume),
+        later.compute_tables.ComputedTables(features, output, ivectors, utt2spk, online_ivectors, resume),
         later.compute_tables.load(
             network,
             later.compute_tables.Settings(

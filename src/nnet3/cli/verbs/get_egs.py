@@ -43,5 +43,5 @@ def command(
       nnet3 get-egs --num-pdfs=2658 --left-context=12 --right-context=9 --num-frames=8 scp:feats.scp \\
         "ark:ali-to-pdf final.mdl ark:ali.ark ark:- | ali-to-post ark:- ark:- |" ark:egs.ark
     """
-    tables = later.get_egs_tables.Tables(features, posteriors, online_ivectors, output)
+    tables = later.get_egs_tables.MakingTables(features, posteriors, online_ivectors, output)
     later.get_egs_tables.make_from_posteriors(tables, num_pdfs, pdf_alignments, options)

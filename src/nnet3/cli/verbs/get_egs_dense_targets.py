@@ -28,5 +28,5 @@ def command(
     Example:
       nnet3 get-egs-dense-targets --left-context=12 --right-context=9 scp:feats.scp ark:snrs.ark ark:egs.ark
     """
-    tables = later.get_egs_tables.Tables(features, targets, online_ivectors, output)
+    tables = later.get_egs_tables.MakingTables(features, targets, online_ivectors, output)
     later.get_egs_tables.make_from_matrices(tables, None if num_targets < 0 else num_targets, options)

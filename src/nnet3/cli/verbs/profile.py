@@ -15,7 +15,14 @@ from nnet3.cli.verb import SEEING, take_use_gpu, verb
 @verb("see where the time of a network goes", SEEING)
 @click.option("--num-sequences", type=integer(1), default=1, show_default=True, help="Sequences at once.")
 @click.option("--frames", type=integer(1), default=50, show_default=True, help="Output frames of each.")
-@click.option("--frame-subsampling-factor", "factor", type=integer(1), default=3, show_default=True)
+@click.option(
+    "--frame-subsampling-factor",
+    "factor",
+    type=integer(1),
+    default=3,
+    show_default=True,
+    help="Input frames per output.",
+)
 @click.option("--train", type=KALDI_BOOL, default=False, show_default=True, help="A training step, not test mode.")
 @click.option("--optimize", type=KALDI_BOOL, default=True, show_default=True, help="Run the passes.")
 @click.option(

@@ -59,6 +59,13 @@ def dim_of_input(layer: Layer) -> None:
         layer["dim"] = layer.input_dim
 
 
+def require_node(layer: Layer) -> None:
+    """Raises ConfigError if the input is an expression rather than a node."""
+    if not layer.input.is_name:
+        hint = "put a no-op-component before it"
+        raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
+
+
 def _positive_number(text: str) -> bool:
     try:
         return not text or read_number(text) > 0

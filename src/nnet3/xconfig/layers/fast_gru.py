@@ -6,27 +6,16 @@ from functools import partial
 
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.key import options
-from nnet3.xconfig.layer import Layer, LayerType
-from nnet3.xconfig.layers.gru import COMMON_KEYS, DROPOUT_KEYS, PROJECTED_EXAMPLE, gate_node
-from nnet3.xconfig.layers.recurrent import (
-    CELL_DIM,
-    CELL_READS,
-    PROJECTION_KEYS,
-    PROJECTION_READS,
-    RecurrentUnit,
-    settle_cells,
-    settle_projection,
-)
+from nnet3.xconfig.layer import Layer
+from nnet3.xconfig.layers.gru import COMMON_KEYS, DROPOUT_KEYS, gate_node
+from nnet3.xconfig.layers.recurrent import RecurrentUnit, cell_type, projected_type
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import Term
 
 _KEYS = (*COMMON_KEYS, options("gru-nonlinearity-options", "Further settings of the nonlinearity.", "max-change=0.75"))
 
 
-def _gate(unit: RecurrentUnit, gate: str, component: str, dropout: str) -> Term:
-    """A gate over input and state."""
-    before = unit.node(f"{gate}_t_pre", component, unit.input, unit.previous("s_t"))
-    return gate_node(unit, gate, before, dropout, f"{gate}_t_predrop")
+_gate = partial(gate_node, kept="t_predrop")
 
 
 def _expand_fast_gru(layer: Layer, expander: Expander) -> None:
@@ -121,49 +110,29 @@ def _normalised_end(unit: RecurrentUnit, component: str, cell: Term) -> None:
 
 
 LAYER_TYPES = (
-    LayerType(
-        "fast-gru-layer",
-        "A gated recurrent unit.",
-        (CELL_DIM, *_KEYS),
-        _expand_fast_gru,
-        settle_cells,
-        example="cell-dim=512 delay=-3",
-        reads=CELL_READS,
-    ),
-    LayerType(
+    cell_type("fast-gru-layer", "A gated recurrent unit.", _KEYS, _expand_fast_gru),
+    projected_type(
         "fast-pgru-layer",
         "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back.",
-        (*PROJECTION_KEYS, *_KEYS),
+        _KEYS,
         _expand_fast_pgru,
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
-    LayerType(
+    projected_type(
         "fast-norm-pgru-layer",
         "A fast-pgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*PROJECTION_KEYS, *_KEYS, *DROPOUT_KEYS),
+        (*_KEYS, *DROPOUT_KEYS),
         partial(_expand_fast_pgru, normalised=True),
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
-    LayerType(
+    projected_type(
         "fast-opgru-layer",
         "A projected gated recurrent unit with an output gate instead of a reset gate.",
-        (*PROJECTION_KEYS, *_KEYS),
+        _KEYS,
         _expand_fast_opgru,
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
-    LayerType(
+    projected_type(
         "fast-norm-opgru-layer",
         "A fast-opgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*PROJECTION_KEYS, *_KEYS, *DROPOUT_KEYS),
+        (*_KEYS, *DROPOUT_KEYS),
         partial(_expand_fast_opgru, normalised=True),
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
 )

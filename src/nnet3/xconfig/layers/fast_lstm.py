@@ -9,16 +9,17 @@ from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.key import Key, options
 from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER, LINEAR, SCALE_AND_OFFSET
-from nnet3.xconfig.layers.lstm import DECAY_TIME, settle_lstm, settle_projected_lstm
+from nnet3.xconfig.layers.lstm import DECAY_TIME
 from nnet3.xconfig.layers.recurrent import (
     BACK_KEYS,
     CELL_DIM,
     CELL_READS,
     DROPOUT_PROPORTION,
-    PROJECTION_KEYS,
-    PROJECTION_READS,
     RecurrentUnit,
     affine_options,
+    cell_type,
+    projected_type,
+    settle_cells,
 )
 from nnet3.xconfig.reads import output_dim, scale_in, setting
 from nnet3.xconfig.statements import Settings, settings
@@ -40,7 +41,7 @@ def _nonlinearity(unit: RecurrentUnit, further: Settings = ()) -> None:
 
 
 def _memory(unit: RecurrentUnit) -> None:
-    """RecurrentUnit and output, together cut off from derivatives that grow on their way back in time."""
+    """Expands cells and output, and both with derivatives cut where they grow on their way back in time."""
     C = unit.C
     unit.columns("m", "lstm_nonlin", C, C)
     unit.node("cm_trunc", "cm_trunc", unit("lstm_nonlin"))
@@ -117,14 +118,11 @@ def _expand_fast_lstmp(layer: Layer, expander: Expander, *, normalised: bool) ->
 
 LAYER_TYPES = (
     *(
-        LayerType(
+        cell_type(
             name,
             f"An LSTM with peephole connections{words}.",
-            (CELL_DIM, *_KEYS),
+            _KEYS,
             partial(_expand_fast_lstm, normalised=bool(words)),
-            settle_lstm,
-            example="cell-dim=512 delay=-3",
-            reads=CELL_READS,
         )
         for name, words in (
             ("fast-lstm-layer", ""),
@@ -143,7 +141,7 @@ LAYER_TYPES = (
             Key("self-scale", 1.0, "What the output is multiplied by when it is fed back."),
         ),
         _expand_lstmb,
-        settle_lstm,
+        settle_cells,
         example="cell-dim=512 bottleneck-dim=128 delay=-3",
         reads={
             **CELL_READS,
@@ -154,14 +152,11 @@ LAYER_TYPES = (
         },
     ),
     *(
-        LayerType(
+        projected_type(
             name,
             f"An LSTM whose output is projected to fewer columns{words}, part of which are fed back.",
-            (*PROJECTION_KEYS, *_KEYS, DROPOUT_PROPORTION),
+            (*_KEYS, DROPOUT_PROPORTION),
             partial(_expand_fast_lstmp, normalised=bool(words)),
-            settle_projected_lstm,
-            example="cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3",
-            reads=PROJECTION_READS,
         )
         for name, words in (("fast-lstmp-layer", ""), ("fast-lstmp-batchnorm-layer", " and batch-normalised"))
     ),

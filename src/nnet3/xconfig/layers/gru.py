@@ -6,22 +6,18 @@ from dataclasses import replace
 from functools import partial
 
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layer import Layer
 from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER, NO_OP
 from nnet3.xconfig.layers.recurrent import (
     BACK_KEYS,
-    CELL_DIM,
-    CELL_READS,
     DROPOUT_PER_FRAME,
     DROPOUT_PROPORTION,
     PER_ELEMENT_OPTIONS,
-    PROJECTION_KEYS,
-    PROJECTION_READS,
     SELF_REPAIR_NONLINEARITY,
     RecurrentUnit,
     affine_options,
-    settle_cells,
-    settle_projection,
+    cell_type,
+    projected_type,
     without_use,
 )
 from nnet3.xconfig.statements import settings
@@ -33,17 +29,12 @@ _OUTPUT_GATE_KEYS = (*_BEFORE_OPTIONS, PER_ELEMENT_OPTIONS, SELF_REPAIR_NONLINEA
 DROPOUT_KEYS = (DROPOUT_PROPORTION, replace(DROPOUT_PER_FRAME, default=True))
 
 
-def gate_node(unit: RecurrentUnit, gate: str, before: Term, dropout: str, kept: str) -> Term:
-    """The node `GATE_t` of a gate over its sum; with dropout there is one, named `kept`, before it."""
+def gate_node(unit: RecurrentUnit, gate: str, component: str, dropout: str, kept: str = "predrop_t") -> Term:
+    """Expands the node `GATE_t` of a gate over input and state; with dropout a node `GATE_<kept>` comes before it."""
+    before = unit.node(f"{gate}_t_pre", component, unit.input, unit.previous("s_t"))
     if not unit.has_dropout:
         return unit.node(f"{gate}_t", gate, before)
-    return unit.node(f"{gate}_t", dropout, unit.node(kept, gate, before))
-
-
-def _sum_and_gate(unit: RecurrentUnit, gate: str, component: str, dropout: str) -> Term:
-    """A gate over input and state."""
-    before = unit.node(f"{gate}_t_pre", component, unit.input, unit.previous("s_t"))
-    return gate_node(unit, gate, before, dropout, f"{gate}_predrop_t")
+    return unit.node(f"{gate}_t", dropout, unit.node(f"{gate}_{kept}", gate, before))
 
 
 def _mixed(unit: RecurrentUnit, old: Term) -> None:
@@ -70,8 +61,8 @@ def _expand_gru(layer: Layer, expander: Expander, *, projected: bool = True, nor
     unit.product("y1")
     unit.product("y2")
     expander.component("y", NO_OP, settings(dim=C))
-    _sum_and_gate(unit, "z", "W_z.xs_z", "dropout_z")
-    _sum_and_gate(unit, "r", "W_z.xs_r", "dropout_r")
+    gate_node(unit, "z", "W_z.xs_z", "dropout_z")
+    gate_node(unit, "r", "W_z.xs_r", "dropout_r")
     unit.node("h1_t", "h1", unit("r_t"), unit.previous("s_t"))
     unit.node("h_t_pre", "W_h.UW", unit.input, unit("h1_t"))
     unit.node("h_t", "h", unit("h_t_pre"))
@@ -121,8 +112,8 @@ def _expand_opgru(layer: Layer, expander: Expander, *, normalised: bool = False)
     expander.component("y", NO_OP, settings(dim=C))
     if unit.has_dropout:
         unit.dropout("dropout", C)
-    _sum_and_gate(unit, "z", "W_z.xs_z", "dropout")
-    _sum_and_gate(unit, "o", "W_z.xs_o", "dropout")
+    gate_node(unit, "z", "W_z.xs_z", "dropout")
+    gate_node(unit, "o", "W_z.xs_o", "dropout")
     unit.node("h_t_pre", "W_h.UW", unit.input)
     unit.node("h_t_pre2", "W_h.UW_elementwise", unit.previous("y_t"))
     unit.node("h_t", "h", add(unit("h_t_pre"), unit("h_t_pre2")))
@@ -141,52 +132,35 @@ def _expand_opgru(layer: Layer, expander: Expander, *, normalised: bool = False)
     expander.output(unit("sn_t"), R + unit.P)
 
 
-PROJECTED_EXAMPLE = "cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3"
-
 LAYER_TYPES = (
-    LayerType(
+    cell_type(
         "gru-layer",
         "A gated recurrent unit, a component for each of its parts; fast-gru-layer is quicker.",
-        (CELL_DIM, *COMMON_KEYS),
+        COMMON_KEYS,
         partial(_expand_gru, projected=False),
-        settle_cells,
-        example="cell-dim=512 delay=-3",
-        reads=CELL_READS,
     ),
-    LayerType(
+    projected_type(
         "pgru-layer",
         "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back.",
-        (*PROJECTION_KEYS, *COMMON_KEYS),
+        COMMON_KEYS,
         _expand_gru,
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
-    LayerType(
+    projected_type(
         "norm-pgru-layer",
         "A pgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*PROJECTION_KEYS, *COMMON_KEYS, *DROPOUT_KEYS),
+        (*COMMON_KEYS, *DROPOUT_KEYS),
         partial(_expand_gru, normalised=True),
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
-    LayerType(
+    projected_type(
         "opgru-layer",
         "A projected gated recurrent unit with an output gate instead of a reset gate.",
-        (*PROJECTION_KEYS, *_OUTPUT_GATE_KEYS),
+        _OUTPUT_GATE_KEYS,
         _expand_opgru,
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
-    LayerType(
+    projected_type(
         "norm-opgru-layer",
         "An opgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*PROJECTION_KEYS, *_OUTPUT_GATE_KEYS, *DROPOUT_KEYS, L2_REGULARIZE_NUMBER),
+        (*_OUTPUT_GATE_KEYS, *DROPOUT_KEYS, L2_REGULARIZE_NUMBER),
         partial(_expand_opgru, normalised=True),
-        settle_projection,
-        example=PROJECTED_EXAMPLE,
-        reads=PROJECTION_READS,
     ),
 )

@@ -6,23 +6,18 @@ from functools import partial
 
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.key import Key
-from nnet3.xconfig.layer import Layer, LayerType
+from nnet3.xconfig.layer import Layer
 from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER
 from nnet3.xconfig.layers.recurrent import (
     BACK_KEYS,
-    CELL_DIM,
-    CELL_READS,
     DROPOUT_PER_FRAME,
     DROPOUT_PROPORTION,
     PER_ELEMENT_OPTIONS,
-    PROJECTION_KEYS,
-    PROJECTION_READS,
     SELF_REPAIR_NONLINEARITY,
     RecurrentUnit,
     affine_options,
-    decay_scale,
-    settle_cells,
-    settle_projection,
+    cell_type,
+    projected_type,
 )
 from nnet3.xconfig.term import Term, add
 
@@ -40,16 +35,6 @@ _KEYS = (
     PER_ELEMENT_OPTIONS,
     SELF_REPAIR_NONLINEARITY,
 )
-
-
-def settle_lstm(layer: Layer) -> None:
-    settle_cells(layer)
-    decay_scale(layer)
-
-
-def settle_projected_lstm(layer: Layer) -> None:
-    settle_projection(layer)
-    decay_scale(layer)
 
 
 def _gates(unit: RecurrentUnit, recurrent_dim: int) -> None:
@@ -116,25 +101,19 @@ def _expand_lstmp(layer: Layer, expander: Expander, *, normalised: bool) -> None
 
 
 LAYER_TYPES = (
-    LayerType(
+    cell_type(
         "lstm-layer",
         "An LSTM with peephole connections, a component for each of its parts; fast-lstm-layer is quicker.",
-        (CELL_DIM, *_KEYS),
+        _KEYS,
         _expand_lstm,
-        settle_lstm,
-        example="cell-dim=512 delay=-3",
-        reads=CELL_READS,
     ),
     *(
-        LayerType(
+        projected_type(
             name,
             f"An LSTM whose output is projected to fewer columns{words}, part of which are fed back; a component for "
             "each of its parts.",
-            (*PROJECTION_KEYS, *_KEYS, DROPOUT_PROPORTION, DROPOUT_PER_FRAME),
+            (*_KEYS, DROPOUT_PROPORTION, DROPOUT_PER_FRAME),
             partial(_expand_lstmp, normalised=bool(words)),
-            settle_projected_lstm,
-            example="cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3",
-            reads=PROJECTION_READS,
         )
         for name, words in (("lstmp-layer", ""), ("lstmp-batchnorm-layer", " and batch-normalised"))
     ),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nnet3.text.values import above, either, nonzero, within
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.key import Key, options
-from nnet3.xconfig.layer import Layer
+from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import AFFINE, BATCH_NORM, DROPOUT, NORMALIZE, SIGMOID, TANH
 from nnet3.xconfig.reads import Reads, delay, setting
 from nnet3.xconfig.statements import Settings, settings
@@ -62,13 +63,14 @@ def without_use(key: Key) -> Key:
 
 
 def settle_cells(layer: Layer) -> None:
-    """A cell-dim that is not given, or not positive, is the input's dimension."""
+    """Sets a cell-dim that is not given, or not positive, to the input's dimension; checks the decay-time."""
     if layer["cell-dim"] <= 0:
         layer["cell-dim"] = layer.input_dim
+    decay_scale(layer)
 
 
 def settle_projection(layer: Layer) -> None:
-    """The dimensions of the projection follow from cell-dim unless they are given."""
+    """Sets dimensions of the projection that are not given by the cell-dim; checks them and the decay-time."""
     cells = layer["cell-dim"]
     if layer["recurrent-projection-dim"] <= 0:
         layer["recurrent-projection-dim"] = cells // 4
@@ -78,6 +80,7 @@ def settle_projection(layer: Layer) -> None:
     total = layer["recurrent-projection-dim"] + layer["non-recurrent-projection-dim"]
     rule = f"must be at least the sum of the projection dimensions ({total})"
     layer.require(total <= cells, "cell-dim", rule)
+    decay_scale(layer)
 
 
 class RecurrentUnit:
@@ -214,10 +217,25 @@ PROJECTION_READS: Reads = {
 
 
 def decay_scale(layer: Layer) -> float:
-    """What a memory is multiplied by at each step. Raises ConfigError unless it is > 0."""
-    decay_time = layer["decay-time"]
+    """Returns the factor of the memory in each step, 1 without a decay-time. Raises ConfigError unless it is > 0."""
+    decay_time = layer.values.get("decay-time", -1.0)
     if decay_time < 0:
         return 1.0
     result = 1.0 - abs(layer["delay"]) / decay_time if decay_time else 0.0
     layer.require(result > 0, "decay-time", f"must be > {abs(layer['delay'])}, the delay, or negative: no decay")
     return float(result)
+
+
+def cell_type(name: str, summary: str, keys: tuple[Key, ...], expand: Callable[[Layer, Expander], None]) -> LayerType:
+    """Declares a type whose output is its cells."""
+    example = "cell-dim=512 delay=-3"
+    return LayerType(name, summary, (CELL_DIM, *keys), expand, settle_cells, example=example, reads=CELL_READS)
+
+
+def projected_type(
+    name: str, summary: str, keys: tuple[Key, ...], expand: Callable[[Layer, Expander], None]
+) -> LayerType:
+    """Declares a type whose output is a projection of its cells."""
+    example = "cell-dim=1024 recurrent-projection-dim=256 non-recurrent-projection-dim=256 delay=-3"
+    keys = (*PROJECTION_KEYS, *keys)
+    return LayerType(name, summary, keys, expand, settle_projection, example=example, reads=PROJECTION_READS)

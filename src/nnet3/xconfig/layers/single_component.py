@@ -22,6 +22,7 @@ from nnet3.xconfig.layers.common import (
     PARAM_STDDEV,
     TARGET_RMS,
     dim_of_input,
+    require_node,
 )
 from nnet3.xconfig.reads import output_dim
 from nnet3.xconfig.statements import DimRangeStatement, settings
@@ -60,9 +61,7 @@ def _settle_range(layer: Layer) -> None:
     layer.require(
         layer["dim"] <= available, "dim", f"must be <= {available}, the columns that the input has from there on"
     )
-    if not layer.input.is_name:
-        hint = "put a no-op-component before it"
-        raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
+    require_node(layer)
 
 
 def _expand_range(layer: Layer, expander: Expander) -> None:

@@ -22,13 +22,11 @@ from nnet3.xconfig.layers.common import (
     NG_AFFINE_OPTIONS,
     NO_OP,
     dim_of_input,
+    require_node,
 )
 from nnet3.xconfig.layers.single_component import INCLUDE_IN_INIT
 from nnet3.xconfig.reads import output_dim, setting
-from nnet3.xconfig.statements import (
-    DimRangeStatement,
-    settings,
-)
+from nnet3.xconfig.statements import DimRangeStatement, settings
 from nnet3.xconfig.term import Term, add, append, name, offset, scale
 
 if TYPE_CHECKING:
@@ -122,12 +120,6 @@ def _expand_spec_augment(layer: Layer, expander: Expander) -> None:
     frames = settings(dim=dim, zeroed_proportion=layer["time-zeroed-proportion"])
     frames += layer.given_settings("time-mask-max-frames")
     expander.output(expander.pair("time-mask", "SpecAugmentTimeMaskComponent", frames, last), dim)
-
-
-def _settle_delta(layer: Layer) -> None:
-    if not layer.input.is_name:
-        hint = "put a no-op-component before it"
-        raise layer.error(f"the input must be a node, not an expression: it is {layer.input}", "input", hint)
 
 
 def _expand_delta(layer: Layer, expander: Expander) -> None:
@@ -226,7 +218,7 @@ LAYER_TYPES = (
         "The input with its first and second differences over time, batch-normalised.",
         (),
         _expand_delta,
-        _settle_delta,
+        require_node,
         reads={"input": _read_delta_input},
     ),
 )
