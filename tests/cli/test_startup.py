@@ -1,4 +1,4 @@
-"""What the command imports before it answers, how it ends when nobody listens or somebody interrupts, lazy modules."""
+"""The import-time check: which modules a command imports, counted instead of timed; lazy modules; endings."""
 
 from __future__ import annotations
 

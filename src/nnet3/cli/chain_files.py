@@ -1,4 +1,4 @@
-"""What verbs of sequence training read: denominator graphs, and chain examples as minibatches."""
+"""Reads denominator graphs, and chain examples as minibatches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs that make examples of sequence training do with their tables."""
+"""Makes chain examples of tables of features and supervision, and weights them."""
 
 from __future__ import annotations
 

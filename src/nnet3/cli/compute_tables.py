@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ComputedTables:
-    """What is read and written: Kaldi's specifiers. With `resume` the output goes on from what it has already."""
+    """Kaldi's specifiers of the input and output. With `resume` the output goes on from what it has already."""
 
     features: str
     output: str
@@ -45,7 +45,7 @@ class ComputedTables:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compute."""
+    """The settings of a computation."""
 
     device: str = "cpu"
     chunks: UtteranceOptions = field(default_factory=UtteranceOptions)
@@ -81,10 +81,10 @@ def load(path: str, settings: Settings) -> ModelRunner:
 
 
 def compute_tables(tables: ComputedTables, run: ModelRunner) -> None:
-    """Compute all utterances. Those that cannot be are left out, with a warning.
+    """Computes all utterances; one that fails is left out, with a warning.
 
-    Raises Nnet3Error at the end if none could be computed or some record could not be read; what is finished is kept
-    then, and also when this is interrupted.
+    Raises Nnet3Error at the end if none was computed or a record could not be read. What is finished is kept then,
+    and also after an interrupt.
     """
     ivectors = _Ivectors(tables)
     finished = finished_matrices(tables.output) if tables.resume else None

@@ -15,9 +15,9 @@ from nnet3.options import Option, Options, declared
 
 
 def takes(parameter: str, options: type[Options], omit: tuple[str, ...] = ()) -> Decorator:
-    """Decorator: the verb has all options that the class declares, but those omitted, and gets one object of the class.
+    """Decorator: adds the options that a class declares, but those omitted; the verb gets one object of the class.
 
-    A field that holds further options, of a class of their own, gives theirs.
+    A field that holds options of another class adds these too.
     """
     items = [item for item in _all_declared(options) if item.name not in omit]
 

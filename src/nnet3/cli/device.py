@@ -1,4 +1,4 @@
-"""Where what computes is to compute: `--device`, and `--use-gpu` as Kaldi means it."""
+"""Chooses the device of a computation by `--device`, and by `--use-gpu` as Kaldi means it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verbs about training examples do with tables, for every kind of examples."""
+"""Merges, shuffles and copies tables of training examples of any kind."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def copy(
 
 
 def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], hint: object = "") -> int:
-    """Write examples with their keys; how many they were. Nnet3Error, with `hint`, if there were none."""
+    """Writes examples with their keys; returns their number. Nnet3Error, with `hint`, if there were none."""
     with example_writer(output, kind) as writer:
         for key, example in examples:
             writer.write(key, example)

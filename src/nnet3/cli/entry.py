@@ -39,9 +39,9 @@ def _run_process(program: str) -> NoReturn:
 
 
 def _open_closed_streams() -> None:
-    """Put something where the caller has closed standard streams, or the next file that is opened would lie there.
+    """Opens standard streams that the caller has closed, or the next file would get their number.
 
-    Reading standard input and writing standard output fail then, and messages are lost.
+    Reading standard input and writing standard output still fail, and messages are lost.
     """
     for number, name, access in ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
         if getattr(sys, name) is None:
@@ -58,6 +58,6 @@ def _run(arguments: list[str], program: str) -> int:
 
 
 def _end(number: int, frame: object) -> NoReturn:
-    """What is open is closed or removed on the way out; a second signal of the kind ends the process as it is."""
+    """Ends the process in order: open files are closed or removed. A second signal of the kind ends it at once."""
     signal.signal(number, signal.SIG_DFL)
     raise SystemExit(128 + number)

@@ -133,7 +133,7 @@ def _decode(contents: Buffer, name: str) -> str:
 
 
 def _is_model_path(name: str) -> bool:
-    """Whether a model file has this path. Such files can be large: they are mapped, not read."""
+    """Returns True for the path of a model file. It looks at the beginning only: such files can be large."""
     if not os.path.isfile(name):
         return False
     with open(name, "rb") as file:

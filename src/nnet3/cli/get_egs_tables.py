@@ -1,4 +1,4 @@
-"""What verbs that make training examples do: examples of tables of features and targets."""
+"""Makes training examples of tables of features and targets."""
 
 from __future__ import annotations
 

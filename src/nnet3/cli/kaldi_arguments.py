@@ -89,7 +89,7 @@ def read_arguments(command: click.Command, arguments: list[str]) -> KaldiArgumen
 
 
 def explain_unknown(option: str, command: click.Command, of_verbs: Set[str]) -> str:
-    """What to say of an option that a command does not have; `of_verbs` are the options of all verbs."""
+    """Returns the message about an option that a command does not have; `of_verbs` are the options of all verbs."""
     name = option.lstrip("-").partition("=")[0]
     known = of_verbs | ELSEWHERE
     if name in known:

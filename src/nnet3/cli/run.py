@@ -101,7 +101,7 @@ def _invoke(arguments: list[str], program: str) -> int:
 
 
 def _call(command: click.Command, arguments: list[str], name: str, defaults: dict[str, Any]) -> Any:
-    """As `click.Command.main` does it, which would make status 1 of a reader that has gone."""
+    """Invokes a command as `click.Command.main` does, which would turn a reader that has gone into status 1."""
     try:
         with command.make_context(name, arguments, default_map=defaults) as context:
             return command.invoke(context)
@@ -120,7 +120,7 @@ def _no_such_verb(word: str) -> str:
 
 
 def _drop_unwritten() -> None:
-    """What cannot be written now could not be when Python ends: it would say so once more."""
+    """Drops output that cannot be written, about which Python would complain again when it ends."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -20,9 +20,9 @@ def grouped_commands(
     max_commands: int | None = None,
     seconds: Mapping[int, float] | None = None,
 ) -> str:
-    """Matrices, then commands in groups; the time of each by its number, if given, in microseconds before it.
+    """Prints matrices, then commands in groups, each after its time in microseconds if `seconds` has it.
 
-    With `max_commands` only so many commands, and how many are left out.
+    `max_commands`: print only so many commands, and the number of those left out.
     """
     lines = [summary(computation), *introductions(computation)]
     backward = any(io.deriv for io in (*computation.inputs, *computation.outputs))
@@ -52,7 +52,7 @@ def _with_time(line: str, number: int, seconds: Mapping[int, float] | None) -> s
 
 
 def _subject(computation: NnetComputation, command: Command) -> tuple[str, bool] | None:
-    """The node that a command is for, and whether it is about its derivative; None for what is for none, as freeing."""
+    """Returns a command's node and True for its derivative; None for a command of no node, such as freeing."""
     if any(isinstance(f.declared, Operand) and f.declared.life is Life.ENDS for f in command.form.fields):
         return None
     accesses = command.accesses(computation)

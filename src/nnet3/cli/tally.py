@@ -1,4 +1,4 @@
-"""What has been done, shown while it grows."""
+"""Counts utterances and shows the progress."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class UtteranceTally:
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
-        """With `quiet` only warnings and errors are on the terminal, since the results are too."""
+        """`quiet`: show only warnings and errors, as the results go to the terminal too."""
         self.done = self.failed = self.damaged = self.resumed = self.frames = 0
         self._start = self._said = time.perf_counter()
         self._console = Console(stderr=True)

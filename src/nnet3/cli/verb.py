@@ -23,7 +23,7 @@ _INTERNALS, _USE_GPU = "nnet3.internals", "nnet3.use_gpu"
 
 
 class Verb(click.Command):
-    """`--config` is taken care of before click sees the command line; the others act when the verb is invoked."""
+    """A command with Kaldi's global options: `--config` acts before click parses, the others when the verb runs."""
 
     def __init__(
         self,

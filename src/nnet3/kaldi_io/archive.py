@@ -1,4 +1,4 @@
-"""Where the entries of tables come from: archives and the files that script files name.
+"""Reads the entries of tables: out of archives, and out of the files that script files name.
 
 They are read with our own Reader, since kaldi_native_io crashes on damaged archives.
 """
@@ -66,9 +66,9 @@ class Archive:
                 return entry
 
     def skip(self, begins: str = "") -> bool:
-        """Go behind the entry that could not be read; False if nobody can tell where it ends.
+        """Skips an entry that could not be read; returns False if its end cannot be told.
 
-        That is known of entries in text, and of all if each object begins with the token `begins`.
+        It can be for entries in text, and for all if each object begins with the token `begins`.
         """
         if begins:
             self._go_to_next(begins.encode())
@@ -116,7 +116,7 @@ class Archive:
         return self.key, read(self._reader)
 
     def _refill(self, start: int) -> bool:
-        """Put more of the stream behind what is left from `start` on; whether there was more."""
+        """Reads on in the stream, behind the data from `start` on; returns False at its end."""
         if self._stream is None:
             return False
         rest = self._reader.data[start:]

@@ -1,4 +1,4 @@
-"""What may be written: arrays of the right shape whose numbers fit."""
+"""Checks of arrays that are to be written: their shape, their type, and that their numbers fit."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _STEP_WIDTH = (1 / np.array([64.0, 128.0, 63.0]))[_THIRD]
 
 
 class CompressionMethod(IntEnum):
-    """How to choose the codes; the numbers are Kaldi's."""
+    """The ways to choose codes, by Kaldi's numbers."""
 
     AUTOMATIC = 1
     SPEECH_FEATURE = 2
@@ -71,7 +71,7 @@ class CompressedMatrix:
         return "CM2" if self.codes.dtype.itemsize == 2 else "CM3"
 
     def to_bytes(self) -> bytes:
-        """What follows the token in a binary file."""
+        """Returns the bytes that follow the token in a binary file."""
         header = _HEADER.pack(self.min_value, self.range, *self.shape)
         if self.quantiles is None:
             return header + self.codes.tobytes()

@@ -44,14 +44,14 @@ def map_file(path: str | os.PathLike[str]) -> bytes | mmap.mmap:
 
 
 def is_device(descriptor: int) -> bool:
-    """Whether an open file is a device such as /dev/zero: not one that is a terminal or always empty."""
+    """Returns True for an open device such as /dev/zero, but not for a terminal or /dev/null."""
     status = os.fstat(descriptor)
     is_harmless = os.isatty(descriptor) or status.st_rdev == os.stat(os.devnull).st_rdev
     return stat.S_ISCHR(status.st_mode) and not is_harmless
 
 
 def read_stream(file: BinaryIO) -> bytes:
-    """All of what is no regular file. ModelFormatError for what may never end: a device, zeros out of a pipe."""
+    """Reads to the end of what is no regular file. ModelFormatError for a device, and for zeros out of a pipe."""
     if is_device(file.fileno()):
         raise ModelFormatError("this is a device, not a file", str(file.name))
     first = file.read(1)
@@ -92,7 +92,7 @@ def check_can_write(path: str | os.PathLike[str]) -> None:
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Whether something is there that is not a regular file and cannot be replaced by one: /dev/stdout, a pipe."""
+    """Returns True if the path is of something that a file cannot replace, such as /dev/stdout or a pipe."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 

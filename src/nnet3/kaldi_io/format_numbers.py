@@ -59,7 +59,7 @@ def _fill(template: str, values: np.ndarray) -> str:
 
 
 def _digits_of_float32(values: np.ndarray) -> np.ndarray:
-    """How many significant digits each value needs (6 to 9); too few only where `_fill` notices."""
+    """Returns the significant digits that each value needs (6 to 9); `_fill` mends those that are too few."""
     with np.errstate(invalid="ignore"):  # a signalling NaN, which damaged files have
         size = np.abs(values.astype(np.float64))
     ordinary = np.isfinite(size) & (size > 0)

@@ -16,7 +16,7 @@ NOT_FINAL = np.float32(np.inf)
 
 
 def _as_costs(values: ArrayLike) -> npt.NDArray[np.float32]:
-    """As float32; what does not fit becomes infinite."""
+    """Converts to float32; numbers that do not fit become infinite."""
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(np.float32, copy=False)
 
@@ -72,7 +72,7 @@ class Fst:
         cost: ArrayLike | None = None,
         olabel: ArrayLike | None = None,
     ) -> Fst:
-        """From arcs in any order, which each state's arcs keep. Without `cost` all are 0, without `olabel` an acceptor.
+        """Makes an FST of arcs, whose order each state keeps. Default costs are 0, without `olabel` it is an acceptor.
 
         ModelFormatError also if an arc leaves from nowhere.
         """
@@ -90,7 +90,7 @@ class Fst:
 
     @classmethod
     def empty(cls) -> Fst:
-        """The one without states, which accepts nothing."""
+        """Returns the FST without states, which accepts nothing."""
         return cls.from_arcs(NO_STATE, (), (), (), ())
 
     @property
@@ -108,17 +108,17 @@ class Fst:
 
     @cached_property
     def is_acceptor(self) -> bool:
-        """Whether both labels of every arc are the same."""
+        """True if the two labels of every arc are the same."""
         return self.olabel is self.ilabel or bool(np.array_equal(self.ilabel, self.olabel))
 
     @cached_property
     def has_epsilons(self) -> bool:
-        """Whether some arc has label 0 on both sides."""
+        """True if some arc has label 0 on both sides."""
         return bool(((self.ilabel == 0) & (self.olabel == 0)).any())
 
     @property
     def largest_label(self) -> int:
-        """Of both sides; 0 if there are no arcs."""
+        """The largest label of either side; 0 without arcs."""
         return int(max(self.ilabel.max(), self.olabel.max())) if self.num_arcs else 0
 
     def __repr__(self) -> str:

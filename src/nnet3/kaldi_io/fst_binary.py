@@ -36,7 +36,7 @@ _FINAL = -1  # label and next state of the element that stands for a final cost
 
 @dataclass(frozen=True)
 class FstHeader:
-    """What stands before the states of any FST."""
+    """The fields before the states of an FST."""
 
     kind: str
     arc_type: str
@@ -106,7 +106,7 @@ def _skip_bytes(reader: Reader, count: int, what: str) -> bytes:
 
 
 def _skip_symbols(reader: Reader) -> None:
-    """A symbol table: magic, name, next free key, number of symbols; then each as its text and its key."""
+    """Skips magic, name, next free key and number of symbols, then the text and the key of each symbol."""
     what = "a symbol table"
     if _skip_bytes(reader, 4, what) != _SYMBOLS_MAGIC:
         raise reader.error(f"expected {what}, as the header of the FST says")
@@ -121,7 +121,7 @@ def _skip_symbols(reader: Reader) -> None:
 
 
 def _read_vector(reader: Reader, header: FstHeader) -> Fst:
-    """Of each state its final cost (float32) and number of arcs (int64), then its arcs."""
+    """Reads for each state its final cost (float32), number of arcs (int64) and arcs."""
     reader.need(4 * _STATE_WORDS * header.states, f"{header.states} states of an FST")
     start = position = reader.position
     offsets = np.zeros(header.states + 1, np.int64)
@@ -145,7 +145,7 @@ def _read_vector(reader: Reader, header: FstHeader) -> Fst:
 
 
 def _word_places(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where in the body, counted in words of 4 bytes, each state and each arc begins."""
+    """Returns where states (states,) and arcs (arcs,) begin in the body, in words of 4 bytes."""
     states, counts = len(offsets) - 1, np.diff(offsets)
     state_at = _STATE_WORDS * np.arange(states) + _ARC_WORDS * offsets[:-1]
     headers_before = _STATE_WORDS * np.repeat(np.arange(1, states + 1), counts)
@@ -153,7 +153,7 @@ def _word_places(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _read_compact(reader: Reader, header: FstHeader) -> Fst:
-    """Offsets of the states' elements, then the elements; a final cost is the first element of its state."""
+    """Reads the offsets of the states' elements, then the elements: a final cost comes first in its state."""
     aligned = header.version == _ALIGNED_VERSION or bool(header.flags & _IS_ALIGNED)
     _align(reader, aligned)
     bounds = reader.raw_array(header.states + 1, "<u4", f"{header.states} states of an FST").astype(np.int64)
@@ -182,7 +182,7 @@ def _align(reader: Reader, aligned: bool) -> None:
 
 
 def write_vector_fst(writer: Writer, fst: Fst) -> None:
-    """As type `vector`: with the properties of the file that it was read from, else with those that always hold."""
+    """Writes type `vector`, with the properties of the file that it came from, else those that always hold."""
     properties = EXPANDED | MUTABLE if fst.properties is None else fst.properties
     _write_header(writer, _VECTOR, properties, fst, arcs=0)
     words = np.empty(_STATE_WORDS * fst.num_states + _ARC_WORDS * fst.num_arcs, "<i4")
@@ -195,7 +195,7 @@ def write_vector_fst(writer: Writer, fst: Fst) -> None:
 
 
 def write_compact_acceptor(writer: Writer, fst: Fst) -> None:
-    """As type `compact_acceptor`, with all properties."""
+    """Writes type `compact_acceptor`, with all properties."""
     if not fst.is_acceptor:
         raise ModelFormatError("cannot write an FST as an acceptor whose input and output labels differ")
     _write_header(writer, _COMPACT, EXPANDED | known_properties(fst), fst, arcs=fst.num_arcs)

@@ -22,7 +22,7 @@ _FINAL, _FREE_FINAL, _NOT_FINAL = "%d%.0s%.0s%.0s\t%.7g\n", "%d%.0s%.0s%.0s%.0s\
 
 
 def read_fst(reader: Reader) -> Fst:
-    """The FST that begins here: as text, which begins with white space, or binary. Raises ModelFormatError."""
+    """Reads an FST: text, which begins with white space, or binary. Raises ModelFormatError."""
     first = reader.raw_byte_peek()
     if first is not None and bytes([first]).isspace():
         return _read_text(reader)
@@ -33,7 +33,7 @@ def read_fst(reader: Reader) -> Fst:
 
 
 def write_fst(writer: Writer, fst: Fst) -> None:
-    """As a file or an entry of a table: type `vector` in binary."""
+    """Writes a file or an entry of a table; in binary its type is `vector`."""
     if writer.binary:
         write_vector_fst(writer, fst)
     else:
@@ -41,7 +41,7 @@ def write_fst(writer: Writer, fst: Fst) -> None:
 
 
 def write_acceptor(writer: Writer, fst: Fst) -> None:
-    """As it stands inside other objects: type `compact_acceptor` in binary."""
+    """Writes an FST inside another object; in binary its type is `compact_acceptor`."""
     if writer.binary:
         write_compact_acceptor(writer, fst)
     else:
@@ -81,7 +81,7 @@ def _write_text(writer: Writer, fst: Fst) -> None:
 
 
 def load_fst(name: str) -> Fst:
-    """The FST in a file (or what else a user may name as input). ModelFormatError says what is wrong with it."""
+    """Reads the FST in a file, or in another input that a user may name. Raises ModelFormatError for a damaged one."""
     reader = open_rxfilename(name)
     fst = read_fst(reader)
     reader.finish()
@@ -89,7 +89,7 @@ def load_fst(name: str) -> Fst:
 
 
 def save_fst(fst: Fst, name: str) -> None:
-    """Put it where a user said, as type `vector`."""
+    """Writes an FST of type `vector` to the file that a user named."""
     writer = Writer(binary=True)
     write_vector_fst(writer, fst)
     write_wxfilename(name, writer)

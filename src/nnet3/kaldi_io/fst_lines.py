@@ -54,20 +54,20 @@ class FstLines:
 
     @contextmanager
     def naming(self, reader: Reader) -> Iterator[None]:
-        """Say where the FST begins in what is wrong with it."""
+        """Within it, errors say where the FST begins."""
         try:
             yield
         except ModelFormatError as error:
             raise reader.error_at(self.offset, error.message) from None
 
     def by_state(self, values: npt.NDArray[Any], default: object) -> npt.NDArray[Any]:
-        """What the lines of final states say, `values` (ends, ...), for each state; the default where nothing is."""
+        """Spreads values of the final states' lines, (ends, ...), over all states: (states, ...), default elsewhere."""
         table = np.full((self.num_states, *values.shape[1:]), default, values.dtype)
         table[self.ending] = values
         return table
 
     def whole_numbers(self, words: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-        """ModelFormatError unless all are integers from 0 that fit 31 bits."""
+        """Parses states or labels. ModelFormatError unless all are integers >= 0 that fit 31 bits."""
         found = words.tolist()
         bad = next((word for word in found if not _WHOLE_NUMBER.fullmatch(word) or int(word) >= _MOST_NUMBER), None)
         if bad is not None:
@@ -76,7 +76,7 @@ class FstLines:
         return np.array(list(map(int, found)), np.int64)
 
     def costs(self, words: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-        """float32 of the shape of `words`; 0 where nothing is said."""
+        """Parses costs: float32 of the shape of `words`, 0 where a word is empty."""
         values = [parse_real(word or b"0") for word in words.reshape(-1).tolist()]
         if None in values:
             shown = words.reshape(-1)[values.index(None)][:40].decode("utf-8", "replace")
@@ -91,7 +91,7 @@ class FstLines:
 
 
 def read_lines(reader: Reader, numbers_of_fields: tuple[int, ...]) -> FstLines:
-    """The lines from here to the empty one, each of one of these numbers of fields."""
+    """Reads lines up to the empty one; each must have one of these numbers of fields."""
     begin = _FIRST_LINE.match(reader.data, reader.position)
     if begin is None:
         raise reader.error("expected an FST as text, which begins with a newline")

@@ -1,4 +1,4 @@
-"""What OpenFst's files say about an FST in their property bits."""
+"""The property bits of OpenFst's files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXPANDED, MUTABLE = 0x1, 0x2
 
 
 def known_properties(fst: Fst) -> int:
-    """The complete set of trinary properties: of each pair of bits, the one that tells the truth."""
+    """Returns all trinary properties: one bit of each pair, for true or for false."""
     pairs = [
         (16, fst.is_acceptor),
         *((18 + 2 * side, not _has_repeated_label(fst, labels)) for side, labels in enumerate(_sides(fst))),
@@ -39,7 +39,7 @@ def _cycle_properties(fst: Fst) -> list[tuple[int, bool]]:
 
 
 def _is_weight(costs: np.ndarray) -> bool:
-    """Whether some cost is neither that of certainty nor that of the impossible."""
+    """Returns True if some cost is neither 0 nor infinite."""
     return bool(((costs != 0) & (costs != np.inf)).any())
 
 
@@ -55,7 +55,7 @@ def _is_sorted(fst: Fst, labels: np.ndarray) -> bool:
 
 
 def _is_string(fst: Fst) -> bool:
-    """One path through all states in order, which ends in the last one."""
+    """Returns True for one path through all states in order, which ends in the last one."""
     states = fst.num_states
     if states == 0:
         return True

@@ -1,4 +1,4 @@
-"""What can be reached in an FST, and what is on cycles: whole fronts of states at a time."""
+"""Reachability and cycles of an FST, computed for whole fronts of states at a time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _backward(fst: Fst) -> tuple[Integers, Integers]:
 
 
 def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
-    """Everything that can be reached from what is marked."""
+    """Returns the states that can be reached from marked ones, (states,)."""
     marked = marked.copy()
     front = np.flatnonzero(marked)
     while len(front):
@@ -55,12 +55,12 @@ def _spread(offsets: Integers, targets: Integers, marked: Flags) -> Flags:
 
 
 def goes_up(fst: Fst) -> bool:
-    """Whether every arc leads to a state of a higher number."""
+    """Returns True if every arc leads to a state of a higher number."""
     return bool((fst.dst > fst.src).all())
 
 
 def accessible(fst: Fst) -> Flags:
-    """Which states can be reached from the start, (states,)."""
+    """Marks the states that can be reached from the start, (states,)."""
     marked = np.zeros(fst.num_states, bool)
     if fst.num_states == 0:
         return marked
@@ -73,7 +73,7 @@ def accessible(fst: Fst) -> Flags:
 
 
 def coaccessible(fst: Fst) -> Flags:
-    """From which states a final state can be reached, (states,)."""
+    """Marks the states from which a final state can be reached, (states,)."""
     final = fst.final < np.inf
     if goes_up(fst) and (final | (np.diff(fst.offsets) > 0)).all():  # by induction from the end downwards
         return np.ones(fst.num_states, bool)
@@ -82,7 +82,7 @@ def coaccessible(fst: Fst) -> Flags:
 
 
 def arcs_on_cycles(fst: Fst) -> Flags:
-    """Which arcs are part of a cycle, (arcs,): those between states of one strongly connected component."""
+    """Marks the arcs of cycles, (arcs,): those between states of one strongly connected component."""
     on_cycle = fst.src == fst.dst
     if ((fst.dst > fst.src) | on_cycle).all():
         return on_cycle
@@ -97,7 +97,7 @@ def arcs_on_cycles(fst: Fst) -> Flags:
 
 
 def _without_dead_ends(fst: Fst, arcs: Integers) -> Integers:
-    """The arcs without those that come from or lead to where no others go, again and again."""
+    """Removes arcs from states that no arc enters and to states that no arc leaves, until none is left."""
     while len(arcs):
         entered, left = np.zeros(fst.num_states, bool), np.zeros(fst.num_states, bool)
         left[fst.src[arcs]], entered[fst.dst[arcs]] = True, True

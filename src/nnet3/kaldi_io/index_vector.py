@@ -46,7 +46,7 @@ def read_index_vector(reader: Reader) -> np.ndarray:
 
 
 def _read_long(reader: Reader, out: np.ndarray, what: str) -> int:
-    """Fill `out` with the written-out elements that stand here; how many they are."""
+    """Fills `out` with the written-out elements that stand here; returns their number."""
     reader.need(_ELEMENT.itemsize, what)
     most = min(len(out), reader.left // _ELEMENT.itemsize)
     start = reader.position
@@ -79,7 +79,7 @@ def run_length(data: Buffer, position: int, size: int, most: int, fixed: list[in
 
 
 def _read_short(reader: Reader, out: np.ndarray, previous: np.ndarray, what: str) -> int:
-    """Fill `out` with the elements that are steps of t; how many they are. The first step starts at `previous`."""
+    """Fills `out` with elements that are steps of t, the first one from `previous`; returns their number."""
     start = reader.position
     reader.need(1, what)
     stop = start + min(len(out), reader.left, _STEPS)
@@ -97,7 +97,7 @@ def _read_short(reader: Reader, out: np.ndarray, previous: np.ndarray, what: str
 
 
 def _read_text(reader: Reader, out: np.ndarray) -> int:
-    """Fill the beginning of `out` from `<I1> n t x` groups; how many were read."""
+    """Fills the beginning of `out` from groups `<I1> n t x`; returns their number."""
     count = min(len(out), _TEXT_ELEMENTS)
     start = reader.position
     words = reader.words(4 * count)

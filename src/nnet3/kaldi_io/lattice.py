@@ -38,7 +38,7 @@ class Strings:
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """What a decoder left of its search: an acceptor of words or phones whose arcs carry transition-ids.
+    """A decoder's lattice: an acceptor of words or phones whose arcs carry transition-ids.
 
     fst: labels, and of the costs those of the graph. acoustic_cost: (arcs,) and final_acoustic_cost: (states,)
     float32. transition_ids: of each arc; final_transition_ids: of each state, for final ones.
@@ -59,7 +59,7 @@ class Lattice:
 
 
 def read_lattice(reader: Reader) -> Lattice:
-    """The lattice that begins here: as text, which begins with white space, or binary. Raises ModelFormatError."""
+    """Reads a lattice: text, which begins with white space, or binary. Raises ModelFormatError."""
     first = reader.raw_byte_peek()
     if first is not None and bytes([first]).isspace():
         return _read_text(reader)
@@ -80,13 +80,13 @@ def open_lattice_table(rspecifier: str) -> TableReader[Lattice]:
 
 
 class _Walk:
-    """Where in the raw data things lie; where one begins is known only after the one before it."""
+    """Walks over raw data in which each thing tells where the next one begins."""
 
     def __init__(self, reader: Reader):
         self.reader, self.start, self.position = reader, reader.position, reader.position
 
     def skip(self, count: int, unit: int, what: str) -> int:
-        """Go on by `count` things of `unit` bytes; the place, in words of 4 bytes, where they begin."""
+        """Skips `count` things of `unit` bytes; returns where they begin, in words of 4 bytes."""
         if count < 0 or self.position + count * unit > self.start + self.reader.left:
             raise self.reader.truncated(f"{what} cannot have {count} elements")
         place = (self.position - self.start) // 4
@@ -99,12 +99,12 @@ class _Walk:
         return int(value)
 
     def words(self) -> Integers:
-        """All that was walked over; the reader goes on behind it."""
+        """Returns the walked data, (words,) int32, and moves the reader behind it."""
         return self.reader.raw_array((self.position - self.start) // 4, "<i4", "a lattice")
 
 
 def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
-    """Of each state its two final costs and number of arcs, then its arcs: input label, output label, costs, dst."""
+    """Reads for each state two final costs, the number of arcs, and the arcs: input label, output label, costs, dst."""
     reader.need(16 * header.states, f"{header.states} states of a lattice")
     walk = _Walk(reader)
     offsets, state_at = np.zeros(header.states + 1, np.int64), np.empty(header.states, np.int64)
@@ -125,7 +125,7 @@ def _read_plain(reader: Reader, header: FstHeader) -> Lattice:
 
 
 def _read_compact(reader: Reader, header: FstHeader) -> Lattice:
-    """Of each state its final weight (costs and a string) and number of arcs, then its arcs, each with a weight."""
+    """Reads for each state its final weight (costs and a string), number of arcs, and arcs, each with a weight."""
     reader.need(20 * header.states, f"{header.states} states of a lattice")
     walk = _Walk(reader)
     offsets, state_at = np.zeros(header.states + 1, np.int64), np.empty(header.states, np.int64)
@@ -167,7 +167,7 @@ def _lattice(
     strings: Strings,
     final_strings: Strings,
 ) -> Lattice:
-    """From raw words: where final weights, labels (with the two costs behind) and next states are."""
+    """Makes a lattice of words and the places in them: of final weights, of labels before two costs, of next states."""
     reals = words.view("<f4")
     label, dst = words[label_at].astype(np.int32), words[dst_at].astype(np.int32)
     final, final_acoustic = reals[state_at].astype(np.float32), reals[state_at + 1].astype(np.float32)
@@ -206,7 +206,7 @@ def _in_order(strings: Strings, order: Integers) -> Strings:
 
 
 def _weights(lines: FstLines, words: npt.NDArray[Any]) -> tuple[npt.NDArray[np.float32], Strings]:
-    """The costs (words, 2) and strings of weights; nothing said is no cost and no string."""
+    """Parses weights into costs, (words, 2), and strings; an empty word is 0,0 without a string."""
     pieces = [(word or b"0,0").split(b",") for word in words.tolist()]
     bad = next((b",".join(piece) for piece in pieces if len(piece) not in (2, 3)), None)
     if bad is not None:

@@ -50,7 +50,7 @@ def open_rxfilename(name: str) -> Reader:
 
 
 def write_wxfilename(name: str, writer: Writer) -> None:
-    """Put all that was written where a user said: into a file (in one step), `| command` or `-` for standard output."""
+    """Writes the writer's data to a name of Kaldi's: a file (in one step), `| command` or `-` for standard output."""
     file = parse_wxfilename(name)
     if file.kind == "file":
         writer.write_to(file.name)

@@ -37,7 +37,7 @@ def parse_real(word: bytes) -> float | None:
 
 
 def fits_float32(value: float) -> bool:
-    """Whether a number, rounded to float32, is as finite as it was."""
+    """Returns False for a finite number that float32 rounds to infinity."""
     return not _TOO_LARGE <= abs(value) < math.inf
 
 

@@ -95,7 +95,7 @@ class Reader:
 
     @contextmanager
     def nested(self, what: str) -> Iterator[None]:
-        """Bound the depth of things within things (a composite component in a composite component ...)."""
+        """Within it, one more level of nesting counts. ModelFormatError if there are too many."""
         if self._depth >= _MOST_NESTING:
             raise self.error(f"{what} is nested more than {_MOST_NESTING} deep")
         self._depth += 1
@@ -118,7 +118,7 @@ class Reader:
 
     @property
     def left(self) -> int:
-        """How many bytes are left."""
+        """The number of bytes left."""
         return self._size - self.position
 
     def truncated(self, message: str) -> ModelFormatError:
@@ -170,7 +170,7 @@ class Reader:
         return word
 
     def accept(self, token: str) -> bool:
-        """Consume the next token if it is `token`; whether it was."""
+        """Consumes the next token if it is `token`; returns True if it was."""
         match = self._word()
         if match.group(1) != token.encode():
             return False
@@ -194,7 +194,7 @@ class Reader:
         return words
 
     def match(self, pattern: re.Pattern[bytes], expected: str) -> re.Match[bytes]:
-        """What stands here by a pattern of bounded length that begins with white space, consumed."""
+        """Consumes what matches a pattern, which must be of bounded length and begin with white space."""
         match = pattern.match(self.data, self.position)
         if match is None:
             raise self._not_a(self._word(), expected)
@@ -223,7 +223,7 @@ class Reader:
         return self.data[self.position] if self.position < self._size else None
 
     def at_end(self) -> bool:
-        """Whether only white space is left."""
+        """Returns True if only white space is left."""
         match = _SPACE.match(self.data, self.position)
         assert match is not None, "the pattern matches everything"
         self.ran_out |= match.end() == self._size

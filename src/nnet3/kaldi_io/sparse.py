@@ -90,9 +90,9 @@ def _read_row_header(reader: Reader) -> tuple[int, int]:
 
 
 def _counts_at_a_glance(reader: Reader, rows: int) -> np.ndarray | None:
-    """The number of elements of each row, consumed; None if that is not to be seen by what rows begin with.
+    """Consumes all rows at once and returns the number of elements of each, or None if that does not work.
 
-    The rows are sought by their common beginning, and must then lie one behind the other.
+    It looks for the common beginning of all rows; the rows that it finds must lie one behind the other.
     """
     mark = bytes(reader.data[reader.position : reader.position + _MARK])
     window = rows * (_ROW.itemsize + _ELEMENT_SIZE)  # one element in each row, for a start
@@ -120,7 +120,7 @@ def _counts_at_a_glance(reader: Reader, rows: int) -> np.ndarray | None:
 
 
 def _counts_row_by_row(reader: Reader, rows: int, cols: int) -> tuple[np.ndarray, int]:
-    """As `_counts_at_a_glance` for any rows, and how many bytes a value has."""
+    """Consumes rows of any form: the number of elements of each, and the bytes of a value."""
     value_size = 0
     counts = np.zeros(rows, np.int64)
     for row in range(rows):  # where a row begins is known only after the one before it
@@ -137,7 +137,7 @@ def _counts_row_by_row(reader: Reader, rows: int, cols: int) -> tuple[np.ndarray
 
 
 def _read_text(reader: Reader) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """As `_read_binary`."""
+    """Reads (columns, elements in each row, their ids, their values) from text."""
     start = reader.position
     rows = int(reader.match(_ROWS_TEXT, "a sparse matrix, which begins with rows=").group(1))
     reader.need(rows * len("dim=0 [ ]"), f"a sparse matrix of {rows} rows")

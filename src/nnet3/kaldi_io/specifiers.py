@@ -33,7 +33,7 @@ _TABLE = re.compile(r"(?:[a-z]+[, ])*(?:ark|scp)(?:[, ][a-z]+)*:")
 
 @dataclass(frozen=True)
 class ReadSpecifier:
-    """Where to read a table. `background` is accepted, but changes nothing."""
+    """The source of a table. `background` is accepted, but changes nothing."""
 
     text: str
     archive: str | None = None
@@ -47,7 +47,7 @@ class ReadSpecifier:
 
 @dataclass(frozen=True)
 class WriteSpecifier:
-    """Where to write a table: an archive, maybe with a script that points into it, or the files that a script names."""
+    """The target of a table: an archive, maybe with a script that points into it, or files that a script names."""
 
     text: str
     archive: str | None = None

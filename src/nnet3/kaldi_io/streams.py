@@ -132,12 +132,12 @@ class OutputStream:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is a file that is to get its name when it is complete."""
+        """True for a file, which gets its name when it is complete."""
         return self._temporary is not None
 
     @property
     def replaces(self) -> bool:
-        """Whether a file is there that this one is to replace."""
+        """True if this one is to replace a file that is there."""
         return self._temporary is not None and self._target.exists()
 
     def close(self, suffix: str = "", size: int | None = None) -> None:
@@ -155,7 +155,7 @@ class OutputStream:
             self._close_file()
 
     def discard(self) -> None:
-        """Give up after an error: what was written to a file is removed, as it is not all that it should be."""
+        """Gives up after an error, and removes the incomplete file."""
         self._remove_temporary()
         with contextlib.suppress(TableError, BrokenPipeError):
             self.close()

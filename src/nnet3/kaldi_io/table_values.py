@@ -43,7 +43,7 @@ def read_alignment(reader: Reader) -> np.ndarray:
 
 
 def write_alignment(writer: Writer, values: ArrayLike) -> None:
-    """As `read_alignment` reads it."""
+    """Writes integers, (n,), in the form that `read_alignment` reads."""
     array = int32_array(values)
     if not writer.binary:
         writer.text("%d " * len(array) % tuple(array.tolist()) + "\n")
@@ -75,7 +75,7 @@ def _read_binary(reader: Reader, width: int, what: str) -> np.ndarray:
 
 
 def write_pairs(writer: Writer, pairs: ArrayLike) -> None:
-    """As `read_pairs` reads it."""
+    """Writes pairs, (n, 2), in the form that `read_pairs` reads."""
     array = int32_array(pairs, 2)
     if not writer.binary:
         writer.text(" ; ".join(["%d %d"] * len(array)) % tuple(array.reshape(-1).tolist()) + "\n")
@@ -132,7 +132,7 @@ def _posterior_text(reader: Reader) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def write_posterior(writer: Writer, posterior: Posterior) -> None:
-    """As `read_posterior` reads it."""
+    """Writes a posterior in the form that `read_posterior` reads."""
     counts = np.diff(posterior.indptr).tolist()
     if not writer.binary:
         words = format_row(np.asarray(posterior.weights, np.float32)).split()

@@ -141,14 +141,14 @@ class TableWriter(Generic[T]):
 
     @property
     def makes_files(self) -> bool:
-        """Whether entries go to files, not to standard output or a command: from there they cannot be called back."""
+        """True if entries go to files, and not to standard output or a command, from where none comes back."""
         return self._archive is None or self._archive.is_file
 
     def keep(self) -> str:
-        """Finish before all was written: what was is kept; returns under which name.
+        """Keeps what was written, although it is not all; returns the name of the file.
 
-        It does not replace a file that is there, which may be complete, but gets a name beside it that ends in
-        `.partial`. When it goes on from what was there it has all of that and takes its place.
+        A file of that name, which may be complete, stays: the new one gets a name that ends in `.partial`. A resumed
+        table has all entries of the old file, and replaces it.
         """
         streams = [stream for stream in (self._archive, self._script) if stream is not None]
         suffix = PARTIAL if not self._resumed and any(stream.replaces for stream in streams) else ""
@@ -166,7 +166,7 @@ class TableWriter(Generic[T]):
         return f"{self.specifier.archive or self.specifier.text}{suffix}"
 
     def discard(self) -> None:
-        """Give up after an error: an archive or script that is a file is removed."""
+        """Gives up after an error, and removes an archive or script that is a file."""
         for stream in (self._archive, self._script):
             if stream is not None:
                 stream.discard()
@@ -182,7 +182,7 @@ class TableWriter(Generic[T]):
 
 
 def finished_entries(wspecifier: str, read: Callable[[Reader], Any]) -> Finished:
-    """What an `ark,scp:` wspecifier names has already, as its script says; nothing if the files are not there.
+    """Finds the entries that an `ark,scp:` wspecifier's files have, by its script; none if there are no files.
 
     Raises TableError for another wspecifier, or if script and archive do not belong together.
     """
@@ -206,7 +206,7 @@ def finished_entries(wspecifier: str, read: Callable[[Reader], Any]) -> Finished
 
 
 def _end_of(wspecifier: str, archive: str, position: int, read: Callable[[Reader], Any]) -> int:
-    """Where the object at this position ends."""
+    """Returns the position behind the object at a position."""
     try:
         reader = Reader.open(archive)
         reader.position = position

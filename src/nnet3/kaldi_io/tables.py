@@ -20,7 +20,7 @@ _LOG = logging.getLogger("nnet3")
 
 
 class _OpenTable(Generic[T]):
-    """What both kinds of readers share: the specifier, its archive or its script, opened."""
+    """An opened table: its specifier, and its archive or its script."""
 
     def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
         """`begins`: a token that every object begins with, by which the next one is found behind a damaged one."""
@@ -49,7 +49,7 @@ class _OpenTable(Generic[T]):
         self.close()
 
     def _next_of_archive(self) -> tuple[str, T] | None:
-        """The next entry. Behind damage it goes on with the next entry if it can tell where that begins."""
+        """Returns the next entry. Behind a damaged one it goes on if it can tell where the next one begins."""
         while self._archive is not None:
             try:
                 entry = self._archive.next(self._read)
@@ -149,7 +149,7 @@ class RandomAccessTable(_OpenTable[T]):
         return value
 
     def _hold(self, key: str) -> bool:
-        """Make `_held` have the object; whether the table has it."""
+        """Loads an object into `_held`; returns False if the table has none of this key."""
         if key in self._by_key:
             if key not in self._held:
                 value = self._load(self._by_key[key])
@@ -178,5 +178,5 @@ class RandomAccessTable(_OpenTable[T]):
 
 
 def _sorts_before(first: str, second: str) -> bool:
-    """By bytes, as `LC_ALL=C sort` has it."""
+    """Compares keys by their bytes, as `LC_ALL=C sort` does."""
     return first.encode("utf-8", "surrogateescape") < second.encode("utf-8", "surrogateescape")

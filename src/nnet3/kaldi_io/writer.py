@@ -41,7 +41,7 @@ class Writer:
         write_atomically(path, self._chunks)
 
     def header(self) -> None:
-        """What a file begins with: 00 42 if it is binary, nothing if it is text."""
+        """Writes the beginning of a file: 00 42 if it is binary, nothing if it is text."""
         if self.binary:
             self.raw(b"\0B")
 

@@ -32,7 +32,7 @@ class ChainOptions(Options):
 
 @dataclass(frozen=True)
 class DenominatorOptions(Options):
-    """How sequences may begin in the denominator, and whether its graph is looked at."""
+    """The denominator: its leaky HMM, and the check of its graph."""
 
     leaky_hmm_coefficient: float = option(
         1e-5,
@@ -65,7 +65,7 @@ class PhoneLmOptions(Options):
 
 @dataclass(frozen=True)
 class Tolerances(Options):
-    """By how many input frames a phone may come earlier (left) or end later (right) than it was aligned."""
+    """The input frames by which a phone may come earlier (left) or end later (right) than it was aligned."""
 
     error: ClassVar[type[Nnet3Error]] = TrainingError
 
@@ -86,7 +86,7 @@ class Tolerances(Options):
 
 @dataclass(frozen=True)
 class SupervisingOptions(Options):
-    """How supervision is made of phones. `convert_to_pdfs`: labels are pdf + 1, else transition-ids."""
+    """Making supervision of phones. `convert_to_pdfs`: labels are pdf + 1, else transition-ids."""
 
     error: ClassVar[type[Nnet3Error]] = TrainingError
 

@@ -1,4 +1,4 @@
-"""How an option is declared: a field of a frozen dataclass that carries its kind, default, unit and help."""
+"""Declares options: each is a field of a frozen dataclass that carries its kind, default, unit and help."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAME = object()
 
 @dataclass(frozen=True)
 class Option:
-    """What a field says of itself.
+    """The declaration of an option.
 
     `flag` is its name on command lines, without dashes. `program_default` is its default there and in settings files,
     as Kaldi's programs have it. `steers`: other values lead to other parameters of a trained network. `hidden`: the
@@ -103,7 +103,7 @@ class Options:
         return error
 
     def conflicts(self) -> Iterator[tuple[str, str]]:
-        """Names of options whose values do not go together with others, and what to say of each."""
+        """Yields the names of options whose values conflict with others, each with a message."""
         return iter(())
 
     def values(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ _NUM_FRAMES = Integers(
 
 @dataclass(frozen=True)
 class ChunkOptions(Options):
-    """How utterances are cut into chunks; all numbers are of input frames.
+    """Cutting utterances into chunks; all numbers are of input frames.
 
     `num_frames`: the principal length and others; (-1,) leaves utterances whole. A negative initial or final context is
     the same as elsewhere. Lengths and the overlap are rounded up to multiples of the frame subsampling factor.
@@ -63,7 +63,7 @@ class ChunkOptions(Options):
 
 @dataclass(frozen=True)
 class InputOptions(Options):
-    """What the inputs of examples are made of. Tolerances are in frames."""
+    """Making the inputs of examples. Tolerances are in frames."""
 
     error: ClassVar[type[Nnet3Error]] = TrainingError
 
@@ -76,14 +76,14 @@ class InputOptions(Options):
 
 @dataclass(frozen=True)
 class MakingOptions(InputOptions):
-    """How examples are made. Supervision may be off what the features need, after subsampling, by some frames."""
+    """Making examples. The length of targets may be off that of the subsampled features by some frames."""
 
     targets_length_tolerance: int = option(2, _FRAMES, "Frames of targets off.", unit="frames")
 
 
 @dataclass(frozen=True)
 class ChainMakingOptions(InputOptions):
-    """How chain examples are made. `long_key`: keys of examples tell contexts and length too."""
+    """Making chain examples. `long_key`: keys of examples tell contexts and length too."""
 
     supervision_length_tolerance: int = option(1, _FRAMES, "Output frames of supervision off.", unit="output frames")
     long_key: bool = option(False, Boolean(), "Keys tell contexts and length too.")
@@ -91,7 +91,7 @@ class ChainMakingOptions(InputOptions):
 
 @dataclass(frozen=True)
 class MergingOptions(Options):
-    """How examples become minibatches."""
+    """Merging examples into minibatches."""
 
     minibatch_size: str = option(
         "256",
@@ -104,14 +104,14 @@ class MergingOptions(Options):
 
 @dataclass(frozen=True)
 class ChainMergingOptions(MergingOptions):
-    """The same for chain examples."""
+    """Merging chain examples into minibatches."""
 
     minibatch_size: str = again(MergingOptions, "minibatch_size", "64")
 
 
 @dataclass(frozen=True)
 class ShufflingOptions(Options):
-    """How examples are put into random order."""
+    """Putting examples into random order."""
 
     seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
     buffer_size: int = option(0, _FRAMES, "Examples held in memory (0: all).", unit="examples")
@@ -119,7 +119,7 @@ class ShufflingOptions(Options):
 
 @dataclass(frozen=True)
 class SubsetOptions(Options):
-    """Which examples are taken."""
+    """Taking some examples at random."""
 
     seed: int = option(0, _SEED, "Seed of random choices.", flag="srand")
     count: int = option(1000, Integer(at_least(1)), "How many.", unit="examples", flag="n")
@@ -128,7 +128,7 @@ class SubsetOptions(Options):
 
 @dataclass(frozen=True)
 class CopyingOptions(Options):
-    """How examples are copied, and what is changed in each."""
+    """Copying examples with changes."""
 
     random: bool = option(False, Boolean(), "Outputs at random, not in turn.")
     keep_proportion: float = option(1.0, Number(at_least(0)), "Copies per example.")

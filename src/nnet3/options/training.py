@@ -16,7 +16,7 @@ _COUNT, _SIZE, _NUMBER = Integer(at_least(0)), Integer(at_least(1)), Number(at_l
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions(DerivTimes):
-    """How a minibatch becomes a step."""
+    """The step that a minibatch makes."""
 
     error: ClassVar[type[Nnet3Error]] = TrainingError
 
@@ -44,7 +44,7 @@ class StepOptions(DerivTimes):
 
 @dataclass(frozen=True)
 class TrainerOptions(StepOptions):
-    """How the trainer goes through minibatches. Raises TrainingError for values that cannot be meant."""
+    """The trainer's way through minibatches. Raises TrainingError for values that cannot be meant."""
 
     zero_component_stats: bool = option(True, Boolean(), "Forget statistics first.")
     store_component_stats: bool = option(True, Boolean(), "Store statistics.")

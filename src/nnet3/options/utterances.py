@@ -14,7 +14,7 @@ _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
 
 @dataclass(frozen=True)
 class UtteranceOptions(Options):
-    """How an utterance is cut into chunks; all numbers are of input frames. `frames_per_chunk` 0: whole utterances.
+    """Cutting an utterance into chunks; all numbers are of input frames. `frames_per_chunk` 0: whole utterances.
 
     Initial and final extra context apply at the ends of an utterance; negative: as elsewhere. Frames before the first
     and after the last are repetitions of these. `online_ivector_period` is the number of frames for each online

@@ -18,12 +18,12 @@ _REQUIRED: object = object()
 
 
 def is_valid_name(word: str) -> bool:
-    """Whether `word` can name a node, a component or a key: a letter or `_`, then letters, digits, `_`, `-`, `.`."""
+    """Returns True for a name of a node, component or key: a letter or `_`, then letters, digits, `_`, `-`, `.`."""
     return _NAME.fullmatch(word) is not None
 
 
 class ConfigValue(NamedTuple):
-    """The text of a value. Where it and its key stand is worked out when somebody asks."""
+    """The text of a value, from which the places of key and value follow."""
 
     text: str
     line: Span
@@ -117,7 +117,7 @@ class ConfigLine:
         return line
 
     def repeated_warnings(self) -> list[str]:
-        """What to say of keys that are given twice on the line: the first value counts, as in Kaldi."""
+        """Returns a warning for each key that is given twice on the line: the first value counts, as in Kaldi."""
         warnings = []
         for value in self.repeated:
             span = value.key_span

@@ -100,7 +100,7 @@ class Value(abc.ABC):
 
     @property
     def expected(self) -> str:
-        """What a value must be, in words: "an integer >= 1"."""
+        """The requirement in words, such as "an integer >= 1"."""
         return f"{self.kind} {self.rule.words}".rstrip()
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""What a trained component still knows of its config line: type, sizes and settings, as config keys with values.
+"""The settings that a trained component carries: type, sizes and settings of its config line, by config key.
 
 What only initial parameters were made from (`param-stddev`) is lost, and what training changes (the learning rate)
 does not count.
@@ -46,7 +46,7 @@ def carried_settings(component: Component) -> Settings:
 
 
 def settings_of(statement: ComponentStatement) -> Settings:
-    """The same of the component that a statement makes. Raises ConfigError if it makes none."""
+    """Returns the settings of the component that a statement makes. Raises ConfigError if it makes none."""
     return _settings_of(statement.type, tuple(statement.values.items()))
 
 
@@ -56,7 +56,7 @@ def differences(carried: Settings, other: Settings) -> list[str]:
 
 
 def is_config_key(key: str) -> bool:
-    """Whether a setting can be said in a config line (the number of parameters cannot)."""
+    """Returns True for a key of config lines, False for shapes of parameters and the type."""
     return not key.startswith(_SHAPE) and key != "type"
 
 

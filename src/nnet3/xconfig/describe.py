@@ -1,4 +1,4 @@
-"""From a network back to an xconfig: the layers that it has, and what is no layer (docs/xconfig.md)."""
+"""Describes a network as an xconfig: its layers, and comments on all else (docs/xconfig.md)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Description:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the xconfig expands to the whole network."""
+        """True if the xconfig expands to the whole network."""
         return not self.unrecognised
 
     @property
@@ -99,7 +99,7 @@ class _DescriptionWriter:
         self.outputs.add(layer.name, layer.expansion)
 
     def _is_read_back(self, line: str, layer: Recognised) -> bool:
-        """Whether the line has the layer's input."""
+        """Returns True if reading the line gives the layer's input."""
         try:
             read = read_xconfig_lines(line, "<layer>")[0]
             if layer.input is None:

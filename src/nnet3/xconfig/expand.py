@@ -1,4 +1,4 @@
-"""From the text of an xconfig to layers and what they stand for."""
+"""Expands the text of an xconfig to layers with their nodes and components."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ExpandedXconfig:
 
 
 def is_xconfig(text: str) -> bool:
-    """Whether a text describes layers rather than nodes and components: by the first words of its lines."""
+    """Returns True for a text of layers, False for one of nodes and components, by the first words of its lines."""
     words = first_words(text)
     return not any(word in _CONFIG_WORDS for word in words) and any(word in LAYER_TYPES for word in words)
 

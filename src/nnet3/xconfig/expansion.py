@@ -1,4 +1,4 @@
-"""What a layer looks like: its nodes and components, drawn by its type, as a value that can be compared and printed."""
+"""Expansions of layers: nodes and components as values that can be compared and printed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WHOLE = (REF, FINAL)
 
 @dataclass(frozen=True)
 class Output:
-    """What other layers get when they mention a layer: a descriptor of nodes and its number of columns."""
+    """The output that other layers refer to: a descriptor of nodes and its number of columns."""
 
     term: Term
     dim: int
@@ -56,7 +56,7 @@ class Expansion:
         return tuple(statement for statement, configs in self.statements if which in configs)
 
     def lines(self, which: str = FINAL) -> list[str]:
-        """The same as text."""
+        """Returns the lines of one of CONFIGS."""
         return [str(statement) for statement in self.config(which)]
 
 
@@ -93,7 +93,7 @@ class Expander:
         return self.node(suffix, suffix, input)
 
     def named_pair(self, full_name: str, type_name: str, settings: Settings, input: Term) -> Term:
-        """The same with a name that is not made of the layer's and a suffix."""
+        """Adds a component and its node under a name that does not begin with the layer's."""
         self.state(ComponentStatement(full_name, type_name, settings))
         self.state(ComponentNodeStatement(full_name, full_name, input))
         return term.name(full_name)
@@ -116,7 +116,7 @@ class Expander:
         self._statements.append((statement, self.configs))
 
     def output(self, output: Term, dim: int) -> None:
-        """What other layers get when they mention the layer."""
+        """Sets the output that other layers refer to."""
         self._output = Output(output, dim)
 
     def auxiliary(self, suffix: str, dim: int) -> None:
@@ -128,7 +128,7 @@ class Expander:
         self._matrix_files.append(MatrixFile(path, values))
 
     def expansion(self) -> Expansion:
-        """All that has been drawn."""
+        """Returns all that was collected."""
         return Expansion(tuple(self._statements), self._output, self._auxiliary, tuple(self._matrix_files))
 
 

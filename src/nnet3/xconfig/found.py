@@ -85,7 +85,7 @@ class SearchedNetwork:
         return self._members.get(layer_name, [])
 
     def settings(self, component: str) -> Settings:
-        """What a component carries; nothing if there is no such component."""
+        """Returns the settings that a component carries; empty without such a component."""
         if component not in self.parts.components:
             return {}
         if component not in self._settings:
@@ -94,7 +94,7 @@ class SearchedNetwork:
 
 
 def _stems(node_name: str) -> Iterator[str]:
-    """What comes before a joint in a name, and the whole name."""
+    """Yields the parts of a name before each joint, then the whole name."""
     for match in _JOINT.finditer(node_name):
         if match.start():
             yield node_name[: match.start()]
@@ -102,7 +102,7 @@ def _stems(node_name: str) -> Iterator[str]:
 
 
 class Found:
-    """What a network has under the name of one layer: reads of values of keys look at this."""
+    """The part of a network under the name of one layer, at which reads of keys look."""
 
     def __init__(self, network: SearchedNetwork, layer_name: str):
         self.network, self.name = network, layer_name
@@ -112,7 +112,7 @@ class Found:
         return f"{self.name}.{suffix}" if suffix else self.name
 
     def settings(self, suffix: str) -> Settings:
-        """Of the component with this suffix; nothing if there is none."""
+        """Returns the settings of the component with this suffix; empty without one."""
         return self.network.settings(self.full_name(suffix))
 
     def get(self, suffix: str, key: str) -> Any:
@@ -134,12 +134,12 @@ class Found:
         return self.network.nodes.get(self.full_name(suffix))
 
     def term(self, suffix: str = "") -> Term | None:
-        """What a node reads, None if there is no such node or it is no component-node or output."""
+        """Returns the descriptor that a component-node or output reads, or None."""
         descriptor = self.network.descriptors.get(self.full_name(suffix))
         return None if descriptor is None else descriptor_term(descriptor)
 
     def terms(self) -> Iterator[Term]:
-        """What its nodes read, in order."""
+        """Yields the descriptors that its nodes read, in order."""
         for member in self.members:
             if member in self.network.descriptors:
                 yield descriptor_term(self.network.descriptors[member])
@@ -148,7 +148,7 @@ class Found:
         return bool(self.network.readers.get(self.full_name(suffix), set()) - set(self.members))
 
     def input(self) -> Term | None:
-        """What the first node reads that has parts which do not come from the layer itself: those parts."""
+        """Returns the layer's input: the parts from outside that its first reading node has."""
         own = set(self.members)
         for member in self.members:
             node = self.network.nodes[member]

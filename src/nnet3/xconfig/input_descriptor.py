@@ -148,7 +148,7 @@ class _InputParser:
         return ResolvedInput(offset(normal, time), offset(output.term, time), output.dim)
 
     def _call(self, operator: _InputToken, depth: int) -> ResolvedInput:
-        """What stands between the parentheses of an operator."""
+        """Parses the arguments of an operator."""
         kind = operator.text
         if kind == "Const":
             value = self._number("a value")
@@ -168,7 +168,7 @@ class _InputParser:
         return ResolvedInput(Term(kind, (of.normal, *numbers)), Term(kind, (of.nodes, *numbers)), of.dim)
 
     def _numbers(self, kind: str) -> tuple[int | str, ...]:
-        """What comes after the descriptor in Offset, Round and ReplaceIndex."""
+        """Parses the arguments behind the descriptor in Offset, Round and ReplaceIndex."""
         if kind == "Round":
             return (self._integer("a period", minimum=1),)
         if kind == "ReplaceIndex":

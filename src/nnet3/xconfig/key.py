@@ -1,4 +1,4 @@
-"""What a layer can be given: keys with type, default, rule and a sentence of meaning."""
+"""Keys of layer types: type, default, rule and a sentence of meaning."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Key:
 
     @property
     def required(self) -> bool:
-        """Whether the default breaks the rule, so that a value must be given."""
+        """True if a value must be given, since the default breaks the rule."""
         return self.rule is not None and not self.rule.holds(self.default)
 
     def read(self, text: str) -> Value:

@@ -87,7 +87,7 @@ def _plain_names(term: Term) -> Iterator[str]:
 
 
 def written_term(term: Term, previous: str = "") -> str:
-    """With `layer@time`, and only the time for a layer that is given as the one before."""
+    """Formats a descriptor with `layer@time`, and with the time alone for the layer `previous`."""
     if term.is_name:
         return "0" if term.name == previous else term.name
     if term.operator == "Offset" and len(term.arguments) == 2:

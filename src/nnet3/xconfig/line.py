@@ -34,7 +34,7 @@ class XconfigValue:
     key: Span
 
     def part(self, start: int, length: int) -> Span:
-        """Where some of its characters stand; at the place after the key if there are none."""
+        """Returns the place of some of its characters, or the place after the key if there are none."""
         columns = self.columns[start : start + length] or self.columns[-1:] or (self.after_key,)
         return Span(self.line.source, self.line.line, columns[0] + 1, columns[-1] + 1 - columns[0], self.line.text)
 
@@ -95,7 +95,7 @@ def _parse(content: str, line: Span) -> XconfigLine:
 
 
 def _characters(content: str, start: int, line: Span) -> list[_Character]:
-    """What comes after the type: white space and quotes made blanks, runs of blanks made one."""
+    """Returns the characters after the type: white space and quotes as blanks, runs of blanks as one."""
     found: list[_Character] = []
     quoted, quote_column = False, 0
     for column in range(start, len(content)):
@@ -113,7 +113,7 @@ def _characters(content: str, start: int, line: Span) -> list[_Character]:
 
 
 def _split(characters: list[_Character], line: Span) -> dict[str, XconfigValue]:
-    """Values by key: a key is the word directly before a `=` that is not quoted, its value all up to the next one."""
+    """Splits into values by key: a key is the word before an unquoted `=`, its value all up to the next key."""
     keys: list[tuple[int, int]] = []  # where a key begins, where its `=` is
     for position, (text, column, quoted) in enumerate(characters):
         if text != "=" or quoted:

@@ -1,4 +1,4 @@
-"""What help and documentation say of a layer type, from its declaration and its example."""
+"""Help and documentation of a layer type, from its declaration and its example."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INPUT_KEY = Key("input", "[-1]", "The layers that it takes its input from, as a 
 
 
 class KeyRow(NamedTuple):
-    """What there is to say of a key, in words."""
+    """The description of a key in words."""
 
     name: str
     kind: str

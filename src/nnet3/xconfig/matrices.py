@@ -108,7 +108,7 @@ def _component(expanded: ExpandedLayer, statement: ComponentStatement, matrix: n
 
 
 def _names(path: str) -> list[str]:
-    """What a file may be called in an argument."""
+    """Returns the names by which an argument may call a file."""
     pure = PurePath(path)
     return [path, pure.name, pure.stem]
 

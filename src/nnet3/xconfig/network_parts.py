@@ -1,4 +1,4 @@
-"""From an xconfig to nodes and components, with errors that point into the xconfig."""
+"""Makes nodes and components of an xconfig, with errors that point into it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def apply_xconfig(
 def apply_expanded(
     old: NetworkParts, expanded: ExpandedXconfig, rng: RandomSource, files: Mapping[str, MatrixLike], which: str = FINAL
 ) -> tuple[NetworkParts, list[str]]:
-    """The same for an xconfig that is expanded, with the lines of one of its configs."""
+    """Returns `old` with the lines of one config of an expanded xconfig added, and warnings."""
     matrices = matrix_components(expanded, files, which)
     statements = expanded.statements(which)
     _check_names(statements)
@@ -50,7 +50,7 @@ def apply_expanded(
 
 
 def _check_names(statements: list[tuple[ExpandedLayer, Statement]]) -> None:
-    """Names that layers give to their parts may meet, such as those of a.relu and those in a relu-layer a."""
+    """Raises ConfigError if two layers give a part the same name, such as a layer a.relu and the relu of a layer a."""
     owners: dict[tuple[str, str], Layer] = {}
     for expanded, statement in statements:
         kind = "component" if isinstance(statement, ComponentStatement) else "node"

@@ -1,4 +1,4 @@
-"""How values of a layer's keys are read from a network that has the layer: what a layer type declares beside its keys.
+"""Reads: functions by which layer types read the values of their keys from a network that has the layer.
 
 A read looks at what the network has under the layer's name and gives a value, or None if there is nothing to see.
 Keys without a read have the value of the first component setting of the same name, or their default. A read need not
@@ -44,7 +44,7 @@ def output_dim(*suffixes: str) -> Read:
 
 
 def has(suffix: str) -> Read:
-    """Whether there is such a component."""
+    """Reads True if there is such a component."""
     return lambda found: bool(found.settings(suffix))
 
 

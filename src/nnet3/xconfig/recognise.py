@@ -74,7 +74,7 @@ def recognise(network: SearchedNetwork) -> list[Recognised]:
 
 
 def _candidates(network: SearchedNetwork, name: str) -> Iterator[Recognised]:
-    """What a layer of this name may be."""
+    """Yields the layers that may have this name."""
     found = Found(network, name)
     present = {(_joined(c.removeprefix(name)), network.settings(c)["type"]) for c in found.components}
     for layer_type in LAYER_TYPES.values():
@@ -100,7 +100,7 @@ def _joined(suffix: str) -> str:
 
 
 def _is_closed(network: SearchedNetwork, layer: Recognised) -> bool:
-    """Whether others read only what the layer gives them."""
+    """Returns True if other nodes read only the layer's outputs."""
     outputs = [layer.expansion.output, *layer.expansion.auxiliary.values()]
     given = {name for output in outputs if output is not None for name in output.term.names()}
     own = layer.nodes
@@ -139,7 +139,7 @@ class _Proposal:
         return layer
 
     def _read_values(self) -> dict[str, str]:
-        """What the network shows of the values of keys, without those of options."""
+        """Reads the values of keys from the network, without those of options."""
         values = {}
         for key in self.type.keys:
             if key.is_options:
@@ -212,7 +212,7 @@ class _Proposal:
 
 
 def _has(network: SearchedNetwork, statement: Statement, expansion: Expansion) -> bool:
-    """Whether a network has what a statement says."""
+    """Returns True if a network has what a statement says."""
     if isinstance(statement, ComponentStatement):
         return _has_component(network, statement, expansion)
     node = network.nodes.get(statement.name)
@@ -251,7 +251,7 @@ def _has_component(network: SearchedNetwork, statement: ComponentStatement, expa
 
 
 def _is_matrix(component: Component, wanted: np.ndarray) -> bool:
-    """Whether a fixed affine component has the parameters of a matrix whose last column is the bias."""
+    """Compares the parameters of a fixed affine component with a matrix whose last column is the bias."""
     linear, bias = (getattr(component, name).detach().cpu().numpy() for name in component.constant_names)
     return linear.shape == (wanted.shape[0], wanted.shape[1] - 1) and bool(
         np.allclose(linear, wanted[:, :-1], atol=1e-5) and np.allclose(bias, wanted[:, -1], atol=1e-5)

@@ -1,4 +1,4 @@
-"""What a layer's input can refer to: the nodes of an existing model and the layers above."""
+"""The scope of a layer's input: the nodes of an existing model and the layers above."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nnet3.xconfig.term import OPERATORS, Term, name
 
 @dataclass(frozen=True)
 class Known:
-    """Something that can be referred to by its name or, for an auxiliary output, by `name.suffix`."""
+    """A layer or node of the scope; auxiliary outputs are called `name.suffix`."""
 
     name: str
     output: Output | None
@@ -41,7 +41,7 @@ class Scope:
         return self.layers[-distance].name
 
     def resolve(self, word: str, span: Span | None) -> Output:
-        """What a name stands for. Raises ConfigError for unknown names and for outputs that cannot be used."""
+        """Returns the output of a name. Raises ConfigError for unknown names and for outputs that cannot be used."""
         base, _, rest = word.partition(".")
         owner = None
         for known in (*self.existing, *self.layers):

@@ -37,7 +37,7 @@ class Term:
         return [name for argument in self.arguments if isinstance(argument, Term) for name in argument.names()]
 
     def substitute(self, terms: Mapping[str, Term]) -> Term:
-        """The same with names replaced by terms; names that `terms` lacks stay."""
+        """Returns the term with names replaced by terms; names that `terms` lacks stay."""
         if self.is_name:
             return terms.get(self.name, self)
         arguments = (a.substitute(terms) if isinstance(a, Term) else a for a in self.arguments)
@@ -75,7 +75,7 @@ def scale(factor: float, term: Term, *, tight: bool = False) -> Term:
 
 
 def const(value: float, dim: int) -> Term:
-    """The same number in each of `dim` columns."""
+    """A number in each of `dim` columns."""
     return Term("Const", (float(value), dim))
 
 

@@ -17,7 +17,7 @@ _INK, _ACCENT, _MUTED = "#222222", "#2a6f97", "#888888"
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What training and evaluation of a task gave."""
+    """The outcome of training and evaluating a task."""
 
     task: DemoTask
     losses: np.ndarray  # (minibatches,) cross-entropy per labelled frame

@@ -13,7 +13,7 @@ from nnet3.train import Minibatch
 
 @dataclass(frozen=True)
 class RateSchedule:
-    """How long to train; the learning rate falls from the first to the last minibatch in equal ratios."""
+    """Epochs and learning rate, which falls from the first to the last minibatch in equal ratios."""
 
     num_epochs: int
     initial_learning_rate: float
@@ -22,7 +22,9 @@ class RateSchedule:
 
 @dataclass(frozen=True)
 class DemoTask:
-    """`make_minibatches(epoch)` gives training data; `judge(outputs)` turns the outputs of the test minibatches, one
+    """A network to train and test.
+
+    `make_minibatches(epoch)` gives training data; `judge(outputs)` turns the outputs of the test minibatches, one
     matrix each, into scores (examples, classes).
     """
 

@@ -145,7 +145,7 @@ def _height_without_convolution(found: Found) -> int | None:
 
 
 def _heights(name: str) -> Reads:
-    """Without a convolution, heights are seen in the sizes of blocks only."""
+    """Returns reads of the heights from block sizes, for a type without a convolution."""
     read: Read = _height_without_convolution
     return {"height-in": read, "height-out": read} if "noconv" in name else {}
 

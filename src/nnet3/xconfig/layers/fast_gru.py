@@ -90,7 +90,7 @@ def _expand_fast_opgru(layer: Layer, expander: Expander, *, normalised: bool = F
 
 
 def _plain_end(unit: RecurrentUnit, component: str, cell: Term, before_state: str) -> None:
-    """The projection, part of which is the state."""
+    """Expands the projection, part of which is the state."""
     output = unit.node("y_t", component, cell)
     unit.truncation("s_r", unit.R)
     unit.node("s_t", "s_r", unit.columns(before_state, "y_t", 0, unit.R))
@@ -98,7 +98,7 @@ def _plain_end(unit: RecurrentUnit, component: str, cell: Term, before_state: st
 
 
 def _normalised_end(unit: RecurrentUnit, component: str, cell: Term) -> None:
-    """The same with a normalised state and a batch-normalised output."""
+    """Expands the projection with a normalised state and a batch-normalised output."""
     R, dim = unit.R, unit.R + unit.P
     projected = unit.node("y_t_tmp", component, cell)
     unit.renorm("renorm", R)

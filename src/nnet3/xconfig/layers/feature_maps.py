@@ -1,4 +1,4 @@
-"""What is done with whole filters: channel-average-layer, combine-feature-maps-layer."""
+"""Layers on whole filters: channel-average-layer, combine-feature-maps-layer."""
 
 from __future__ import annotations
 

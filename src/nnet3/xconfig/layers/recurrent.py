@@ -1,4 +1,4 @@
-"""What LSTM and GRU layers share: their keys, their gates, connections back in time."""
+"""Shared by LSTM and GRU layers: keys, gates, connections back in time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def affine_options(default: str) -> Key:
 
 
 def without_use(key: Key) -> Key:
-    """The same key for a type that takes it and does nothing with it."""
+    """Returns the key for a type that accepts it and ignores it."""
     return replace(key, meaning="Not used, as in Kaldi.")
 
 
@@ -182,13 +182,13 @@ _read_projection = setting("output-dim", "W_rp.m", "W_rp", "W_s.ys", "W_y.c", "W
 
 
 def _read_cell_dim(found: Found) -> int | None:
-    """The cells and the output come out of one component, or the output out of a component of its own."""
+    """Reads the cells from the component that gives cells and output, or from the one of the output."""
     together = _read_cells(found)
     return int(together) // 2 if together else found.get("h", "output-dim")
 
 
 def _read_recurrent_dim(found: Found) -> int | None:
-    """What goes back in time is truncated, alone or beside the cells."""
+    """Reads the columns that go back in time from their truncation, which may have the cells too."""
     together, cells = found.get("cr_trunc", "dim"), _read_cell_dim(found)
     return int(together) - cells if together and cells else setting("dim", "r", "s_r")(found)
 

@@ -37,7 +37,7 @@ class _Window(NamedTuple):
 
 
 def _window(layer: Layer) -> _Window:
-    """What the config says. Raises ConfigError if it breaks a rule."""
+    """Parses the config. Raises ConfigError if it breaks a rule."""
     match = _CONFIG.search(layer["config"])
     if match is None:
         layer.require(False, "config", f"must be such as {_FORM}, with '+stddev' and '+count' or without")

@@ -69,7 +69,7 @@ def _expand_affine(layer: Layer, expander: Expander) -> None:
 
 
 def _lifter_coefficients(input_dim: int, lifter: float) -> list[float]:
-    """What the columns of an inverse cosine transform are divided by. Raises ArithmeticError or ValueError."""
+    """Returns the divisors of an inverse cosine transform's columns. Raises ArithmeticError or ValueError."""
     if lifter == 0:
         return [1.0] * input_dim
     return [1.0 + 0.5 * lifter * math.sin(math.pi * k / lifter) for k in range(input_dim)]
