@@ -16,7 +16,6 @@ from nnet3.examples import EXAMPLES, Changes, Example, ExampleReader, read_examp
 from nnet3.examples.making import generator
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.nnet.load import read_model
-from nnet3.nnet.model_file import write_nnet
 
 _ENTRIES = 3  # of an archive of examples that is damaged as a whole
 
@@ -50,10 +49,8 @@ def _written(model: Any, binary: bool = True) -> bytes:
     writer.header()
     if isinstance(model, Example):
         write_example(writer, model)
-    elif hasattr(model, "write_to"):
-        model.write_to(writer)
     else:
-        write_nnet(model, writer)
+        model.write_to(writer)
     return writer.getvalue()
 
 

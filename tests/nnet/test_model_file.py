@@ -13,7 +13,7 @@ from nnet3.errors import ModelFormatError, Nnet3Error
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.nnet import Nnet, load
 from nnet3.nnet.load import read_model
-from nnet3.nnet.model_file import read_nnet, write_nnet
+from nnet3.nnet.model_file import read_nnet
 from tests.nnet.file_checks import assert_every_cut_is_found, assert_same_text, change, to_bytes
 from tests.nnet.model_texts import RAW_BINARY, RAW_TEXT
 from tests.shared_data import GOLDEN
@@ -34,7 +34,7 @@ def _read(contents: bytes | str) -> Nnet:
 
 
 def _bytes(nnet: Nnet, binary: bool = True) -> bytes:
-    return to_bytes(lambda writer: write_nnet(nnet, writer), binary)
+    return to_bytes(nnet.write_to, binary)
 
 
 # ---- Kaldi's own files ----
@@ -225,4 +225,4 @@ def test_a_component_name_must_be_a_word() -> None:
     nnet = _read(RAW_TEXT)
     nnet.components["two words"] = nnet.components["aff.c"]
     with pytest.raises(ModelFormatError, match="cannot write 'two words' as a token"):
-        write_nnet(nnet, Writer(binary=True))
+        nnet.write_to(Writer(binary=True))

@@ -17,7 +17,6 @@ from nnet3.kaldi_io.specifiers import parse_rxfilename
 from nnet3.kaldi_io.streams import read_whole
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.load import read_model, read_transition_model
-from nnet3.nnet.model_writer import write_nnet
 from nnet3.text import decode_config
 
 
@@ -69,10 +68,7 @@ def save_model(model: Nnet | AcousticModel, name: str, binary: bool) -> None:
         return
     writer = Writer(binary)
     writer.header()
-    if isinstance(model, AcousticModel):
-        model.write_to(writer)
-    else:
-        write_nnet(model, writer)
+    model.write_to(writer)
     write_wxfilename(name, writer)
 
 

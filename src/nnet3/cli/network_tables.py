@@ -8,7 +8,7 @@ from nnet3.cli.text_table import Column, format_table
 from nnet3.components import Component
 from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
-from nnet3.nnet.finite import num_not_finite
+from nnet3.nnet.model_file import num_not_finite
 from nnet3.structure.component_notes import component_notes
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, Node
 

@@ -9,8 +9,7 @@ from nnet3.components.merging import MERGES, Merge
 from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, SumDescriptor
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node
-from nnet3.structure.orphans import orphan_warnings
-from nnet3.structure.rewriting import without_orphans
+from nnet3.structure.orphans import orphan_warnings, without_orphans
 
 _MOST_ROUNDS = 10
 

@@ -12,13 +12,12 @@ from dataclasses import replace
 from nnet3.components import Component
 from nnet3.nnet.network import Nnet
 from nnet3.structure.nodes import ComponentNode, InputNode
-from nnet3.structure.parts import NetworkParts
-from nnet3.structure.rewriting import (
-    rename_references,
+from nnet3.structure.orphans import (
     without_orphan_components,
     without_orphan_nodes,
     without_orphans,
 )
+from nnet3.structure.parts import NetworkParts
 from nnet3.text import ConfigLine, did_you_mean, is_valid_name
 
 
@@ -106,7 +105,7 @@ def rename_node(nnet: Nnet, line: ConfigLine) -> list[str]:
     taken = [name for name in names.values() if name in nnet.node_number and name not in names]
     if taken:
         raise line.error(f"the node name '{taken[0]}' is already taken", "new-name")
-    renamed = (replace(rename_references(node, names), name=names.get(node.name, node.name)) for node in nnet.nodes)
+    renamed = (replace(node.with_sources(names), name=names.get(node.name, node.name)) for node in nnet.nodes)
     nnet.replace_parts(replace(nnet.parts, nodes=tuple(renamed)))
     return []
 

@@ -15,7 +15,7 @@ from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, Simple
 from nnet3.structure.forwarding import NodeReference
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node
-from nnet3.structure.rewriting import rename_references, without_orphans
+from nnet3.structure.orphans import without_orphans
 from nnet3.text import ConfigLine
 
 _MATRIX = "linear_params"  # of an affine component
@@ -140,7 +140,7 @@ def _insert_factors(nnet: Nnet, factors: dict[str, tuple[Component, Component]],
     name, count = Counter(node.name for node in nodes).most_common(1)[0]
     if count > 1:
         raise line.error(f"the node name '{name}' is already taken", "name")
-    renamed = tuple(rename_references(node, names) for node in nodes)
+    renamed = tuple(node.with_sources(names) for node in nodes)
     nnet.replace_parts(without_orphans(replace(nnet.parts, nodes=renamed, components=components)))
 
 

@@ -13,7 +13,7 @@ from nnet3.components.summary import format_number
 from nnet3.errors import NetworkError
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import Writer
-from nnet3.nnet.model_file import read_nnet, write_nnet
+from nnet3.nnet.model_file import read_nnet
 from nnet3.nnet.utterances import RunsUtterances
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class AcousticModel(RunsUtterances):
         """Write the parts. Raises NetworkError if the network was replaced by one that does not fit."""
         self._check_size(self.priors)
         self.transition_model.write_to(writer)
-        write_nnet(self.nnet, writer)
+        self.nnet.write_to(writer)
         writer.token("<LeftContext>")
         writer.int32(self.left_context)
         writer.token("<RightContext>")

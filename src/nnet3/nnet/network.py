@@ -17,10 +17,8 @@ from nnet3.kaldi_io import Writer
 from nnet3.nnet.conversion import check_number, parse_target
 from nnet3.nnet.fingerprint import network_fingerprint, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
-from nnet3.nnet.model_writer import write_nnet
-from nnet3.nnet.text_file import read_config_file
 from nnet3.nnet.utterances import RunsUtterances
-from nnet3.structure.config_reader import apply_config
+from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
 from nnet3.structure.nodes import ComponentNode, InputNode, Node, config_line
 from nnet3.structure.parts import NetworkParts
@@ -233,8 +231,25 @@ class Nnet(RunsUtterances):
         """Write a raw network file that Kaldi reads, in one step: nobody ever sees half of it."""
         writer = Writer(binary)
         writer.header()
-        write_nnet(self, writer)
+        self.write_to(writer)
         writer.write_to(path)
+
+    def write_to(self, writer: Writer) -> None:
+        """Write `<Nnet3> ... </Nnet3>`: the nodes as config lines, text in binary files too, then the components."""
+        writer.token("<Nnet3>")
+        writer.text_line("")
+        for line in self.config_lines():
+            writer.text_line(line)
+        writer.text_line("")
+        writer.token("<NumComponents>")
+        writer.int32(len(self.components))
+        writer.newline()
+        for name, component in self.components.items():
+            writer.token("<ComponentName>")
+            writer.token(name)
+            component.write_to(writer)
+            writer.newline()
+        writer.token("</Nnet3>")
 
     def __str__(self) -> str:
         return self.info()

@@ -24,7 +24,7 @@ _MOST_COMPONENTS = 12  # in a box
 
 
 @dataclass(frozen=True)
-class Reading:
+class DrawnReference:
     """How a descriptor refers to a node: `time` for plain offsets, else in words; `extra`: scale, condition."""
 
     node: str
@@ -34,7 +34,7 @@ class Reading:
 
 
 @dataclass
-class Group:
+class NodeGroup:
     """Nodes of one layer in a row, of which each feeds only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
 
     nodes: list[Node]
@@ -55,17 +55,17 @@ class Group:
 class _Arcs:
     """Readings of one group by another."""
 
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[DrawnReference] = field(default_factory=list)
 
     def label(self) -> str:
         """`t-1, t, t+1`, `scale 0.66`, `t-3 if defined`; empty for the value itself."""
-        by_extra: dict[str, list[Reading]] = {}
+        by_extra: dict[str, list[DrawnReference]] = {}
         for reading in self.readings:
             by_extra.setdefault(reading.extra, []).append(reading)
         return "; ".join(filter(None, (_label(extra, readings) for extra, readings in by_extra.items())))
 
 
-def _label(extra: str, readings: list[Reading]) -> str:
+def _label(extra: str, readings: list[DrawnReference]) -> str:
     offsets = sorted({reading.time for reading in readings if reading.time is not None})
     words = list(dict.fromkeys(reading.words for reading in readings if reading.words))
     times = format_offsets(offsets) if offsets and offsets != [0] else ""
@@ -79,7 +79,7 @@ def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> G
     return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
 
 
-def groups_graph(nnet: Nnet, groups: list[Group], title: str = "") -> Graph:
+def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
     """The picture with a box for each of these groups, whose ids are their numbers."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
@@ -101,7 +101,7 @@ def groups_graph(nnet: Nnet, groups: list[Group], title: str = "") -> Graph:
 # ---- which nodes share a box ----
 
 
-def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[Group]:
+def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
     """Visible nodes in order; a component node joins the one before it if it is the only one to take its value.
 
     With `same_time` only if it also takes it at the same index as its own.
@@ -110,7 +110,7 @@ def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> l
     for node in nnet.nodes:
         for name in _source_names(node):
             users[name] = users.get(name, 0) + 1
-    group_of: dict[str, Group] = {}
+    group_of: dict[str, NodeGroup] = {}
     groups = []
     for number, node in enumerate(nnet.nodes):
         if node.is_hidden:
@@ -124,7 +124,7 @@ def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> l
             group = group_of[before]
             group.nodes.append(node)
         else:
-            group = Group([node], descriptor)
+            group = NodeGroup([node], descriptor)
             groups.append(group)
         group_of[node.name] = group
     stems = Counter(_stem(group.nodes[0].name) for group in groups if len(group.nodes) > 1)
@@ -133,7 +133,7 @@ def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> l
     return groups
 
 
-def _same_layer(group: Group, node: Node) -> bool:
+def _same_layer(group: NodeGroup, node: Node) -> bool:
     last = group.nodes[-1]
     return isinstance(last, ComponentNode) and _stem(last.name) == _stem(node.name)
 
@@ -164,7 +164,7 @@ def _plain_source(descriptor: Descriptor) -> str | None:
 # ---- what a box says ----
 
 
-def _lines(nnet: Nnet, group: Group) -> Iterator[str]:
+def _lines(nnet: Nnet, group: NodeGroup) -> Iterator[str]:
     yield group.name
     first = group.nodes[0]
     if group.descriptor is not None and _plain_source(group.descriptor) is None:
@@ -185,7 +185,7 @@ def _lines(nnet: Nnet, group: Group) -> Iterator[str]:
     yield from lines
 
 
-def _component_line(nnet: Nnet, group: Group, node: ComponentNode) -> str:
+def _component_line(nnet: Nnet, group: NodeGroup, node: ComponentNode) -> str:
     component = nnet.component_of(node)
     kind = component.type_name.removesuffix("Component")
     same = component.input_dim == component.output_dim
@@ -196,11 +196,11 @@ def _component_line(nnet: Nnet, group: Group, node: ComponentNode) -> str:
     return f"{start}{kind} {dims}{shared}{'; ' if notes else ''}{'; '.join(notes)}"
 
 
-def _tooltip(group: Group) -> str:
+def _tooltip(group: NodeGroup) -> str:
     return "" if group.descriptor is None else f"input = {group.descriptor}"
 
 
-def _kind(nnet: Nnet, group: Group, in_cycle: bool) -> str:
+def _kind(nnet: Nnet, group: NodeGroup, in_cycle: bool) -> str:
     first = group.nodes[0]
     if isinstance(first, InputNode):
         return "input"
@@ -217,11 +217,11 @@ def _kind(nnet: Nnet, group: Group, in_cycle: bool) -> str:
 # ---- what an arc says ----
 
 
-def _collect_arcs(nnet: Nnet, groups: list[Group], group_of: dict[str, int]) -> dict[tuple[int, int], _Arcs]:
+def _collect_arcs(nnet: Nnet, groups: list[NodeGroup], group_of: dict[str, int]) -> dict[tuple[int, int], _Arcs]:
     arcs: dict[tuple[int, int], _Arcs] = {}
     for number, group in enumerate(groups):
         first = group.nodes[0]
-        readings = [Reading(first.source, 0)] if isinstance(first, DimRangeNode) else []
+        readings = [DrawnReference(first.source, 0)] if isinstance(first, DimRangeNode) else []
         if group.descriptor is not None:
             readings = [reading for part in group.descriptor.parts for reading in _sum_readings(part, "")]
         for reading in readings:
@@ -229,7 +229,7 @@ def _collect_arcs(nnet: Nnet, groups: list[Group], group_of: dict[str, int]) -> 
     return arcs
 
 
-def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[Reading]:
+def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[DrawnReference]:
     if isinstance(part, Simple):
         yield from _readings(part.source, 0, "", extra)
     elif isinstance(part, Sum):
@@ -244,12 +244,12 @@ def _sum_readings(part: SumDescriptor, extra: str) -> Iterator[Reading]:
         assert isinstance(part, Const)
 
 
-def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str) -> Iterator[Reading]:
+def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str) -> Iterator[DrawnReference]:
     """`offset` is the sum of those met so far; `words` is what else was."""
     if isinstance(forward, NodeReference):
         scale = f"scale {forward.scale:g}" if forward.scale != 1.0 else ""
         text = words and (words if not offset else f"{words}{offset:+d}")
-        yield Reading(forward.node, None if words else offset, text, " ".join(filter(None, (scale, extra))))
+        yield DrawnReference(forward.node, None if words else offset, text, " ".join(filter(None, (scale, extra))))
     elif isinstance(forward, Offset):
         moved = f"x{forward.x_offset:+d}" if forward.x_offset else ""
         yield from _readings(forward.source, offset + forward.t_offset, " ".join(filter(None, (words, moved))), extra)

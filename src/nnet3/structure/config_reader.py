@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 from nnet3.components import Component, RandomSource, create_from_line
-from nnet3.errors import ConfigError
+from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.ir.objects import many_objects
+from nnet3.kaldi_io.files import check_is_path, map_file
 from nnet3.structure.cycles import check_cycles_move
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.orphans import orphan_warnings
 from nnet3.structure.parts import NetworkParts
 from nnet3.structure.recurrences import startless_warnings
-from nnet3.text import ConfigLine, did_you_mean, is_valid_name, read_config_lines
+from nnet3.text import ConfigLine, decode_config, did_you_mean, is_valid_name, read_config_lines
 
 LINE_TYPES = ("component", "component-node", "input-node", "output-node", "dim-range-node")
 OBJECTIVES = ("linear", "quadratic")
+_MODEL_STARTS = (b"\0B", b"<Nnet3>", b"<TransitionModel>")
+_MOST_BYTES = 1 << 28
+
+
+def read_config_file(path: str | os.PathLike[str]) -> str:
+    """The text of a config file. Raises ConfigError if it cannot be read or is a model rather than a config."""
+    check_is_path(path, "a config file")
+    name = os.fspath(path)
+    try:
+        contents = map_file(path)
+    except ModelFormatError as error:
+        raise ConfigError(str(error)) from None
+    if contents[:64].lstrip().startswith(_MODEL_STARTS):
+        raise ConfigError(f"{name}: this is a model file, not a config: nnet3.load reads it")
+    if len(contents) > _MOST_BYTES:
+        raise ConfigError(f"{name}: this file of {len(contents):,} bytes is too large to be a config")
+    return decode_config(bytes(contents), name)
 
 
 def apply_config(

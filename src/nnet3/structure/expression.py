@@ -37,7 +37,7 @@ class Expression:
         return 1 + max((argument.height for argument in self.arguments), default=0)
 
 
-class _Token:
+class _Word:
     """A word of the descriptor at `whole`; where it stands is worked out when somebody asks."""
 
     __slots__ = ("start", "text", "whole")
@@ -53,20 +53,20 @@ class _Token:
 def parse_expression(span: Span) -> Expression:
     """Parse the descriptor that stands at `span`. Raises ConfigError at the offending word."""
     text = span.text[span.column - 1 : span.column - 1 + span.length]
-    tokens = [_Token(m.group(), m.start(), span) for m in _TOKEN.finditer(text)]
-    parser = _Parser(tokens, span)
+    tokens = [_Word(m.group(), m.start(), span) for m in _TOKEN.finditer(text)]
+    parser = _ExpressionParser(tokens, span)
     expression = parser.descriptor(0)
     parser.expect_end()
     return expression
 
 
-class _Parser:
-    def __init__(self, tokens: list[_Token], whole: Span):
+class _ExpressionParser:
+    def __init__(self, tokens: list[_Word], whole: Span):
         self.tokens = tokens
         self.position = 0
         self.end = whole.part(max(0, whole.length - 1), 1)
 
-    def next(self, wanted: str) -> _Token:
+    def next(self, wanted: str) -> _Word:
         if self.position == len(self.tokens):
             raise ConfigError(f"expected {wanted}, got the end of the descriptor", self.end)
         token = self.tokens[self.position]
@@ -108,19 +108,19 @@ class _Parser:
             raise ConfigError(f"expected a node name or a descriptor, got '{token.text}'", token.span)
         return Expression("node", token.span, word=token.text)
 
-    def _call(self, token: _Token, depth: int) -> Expression:
+    def _call(self, token: _Word, depth: int) -> Expression:
         self.expect("(")
         build = getattr(self, f"_{token.text.lower()}", None) or self._list
         expression = build(token, depth + 1)
         return replace(expression, span=self._from(token))
 
-    def _sum(self, token: _Token, depth: int) -> Expression:
+    def _sum(self, token: _Word, depth: int) -> Expression:
         """A Sum with all Sums directly inside it, without recursion: the normal form of a long one nests it deeply.
 
         One that stands last in another is dissolved in it.
         """
         self.expect("(")
-        open_sums: list[tuple[_Token, list[Expression]]] = [(token, [])]
+        open_sums: list[tuple[_Word, list[Expression]]] = [(token, [])]
         while True:
             first, arguments = open_sums[-1]
             if self.position < len(self.tokens) and self.tokens[self.position].text == "Sum":
@@ -139,31 +139,31 @@ class _Parser:
                 if not last and done.height + depth > MAX_DEPTH:
                     raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", done.span)
 
-    def _from(self, first: _Token) -> Span:
+    def _from(self, first: _Word) -> Span:
         """From this token to the one before the current position."""
         end = self.tokens[self.position - 1].span
         return first.span.part(0, end.column + end.length - first.span.column)
 
-    def _list(self, token: _Token, depth: int) -> Expression:
+    def _list(self, token: _Word, depth: int) -> Expression:
         """Append, Switch: one or more descriptors."""
         arguments = [self.descriptor(depth)]
         while self.expect(",", ")") == ",":
             arguments.append(self.descriptor(depth))
         return Expression(token.text, token.span, tuple(arguments))
 
-    def _failover(self, token: _Token, depth: int) -> Expression:
+    def _failover(self, token: _Word, depth: int) -> Expression:
         first = self.descriptor(depth)
         self.expect(",")
         second = self.descriptor(depth)
         self.expect(")")
         return Expression(token.text, token.span, (first, second))
 
-    def _ifdefined(self, token: _Token, depth: int) -> Expression:
+    def _ifdefined(self, token: _Word, depth: int) -> Expression:
         argument = self.descriptor(depth)
         self.expect(")")
         return Expression(token.text, token.span, (argument,))
 
-    def _offset(self, token: _Token, depth: int) -> Expression:
+    def _offset(self, token: _Word, depth: int) -> Expression:
         argument = self.descriptor(depth)
         self.expect(",")
         t_offset = self._integer("a t-offset")
@@ -172,28 +172,28 @@ class _Parser:
             self.expect(")")
         return Expression(token.text, token.span, (argument,), (t_offset, x_offset or 0))
 
-    def _scale(self, token: _Token, depth: int) -> Expression:
+    def _scale(self, token: _Word, depth: int) -> Expression:
         scale = self._number("a scale")
         self.expect(",")
         argument = self.descriptor(depth)
         self.expect(")")
         return Expression(token.text, token.span, (argument,), (scale,))
 
-    def _const(self, token: _Token, depth: int) -> Expression:
+    def _const(self, token: _Word, depth: int) -> Expression:
         value = self._number("a value")
         self.expect(",")
         dim = self._integer("a dimension", minimum=1)
         self.expect(")")
         return Expression(token.text, token.span, (), (value, dim))
 
-    def _round(self, token: _Token, depth: int) -> Expression:
+    def _round(self, token: _Word, depth: int) -> Expression:
         argument = self.descriptor(depth)
         self.expect(",")
         modulus = self._integer("a t-modulus", minimum=1)
         self.expect(")")
         return Expression(token.text, token.span, (argument,), (modulus,))
 
-    def _replaceindex(self, token: _Token, depth: int) -> Expression:
+    def _replaceindex(self, token: _Word, depth: int) -> Expression:
         argument = self.descriptor(depth)
         self.expect(",")
         variable = self.expect("t", "x")

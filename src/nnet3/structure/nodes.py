@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from nnet3.errors import Span
 from nnet3.structure.descriptor import Descriptor
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,10 @@ class Node:
     is_output: ClassVar[bool] = False
     is_hidden: ClassVar[bool] = False  # it belongs to the component node after it, whose input it is
     modulus: ClassVar[int] = 1
+
+    def with_sources(self, names: Mapping[str, str]) -> Self:
+        """The same with the nodes that it refers to renamed."""
+        return self
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,9 @@ class DescriptorNode(Node):
         """The period in t under which what it looks at does not change."""
         return self.descriptor.modulus
 
+    def with_sources(self, names: Mapping[str, str]) -> Self:
+        return replace(self, descriptor=self.descriptor.rename(names))
+
     def __str__(self) -> str:
         return f"{self.name}: {'output' if self.is_output else 'descriptor'} {self.descriptor}"
 
@@ -75,6 +86,9 @@ class DimRangeNode(Node):
     source: str
     dim_offset: int
     dim: int
+
+    def with_sources(self, names: Mapping[str, str]) -> Self:
+        return replace(self, source=names.get(self.source, self.source))
 
     def __str__(self) -> str:
         return f"{self.name}: columns {self.dim_offset} to {self.dim_offset + self.dim - 1} of {self.source}"

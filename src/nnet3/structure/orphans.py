@@ -1,8 +1,10 @@
-"""Nodes and components that no output needs."""
+"""Nodes and components that no output needs: found, told of and removed."""
 
 from __future__ import annotations
 
-from nnet3.structure.nodes import ComponentNode, DescriptorNode
+from dataclasses import replace
+
+from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.structure.parts import NetworkParts
 
 
@@ -28,8 +30,46 @@ def orphan_components(parts: NetworkParts) -> list[str]:
 
 
 def orphan_warnings(parts: NetworkParts) -> list[str]:
-    visible = [
-        parts.nodes[number] for number in orphan_nodes(parts) if not isinstance(parts.nodes[number], DescriptorNode)
-    ]
-    warnings = [f"node '{node.name}' is never used to compute any output" for node in visible]
+    """One line for each orphan; hidden inputs go without saying."""
+    nodes = [parts.nodes[number] for number in orphan_nodes(parts)]
+    warnings = [f"node '{node.name}' is never used to compute any output" for node in nodes if not node.is_hidden]
     return warnings + [f"component '{name}' is never used by any node" for name in orphan_components(parts)]
+
+
+def without_orphan_nodes(parts: NetworkParts, *, keep_inputs: bool = True) -> NetworkParts:
+    """Only the nodes that some output needs, and all input nodes if `keep_inputs`."""
+    orphans = set(orphan_nodes(parts)) - _named_by_others(parts)
+    kept = [
+        node
+        for number, node in enumerate(parts.nodes)
+        if number not in orphans or (keep_inputs and isinstance(node, InputNode))
+    ]
+    return replace(parts, nodes=tuple(kept))
+
+
+def _named_by_others(parts: NetworkParts) -> set[int]:
+    """Nodes that a needed node names, even where its component (a dropout mask) never looks at its input.
+
+    Without them the network could not be written.
+    """
+    orphans = set(orphan_nodes(parts))
+    stack = [number for number in range(len(parts.nodes)) if number not in orphans]
+    named: set[int] = set()
+    while stack:
+        number = stack.pop()
+        if number in named:
+            continue
+        named.add(number)
+        stack += [number - 1] if isinstance(parts.nodes[number], ComponentNode) else parts.sources(number)
+    return named
+
+
+def without_orphan_components(parts: NetworkParts) -> NetworkParts:
+    """Only the components that some component node uses."""
+    orphans = set(orphan_components(parts))
+    return replace(parts, components={n: c for n, c in parts.components.items() if n not in orphans})
+
+
+def without_orphans(parts: NetworkParts, *, keep_inputs: bool = True) -> NetworkParts:
+    """Nodes first, so that the components of removed nodes go too."""
+    return without_orphan_components(without_orphan_nodes(parts, keep_inputs=keep_inputs))

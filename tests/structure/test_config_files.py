@@ -8,7 +8,7 @@ import pytest
 
 import nnet3
 from nnet3.errors import ArgumentError, ConfigError, ModelFormatError
-from nnet3.nnet import text_file
+from nnet3.structure import config_reader
 
 CONFIG = "input-node name=input dim=2\noutput-node name=output input=input\n"
 
@@ -51,9 +51,9 @@ def test_what_is_no_config_file(tmp_path: Path) -> None:
 def test_a_large_file_is_no_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "final.config"
     path.write_text(CONFIG + "#" * 2000)
-    monkeypatch.setattr(text_file, "_MOST_BYTES", len(CONFIG) + 2000)
+    monkeypatch.setattr(config_reader, "_MOST_BYTES", len(CONFIG) + 2000)
     assert nnet3.Nnet.from_config_file(path).node_dim("output") == 2
-    monkeypatch.setattr(text_file, "_MOST_BYTES", len(CONFIG) + 1999)
+    monkeypatch.setattr(config_reader, "_MOST_BYTES", len(CONFIG) + 1999)
     size = f"{len(CONFIG) + 2000:,}"
     with pytest.raises(ConfigError, match=rf"final\.config: this file of {size} bytes is too large to be a config"):
         nnet3.Nnet.from_config_file(path)
