@@ -16,11 +16,11 @@ _ROUNDING = 1e-7  # of a sum of float32 numbers, in parts of their size
 def average(
     models: Sequence[Nnet], weights: Sequence[float] | None = None, *, names: Sequence[str] | None = None
 ) -> Nnet:
-    """The weighted mean of parameters and statistics; everything else comes from the first network.
+    """Returns the weighted mean of parameters and statistics; all else comes from the first network.
 
-    `weights` (equal ones by default) are made to sum to one, with a warning in the log if they do not.
-    Raises NetworkError for networks that differ in components or weights that cannot be normalised; it calls the
-    networks by `names`, or else by their numbers.
+    `weights` (equal by default) are divided by their sum, with a warning in the log if that is not 1. Raises
+    NetworkError for networks that differ in components and for weights that cannot be normalised; messages call the
+    networks by `names`, or by number.
     """
     if not models:
         raise NetworkError("there are no networks to average")
@@ -48,7 +48,7 @@ def _normalized(weights: Sequence[float], count: int) -> list[float]:
 
 
 def _check_alike(first: Nnet, other: Nnet, first_name: str, other_name: str) -> None:
-    """That `other` can be added to the first."""
+    """Raises NetworkError unless `other` can be added to the first."""
     absent = [name for name in first.components if name not in other.components]
     extra = [name for name in other.components if name not in first.components]
     for names, here, there in ((absent, first_name, other_name), (extra, other_name, first_name)):

@@ -1,4 +1,4 @@
-"""Making a network smaller and faster for test by merging neighbouring components."""
+"""Collapses a network for test: neighbouring components are merged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_ROUNDS = 10
 
 @dataclass(frozen=True)
 class CollapseOptions:
-    """Which rules are used. Batch-norm is merged by default, other than in Kaldi."""
+    """The merges to be made. Batch-norm is merged by default, other than in Kaldi."""
 
     dropout: bool = False
     batchnorm: bool = True
@@ -31,10 +31,10 @@ def prepare_for_test(nnet: Nnet, options: CollapseOptions | None = None) -> None
 
 
 def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
-    """Merge, in place, components of which one only sees the other's output; then remove orphans (not input nodes).
+    """Merge, in place, components with those whose output alone they see; then remove orphans, but no input nodes.
 
-    Outputs stay the same but for rounding. No component changes: a merged one is a new component, with tensors of its
-    own, and those that are not merged stay the objects that they are.
+    Outputs stay the same but for rounding. No component changes: a merged one is a new component with tensors of its
+    own; the others stay the same objects.
     """
     options = options or CollapseOptions()
     collapser = _Collapser(nnet, [merge for rule, merge in MERGES.items() if getattr(options, rule)])
@@ -49,7 +49,7 @@ def collapse_model(nnet: Nnet, options: CollapseOptions | None = None) -> None:
 
 
 class _Collapser:
-    """Nodes and components while they change; node names and numbers do not."""
+    """Nodes and components while they change; node names and numbers stay."""
 
     def __init__(self, nnet: Nnet, merges: list[Merge]):
         self.nodes: list[Node] = list(nnet.nodes)
@@ -65,7 +65,7 @@ class _Collapser:
                 self._merge_node(number)
 
     def _merge_node(self, number: int) -> None:
-        """Merge the component of node P, if this node sees nothing but P, into this node's, and look at P's input."""
+        """If this node sees only node P, merge P's component into this node's and look at P's input instead."""
         node, hidden = self.nodes[number], self.nodes[number - 1]
         assert isinstance(node, ComponentNode)
         assert isinstance(hidden, DescriptorNode)
@@ -84,7 +84,7 @@ class _Collapser:
         self.nodes[number] = replace(node, component=name)
 
     def _merged(self, first: str, second: str) -> str | None:
-        """The name of the component that does what two do one after the other, or None."""
+        """Returns the name of the component that does what two do one after the other, or None."""
         if (first, second) not in self.merged_name:
             self.merged_name[first, second] = self._make_merged(first, second)
         return self.merged_name[first, second]
@@ -109,14 +109,14 @@ class _Collapser:
 
 
 def _only_source(descriptor: Descriptor) -> str | None:
-    """The node P if each part of the descriptor is P or Offset(P, ...), else None."""
+    """Returns the node P if each part of the descriptor is P or Offset(P, ...), else None."""
     plain = [part.plain() for part in descriptor.parts]
     sources = {found[0].node if found and found[0].scale == 1.0 else None for found in plain}
     return sources.pop() if len(sources) == 1 else None
 
 
 def _insert(descriptor: Descriptor, inner: Descriptor) -> Descriptor:
-    """`descriptor`, of which each part is P or Offset(P, ...), with P replaced by P's input descriptor."""
+    """Replaces P in `descriptor`, each part of which is P or Offset(P, ...), by P's input descriptor."""
     parts: list[SumDescriptor] = []
     for _, *offsets in filter(None, (part.plain() for part in descriptor.parts)):
         parts += [part.changed(methodcaller("moved", *offsets)) for part in inner.parts]

@@ -1,4 +1,4 @@
-"""The folder of configs that Kaldi's recipes make of an xconfig: configs, expanded xconfigs, networks, contexts."""
+"""Makes the folder of configs that Kaldi's recipes make of an xconfig: configs, networks, contexts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ABOUT = {
 
 @dataclass(frozen=True)
 class ConfigDir:
-    """What belongs into a folder of configs: texts and networks by file name, matrices by path, warnings."""
+    """The contents of a folder of configs: texts and networks by file name, matrices by path, warnings."""
 
     texts: dict[str, str]
     networks: dict[str, Nnet]
@@ -42,9 +42,9 @@ class ConfigDir:
     warnings: list[str] = field(default_factory=list)
 
     def write(self, folder: str | os.PathLike[str]) -> None:
-        """Write all files, the folder itself if it is not there, and the matrices to where the xconfig says.
+        """Write all files, make the folder if need be, and write the matrices to where the xconfig says.
 
-        An `init.config` of before that does not belong there any more is removed.
+        An earlier `init.config` that no longer belongs there is removed.
         """
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _write_matrices(matrices: list[MatrixFile]) -> None:
 
 
 def _configs(expanded: ExpandedXconfig, source: str) -> Iterator[str]:
-    """The configs that there are: the first one only if it has an output. Raises ConfigError if another has none."""
+    """Yields the names of the configs, `init` only if it has an output. Raises ConfigError if another has none."""
     for which in CONFIGS:
         if any(isinstance(statement, OutputNodeStatement) for _, statement in expanded.statements(which)):
             yield which
@@ -117,7 +117,7 @@ def _configs(expanded: ExpandedXconfig, source: str) -> Iterator[str]:
 
 
 def _contexts(networks: Mapping[str, Nnet], edits: str) -> tuple[int, int]:
-    """Left and right context of the whole network, which must be enough for the statistics of a transform."""
+    """Returns left and right context of the whole network. Raises NetworkError if `init.config` needs more."""
     network = networks["ref.raw"].copy()
     if edits.strip():
         apply_edits(network, edits_from_option(edits), "--nnet-edits")

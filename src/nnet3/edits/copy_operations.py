@@ -1,4 +1,4 @@
-"""What the copy tools do to a model between reading and writing it, in Kaldi's order."""
+"""Changes that the copy tools make to a model, in Kaldi's order."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def copy_model(model: AcousticModel, options: CopyOptions) -> list[str]:
 
 
 def convert_repeated_to_block(nnet: Nnet) -> None:
-    """Make RepeatedAffine types BlockAffine, in place: W and b repeated for each block."""
+    """Turn RepeatedAffine types into BlockAffine, in place: W and b are repeated for each block."""
     converted = {name: component.without_repeats() or component for name, component in nnet.components.items()}
     nnet.replace_parts(replace(nnet.parts, components=converted))
 

@@ -1,4 +1,4 @@
-"""The directives of edits that set something, rename nodes or remove what is not wanted.
+"""Edit directives that set values, rename nodes or remove nodes and components.
 
 Each changes the network, asks the line for all its keys and returns warnings.
 """
@@ -22,7 +22,7 @@ from nnet3.text import ConfigLine, did_you_mean, is_valid_name
 
 
 def matching(names: Iterable[str], pattern: str) -> list[str]:
-    """The names that a pattern matches as a whole; `*` stands for any number of characters."""
+    """Returns the names that a pattern matches as a whole; `*` stands for any number of characters."""
     regex = re.compile(".*".join(re.escape(piece) for piece in re.split(r"\*+", pattern)))
     return [name for name in names if regex.fullmatch(name)]
 
@@ -64,7 +64,7 @@ def _keep(nnet: Nnet, parts: NetworkParts, line: ConfigLine) -> list[str]:
 
 
 def set_learning_rate(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """The actual rate becomes the value times the component's factor."""
+    """Sets the learning rate: the actual one becomes the value times the component's factor."""
     rate = line.number("learning-rate", minimum=0.0)
     found, warnings = _matching_components(nnet, line, "updatable component", _is_updatable)
     for component in found.values():
@@ -73,7 +73,7 @@ def set_learning_rate(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 
 def set_learning_rate_factor(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """The actual rate stays as it is until it is set the next time."""
+    """Sets the factor; the actual rate stays until it is set the next time."""
     factor = line.number("learning-rate-factor", minimum=0.0)
     found, warnings = _matching_components(nnet, line, "updatable component", _is_updatable)
     for component in found.values():
@@ -83,7 +83,7 @@ def set_learning_rate_factor(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 
 def set_dropout_proportion(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """On Dropout, DropoutMask and GeneralDropout."""
+    """Sets the proportion of Dropout, DropoutMask and GeneralDropout."""
     proportion = line.number("proportion", minimum=0.0, maximum=1.0)
     found, warnings = _matching_components(nnet, line, "dropout component", _is_dropout)
     for component in found.values():
@@ -92,7 +92,7 @@ def set_dropout_proportion(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 
 def rename_node(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """References follow, and so does the hidden input of a component node."""
+    """Renames a node, references to it, and the hidden input of a component node."""
     old, new = line.string("old-name"), line.string("new-name")
     visible = [node.name for node in nnet.nodes if not node.is_hidden]
     if old not in visible:
@@ -111,7 +111,7 @@ def rename_node(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 
 def remove_output_nodes(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """`name` is a pattern for names of nodes; at least one output must remain."""
+    """Removes output nodes that the pattern `name` matches; at least one output must remain."""
     pattern = line.string("name")
     removed = matching(nnet.output_names, pattern)
     if not removed:
@@ -126,7 +126,7 @@ def remove_output_nodes(nnet: Nnet, line: ConfigLine) -> list[str]:
 def _matching_components(
     nnet: Nnet, line: ConfigLine, kind: str, is_wanted: Callable[[Component], bool]
 ) -> tuple[dict[str, Component], list[str]]:
-    """The wanted components that the line's `name` matches, and a warning if there are none."""
+    """Returns the wanted components that the line's `name` matches, and a warning if there are none."""
     pattern = line.string("name", "*")
     wanted = {name: component for name, component in nnet.components.items() if is_wanted(component)}
     found = {name: wanted[name] for name in matching(wanted, pattern)}

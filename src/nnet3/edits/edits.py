@@ -1,4 +1,4 @@
-"""Edits: a short text of directives that change a network, applied one after the other."""
+"""Applies edits: a text of directives that change a network one after the other."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ def _apply(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 @contextmanager
 def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
-    """Put the network back to what it was if the block raises. Components and their tensors stay the same objects.
+    """Restore the network if the block raises. Components and their tensors stay the same objects.
 
-    Directives replace parameters, so that the old values are not lost; at the end those that stay get the new values.
+    Directives replace tensors, so that old values are not lost; at the end the old tensors get the new values.
     """
     parts = nnet.parts
     settings = {name: _settings(component) for name, component in parts.components.items()}
@@ -88,7 +88,7 @@ def _all_or_nothing(nnet: Nnet) -> Iterator[None]:
 
 
 def _keep_tensor(component: Component, key: str, original: object) -> None:
-    """Give the original tensor the values of the one that has taken its place, if it fits, and put it back."""
+    """Copy the new values to the original tensor, if it has the same shape, and put that back."""
     value = getattr(component, key)
     if value is original or not isinstance(original, Tensor) or original.shape != value.shape:
         return
@@ -97,6 +97,6 @@ def _keep_tensor(component: Component, key: str, original: object) -> None:
 
 
 def _settings(component: Component) -> dict[str, object]:
-    """A copy of the attributes in which parameters are not copied: no directive changes a tensor's values."""
+    """Copies the attributes but not the parameters: no directive changes a tensor's values."""
     tensors = component.parameters().values()
     return copy.deepcopy(component.__dict__, {id(tensor): tensor for tensor in tensors})

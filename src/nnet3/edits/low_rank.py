@@ -1,4 +1,4 @@
-"""The directives apply-svd and reduce-rank: affine components of lower rank."""
+"""The directives apply-svd and reduce-rank, which lower the rank of affine components."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_SHOWN = 3
 
 
 def apply_svd(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """Each matching affine component NAME becomes a linear NAME_a to few dimensions and an affine NAME_b from there."""
+    """Factors each matching affine component NAME into a linear NAME_a to few dimensions and an affine NAME_b."""
     pattern = line.string("name")
     options = _read_svd_options(line)
     affine, warnings = _matching_affine(nnet, pattern)
@@ -51,7 +51,7 @@ def apply_svd(nnet: Nnet, line: ConfigLine) -> list[str]:
 
 
 def reduce_rank(nnet: Nnet, line: ConfigLine) -> list[str]:
-    """W becomes the nearest matrix of the given rank, the sum of its largest singular components."""
+    """Replaces W by the nearest matrix of the given rank: the sum of its largest singular components."""
     pattern = line.string("name")
     rank = line.integer("rank", minimum=1)
     affine, warnings = _matching_affine(nnet, pattern)
@@ -84,7 +84,7 @@ def _read_svd_options(line: ConfigLine) -> _SvdOptions:
 
 
 def _matching_affine(nnet: Nnet, pattern: str) -> tuple[dict[str, Component], list[str]]:
-    """Affine components that the pattern matches; a warning for no match and for matches of other types."""
+    """Returns affine components that the pattern matches; warns of no match and of matches of other types."""
     found = matching(nnet.components, pattern)
     if not found:
         return {}, nothing_matched("component", pattern, nnet.components)
@@ -115,7 +115,7 @@ def _svd(component: Component, name: str, line: ConfigLine) -> tuple[Tensor, Ten
 
 
 def _dim_of_energy(s: Tensor, threshold: float) -> int:
-    """The smallest k with s_1^2 + ... + s_k^2 >= threshold * sum of all s_i^2."""
+    """Returns the smallest k with s_1^2 + ... + s_k^2 >= threshold * sum of all s_i^2."""
     energy = s.square().cumsum(0)
     return int((energy < threshold * energy[-1]).sum()) + 1
 

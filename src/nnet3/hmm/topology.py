@@ -1,4 +1,4 @@
-"""HmmTopology: which states and transitions the HMM of each phone has."""
+"""HmmTopology: the states and transitions of the HMM of each phone."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class HmmTopology:
 
     @cached_property
     def is_hmm(self) -> bool:
-        """Whether each state emits the same on leaving it as on its self-loop (not so in chain topologies)."""
+        """True if each state emits the same on leaving it as on its self-loop; not so in chain topologies."""
         return all(s.forward_class == s.self_loop_class for entry in self.entries for s in entry.states)
 
     @cached_property
@@ -143,7 +143,7 @@ class HmmTopology:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about it, one line each."""
+        """One line for each state whose transition probabilities do not sum to one."""
         return [
             f"topology of phone {int(np.argmax(self.entry_of_phone == number))}: {warning}"
             for number, entry in enumerate(self.entries)
@@ -152,5 +152,5 @@ class HmmTopology:
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Where each of consecutive ranges of these lengths begins."""
+    """Returns the starts of consecutive ranges of these lengths."""
     return np.cumsum(lengths) - lengths

@@ -1,4 +1,4 @@
-"""HmmTopology in files: two quite different forms, text and binary."""
+"""Reads and writes HmmTopology in its two quite different forms, text and binary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_TRANSITIONS = 100_000
 
 @contextmanager
 def rules_at(reader: Reader, offset: int) -> Iterator[None]:
-    """Say of a broken rule where in the file it is broken."""
+    """Adds the place in the file to a ModelFormatError that lacks one."""
     try:
         yield
     except ModelFormatError as error:
@@ -41,7 +41,7 @@ def read_topology(reader: Reader) -> HmmTopology:
 
 
 class _Budget:
-    """How many states and transitions may still come."""
+    """The numbers of states and transitions that may still come."""
 
     def __init__(self, reader: Reader):
         self.reader = reader
@@ -92,7 +92,7 @@ def _read_binary_entry(reader: Reader, same_classes: bool, budget: _Budget) -> T
 
 
 def _read_transition(reader: Reader) -> tuple[int, float]:
-    """A destination, and a probability rounded to float32 as it will be written."""
+    """Reads a destination and a probability, rounded to float32 as it will be written."""
     destination = reader.int32()
     with np.errstate(over="ignore"):
         return destination, float(np.float32(reader.real()))

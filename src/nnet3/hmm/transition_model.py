@@ -1,4 +1,4 @@
-"""TransitionModel: what each transition-id of an acoustic model stands for."""
+"""TransitionModel: the meaning of each transition-id of an acoustic model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TransitionModel:
         self._derive(counts)
 
     def _find_hmm_states(self) -> np.ndarray:
-        """Which state of all states of the topology each tuple is about, (transition-states,)."""
+        """Returns the row in the flat topology of each tuple's HMM state, (transition-states,)."""
         if len(self.tuples) == 0:
             raise ModelFormatError("a transition model must have at least one transition-state")
         flat, entry_of_phone = self.topology.flat, self.topology.entry_of_phone
@@ -83,7 +83,7 @@ class TransitionModel:
             raise ModelFormatError(f"transition-state {number + 1} ({what}): {message}")
 
     def _derive(self, counts: np.ndarray) -> None:
-        """The tables by transition-id; element 0 is unused."""
+        """Makes the tables by transition-id; element 0 is unused."""
         flat = self.topology.flat
         tuple_of_id = np.repeat(np.arange(len(counts)), counts)
         index = np.arange(len(tuple_of_id)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -109,7 +109,7 @@ class TransitionModel:
 
     @cached_property
     def num_pdfs(self) -> int:
-        """One more than the largest pdf."""
+        """The largest pdf plus one."""
         return int(self.tuples[:, 2:].max()) + 1
 
     @property
@@ -136,7 +136,7 @@ class TransitionModel:
         return self._look_up(self._hmm_state, transition_id)
 
     def is_self_loop(self, transition_id: ArrayLike) -> Any:
-        """Whether the transition returns to the state that it leaves."""
+        """True for a transition that returns to the state that it leaves."""
         return self._look_up(self._is_self_loop, transition_id)
 
     def log_prob(self, transition_id: ArrayLike) -> Any:
@@ -148,7 +148,7 @@ class TransitionModel:
         return self._look_up(self._transition_state, transition_id)
 
     def transition_index(self, transition_id: ArrayLike) -> Any:
-        """Which of the transitions of its HMM state it is, from 0."""
+        """The number of the transition within its HMM state, from 0."""
         return self._look_up(self._transition_index, transition_id)
 
     def _look_up(self, table: np.ndarray, transition_id: ArrayLike) -> Any:

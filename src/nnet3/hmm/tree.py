@@ -21,7 +21,7 @@ _MOST_DEPTH = 500
 _LEAST_LOG_PROB = -1e10
 
 Window = dict[int, int]
-"""What is known of a context: the phone (0: none, beyond the end) by position, and maybe the pdf-class."""
+"""The known part of a context: phone by position (0: beyond the ends), and maybe the pdf-class."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Branch:
     yes: frozenset[int] | None = None  # None: the answer is the value itself
 
     def chosen(self, window: Window) -> tuple[Leaf | Branch, ...]:
-        """Where to go on: one child if the window knows the answer, else all."""
+        """Returns the child of the answer if the window knows it, else all children."""
         if self.key not in window:
             return self.children
         value = window[self.key]
@@ -57,7 +57,7 @@ class ContextDependency:
     root: Leaf | Branch
 
     def pdfs(self, window: Window, pdf_class: int) -> set[int]:
-        """All pdfs that a pdf-class may have in contexts of which only `window` is known."""
+        """Returns all pdfs that a pdf-class may have in contexts of which only `window` is known."""
         known = {**window, _PDF_CLASS: pdf_class}
         found: set[int] = set()
         waiting = [self.root]
@@ -70,7 +70,7 @@ class ContextDependency:
         return found
 
     def pdf_of_each(self, windows: np.ndarray, pdf_class: int) -> np.ndarray:
-        """The pdf of a pdf-class in each of many windows, -1 where the tree has none: (windows,).
+        """Returns the pdf of a pdf-class in each window, (windows,); -1 where the tree has none.
 
         `windows`: (windows, context_width) phones, 0 beyond the ends.
         """
@@ -85,7 +85,7 @@ class ContextDependency:
         return pdfs
 
     def pdf_pairs(self, phone: int, forward: int, self_loop: int, phones: list[int]) -> set[tuple[int, int]]:
-        """The pairs of pdfs that two pdf-classes of a phone have together in some context."""
+        """Returns the pairs of pdfs that two pdf-classes of a phone have together in some context."""
         return set(self._pairs({self.central_position: phone}, forward, self_loop, phones))
 
     def _pairs(self, window: Window, forward: int, self_loop: int, phones: list[int]) -> Iterator[tuple[int, int]]:
@@ -117,7 +117,7 @@ class ContextDependency:
 def _sent_on(
     branch: Branch, rows: np.ndarray, windows: np.ndarray, pdf_class: int
 ) -> Iterator[tuple[Leaf | Branch, np.ndarray]]:
-    """Which of the rows of `windows` go on with which child."""
+    """Yields children with the rows of `windows` that go on there."""
     if branch.key == _PDF_CLASS:
         values = np.full(len(rows), pdf_class)
     elif 0 <= branch.key < windows.shape[1]:
@@ -165,7 +165,7 @@ def _pdf(reader: Reader) -> int:
 
 
 def _unsigned(reader: Reader) -> int:
-    """A number of children: in binary files its size byte says that it is unsigned."""
+    """Reads the number of children; in binary files its size byte says that it is unsigned."""
     start = reader.position
     if reader.binary:
         reader.need(5, "the number of branches")
@@ -181,7 +181,7 @@ def _unsigned(reader: Reader) -> int:
 
 
 def make_transition_model(tree: ContextDependency, topology: HmmTopology) -> TransitionModel:
-    """Transition-states for all pdfs of a tree, with the transition probabilities of the topology.
+    """Makes transition-states for all pdfs of a tree, with the transition probabilities of the topology.
 
     Raises ModelFormatError if a phone of the topology has no pdf in the tree.
     """

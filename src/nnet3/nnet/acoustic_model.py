@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class AcousticModel(RunsUtterances):
-    """What decoding needs: `nnet`, whose output columns are the pdfs of `transition_model`, and `priors` of the pdfs.
+    """A network whose output columns are the pdfs of a transition model, and priors of the pdfs.
 
     Scores for decoding are the network's output minus the logarithm of the priors. `priors` is (pdfs,) float32,
     or empty when the output needs no such correction (as in chain models). Raises NetworkError if the network is
@@ -59,7 +59,7 @@ class AcousticModel(RunsUtterances):
 
     @property
     def warnings(self) -> list[str]:
-        """What is suspicious about the parts together: an output that does not have one column for each pdf."""
+        """One line if the output does not have one column for each pdf."""
         dim, num_pdfs = self.nnet.node_dim("output"), self.transition_model.num_pdfs
         if dim == num_pdfs:
             return []
@@ -134,7 +134,7 @@ class AcousticModel(RunsUtterances):
         writer.vector(self.priors.cpu().numpy())
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a `.mdl` file that Kaldi reads, in one step: nobody ever sees half of it."""
+        """Write a `.mdl` file that Kaldi reads. It is written atomically."""
         writer = Writer(binary)
         writer.header()
         self.write_to(writer)

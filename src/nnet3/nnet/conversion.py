@@ -1,4 +1,4 @@
-"""The arguments of `Nnet.to`, in the forms that PyTorch's own `to` takes, and checks of the numbers a person gives."""
+"""Checks the arguments of `Nnet.to`, in the forms that PyTorch's `to` takes, and numbers that a person gives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _USE = "give a device such as 'cpu' or 'cuda:0', a dtype such as torch.float64, 
 def parse_target(
     target: tuple[object, ...], dtype: torch.dtype | None, device: str | int | torch.device | None
 ) -> tuple[torch.dtype | None, torch.device | None]:
-    """(dtype, device) from `to("cpu")`, `to(torch.float64)`, `to(device, dtype)`, `to(tensor)` or the keywords.
+    """Returns (dtype, device) from `to("cpu")`, `to(torch.float64)`, `to(device, dtype)`, `to(tensor)` or the keywords.
 
     Raises ArgumentError for anything else, for a dtype that holds no floats and for CUDA where there is none.
     """
@@ -60,7 +60,7 @@ def _device(device: object) -> torch.device | None:
 
 
 def check_number(what: str, value: object, minimum: float | None = None) -> float:
-    """The float that `value` is. Raises ArgumentError for anything that is not a finite number >= `minimum`."""
+    """Returns `value` as a float. Raises ArgumentError unless it is a finite number >= `minimum`."""
     bound = "" if minimum is None else f" >= {minimum:g}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real | torch.Tensor | np.ndarray):
         raise ArgumentError(f"{what} must be a number{bound}, got {value!r}")

@@ -1,4 +1,4 @@
-"""What a compiled program depends on in a network, as a short digest for each aspect."""
+"""Fingerprints of networks: a short digest of each aspect on which compiled programs depend."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NOT_PROGRAM = frozenset({"is_gradient"})  # settings of updates, which no progr
 
 
 def nodes_digest(nodes: tuple[Node, ...]) -> str:
-    """A digest of the nodes and their descriptors."""
+    """Returns a digest of the nodes and their descriptors."""
     return _digest("\n".join(map(str, nodes)))
 
 
 def network_fingerprint(digest_of_nodes: str, components: Mapping[str, Component]) -> dict[str, str]:
-    """Aspect -> digest: "nodes" for the nodes and their descriptors, "component NAME" for each component.
+    """Returns aspect -> digest: "nodes" for the nodes and their descriptors, "component NAME" for each component.
 
     Equal for networks that compile to the same program for every request: types, sizes, promises (which test mode
     changes), settings such as time offsets. Values of parameters and statistics do not count.
@@ -30,7 +30,7 @@ def network_fingerprint(digest_of_nodes: str, components: Mapping[str, Component
 
 
 def _settings(component: Component) -> tuple[object, ...]:
-    """Type, promises, sizes of parameters, and all plain settings by name."""
+    """Returns type, promises, sizes of parameters, and all plain settings by name."""
     if not isinstance(component, Component):
         return (f"not a component, but {component!r}",)
     changing = _NOT_PROGRAM.union(component.statistic_names)

@@ -1,4 +1,4 @@
-"""One buffer for all parameters of a network, so that norms, sums and scales are one operation each."""
+"""Flat parameters: one buffer for all of a network, on which norms, sums and scales are one operation each."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Piece(NamedTuple):
 
 @dataclass
 class FlatParameters:
-    """Buffers, one for each dtype and device, and where in them components have their parameters, in order."""
+    """Buffers, one for each dtype and device, and the ranges in them that components own, in order."""
 
     buffers: list[Tensor] = field(default_factory=list)
     pieces: list[Piece] = field(default_factory=list)
     shapes: list[tuple[int, ...]] = field(default_factory=list)  # of all parameters, in order
 
     def add_(self, other: FlatParameters, factors: Mapping[str, float]) -> None:
-        """Add the parameters of a network of the same structure, those of each component times its factor."""
+        """Adds the parameters of a network of the same structure, those of each component times its factor."""
         if self.shapes != other.shapes:
             raise NetworkError("networks to be added must have parameters of the same sizes")
         if self.pieces != other.pieces:
@@ -41,7 +41,7 @@ class FlatParameters:
             mine.add_(theirs.to(mine.device), alpha=factors[piece.component])
 
     def squared_norms(self) -> dict[str, float]:
-        """The sum of squares of each component's parameters, added up in float64."""
+        """Returns the sum of squares of each component's parameters, added up in float64."""
         norms = [
             torch.linalg.vector_norm(self.buffers[p.buffer][p.start : p.end], dtype=torch.float64) for p in self.pieces
         ]
@@ -53,7 +53,7 @@ class FlatParameters:
         return squares
 
     def _runs(self, factors: Mapping[str, float]) -> Iterator[Piece]:
-        """The pieces, neighbours that have the same factor put together."""
+        """Yields the pieces, with neighbours of equal factors joined."""
         by_buffer = sorted(self.pieces, key=lambda piece: (piece.buffer, piece.start))
         run: Piece | None = None
         for piece in by_buffer:
@@ -68,9 +68,9 @@ class FlatParameters:
 
 
 def flatten(components: Mapping[str, Component], old: FlatParameters) -> FlatParameters:
-    """Put the parameters of components one after the other into buffers; `old` itself if they are there already.
+    """Moves the parameters of components one after the other into buffers; keeps those of `old` if they are there.
 
-    Tensors stay the same objects: their memory becomes a part of a buffer. One that occurs twice has one place.
+    Tensors stay the same objects: their memory becomes part of a buffer. A tensor that occurs twice is stored once.
     """
     parameters = {id(t): (name, t) for name, c in components.items() for t in c.parameters().values()}
     numbers: dict[tuple[torch.dtype, torch.device], int] = {}
@@ -96,7 +96,7 @@ def flatten(components: Mapping[str, Component], old: FlatParameters) -> FlatPar
 
 
 def _is_flat(tensors: list[Tensor], buffer: Tensor) -> bool:
-    """Whether the tensors lie one after the other in the buffer and fill it."""
+    """Returns True if the tensors lie one after the other in the buffer and fill it."""
     place, size = buffer.data_ptr(), buffer.element_size()
     for tensor in tensors:
         if tensor.numel() == 0:

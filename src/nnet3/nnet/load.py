@@ -1,4 +1,4 @@
-"""Model files by path: what kind of model it is, and whether text or binary, is found out."""
+"""Loads model files by path and finds out which kind of model they hold, in text or binary."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _RAW, _ACOUSTIC = "<Nnet3>", "<TransitionModel>"
 
 
 def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
-    """The model in a file: an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError.
+    """Loads an Nnet from a raw network, an AcousticModel from a `.mdl` file. Raises ModelFormatError.
 
-    An xconfig is known by its layers: it gives a new network, as `Nnet.from_config_file` does, or a ConfigError. A
-    config, which holds no parameters either, is refused; a component alone is read by `components.read`.
+    An xconfig, known by its layers, gives a new network as `Nnet.from_config_file` does, or a ConfigError. A config is
+    refused, and so is a component alone, which `components.read` reads.
     """
     reader = _open(path)
     first = reader.peek_token()
@@ -35,25 +35,25 @@ def load(path: str | os.PathLike[str]) -> Nnet | AcousticModel:
 
 
 def load_nnet(path: str | os.PathLike[str]) -> Nnet:
-    """The network in a file, which may be a `.mdl` file. Raises ModelFormatError."""
+    """Loads the network in a file, which may be a `.mdl` file. Raises ModelFormatError."""
     model = load(path)
     return model.nnet if isinstance(model, AcousticModel) else model
 
 
 def load_transition_model(path: str | os.PathLike[str]) -> TransitionModel:
-    """The transition model at the beginning of a file; what follows it, as in a `.mdl` file, is not looked at."""
+    """Loads the transition model at the beginning of a file, such as a `.mdl` file; the rest is not read."""
     return read_transition_model(_open(path))
 
 
 def read_transition_model(reader: Reader) -> TransitionModel:
-    """The transition model that comes next; see `load_transition_model`."""
+    """Reads the transition model that comes next; see `load_transition_model`."""
     if reader.peek_token() == _RAW:
         raise reader.error("this is a raw network, which has no transition model: give a .mdl file")
     return TransitionModel.read(reader)
 
 
 def read_model(reader: Reader) -> Nnet | AcousticModel:
-    """The model that is all of what is left; see `load`."""
+    """Reads the model that all of the rest is; see `load`."""
     first = reader.peek_token()
     model: Nnet | AcousticModel
     if first == _RAW:

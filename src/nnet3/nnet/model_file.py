@@ -1,4 +1,4 @@
-"""Raw networks read from files: node lines as text, then the components, of which damaged ones are told of."""
+"""Reads raw networks from files, node lines and components, and counts numbers that are not finite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ConfigLines = list[tuple[int, str]]  # (offset in the file, text)
 
 
 def read_nnet(reader: Reader) -> Nnet:
-    """Read `<Nnet3> ... </Nnet3>`. Raises ModelFormatError; nodes and components that nothing needs only warn."""
+    """Reads `<Nnet3> ... </Nnet3>`. Raises ModelFormatError; orphans only give warnings."""
     start = reader.position
     reader.expect("<Nnet3>")
     lines = _read_config_lines(reader)
@@ -36,7 +36,7 @@ def read_nnet(reader: Reader) -> Nnet:
 
 
 def _read_config_lines(reader: Reader) -> _ConfigLines:
-    """The lines up to an empty one; the rest of the opening token's own line is empty too."""
+    """Reads the lines up to an empty one; the rest of the opening token's own line must be empty too."""
     lines: _ConfigLines = []
     opening_line_ended = reader.data[reader.position - 1 : reader.position] == b"\n"
     if not opening_line_ended:
@@ -88,7 +88,7 @@ def _read_components(reader: Reader) -> dict[str, Component]:
 def _resolve(
     reader: Reader, start: int, lines: _ConfigLines, components: dict[str, Component]
 ) -> tuple[NetworkParts, list[str]]:
-    """Nodes from their lines, and the warnings; an error in a line is one of the file, at that place."""
+    """Makes nodes of their lines; returns parts and warnings. An error in a line names its place in the file."""
     text = "\n".join(line for _, line in lines)
     try:
         return apply_config(NetworkParts((), components), text, reader.source, RandomSource(0), allow_components=False)
@@ -101,21 +101,21 @@ def _resolve(
 
 
 def num_not_finite(component: Component) -> int:
-    """How many of a component's parameters, constants and statistics are NaN or infinite."""
+    """Counts the NaNs and infinities in a component's parameters, constants and statistics."""
     names = (*component.constant_names, *component.statistic_names)
     values = [*component.parameters().values(), *(getattr(component, name) for name in names)]
     return sum(_count(value) for value in values if isinstance(value, Tensor) and value.is_floating_point())
 
 
 def _count(tensor: Tensor) -> int:
-    """The sum is finite unless some element is not (or it overflows): most tensors are read only once."""
+    """Counts elements that are not finite. A finite sum shows that there are none, in one pass."""
     if torch.isfinite(tensor.detach().sum(dtype=torch.float64)):
         return 0
     return int((~torch.isfinite(tensor)).sum())
 
 
 def not_finite_warnings(components: Mapping[str, Component]) -> list[str]:
-    """One warning for each component that has NaNs or infinities, with their number."""
+    """Returns a warning for each component that has NaNs or infinities: it was damaged in training."""
     warnings = []
     for name, component in components.items():
         count = num_not_finite(component)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Nnet(RunsUtterances):
-    """A neural network: `nodes` in order (each component node right after its hidden input) and `components` by name.
+    """A neural network: `nodes` in order, each component node right after its hidden input, and `components` by name.
 
     Make one with `Nnet.from_config(text)` or `nnet3.load(path)`. `warnings` lists the nodes and components that no
     output needs.
@@ -94,7 +94,7 @@ class Nnet(RunsUtterances):
         self.warnings = warnings
 
     def replace_parts(self, parts: NetworkParts) -> None:
-        """Become the network of these parts (which the caller has checked)."""
+        """Replaces nodes and components by parts that the caller has checked."""
         self._parts = parts
         for name in ("_context", "_nodes_digest", "node_number"):
             self.__dict__.pop(name, None)
@@ -161,7 +161,7 @@ class Nnet(RunsUtterances):
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has nodes `output` and `input`, no input besides but `ivector`."""
+        """True for a network with nodes `output` and `input` and no other input but `ivector`."""
         inputs = self.input_names
         return "output" in self.output_names and "input" in inputs and (len(inputs) == 1 or "ivector" in inputs)
 
@@ -189,7 +189,7 @@ class Nnet(RunsUtterances):
         return nodes_digest(self.nodes)
 
     def fingerprint(self) -> dict[str, str]:
-        """What compiled programs depend on, a digest for each aspect: the nodes, and every component's settings.
+        """Returns a digest for each aspect on which compiled programs depend: the nodes, every component's settings.
 
         Two networks with equal fingerprints can run each other's computations.
         """
@@ -200,7 +200,7 @@ class Nnet(RunsUtterances):
         return sum(component.num_parameters for component in self.components.values())
 
     def config_lines(self, *, dims: bool = False) -> list[str]:
-        """One line per node that is not a hidden input, as a model file holds them; with dims as info shows them."""
+        """Returns a line for each node but hidden inputs, as in a model file, or with dimensions, as in info."""
         lines = []
         for number, node in enumerate(self.nodes):
             if node.is_hidden:
@@ -214,7 +214,7 @@ class Nnet(RunsUtterances):
         return lines
 
     def to_xconfig(self) -> str:
-        """The layers of the network as an xconfig that expands to it, with comments on nodes that are no layer's."""
+        """Returns an xconfig that expands to the network, with comments on nodes that belong to no layer."""
         return describe(self.parts).xconfig
 
     def info(self) -> str:
@@ -228,7 +228,7 @@ class Nnet(RunsUtterances):
         return "\n".join(lines) + "\n"
 
     def save(self, path: str | os.PathLike[str], binary: bool = True) -> None:
-        """Write a raw network file that Kaldi reads, in one step: nobody ever sees half of it."""
+        """Write a raw network file that Kaldi reads. It is written atomically."""
         writer = Writer(binary)
         writer.header()
         self.write_to(writer)
@@ -339,7 +339,7 @@ class Nnet(RunsUtterances):
         return self._flat().buffers
 
     def squared_norms(self) -> dict[str, float]:
-        """Of the parameters of each component that has some: the sum of their squares, added up in float64."""
+        """Returns the sum of squares of the parameters of each component that has some, added up in float64."""
         return self._flat().squared_norms()
 
     def _flat(self) -> FlatParameters:

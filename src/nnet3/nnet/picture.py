@@ -1,4 +1,4 @@
-"""A network as boxes and arcs: layers, what they take and when, and which of that comes from another time."""
+"""Draws a network as boxes and arcs: layers, what they take at which times, delays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_COMPONENTS = 12  # in a box
 
 @dataclass(frozen=True)
 class DrawnReference:
-    """How a descriptor refers to a node: `time` for plain offsets, else in words; `extra`: scale, condition."""
+    """A reference to a node: its `time` if that is a plain offset, else `words`; `extra`: scale, condition."""
 
     node: str
     time: int | None
@@ -35,7 +35,7 @@ class DrawnReference:
 
 @dataclass
 class NodeGroup:
-    """Nodes of one layer in a row, of which each feeds only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
+    """Nodes of one layer, each of which feeds only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
 
     nodes: list[Node]
     descriptor: Descriptor | None = None
@@ -43,7 +43,7 @@ class NodeGroup:
 
     @property
     def name(self) -> str:
-        """The name of the only node, or what the names have in common up to a dot."""
+        """The name of the only node, or the common beginning of the names up to a dot."""
         names = [node.name for node in self.nodes]
         stem = _stem(names[0])
         if stem and len(names) > 1 and self.is_whole_layer:
@@ -53,7 +53,7 @@ class NodeGroup:
 
 @dataclass
 class _Arcs:
-    """Readings of one group by another."""
+    """The references of one group to another."""
 
     readings: list[DrawnReference] = field(default_factory=list)
 
@@ -75,12 +75,12 @@ def _label(extra: str, readings: list[DrawnReference]) -> str:
 
 
 def network_graph(nnet: Nnet, title: str = "", *, every_node: bool = False) -> Graph:
-    """The picture of a network: a box for each layer, or for each node. Raises DrawingError for a very large one."""
+    """Draws a network with a box for each layer, or for each node. Raises DrawingError if there are too many."""
     return groups_graph(nnet, group_nodes(nnet, merge=not every_node), title)
 
 
 def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
-    """The picture with a box for each of these groups, whose ids are their numbers."""
+    """Draws a box for each of these groups; its id is the group's number."""
     if len(groups) > _MOST_BOXES:
         raise DrawingError(f"a picture of {len(groups)} boxes would not be readable: at most {_MOST_BOXES} are drawn")
     group_of = {node.name: number for number, group in enumerate(groups) for node in group.nodes}
@@ -102,9 +102,9 @@ def groups_graph(nnet: Nnet, groups: list[NodeGroup], title: str = "") -> Graph:
 
 
 def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> list[NodeGroup]:
-    """Visible nodes in order; a component node joins the one before it if it is the only one to take its value.
+    """Groups visible nodes: a component node joins the node that it takes if no other node takes that.
 
-    With `same_time` only if it also takes it at the same index as its own.
+    With `same_time` it joins only if it also takes each value at its own index.
     """
     users: dict[str, int] = {}
     for node in nnet.nodes:
@@ -139,7 +139,7 @@ def _same_layer(group: NodeGroup, node: Node) -> bool:
 
 
 def _stem(name: str) -> str:
-    """What stands before the last dot."""
+    """Returns the part of a name before its last dot."""
     return name.rpartition(".")[0]
 
 
@@ -156,7 +156,7 @@ def _descriptor(nnet: Nnet, number: int) -> Descriptor | None:
 
 
 def _plain_source(descriptor: Descriptor) -> str | None:
-    """The node if the descriptor is just that."""
+    """Returns the node if the descriptor is just that, else None."""
     plain = descriptor.plain()
     return plain.node if plain and plain.scale == 1.0 else None
 
@@ -265,7 +265,7 @@ def _readings(forward: ForwardingDescriptor, offset: int, words: str, extra: str
 
 
 def _cycles(count: int, arcs: list[tuple[int, int]]) -> tuple[list[int], list[bool]]:
-    """For each box the number of its strongly connected component, and whether it is on a cycle."""
+    """Returns for each box the number of its strongly connected component and a flag: it is on a cycle."""
     sources = np.array([source for source, _ in arcs], int)
     users = np.array([user for _, user in arcs], int)
     component, _ = strongly_connected_components(DirectedGraph.from_edges(count, sources, users))

@@ -1,4 +1,4 @@
-"""A network unrolled in time: one box for each layer and frame, and which value needs which."""
+"""Draws a network unrolled in time: a box for each layer and frame, an arc for each value that another needs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Frames:
 
 
 def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
-    """The values that the output frames need, times from left to right, with arcs from what each is computed from.
+    """Draws the values that the output frames need, times from left to right, with arcs from their operands.
 
     Raises DrawingError if none of the frames can be computed, or if there would be too many boxes.
     """
@@ -69,7 +69,7 @@ def unrolled_graph(nnet: Nnet, frames: Frames, title: str = "") -> Graph:
 
 
 def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cell, list[Cell]]:
-    """The same with components using directly what their hidden inputs are made of."""
+    """Replaces hidden inputs by the values that they are made of."""
     nodes = {cell: nnet.nodes[cell[0]] for cell in uses}
     hidden = {cell for cell, node in nodes.items() if node.is_hidden}
     return {
@@ -80,7 +80,7 @@ def _without_hidden_inputs(nnet: Nnet, uses: dict[Cell, list[Cell]]) -> dict[Cel
 
 
 def _side_by_side(boxes: list[Box]) -> list[Box]:
-    """Boxes of one row and time next to each other, within the width of the column."""
+    """Puts boxes of one row and time side by side within the width of the column."""
     at_place: dict[tuple[int | None, float | None], list[Box]] = {}
     for box in boxes:
         at_place.setdefault((box.rank, box.column), []).append(box)
@@ -93,7 +93,7 @@ def _side_by_side(boxes: list[Box]) -> list[Box]:
 
 
 def _uses(nnet: Nnet, frames: Frames) -> dict[Cell, list[Cell]]:
-    """For each value that is needed, hidden inputs included, the values that it is computed from."""
+    """Returns the values that each needed value, hidden inputs included, is computed from."""
     given = (frames.first_input, frames.last_input)
     low, high = min(given[0], frames.first, 0) - nnet.modulus, max(given[1], frames.last, 0) + nnet.modulus
     if high - low >= _MOST_FRAMES:

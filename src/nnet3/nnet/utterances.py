@@ -1,4 +1,4 @@
-"""The short way from a model and features to outputs, as a method of networks and acoustic models."""
+"""RunsUtterances: the method `compute` of networks and acoustic models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from nnet3.ir.matrices import Matrix
 
-# What runs networks stands on what they are, not the other way round: it is imported when it is first asked for.
+# `decode` imports networks: it is imported here only when it is first used.
 _RUNNER = "nnet3.decode"
 
 

@@ -1,4 +1,4 @@
-"""What makes a component what it is besides its dimensions, in a few words: times it looks at, windows, sizes."""
+"""Notes on components in a few words: the times they look at, windows, sizes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nnet3.components import Component
 
 
 def format_offsets(offsets: Sequence[int]) -> str:
-    """Times relative to t: `t-1, t, t+1`, or `t-5 .. t+5` for many in a row."""
+    """Formats times relative to t: `t-1, t, t+1`, or `t-5 .. t+5` for many in a row."""
     step = offsets[1] - offsets[0] if len(offsets) > 1 else 0
     regular = all(after - before == step for before, after in pairwise(offsets))
     if len(offsets) > 5 and regular:
@@ -24,7 +24,7 @@ def _time(offset: int) -> str:
 
 
 def component_notes(component: Component) -> list[str]:
-    """Short phrases on what info and pictures would hide otherwise; none for most components."""
+    """Returns short phrases for info and pictures on settings besides dimensions; most components have none."""
     notes = []
     for attribute, describe in _NOTES.items():
         value = getattr(component, attribute, None)
@@ -60,7 +60,7 @@ def _patches(layout: Any, component: Component) -> str:
 
 
 def _sizes(sizes: Any, component: Component) -> str:
-    """Of an attention or a pooling."""
+    """Describes an attention or a pooling."""
     if hasattr(sizes, "num_heads"):
         stride = sizes.time_stride
         times = [stride * step for step in range(-sizes.num_left, sizes.num_right + 1)]
@@ -125,4 +125,4 @@ _NOTES: dict[str, Callable[[Any, Component], str]] = {
     "target_rms": lambda rms, _: f"target rms {rms:g}" if rms != 1.0 else "",
     "parts": _composite,
 }
-"""How to describe an attribute, for the components that have it."""
+"""Attribute -> function that describes it, for the components that have it."""

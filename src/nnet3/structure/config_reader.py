@@ -1,4 +1,4 @@
-"""From config lines to nodes and components, with every rule of docs/config_language.md checked in place."""
+"""Reads config lines into nodes and components and checks every rule of docs/config_language.md in place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 28
 
 
 def read_config_file(path: str | os.PathLike[str]) -> str:
-    """The text of a config file. Raises ConfigError if it cannot be read or is a model rather than a config."""
+    """Returns the text of a config file. Raises ConfigError if it cannot be read or is a model, not a config."""
     check_is_path(path, "a config file")
     name = os.fspath(path)
     try:
@@ -41,8 +41,9 @@ def read_config_file(path: str | os.PathLike[str]) -> str:
 def apply_config(
     old: NetworkParts, text: str, source: str, rng: RandomSource, *, allow_components: bool = True
 ) -> tuple[NetworkParts, list[str]]:
-    """`old` with the lines of a config text added or replaced, and the warnings: keys given twice, recurrences that
-    cannot start, orphans.
+    """Adds the lines of a config text to `old`, or replaces them; returns the new parts and the warnings.
+
+    The warnings tell of keys given twice, recurrences that cannot start and orphans.
 
     With `allow_components=False` (the config part of a model file) only node lines are accepted.
     """
@@ -79,7 +80,7 @@ def _repeated_keys(lines: list[ConfigLine]) -> list[str]:
 
 @dataclass
 class _Draft:
-    """What the first pass over the lines collects."""
+    """Components, node lines and names that the first pass over the lines collects."""
 
     components: dict[str, Component]
     new_lines: list[ConfigLine] = field(default_factory=list)
@@ -124,12 +125,12 @@ def _name(line: ConfigLine) -> str:
 
 
 def _kept_nodes(old: NetworkParts, replaced: set[str]) -> list[Node]:
-    """Old nodes that the new text does not replace; a component node goes together with its hidden input."""
+    """Returns the old nodes that the new text does not replace. A hidden input goes with its component node."""
     return [node for number, node in enumerate(old.nodes) if old.visible_name(number) not in replaced]
 
 
 def _make_nodes(line: ConfigLine) -> list[Node]:
-    """The node of a line; for a component node, its hidden input and itself."""
+    """Makes the node of a line; a component node comes after its hidden input."""
     name, span = _name(line), line.span
     nodes: list[Node]
     if line.first_token == "input-node":
@@ -156,7 +157,7 @@ def _make_nodes(line: ConfigLine) -> list[Node]:
 
 
 def _check(parts: NetworkParts) -> None:
-    """References, dimensions and cycles of the whole network."""
+    """Checks references, dimensions and cycles of the whole network. Raises ConfigError."""
     if not parts.nodes:
         raise ConfigError("the config defines no nodes")
     for kind, present in (
@@ -217,7 +218,7 @@ def _check_dim_range(parts: NetworkParts, node: DimRangeNode) -> None:
 
 
 def _check_dims(parts: NetworkParts, number: int, node: DescriptorNode) -> None:
-    """The descriptor's own dimensions agree, and a component gets what it expects."""
+    """Checks that the terms of a descriptor have one dimension, that of its component's input."""
     dim = node.descriptor.dim(parts.dim)
     for part in node.descriptor.parts:
         for forward in part.forwards():

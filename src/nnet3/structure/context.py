@@ -2,10 +2,9 @@
 
 Kaldi finds them by trial: input is supposed to be given for a window of frames, for each shift s of it up to the
 modulus M, and left and right context are what is lost of the window at its ends, in the worst case. For nearly all
-networks a window of input computes a range of times at every node, and then there is nothing to try: the ranges follow
-from where slots look and from which of them must be available (NodeRules). A Switch between different times, sources
-that stand in for each other at other times, components that make do with some of their inputs and moves in x are left
-to trials.
+networks the available times of every node are an interval, and there is nothing to try: intervals follow from where
+slots look and which of them must be available (NodeRules). Trials remain for a Switch between different times, for
+Failover between different times, for components that do with some of their inputs and for offsets in x.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def context_by_intervals(parts: NetworkParts) -> tuple[int, int] | None:
 
 
 def _order(rules: NodeRules) -> tuple[list[int], set[int]]:
-    """Nodes that the output needs, sources first, and those that need themselves (or such a node)."""
+    """Returns the nodes that the output needs, sources first, and those that need themselves or such a node."""
     users: dict[int, list[int]] = {}
     waiting: dict[int, int] = {}
     stack = [rules.parts.node_number["output"]]
@@ -90,7 +89,7 @@ def _order(rules: NodeRules) -> tuple[list[int], set[int]]:
 def _output_times(
     rules: NodeRules, order: Iterable[int], stuck: Iterable[int], shifts: npt.NDArray[np.int64]
 ) -> Interval:
-    """The times at which the output is there, if the window begins at each of the shifts."""
+    """Returns the times at which the output is available, for windows that begin at each of the shifts."""
     number_of, nodes = rules.parts.node_number, rules.parts.nodes
     never, last = Interval.never(len(shifts)), shifts + _WINDOW - 1
     given = {"input": Interval(shifts, last), "ivector": Interval(shifts - rules.parts.modulus, last)}
@@ -105,10 +104,10 @@ def _output_times(
 
 
 def _node_times(rules: NodeRules, node: int, slots: list[Interval], num_shifts: int) -> Interval:
-    """The times at which a node is there, from those at which its slots are. Raises NotIntervalsError.
+    """Returns the times at which a node is available, from those of its slots.
 
-    Raises it unless slots that are there at all of these times suffice, the same for all shifts: else ranges have been
-    put together that might not meet if the window were shorter.
+    Raises NotIntervalsError unless some slots, the same for all shifts, are available at all these times and suffice:
+    else the times are put together from intervals that would not meet if the window were shorter.
     """
     if len(slots) == 1 and slots[0] is not ALL_TIMES:
         return slots[0]

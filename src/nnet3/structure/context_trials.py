@@ -1,4 +1,4 @@
-"""Left and right context of a simple network by trial: the way that works for every network."""
+"""Finds left and right context of a simple network by trial, which works for every network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CELLS = 5_000_000  # (slots of all nodes) x times; windows up to the sure 
 
 
 def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
-    """(left, right) context, from windows of twice the length until one is long enough.
+    """Returns (left, right) context, from windows of twice the length until one is long enough.
 
     Raises NetworkError if none that can be tried makes an output computable.
     """
@@ -34,7 +34,7 @@ def context_by_trials(parts: NetworkParts) -> tuple[int, int]:
 
 
 def _trial(rules: NodeRules, shift: int, window: int) -> tuple[int, int] | None:
-    """Frames lost at the left and the right when input is given for t = shift .. shift + window - 1."""
+    """Returns the frames lost at the left and the right if input is given for t = shift .. shift + window - 1."""
     number = rules.parts.node_number
     inputs = [RequestedRows(number["input"], "input", _frames(shift, shift + window))]
     if "ivector" in number:

@@ -1,8 +1,8 @@
-"""Cycles of the network that never move in time: such a network can compute nothing on them.
+"""Finds cycles of a network that never move in time: nothing on them can be computed.
 
 An arc from node B to node A says that A at t may need B at t + offset. If round some closed walk the offsets sum to
-zero, a value would depend on itself. Only arcs whose offset is the same for every index are looked at (through
-Round, ReplaceIndex or a Switch it is not); what they hide is found when a request is compiled.
+zero, a value would depend on itself. Only arcs with the same offset for every index count, so not those through Round,
+ReplaceIndex or a Switch; cycles through these are found when a request is compiled.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_PROBED = 500
 _UNIT = 2**31
 _MOST_STARTS, _MOST_PLACES = 20, 2000  # of the search for a cycle to show
 _ORDERS = ((_UNIT, 1), (_UNIT, -1), (1, _UNIT), (1, -_UNIT))
-"""Ways to count a move (t, x) as one number: along t first and then x, or along x first and then t, with either sign.
+"""Weights of t and x that make a move (t, x) one number: t counts first and then x, or x and then t, either sign.
 
 If in one of them (or its negative) all cycles count as positive, no walk round several of them stands still."""
 
@@ -37,7 +37,7 @@ class _Arc:
 
 
 def check_cycles_move(parts: NetworkParts) -> None:
-    """Raise ConfigError at a descriptor on a cycle that never moves."""
+    """Raises ConfigError at a descriptor on a cycle that never moves."""
     rules = NodeRules(parts)
     arcs = [arc for number in _recurrent_nodes(rules) for arc in _arcs_of(rules, number)]
     for cycle_arcs in map(_in_search_order, _on_cycles(arcs)):
@@ -46,7 +46,7 @@ def check_cycles_move(parts: NetworkParts) -> None:
 
 
 def _on_cycles(arcs: list[_Arc]) -> list[list[_Arc]]:
-    """The arcs that are on cycles, those of each strongly connected part together."""
+    """Returns the arcs on cycles, one list for each strongly connected component."""
     users, sources = (np.array(column, int) for column in ([a.user for a in arcs], [a.source for a in arcs]))
     graph = DirectedGraph.from_edges(max(users.max(initial=0), sources.max(initial=0)) + 1, sources, users)
     part_of_node, _ = strongly_connected_components(graph)
@@ -58,7 +58,7 @@ def _on_cycles(arcs: list[_Arc]) -> list[list[_Arc]]:
 
 
 def _recurrent_nodes(rules: NodeRules) -> list[int]:
-    """The nodes that may need themselves."""
+    """Returns the nodes that may need themselves."""
     num_nodes = len(rules.parts.nodes)
     arcs = [(source, user) for user in range(num_nodes) for source in rules.may_use(user)]
     epoch_of_node, is_recurrent = epochs(DirectedGraph.from_edges(num_nodes, *np.array(arcs, int).reshape(-1, 2).T))
@@ -66,7 +66,7 @@ def _recurrent_nodes(rules: NodeRules) -> list[int]:
 
 
 def _in_search_order(arcs: list[_Arc]) -> list[_Arc]:
-    """Arcs one after another along the cycles, so that a pass over them gets far."""
+    """Sorts arcs along the cycles, so that one pass of relaxation gets far."""
     arcs_of: dict[int, list[_Arc]] = {}
     for arc in arcs:
         arcs_of.setdefault(arc.user, []).append(arc)
@@ -104,7 +104,7 @@ def _taken(parts: NetworkParts, arc: _Arc) -> str:
 
 
 def _closed_walk(arcs: list[_Arc]) -> list[_Arc] | None:
-    """A short walk along arcs back to where it began whose offsets sum to zero, if there is one of some length."""
+    """Returns a short closed walk whose offsets sum to zero; None if a bounded search finds none."""
     arcs_of: dict[int, list[_Arc]] = {}
     for arc in arcs:
         arcs_of.setdefault(arc.user, []).append(arc)
@@ -138,7 +138,7 @@ def _walk_to(
 
 
 def _arcs_of(rules: NodeRules, number: int) -> list[_Arc]:
-    """The slots of a node that look at one node at the same offset for every index."""
+    """Returns an arc for each slot that looks at one node at the same offset for every index."""
     times = np.concatenate([_PROBED_TIMES, np.arange(min(rules.parts.nodes[number].modulus, _MOST_PROBED))])
     probes = np.zeros((len(times), 3), np.int32)
     probes[:, T] = times
@@ -155,9 +155,9 @@ def _all_cycles_move(arcs: list[_Arc]) -> bool:
 
 
 def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool:
-    """Whether the weighted offsets sum to > 0 round every cycle: Bellman-Ford on offsets lowered by a hair each.
+    """Returns True if the weighted offsets sum to > 0 round every cycle: Bellman-Ford on offsets lowered by a hair.
 
-    A distance below the sum of all negative lengths shows that some arc was gone along twice.
+    A distance below the sum of all negative lengths shows that a path has used some arc twice.
     """
     nodes = {arc.user for arc in arcs} | {arc.source for arc in arcs}
     stretch = len(nodes)
@@ -179,7 +179,7 @@ def _all_cycles_positive(arcs: list[_Arc], t_weight: int, x_weight: int) -> bool
 
 
 def _some_cycle(arcs: list[_Arc]) -> list[int]:
-    """The nodes of a cycle of the arcs, which have one: within a strongly connected part every walk comes back."""
+    """Returns the nodes of some cycle. There is one: in a strongly connected component every walk comes back."""
     inside = _on_cycles(arcs)[0]
     source_of = {arc.user: arc.source for arc in reversed(inside)}
     place: dict[int, int] = {}

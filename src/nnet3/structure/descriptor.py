@@ -30,7 +30,7 @@ class SumDescriptor(abc.ABC):
     @property
     @abc.abstractmethod
     def arguments(self) -> tuple[Any, ...]:
-        """What stands in the parentheses."""
+        """The arguments, as they are written in parentheses."""
 
     @abc.abstractmethod
     def forwards(self) -> Iterator[ForwardingDescriptor]:
@@ -39,7 +39,7 @@ class SumDescriptor(abc.ABC):
     @property
     @abc.abstractmethod
     def needed(self) -> tuple[bool, ...]:
-        """For each slot whether its availability matters: it does unless IfDefined stands round it."""
+        """One flag a slot: False inside IfDefined, where the slot's availability does not matter."""
 
     @property
     def num_slots(self) -> int:
@@ -51,20 +51,21 @@ class SumDescriptor(abc.ABC):
 
     @property
     def constant(self) -> float:
-        """What Const terms add to every element."""
+        """The sum of the Const terms, which is added to every element."""
         return 0.0
 
     @abc.abstractmethod
     def availability(self, slots: np.ndarray) -> np.ndarray:
-        """The availability (rows,) of the sum from that of its slots (rows, slots): True, or ALWAYS, without any.
+        """Returns the availability (rows,) from that of the slots (rows, slots).
 
-        It is the least one of what is needed and the greatest one of alternatives. Of Booleans this says which rows
-        are computable; of times until which slots are available, until when the sum is.
+        It is the minimum over terms of a Sum, the maximum over the two of a Failover, and True (a number: ALWAYS) of
+        IfDefined and Const. From Booleans it tells which rows are computable. From the last times at which slots are
+        available it tells the last time at which the sum is.
         """
 
     @abc.abstractmethod
     def used(self, available: np.ndarray) -> np.ndarray:
-        """The slots that computable rows use (rows, slots), of Booleans; rows that are not computable use none."""
+        """Returns the slots in use (rows, slots), Booleans as `available`; rows that are not computable use none."""
 
     @abc.abstractmethod
     def dim(self, node_dim: Callable[[str], int]) -> int:
@@ -75,7 +76,7 @@ class SumDescriptor(abc.ABC):
         """The same with each forwarding descriptor changed."""
 
     def plain(self) -> tuple[NodeReference, int, int] | None:
-        """The node and the offsets in t and x of `NODE` and `Offset(NODE, ...)`; None of all else."""
+        """Returns node, t and x offset if this is `NODE` or `Offset(NODE, ...)`, else None."""
         return None
 
     def __str__(self) -> str:
@@ -308,7 +309,7 @@ class Descriptor:
 
     @cached_property
     def needed(self) -> tuple[bool, ...]:
-        """For each slot whether its availability matters."""
+        """One flag a slot: False inside IfDefined, where the slot's availability does not matter."""
         return tuple(chain.from_iterable(part.needed for part in self.parts))
 
     def needed_slots(self) -> list[ForwardingDescriptor]:
@@ -318,12 +319,9 @@ class Descriptor:
     def _all_simple(self) -> bool:
         return all(isinstance(part, Simple) for part in self.parts)
 
+    @cached_property
     def part_slots(self) -> list[slice]:
         """The range of slots of each part."""
-        return self._part_slots
-
-    @cached_property
-    def _part_slots(self) -> list[slice]:
         return _ranges(self.parts)
 
     def node_references(self) -> list[NodeReference]:
@@ -347,21 +345,24 @@ class Descriptor:
         return nodes, mapped
 
     def availability(self, slots: np.ndarray) -> np.ndarray:
-        """The availability (rows,) from that of the slots (rows, slots), as that of a sum."""
+        """Returns the availability (rows,) from that of the slots (rows, slots); see `SumDescriptor.availability`."""
         if self._all_simple:
             available: np.ndarray = reduce(np.minimum, slots.T)
         else:
-            parts = zip(self.parts, self.part_slots(), strict=True)
+            parts = zip(self.parts, self.part_slots, strict=True)
             available = reduce(np.minimum, (part.availability(slots[:, own]) for part, own in parts))
         return available
 
     def is_computable(self, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From available slots (rows, slots): rows that are computable (rows,), slots they use (rows, slots)."""
+        """Returns the rows that are computable (rows,) and the slots they use (rows, slots).
+
+        `available`: the slots that are available, (rows, slots).
+        """
         computable = self.availability(available)
         if self._all_simple:
             used = available
         else:
-            parts = zip(self.parts, self.part_slots(), strict=True)
+            parts = zip(self.parts, self.part_slots, strict=True)
             used = np.hstack([part.used(available[:, slots]) for part, slots in parts])
         return computable, used & computable[:, np.newaxis]
 
@@ -377,7 +378,7 @@ class Descriptor:
         return Descriptor(tuple(part.changed(lambda forward: forward.rename(names)) for part in self.parts))
 
     def plain(self) -> NodeReference | None:
-        """The node if it is just that, maybe scaled."""
+        """Returns the node if the descriptor is `NODE` or `Scale(scale, NODE)`, else None."""
         plain = self.parts[0].plain() if len(self.parts) == 1 else None
         return plain[0] if plain and plain[1:] == (0, 0) else None
 

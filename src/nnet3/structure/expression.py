@@ -1,4 +1,4 @@
-"""Descriptor text as people write it: tokens with spans, and the tree they form (docs/config_language.md)."""
+"""Parses descriptor text into a tree of expressions with spans (docs/config_language.md)."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Expression:
 
     @cached_property
     def height(self) -> int:
-        """How deep it is nested."""
+        """The depth of the tree; 1 for a name."""
         return 1 + max((argument.height for argument in self.arguments), default=0)
 
 
 class _Word:
-    """A word of the descriptor at `whole`; where it stands is worked out when somebody asks."""
+    """A word of the descriptor at `whole`; its span is made when somebody asks."""
 
     __slots__ = ("start", "text", "whole")
 
@@ -115,9 +115,9 @@ class _ExpressionParser:
         return replace(expression, span=self._from(token))
 
     def _sum(self, token: _Word, depth: int) -> Expression:
-        """A Sum with all Sums directly inside it, without recursion: the normal form of a long one nests it deeply.
+        """Parses a Sum and all Sums directly inside it without recursion: a long one in normal form is nested deeply.
 
-        One that stands last in another is dissolved in it.
+        A Sum that stands last in another one becomes terms of it.
         """
         self.expect("(")
         open_sums: list[tuple[_Word, list[Expression]]] = [(token, [])]
@@ -140,7 +140,7 @@ class _ExpressionParser:
                     raise ConfigError(f"descriptors are nested more than {MAX_DEPTH} deep", done.span)
 
     def _from(self, first: _Word) -> Span:
-        """From this token to the one before the current position."""
+        """The span from this word to the one before the current position."""
         end = self.tokens[self.position - 1].span
         return first.span.part(0, end.column + end.length - first.span.column)
 

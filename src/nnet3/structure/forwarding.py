@@ -24,7 +24,7 @@ class ForwardingDescriptor(abc.ABC):
     @property
     @abc.abstractmethod
     def arguments(self) -> tuple[Any, ...]:
-        """What stands in the parentheses."""
+        """The arguments, as they are written in parentheses."""
 
     @property
     @abc.abstractmethod
@@ -37,7 +37,10 @@ class ForwardingDescriptor(abc.ABC):
 
     @abc.abstractmethod
     def preimage(self, times_of: Callable[[str], Interval]) -> Interval:
-        """The times that refer to times at which nodes are there, `times_of(node)`. Raises NotIntervalsError."""
+        """Returns the times that refer to available times; those of a node are `times_of(node)`.
+
+        Raises NotIntervalsError if they are no interval.
+        """
 
     @abc.abstractmethod
     def nodes(self) -> Iterator[NodeReference]:
@@ -52,7 +55,7 @@ class ForwardingDescriptor(abc.ABC):
         return Offset(self, t_offset, x_offset) if t_offset or x_offset else self
 
     def plain(self) -> tuple[NodeReference, int, int] | None:
-        """The node and the offsets in t and x of `NODE` and `Offset(NODE, ...)`; None of all else."""
+        """Returns node, t and x offset if this is `NODE` or `Offset(NODE, ...)`, else None."""
         return None
 
     def __str__(self) -> str:
@@ -94,7 +97,7 @@ class NodeReference(ForwardingDescriptor):
 
 @dataclass(frozen=True)
 class _Operator(ForwardingDescriptor):
-    """What changes the index before it looks at its source."""
+    """Changes the index, then looks at its source."""
 
     source: ForwardingDescriptor
 

@@ -1,4 +1,4 @@
-"""Ranges of times at which a node of a network is there, given a window of input."""
+"""Intervals of times at which nodes of a network are available, given a window of input."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ALWAYS = 2**60
 
 
 class NotIntervalsError(Exception):
-    """What a window of input computes need not be a range of times somewhere, or not for every length of the window."""
+    """The times available from a window of input are no interval at some node, or not for every length of window."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """For each shift of the window, (shifts,): all times from `low` to `high`; none are from ALWAYS to -ALWAYS."""
+    """The times from `low` to `high`, for each shift of the window (shifts,). Empty: from ALWAYS to -ALWAYS."""
 
     low: npt.NDArray[np.int64]
     high: npt.NDArray[np.int64]
@@ -28,14 +28,14 @@ class Interval:
 
     @classmethod
     def between(cls, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Interval:
-        """The times from `low` to `high`, where there are any."""
+        """Makes the intervals from `low` to `high`; they are empty where low > high."""
         return cls(np.where(low > high, ALWAYS, low), np.where(low > high, -ALWAYS, high))
 
     def equals(self, other: Interval) -> bool:
         return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     def shifted(self, t_offset: int, x_offset: int) -> Interval:
-        """The times t at which t + t_offset is in it. Raises NotIntervalsError for a move in x."""
+        """The times t such that t + t_offset is in it. Raises NotIntervalsError for an offset in x."""
         if x_offset:
             raise NotIntervalsError
         if not t_offset:
@@ -44,7 +44,7 @@ class Interval:
         return Interval(low, np.where(abs(self.high) == ALWAYS, self.high, self.high - t_offset))
 
     def rounded(self, t_modulus: int) -> Interval:
-        """The times t at which t rounded down to a multiple of `t_modulus` is in it."""
+        """The times t such that t, rounded down to a multiple of `t_modulus`, is in it."""
         low = np.where(abs(self.low) == ALWAYS, self.low, -(-self.low // t_modulus) * t_modulus)
         past = (self.high // t_modulus + 1) * t_modulus
         return Interval.between(low, np.where(abs(self.high) == ALWAYS, self.high, past - 1))

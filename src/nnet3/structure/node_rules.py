@@ -1,7 +1,7 @@
-"""What the nodes of a network mean: which rows of which nodes each looks at, and when it is computable.
+"""NodeRules: which rows of which nodes each node of a network looks at, and when its rows are computable.
 
-This is the one place that knows it; whoever asks (lowering, contexts, recurrences, cycles) asks here. Every node has a
-fixed number of slots, each of which refers to one cindex for every index.
+This is the only place that knows it, for lowering, contexts, recurrences and cycles. Every node has a fixed number of
+slots, each of which refers to one cindex for every index.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class NodeRules:
         return np.empty((len(indexes), 0), np.int32), np.empty((len(indexes), 0, 3), np.int32)
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """From which slots are available (rows, slots): rows computable (rows,), slots they use (rows, slots)."""
+        """Returns the rows that are computable (rows,) and the slots they use (rows, slots), from available slots."""
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return own.descriptor.is_computable(available)
@@ -77,23 +77,23 @@ class NodeRules:
         return [[number[reference.node] for reference in forward.nodes()] for forward in own.descriptor.slots()]
 
     def needs(self, node: int) -> list[int]:
-        """The nodes on whose availability that of this one depends: what is in IfDefined does not count."""
+        """Returns the nodes on whose availability that of this node depends; those inside IfDefined do not count."""
         own, number = self.parts.nodes[node], self.parts.node_number
         if not isinstance(own, DescriptorNode):
             return self.may_use(node)
         return [number[reference.node] for forward in own.descriptor.needed_slots() for reference in forward.nodes()]
 
     def availability(self, node: int, slots: np.ndarray) -> np.ndarray:
-        """The availability of a node's rows (rows,) from that of its slots (rows, slots); see `SumDescriptor`."""
+        """Returns the availability of rows (rows,) from that of slots (rows, slots); see `SumDescriptor`."""
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
             return own.descriptor.availability(slots)
         return slots.min(axis=1, initial=slots.dtype.type(ALWAYS))
 
     def preimages(self, node: int, times_of: Callable[[str], Interval]) -> list[Interval]:
-        """For each slot the times that refer to times at which its node is there, `times_of(node)`.
+        """Returns for each slot the times that refer to available times; those of a node are `times_of(node)`.
 
-        Of slots whose availability does not matter it is all times. Raises NotIntervalsError.
+        Slots whose availability does not matter have all times. Raises NotIntervalsError.
         """
         own = self.parts.nodes[node]
         if isinstance(own, DescriptorNode):
@@ -105,7 +105,7 @@ class NodeRules:
         return sources
 
     def _fixed_offsets(self, name: str) -> list[int]:
-        """Offsets in t at all of which a component needs its input. Raises NotIntervalsError if it is otherwise."""
+        """Returns the offsets in t of a component's inputs. Raises NotIntervalsError unless it needs all of them."""
         if name not in self._offsets:
             self._offsets[name] = _fixed_offsets(self.parts.components[name])
         if (offsets := self._offsets[name]) is None:
@@ -143,13 +143,13 @@ class NodeRules:
                 },
             )
             for part, slots, dim in zip(
-                descriptor.parts, descriptor.part_slots(), descriptor.part_dims(network.dim), strict=True
+                descriptor.parts, descriptor.part_slots, descriptor.part_dims(network.dim), strict=True
             )
         )
 
 
 def _fixed_offsets(component: Component) -> list[int] | None:
-    """Offsets in t at all of which the component needs its input; None if that is not its rule."""
+    """Returns the offsets in t of the component's inputs, None unless they are fixed and all needed."""
     if component.identity_indexes:
         return [0]
     wanted = component.wanted_inputs(_PROBES).astype(np.int64) - _PROBES[:, np.newaxis, :]

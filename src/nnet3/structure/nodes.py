@@ -95,7 +95,7 @@ class DimRangeNode(Node):
 
 
 def config_line(node: Node, descriptor: Descriptor | None = None, dims: str = "") -> str:
-    """The line that defines a node that takes `descriptor`. `dims` goes where info shows them."""
+    """Returns the config line of a node with this descriptor as its input. `dims` goes where info shows them."""
     if isinstance(node, InputNode):
         return f"input-node name={node.name} dim={node.dim}"
     if isinstance(node, DimRangeNode):

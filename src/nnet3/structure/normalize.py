@@ -1,4 +1,4 @@
-"""From descriptor text as written to the three-level normal form (docs/config_language.md)."""
+"""Brings descriptor text to the three-level normal form (docs/config_language.md)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _SUM_LIKE = ("Sum", "Failover", "IfDefined", "Const")
 
 @dataclass(frozen=True)
 class _Pending:
-    """Operators met on the way down that the leaf below will be wrapped in, outermost first."""
+    """Operators met on the way down, outermost first; the leaf below is wrapped in them."""
 
     operators: tuple[Expression, ...] = ()
     scale: float | None = None
 
     def under(self, operator: Expression) -> _Pending:
-        """Neighbouring offsets become one, and an offset of zero none."""
+        """Adds an operator. Neighbouring offsets become one; an offset of zero disappears."""
         outer = self.operators
         if operator.kind == "Offset":
             t_offset, x_offset = operator.numbers
@@ -59,7 +59,7 @@ def normalize(expression: Expression) -> Descriptor:
 
 
 def _append_terms(expression: Expression) -> list[Expression]:
-    """The expression once for each of its Append terms, with every Append replaced by the term."""
+    """Returns the expression once for each of its Append terms, with every Append replaced by the term."""
     if not expression.arguments:
         return [expression]
     terms_of_argument = [_append_terms(argument) for argument in expression.arguments]
@@ -80,7 +80,7 @@ def _num_leaves(expression: Expression) -> int:
 
 
 def _to_sum(expression: Expression, pending: _Pending) -> SumDescriptor:
-    """Sum-like expressions take what is pending inside; anything else becomes a leaf."""
+    """Moves pending operators inside sum-like expressions; all else becomes a leaf."""
     kind, arguments = expression.kind, expression.arguments
     if kind == "Sum":
         terms = [_to_sum(argument, pending) for argument in arguments]

@@ -1,4 +1,4 @@
-"""Nodes and components that no output needs: found, told of and removed."""
+"""Finds and removes orphans: nodes and components that no output needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nnet3.structure.parts import NetworkParts
 
 
 def orphan_nodes(parts: NetworkParts) -> list[int]:
-    """Numbers of the nodes from which no output can be reached."""
+    """Returns the numbers of the nodes from which no output can be reached."""
     needed: set[int] = set()
     stack = [number for number, node in enumerate(parts.nodes) if node.is_output]
     while stack:
@@ -24,20 +24,20 @@ def orphan_nodes(parts: NetworkParts) -> list[int]:
 
 
 def orphan_components(parts: NetworkParts) -> list[str]:
-    """Names of the components that no component node uses."""
+    """Returns the names of the components that no component node uses."""
     used = {node.component for node in parts.nodes if isinstance(node, ComponentNode)}
     return [name for name in parts.components if name not in used]
 
 
 def orphan_warnings(parts: NetworkParts) -> list[str]:
-    """One line for each orphan; hidden inputs go without saying."""
+    """Returns one line for each orphan that is not a hidden input."""
     nodes = [parts.nodes[number] for number in orphan_nodes(parts)]
     warnings = [f"node '{node.name}' is never used to compute any output" for node in nodes if not node.is_hidden]
     return warnings + [f"component '{name}' is never used by any node" for name in orphan_components(parts)]
 
 
 def without_orphan_nodes(parts: NetworkParts, *, keep_inputs: bool = True) -> NetworkParts:
-    """Only the nodes that some output needs, and all input nodes if `keep_inputs`."""
+    """Keeps the nodes that some output needs, and all input nodes if `keep_inputs`."""
     orphans = set(orphan_nodes(parts)) - _named_by_others(parts)
     kept = [
         node
@@ -48,7 +48,7 @@ def without_orphan_nodes(parts: NetworkParts, *, keep_inputs: bool = True) -> Ne
 
 
 def _named_by_others(parts: NetworkParts) -> set[int]:
-    """Nodes that a needed node names, even where its component (a dropout mask) never looks at its input.
+    """Returns the nodes that needed nodes name, also those whose component ignores its input (a dropout mask).
 
     Without them the network could not be written.
     """
@@ -65,11 +65,11 @@ def _named_by_others(parts: NetworkParts) -> set[int]:
 
 
 def without_orphan_components(parts: NetworkParts) -> NetworkParts:
-    """Only the components that some component node uses."""
+    """Keeps the components that some component node uses."""
     orphans = set(orphan_components(parts))
     return replace(parts, components={n: c for n, c in parts.components.items() if n not in orphans})
 
 
 def without_orphans(parts: NetworkParts, *, keep_inputs: bool = True) -> NetworkParts:
-    """Nodes first, so that the components of removed nodes go too."""
+    """Removes orphan nodes, then orphan components: those of removed nodes go too."""
     return without_orphan_components(without_orphan_nodes(parts, keep_inputs=keep_inputs))

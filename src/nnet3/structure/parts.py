@@ -1,4 +1,4 @@
-"""NetworkParts: the nodes and components of a network as one value, and what follows from them alone."""
+"""NetworkParts: the nodes and components of a network as one value."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class NetworkParts:
         return math.lcm(1, *(node.modulus for node in self.nodes))
 
     def descriptor(self, number: int) -> Descriptor | None:
-        """What a component node, its hidden input or an output takes; None for an input or a dim-range."""
+        """Returns the descriptor of a hidden input, of its component node or of an output; None for other nodes."""
         node = self.nodes[number]
         taking = self.nodes[number - 1] if isinstance(node, ComponentNode) else node
         return taking.descriptor if isinstance(taking, DescriptorNode) else None
@@ -71,5 +71,5 @@ class NetworkParts:
 
 
 def has_input(component: Component) -> bool:
-    """Whether a component looks at its input at all (a ConstantComponent does not)."""
+    """Returns True if the component looks at its input (a ConstantComponent does not)."""
     return component.wanted_inputs(np.zeros((1, 3), np.int32)).shape[1] > 0

@@ -1,7 +1,7 @@
-"""Recurrences that have no way to start: a value on them always needs another one.
+"""Finds recurrences that have no way to start: each value on them needs another one.
 
-With all input that could be wanted, a node is computable at some index only if what it requires is. Nodes of which
-that cannot be said, however often it is asked, wait for themselves; IfDefined or Failover would let them begin.
+Suppose that all input is given. A node is computable at some index if its required slots are; the nodes that are left
+out of the least fixed point of this rule wait for themselves. IfDefined or Failover would let them begin.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from nnet3.structure.parts import NetworkParts
 
 
 def startless_warnings(parts: NetworkParts) -> list[str]:
-    """For each recurrence that can never start what to do, with the line in which it is defined."""
+    """Returns for each recurrence that can never start a line with its place and a remedy."""
     stuck = sorted(never_computable(parts))
     if not stuck:
         return []
@@ -33,7 +33,7 @@ def startless_warnings(parts: NetworkParts) -> list[str]:
 
 
 def never_computable(parts: NetworkParts) -> set[int]:
-    """Nodes that no amount of input makes computable, as long as `computable` stands for "at some index"."""
+    """Returns the nodes that no input makes computable at any index."""
     rules = NodeRules(parts)
     users: dict[int, list[int]] = {}
     for number in range(len(parts.nodes)):
@@ -57,7 +57,7 @@ def _is_computable(rules: NodeRules, number: int, computable: set[int]) -> bool:
 
 
 def _warning(parts: NetworkParts, group: set[int]) -> str:
-    """A warning that can be acted on: which term of which line to wrap, best one that goes back in time."""
+    """Says which term of which line to wrap in IfDefined, preferably one with an offset in time."""
     needed = [
         (number, forward, reference)
         for number in sorted(group)
