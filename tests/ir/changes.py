@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from nnet3.errors import ComputationCheckError
+from nnet3.ir.checker import check_computation
 from nnet3.ir.commands import Command
 from nnet3.ir.computation import NnetComputation, SubMatrix
+from tests.ir.programs import training_step
 
 # training_step: 1 input, 2 its derivative, 3 affine_input, 4 affine, 5 sigmoid, 6 output, 7 to 10 derivatives of 3 to 6
 INPUT, INPUT_DERIV, SPLICED, HIDDEN, Y, OUT, SPLICED_DERIV, HIDDEN_DERIV, Y_DERIV, OUT_DERIV = range(1, 11)
@@ -76,3 +81,12 @@ def with_blocks(*blocks: SubMatrix) -> Change:
 
 
 UPPER, MIDDLE = SubMatrix(Y, 0, 2, 0, 3), SubMatrix(Y, 1, 2, 0, 3)
+
+
+def check_broken(change: Change, message: str) -> None:
+    """Asserts that a training step is in order, and that the change breaks it with this message."""
+    computation = training_step()
+    check_computation(computation)
+    change(computation)
+    with pytest.raises(ComputationCheckError, match=re.escape(message)):
+        check_computation(computation)

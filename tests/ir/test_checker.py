@@ -1,4 +1,4 @@
-"""One broken computation for each rule about order; those about single commands are in test_command_rules."""
+"""One broken computation for each rule about order; those about single commands: test_commands_rows."""
 
 from __future__ import annotations
 

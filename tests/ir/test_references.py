@@ -9,9 +9,59 @@ import pytest
 
 from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command
-from nnet3.ir.computation import IoInfo, NnetComputation, OutsideMatrix
+from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.references import reference_problems, table_problems
+from tests.ir.changes import (
+    UPPER,
+    Change,
+    check_broken,
+    then,
+    with_blocks,
+)
 from tests.ir.toy_kernels import KERNELS
+
+TABLES = {
+    "no elements": (lambda c: c.matrices.append(Matrix(0, 3)), "matrix m11 is 0 x 3: it has no elements"),
+    "no columns": (lambda c: c.matrices.append(Matrix(3, 0)), "matrix m11 is 3 x 0: it has no elements"),
+    "no matrix": (with_blocks(SubMatrix(77, 0, 1, 0, 1)), "sub-matrix 11 is in matrix 77, which does not exist"),
+    "outside rows": (with_blocks(SubMatrix(1, 4, 3, 0, 3)), "sub-matrix 11, m1(4:6, :), is not inside"),
+    "outside columns": (with_blocks(SubMatrix(1, 0, 1, 2, 2)), "sub-matrix 11, m1(0, 2:3), is not inside"),
+    "no rows": (with_blocks(SubMatrix(1, 3, 0, 0, 3)), "sub-matrix 11, "),
+    "indexes": (
+        lambda c: c.matrix_info.update({1: MatrixInfo("input", False, np.zeros((5, 3)))}),
+        "m1 has 6 rows, but its indexes have shape (5, 3)",
+    ),
+    "input just behind the last": (
+        lambda c: c.inputs.append(IoInfo("x", len(c.submatrices), 0)),
+        "'x' is in a sub-matrix that does not exist",
+    ),
+    "derivative just behind the last": (
+        lambda c: c.inputs.append(IoInfo("x", 1, len(c.submatrices))),
+        "'x' is in a sub-matrix that does not exist",
+    ),
+    "input nowhere": (lambda c: c.inputs.append(IoInfo("x", 99, 0)), "'x' is in a sub-matrix that does not exist"),
+    "outside nowhere": (
+        lambda c: c.outside.append(OutsideMatrix("W", 99, True)),
+        "outside memory 'W' is sub-matrix 99, which does not exist",
+    ),
+    "outside a part": (
+        then(with_blocks(UPPER), lambda c: c.outside.append(OutsideMatrix("W", 11, True))),
+        "outside memory 'W' must be a whole matrix, got m5(0:1, :)",
+    ),
+    "outside twice": (
+        lambda c: [c.new_outside("W", 1, 1, True) for _ in range(2)],
+        "two matrices lie in outside memory 'W'",
+    ),
+    "in two places": (
+        lambda c: c.outside.extend(OutsideMatrix(name, 1, True) for name in "ab"),
+        "matrix m1 lies in two places, one of which is outside memory 'b'",
+    ),
+    "no matrix to tell of": (
+        lambda c: c.matrix_info.update({99: MatrixInfo("x", False, None)}),
+        "there is information about matrix 99, which does not exist",
+    ),
+    "output nowhere": (lambda c: c.outputs.append(IoInfo("x", 0, 0)), "'x' is in a sub-matrix that does not exist"),
+}
 
 
 def _computation() -> NnetComputation:
@@ -97,3 +147,8 @@ def test_tables_of_a_computation(change: Callable[[NnetComputation], object], me
     change(c)
     first = next(table_problems(c), None)
     assert (first is None) if message is None else (first is not None and message in first)
+
+
+@pytest.mark.parametrize(("change", "message"), TABLES.values(), ids=TABLES.keys())
+def test_broken(change: Change, message: str) -> None:
+    check_broken(change, message)

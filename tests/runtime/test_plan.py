@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.kernel import KernelInfo
-from nnet3.runtime import NnetComputer, Plan, plan, plan_of, planner
+from nnet3.runtime import NnetComputer, Plan, plan, plan_of
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.link import link
 from nnet3.runtime.memory import Arena
@@ -100,53 +99,6 @@ def test_the_printed_form() -> None:
     assert lines[0] == "# plan in float32: 256 bytes, 10 calls, 5 views"
     assert lines[2] == "c1: accept [0, 0]"
     assert lines[-1].startswith("c10: provide")
-
-
-def test_where_matrices_lie() -> None:
-    program = Program()
-    first = program.matrix(4, 4)
-    program.add(cmd.DeallocMatrix(first))
-    second = program.matrix(4, 4)
-    program.add(cmd.SetConst(second, 1.0))
-    made = plan(program.computation)
-    assert made.byte_offset(1, 0) == made.byte_offset(2, 3) == 0
-    with pytest.raises(ExecutionError, match="command c3 uses matrix m1, which is not in memory there"):
-        made.byte_offset(1, 3)
-
-
-@pytest.mark.parametrize(("dtype", "num_bytes"), [("float64", 128), ("float32", 64), ("bfloat16", 64)])
-def test_memory_depends_on_the_dtype(dtype: str, num_bytes: int) -> None:
-    program = Program()
-    program.matrix(4, 4)
-    assert plan(program.computation, dtype).num_bytes == num_bytes
-    assert plan(program.computation, getattr(torch, dtype)).dtype == dtype
-
-
-def test_scratch_lies_between_what_is_alive() -> None:
-    """Sums need room for one matrix; a gap between two that are alive is large enough."""
-    program = Program()
-    a, gap, b = (program.matrix(16, 4, zeroed=True) for _ in range(3))
-    program.add(cmd.DeallocMatrix(gap))
-    program.add(cmd.AddRowRanges(a, b, program.range_table([(row, row + 1) for row in range(16)])))
-    assert plan(program.computation).num_bytes == 3 * 16 * 4 * 4
-
-
-def test_equal_index_tables_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = 0
-
-    def counted(*args: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return row_pattern(*args)
-
-    row_pattern = planner.row_pattern
-    monkeypatch.setattr(planner, "row_pattern", counted)
-    program = Program()
-    source, dest = program.matrix(9, 2, zeroed=True), program.matrix(3, 2)
-    for _ in range(5):
-        program.add(cmd.CopyRows(dest, source, program.index_table([4, 2, 7])))
-    plan(program.computation)
-    assert calls == 1
 
 
 def test_kernels_and_what_is_done_with_them() -> None:

@@ -5,19 +5,12 @@ import re
 import pytest
 
 from nnet3.errors import ConfigError
-from nnet3.xconfig import expand_xconfig, is_xconfig, layer_type, make_layer
-from nnet3.xconfig.expansion import Output, expand_layer
+from nnet3.xconfig import expand_xconfig, is_xconfig
+from nnet3.xconfig.expansion import Output
 from nnet3.xconfig.scope import Known
 from nnet3.xconfig.term import add, name, offset
+from tests.xconfig.recipe import XCONFIG
 
-XCONFIG = """
-input name=ivector dim=4
-input name=input dim=3
-fixed-affine-layer name=lda input=Append(-1,0,ReplaceIndex(ivector, t, 0)) affine-transform-file=lda.mat
-relu-batchnorm-layer name=t1 dim=8 l2-regularize=0.010
-tdnnf-layer name=f2 dim=8 bottleneck-dim=2 time-stride=3 l2-regularize=0.010
-output-layer name=output input=f2@-3 dim=5 include-log-softmax=false
-"""
 F2 = (
     "tdnnf-layer name=f2 bottleneck-dim=2 bypass-scale=0.66 context=default dim=8 dropout-proportion=-1.0 input={} "
     "l2-regularize=0.01 max-change=0.75 self-repair-scale=1e-05 time-stride=3"
@@ -49,15 +42,6 @@ def test_lines_with_all_values() -> None:
     assert expanded.layer_lines(normal=True)[4] == F2.format("t1")
     assert expanded.layer_lines()[0] == "input name=ivector dim=4"
     assert "include-log-softmax=False input=f2@-3" in expanded.layer_lines()[5]
-
-
-def test_a_layer_alone_from_values() -> None:
-    values = {"dim": 8, "bottleneck-dim": 2, "time-stride": 3, "l2-regularize": 0.01}
-    layer = make_layer(layer_type("tdnnf-layer"), "f2", values, name("t1.batchnorm"), 8)
-    expansion = expand_layer(layer)
-    whole = next(e for e in expand_xconfig(XCONFIG).layers if e.layer.name == "f2")
-    assert expansion == whole.expansion
-    assert expansion.output == Output(name("f2.noop"), 8)
 
 
 def test_nodes_of_a_model_come_first() -> None:

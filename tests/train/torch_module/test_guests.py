@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize, prune
 
 import nnet3
-from nnet3.errors import ArgumentError, GradientError, NetworkError
+from nnet3.errors import GradientError, NetworkError
 from nnet3.train.torch_module.component_module import ComponentModule, component_modules
 from tests.train.torch_module.comparing import assert_alike, gradients
 from tests.train.torch_module.networks import COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
@@ -197,61 +197,6 @@ def test_a_second_backward_and_several_forwards():
         torch.testing.assert_close(again, first[number])
 
 
-def test_parts_of_composites_are_replaced_too():
-    module, plain = _module(COMPOSITE), _module(COMPOSITE)
-    module.both.component1 = _as_linear(module.nnet.components["both"].parts[0])
-    assert_alike(gradients(module, features(2, 6)), gradients(plain, features(2, 6)))
-    assert module.both.component3.count == plain.both.component3.count == 12
-
-
-def test_the_same_module_in_two_places():
-    nnet = nnet3.Nnet.from_config("""
-        input-node name=input dim=3
-        component name=a type=AffineComponent input-dim=3 output-dim=3
-        component name=b type=AffineComponent input-dim=3 output-dim=3
-        component-node name=a component=a input=input
-        component-node name=b component=b input=a
-        output-node name=output input=b
-    """)
-    module = nnet3.TorchModule(nnet)
-    module.b = module.a
-    x, linear = features(1, 4), _as_linear(nnet.components["a"])
-    linear(linear(x)).square().sum().backward()
-    module(x).square().sum().backward()
-    torch.testing.assert_close(module.a.linear_params.grad, linear.weight.grad, atol=1e-4, rtol=1e-4)
-    with pytest.raises(NetworkError, match="put the component's own module back"):
-        module.nnet  # noqa: B018
-
-
-def test_what_cannot_take_a_place():
-    module, x = _module(), features(2, 6)
-    module.tdnn2 = nn.Linear(6, 5)
-    with pytest.raises(NetworkError, match=r"Linear cannot take the place of component 'tdnn2' \(TdnnComponent\)"):
-        module(x)
-    module = _module()
-    module.tdnn1.affine = nn.Linear(9, 7)
-    with pytest.raises(NetworkError, match=r"'tdnn1.affine' \(Linear\) gave \(20, 7\) for \(20, 9\), .* \(20, 6\)"):
-        module(x)
-    module = _module()
-    del module.tdnn1.relu
-    with pytest.raises(NetworkError, match=r"module.tdnn1.relu is not there any more"):
-        module(x)
-    module = _module()
-    module.tdnn1 = nn.Linear(9, 6)
-    with pytest.raises(NetworkError, match=r"tdnn1.affine is not there any more, since module.tdnn1.affine was taken"):
-        module(x)
-    module = _module(COMPOSITE)
-    del module.both.component2
-    with pytest.raises(NetworkError, match="part 'component2' of component 'both' was taken away"):
-        module(x)
-
-
-def test_a_whole_folder_may_be_replaced_by_one_with_the_same_names():
-    module, plain = _module(), _module()
-    module.tdnn1 = nn.ModuleDict({name: module.tdnn1.get_submodule(name) for name in ("affine", "norm", "relu")})
-    assert_alike(gradients(module, features(2, 6)), gradients(plain, features(2, 6)))
-
-
 # ---- the network of such a module ----
 
 
@@ -361,55 +306,6 @@ def test_parameters_tied_by_hand_stay_tied_in_copies_until_they_are_untied(how: 
 
 
 # ---- modules called by their user ----
-
-
-def test_a_component_computes():
-    module = _module()
-    affine, x = module.tdnn1.affine, torch.randn(4, 7, 9).requires_grad_()
-    y = affine(x)
-    torch.testing.assert_close(y, nn.functional.linear(x, affine.linear_params, affine.bias_params))
-    y.sum().backward()
-    torch.testing.assert_close(affine.bias_params.grad, torch.full((6,), 28.0))
-    assert x.grad is not None
-    alone = copy.deepcopy(affine)
-    with torch.no_grad():
-        affine.linear_params.zero_()
-    torch.testing.assert_close(alone(x), y)
-    norm = module.tdnn1.norm
-    z = norm(y.detach())
-    torch.testing.assert_close(
-        z, nn.functional.batch_norm(y.flatten(0, 1), None, None, training=True, eps=1e-3).view(4, 7, 6)
-    )
-    assert float(norm.count) == pytest.approx(0.8 * 28)
-    torch.testing.assert_close(_module(COMPOSITE).both(torch.zeros(2, 3, 3)), torch.zeros(2, 3, 4))
-    assert torch.func.grad(lambda x: affine(x).sum())(torch.zeros(9)).shape == (9,)
-
-
-def test_a_component_in_double_passes_gradcheck():
-    module = _module().double()
-    x = torch.randn(5, 9, dtype=torch.float64).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x, *_: module.tdnn1.affine(x), (x, *module.tdnn1.affine.parameters()))
-    assert torch.autograd.gradcheck(module.tdnn1.norm, torch.randn(5, 6, dtype=torch.float64).requires_grad_())
-
-
-def test_what_a_component_cannot_compute():
-    module = _module()
-    with pytest.raises(NetworkError, match=r"'tdnn2' \(TdnnComponent\) needs to know at which times its rows are"):
-        module.tdnn2(torch.zeros(2, 6))
-    with pytest.raises(ArgumentError, match=r"component 'tdnn1.affine' takes \(\.\.\., 9\), got \(2, 8\)"):
-        module.tdnn1.affine(torch.zeros(2, 8))
-    with pytest.raises(ArgumentError, match="got list"):
-        module.tdnn1.affine([1.0])
-    x = torch.zeros(2, 9, requires_grad=True)
-    (gradient,) = torch.autograd.grad(module.tdnn1.affine(x).sum(), x, create_graph=True)
-    with pytest.raises(GradientError, match="the gradients of a component cannot be differentiated again"):
-        gradient.sum().backward()
-    module.tdnn1.norm.count.fill_(1.0)
-    module.eval()
-    y = module.tdnn1.norm(torch.zeros(2, 6, requires_grad=True))
-    module.tdnn1.norm.stats_sum.add_(1.0)
-    with pytest.raises(GradientError, match="changed between forward and backward"):
-        y.sum().backward()
 
 
 # ---- parameters from outside ----

@@ -6,19 +6,14 @@ import copy
 import io
 import pickle
 
-import numpy as np
 import pytest
 import torch
 
 import nnet3
 from nnet3.errors import ArgumentError, NetworkError
 from tests.shared_data import GOLDEN
-from tests.train.torch_module.networks import ALL, COMPOSITE, DROPOUT, IVECTOR, LSTM, TDNN, features, network
-
-
-def _module(config: str = TDNN, **options: object) -> nnet3.TorchModule:
-    return nnet3.TorchModule(network(config), **options)
-
+from tests.train.torch_module.modules import module_of
+from tests.train.torch_module.networks import ALL, DROPOUT, IVECTOR, LSTM, TDNN, features, network
 
 # ---- frames ----
 
@@ -27,7 +22,7 @@ def _module(config: str = TDNN, **options: object) -> nnet3.TorchModule:
 @pytest.mark.parametrize("config", [TDNN, LSTM], ids=["tdnn", "lstm"])
 @pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
 def test_outputs_are_those_of_compute(config, factor):
-    module = _module(config, frame_subsampling_factor=factor).eval()
+    module = module_of(config, frame_subsampling_factor=factor).eval()
     x = features(3, 11)
     lengths = torch.tensor([11, 1, 7])
     outputs = module(x, lengths=lengths)
@@ -40,39 +35,14 @@ def test_outputs_are_those_of_compute(config, factor):
         assert not outputs[row, frames:].any()
 
 
-@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
-@pytest.mark.parametrize("config", ALL.values(), ids=ALL)
-@pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")
-def test_rows_beyond_the_lengths_have_no_influence(config, training):
-    ivectors = [torch.ones(2, 2)] if config is IVECTOR else []
-    results = []
-    for beyond in (0.0, float("nan")):
-        module = _module(config).train(training)
-        x = features(2, 6)
-        x[1, 4:] = beyond
-        outputs = module(x.requires_grad_(), *ivectors, lengths=np.array([6, 4]))
-        outputs = list(outputs.values()) if isinstance(outputs, dict) else [outputs]
-        sum(output.square().sum() for output in outputs).backward()
-        assert not x.grad[1, 4:].any()
-        statistics = [buffer.clone() for buffer in module.buffers()]
-        results.append([*outputs, x.grad, *(parameter.grad for parameter in module.parameters()), *statistics])
-    torch.testing.assert_close(results[0], results[1], atol=0, rtol=0)
-
-
 def test_several_outputs_by_name():
-    outputs = _module(IVECTOR)(features(2, 3), torch.ones(2, 2))
+    outputs = module_of(IVECTOR)(features(2, 3), torch.ones(2, 2))
     assert {name: tuple(output.shape) for name, output in outputs.items()} == {
         "output": (2, 3, 4),
         "output-xent": (2, 3, 3),
     }
     for wanted in (["output-xent"], ("output-xent", "output-xent")):
-        assert _module(IVECTOR, outputs=wanted)(features(2, 3), torch.ones(2, 2)).shape == (2, 3, 3)
-
-
-def test_output_lengths():
-    module = _module(frame_subsampling_factor=np.int64(3))
-    assert module.output_lengths(torch.tensor([1, 3, 4])).tolist() == [1, 1, 2]
-    assert module.output_lengths([[6], [7]]).tolist() == [[2], [3]]
+        assert module_of(IVECTOR, outputs=wanted)(features(2, 3), torch.ones(2, 2)).shape == (2, 3, 3)
 
 
 # ---- parameters ----
@@ -128,37 +98,8 @@ def test_network_and_module_stay_in_step(change):
     assert all(parameter.grad is not None for parameter in module.parameters())
 
 
-def test_frozen_components_do_nothing():
-    nnet = network(TDNN)
-    module = nnet3.TorchModule(nnet)
-    module.tdnn1.requires_grad_(False)
-    before = [parameter.clone() for parameter in module.parameters()]
-    whole = _module()
-    x = features(2, 6)
-    for each in (module, whole):
-        each(x).square().sum().backward()
-    assert module.tdnn1.affine.linear_params.grad is None
-    torch.testing.assert_close(module.tdnn2.linear_params.grad, whole.tdnn2.linear_params.grad)
-    program = next(iter(module._programs._programs.values()))
-    text = str(program.idle[0].computer.computation)
-    assert "tdnn2.Backprop(m3, [], m7, [])" in text  # the derivative goes no further than what learns
-    assert "tdnn1" not in text.partition("end of segment")[2]
-    torch.optim.SGD(module.parameters(), lr=0.1).step()
-    changed = [not torch.equal(a, b) for a, b in zip(before, module.parameters(), strict=True)]
-    assert changed == [False, False, True, True]
-
-
-def test_half_of_a_component_frozen():
-    module, whole = _module(), _module()
-    module.tdnn2.bias_params.requires_grad_(False)
-    for each in (module, whole):
-        each(features(2, 6)).square().sum().backward()
-    assert module.tdnn2.bias_params.grad is None
-    torch.testing.assert_close(module.tdnn2.linear_params.grad, whole.tdnn2.linear_params.grad)
-
-
 def test_a_parameter_may_be_replaced_by_one_of_its_size():
-    module, x = _module(), features(1, 4)
+    module, x = module_of(), features(1, 4)
     module.tdnn2.bias_params = torch.nn.Parameter(torch.arange(5.0))
     module(x).sum().backward()
     assert module.nnet.components["tdnn2"].bias_params.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
@@ -176,7 +117,7 @@ def test_a_parameter_may_be_replaced_by_one_of_its_size():
 def test_constants_are_buffers(tmp_path):
     """What a file has of a network is in its state; what follows from settings is not."""
     (tmp_path / "scales").write_text("[ 2 3 ]")
-    module = _module(f"""
+    module = module_of(f"""
         input-node name=input dim=2
         component name=fixed type=FixedScaleComponent scales={tmp_path}/scales
         component-node name=fixed component=fixed input=input
@@ -196,10 +137,10 @@ def test_a_network_without_parameters():
     config = "input-node name=input dim=2\noutput-node name=output input=Sum(input, input)"
     for dtype in (torch.float32, torch.float64):
         x = features(1, 3, 2).to(dtype)
-        assert torch.equal(_module(config)(x), 2 * x)
+        assert torch.equal(module_of(config)(x), 2 * x)
     both = "input-node name=ivector dim=2\n" + config.replace("(input,", "(ReplaceIndex(ivector, t, 0),")
     with pytest.raises(ArgumentError, match=r"ivectors are torch\.float64"):
-        _module(both)(features(1, 3, 2), torch.zeros(1, 2).double())
+        module_of(both)(features(1, 3, 2), torch.zeros(1, 2).double())
 
 
 # ---- modes ----
@@ -225,7 +166,7 @@ def test_statistics_of_batch_norm():
     assert component.count == 9.0
     assert torch.equal(mean, component.stats_mean)
     assert not component.test_mode  # the network's own mode stays as it was
-    usual = _module()
+    usual = module_of()
     usual(features(2, 5))
     assert float(usual.tdnn1.norm.count) == pytest.approx(0.8 * 2 * 9)
 
@@ -245,7 +186,7 @@ def test_eval_normalises_by_the_statistics():
 
 
 def test_dropout():
-    module = _module(DROPOUT)
+    module = module_of(DROPOUT)
     x = features(2, 3, 4)
     torch.manual_seed(1)
     first = module(x)
@@ -260,86 +201,13 @@ def test_dropout():
     assert not (module(x) == 0).any()
 
 
-def test_settings_changed_later_are_seen():
-    module = _module(LSTM)
-    x = features(1, 5)
-    before = module(x)
-    component = module.nnet.components["drop"]
-    component.set_test_mode(True)
-    torch.testing.assert_close(module(x), before)
-    norm = _module(TDNN)
-    one = norm(x)
-    norm.nnet.components["tdnn1.norm"].epsilon = 10.0
-    assert not torch.equal(one, norm(x))
-    inner = _module(COMPOSITE)
-    one = inner(x)
-    inner.nnet.components["both"].parts[2].epsilon = 10.0
-    assert not torch.equal(one, inner(x))
-
-
-def test_self_repair_and_statistics_are_left_out():
-    nnet = network(TDNN)
-    module = nnet3.TorchModule(nnet)
-    for _ in range(3):
-        module(features(2, 5)).sum().backward()
-    assert nnet.components["tdnn1.relu"].count == 0
-    nnet = network(LSTM)
-    module = nnet3.TorchModule(nnet)
-    module(features(2, 5)).sum().backward()
-    assert nnet.components["nonlin"].count == 0
-    (program,) = module._programs._programs.values()
-    assert not program.request(program.idle[0].view).store_component_stats, "nothing is computed in vain"
-
-
-@pytest.mark.parametrize(
-    ("unit", "dim", "threshold"),
-    [("LstmNonlinearityComponent", 10, "tanh"), ("OutputGruNonlinearityComponent", 6, "")],
-    ids=["lstm", "gru"],
-)
-def test_gradients_have_no_self_repair(unit, dim, threshold):
-    """Of units that would be repaired in any other training."""
-    found = []
-    key = f"{threshold}-self-repair-threshold".removeprefix("-")
-    for scale in (0.0, 0.05):
-        nnet = network(f"""
-            input-node name=input dim=3
-            component name=affine type=AffineComponent input-dim=3 output-dim={dim}
-            component-node name=affine component=affine input=input
-            component name=unit type={unit} cell-dim=2 self-repair-scale={scale} {key}=0.9
-            component-node name=unit component=unit input=affine
-            output-node name=output input=unit
-        """)
-        module = nnet3.TorchModule(nnet)
-        torch.manual_seed(1)
-        for _ in range(6):
-            module(10 * features(2, 5)).square().sum().backward()
-        found.append([parameter.grad for parameter in module.parameters()])
-    torch.testing.assert_close(found[0], found[1], atol=0, rtol=0)
-
-
-def test_batch_norm_in_a_composite():
-    nnet = network(COMPOSITE)
-    module = nnet3.TorchModule(nnet)
-    assert [name for name, _ in module.named_parameters()][2:] == [
-        "both.component1.linear_params",
-        "both.component1.bias_params",
-    ]
-    module(features(2, 5)).sum().backward()
-    norm = nnet.components["both"].parts[2]
-    assert norm.count == 10
-    module.eval()
-    module(features(2, 5))
-    assert float(module.both.component3.count) == 10
-    assert nnet.components["both"].parts[1].count == 0
-
-
 # ---- copies ----
 
 
 @pytest.mark.parametrize("how", ["deepcopy", "pickle", "torch.save"])
 @pytest.mark.parametrize("config", ALL.values(), ids=ALL)
 def test_copies_are_independent(config, how):
-    module = _module(config)
+    module = module_of(config)
     inputs = [features(2, 5)] + ([torch.ones(2, 2)] if config is IVECTOR else [])
     first = next(module.parameters()).requires_grad_(False)
     module(*inputs)
@@ -368,7 +236,7 @@ def test_copies_are_independent(config, how):
 
 
 def test_a_pickle_has_the_parameters_once():
-    module = _module()
+    module = module_of()
     size = 4 * sum(parameter.numel() for parameter in module.parameters())
     for name in range(20):
         module.register_buffer(f"more{name}", None)
@@ -384,7 +252,7 @@ def test_a_pickle_has_the_parameters_once():
 @pytest.mark.parametrize("assign", [False, True])
 def test_state_dict_brings_everything(assign):
     nnet = network(TDNN, seed=5)
-    module, other = _module(), nnet3.TorchModule(nnet)
+    module, other = module_of(), nnet3.TorchModule(nnet)
     module(features(2, 5))
     state = module.state_dict()
     assert {"tdnn1.norm.count", "tdnn1.norm.stats_sum", "tdnn1.norm.stats_sumsq"} < set(state)
@@ -407,7 +275,7 @@ def test_part_of_a_larger_module():
         def __init__(self) -> None:
             super().__init__()
             self.front = torch.nn.Linear(8, 3)
-            self.network = _module()
+            self.network = module_of()
             self.head = torch.nn.Linear(5, 2)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -432,7 +300,7 @@ def test_part_of_a_larger_module():
 
 
 def test_double_and_back():
-    module = _module()
+    module = module_of()
     module(features(2, 5))
     count, x = module.tdnn1.norm.count.clone(), features(1, 4)
     single = module.eval()(x)
@@ -452,7 +320,7 @@ def test_double_and_back():
 
 
 def test_autocast_computes_in_the_dtype_of_the_parameters():
-    module = _module()
+    module = module_of()
     x = features(2, 5)
     expected = module(x)
     with torch.autocast("cpu", torch.bfloat16):
@@ -488,7 +356,7 @@ def test_back_to_kaldi(tmp_path):
 
 
 def test_a_raw_network_to_a_file(tmp_path):
-    module = _module()
+    module = module_of()
     module.eval().nnet.save(tmp_path / "tuned.raw")
     again = nnet3.load(tmp_path / "tuned.raw")
     assert torch.equal(again.components["tdnn2"].linear_params, module.tdnn2.linear_params)
@@ -496,74 +364,6 @@ def test_a_raw_network_to_a_file(tmp_path):
 
 
 # ---- errors ----
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((torch.zeros(4, 3),), r"features must be \(batch, frames, 3\), got \(4, 3\).*features\[None\]"),
-        ((torch.zeros(2, 4, 5),), r"features must be \(batch, frames, 3\), got \(2, 4, 5\)$"),
-        ((torch.zeros(2, 4, 3, 1),), r"features must be \(batch, frames, 3\), got \(2, 4, 3, 1\)$"),
-        ((torch.nested.nested_tensor([torch.zeros(2, 3)], layout=torch.jagged),), "features must be a dense tensor"),
-        ((torch.zeros(2, 0, 3),), r"features must be \(batch, frames, 3\), got \(2, 0, 3\)"),
-        ((np.zeros((2, 4, 3)),), "features must be a dense tensor, got ndarray"),
-        ((torch.zeros(2, 4, 3).to_sparse(),), "features must be a dense tensor, got torch.sparse"),
-        ((torch.zeros(2, 4, 3, dtype=torch.int64),), "features must be floats, got torch.int64"),
-        ((torch.zeros(2, 4, 3).double(),), "features are torch.float64, but the parameters torch.float32"),
-        ((torch.zeros(2, 4, 3, device="meta"),), "features are on meta, but the parameters on cpu"),
-        ((torch.zeros(2, 4, 3), torch.zeros(2, 2)), "the network has no input 'ivector'"),
-        ((torch.zeros(2, 4, 3), None, [4]), r"lengths must be 2 integers.*shape \(1,\)"),
-        ((torch.zeros(2, 4, 3), None, [4.0, 2.0]), "lengths must be 2 integers.*float64"),
-        ((torch.zeros(2, 4, 3), None, [4, 5]), "lengths must be from 1 to the 4 frames of the batch, got 4 to 5"),
-        ((torch.zeros(2, 4, 3), None, [0, 4]), "lengths must be from 1 to the 4 frames of the batch, got 0 to 4"),
-    ],
-)
-def test_what_a_forward_cannot_take(arguments, message):
-    with pytest.raises(ArgumentError, match=message):
-        _module()(*arguments)
-
-
-def test_ivectors_that_do_not_fit():
-    module = _module(IVECTOR)
-    with pytest.raises(ArgumentError, match=r"give ivectors of shape \(batch, 2\)"):
-        module(features(2, 4))
-    with pytest.raises(ArgumentError, match=r"ivectors must be \(batch, dim\) \(2, 2\).*got \(1, 2\)"):
-        module(features(2, 4), torch.zeros(1, 2))
-
-
-@pytest.mark.parametrize("wrong", [None, 3, "final.mdl", torch.nn.Linear(2, 2)], ids=str)
-def test_what_is_no_network(wrong):
-    with pytest.raises(ArgumentError, match="must be a network or an acoustic model"):
-        nnet3.TorchModule(wrong)
-
-
-def test_a_network_that_is_not_simple():
-    with pytest.raises(NetworkError, match="needs an output 'output'"):
-        nnet3.TorchModule(nnet3.Nnet.from_config("input-node name=in dim=2\noutput-node name=out input=in"))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ("output", "outputs must be a list"),
-        ([], "outputs must be a list"),
-        (3, "outputs must be a list"),
-        ({"output"}, "outputs must be a list"),
-        (["outptu"], "the network has no output 'outptu'; did you mean 'output'"),
-        ([3], "the network has no output 3; it has output"),
-        (["output", "something"], "the network has no output 'something'; it has output"),
-    ],
-    ids=str,
-)
-def test_outputs_that_are_not_there(wrong, message):
-    with pytest.raises(ArgumentError, match=message):
-        _module(outputs=wrong)
-
-
-@pytest.mark.parametrize("wrong", [0, 1.5, True, "3"])
-def test_a_factor_is_a_positive_integer(wrong):
-    with pytest.raises(ArgumentError, match="frame_subsampling_factor must be an integer >= 1"):
-        _module(frame_subsampling_factor=wrong)
 
 
 def test_a_network_that_has_got_other_components():

@@ -1,0 +1,33 @@
+"""A batch and small networks over it."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from nnet3 import cn
+from tests.seeds import RANDOM
+
+
+def network(*args, **options) -> cn.Network:
+    return cn.Network(*args, dtype=torch.float64, **options)
+
+
+def one_hidden_layer() -> tuple[cn.Network, dict[str, np.ndarray]]:
+    x, labels = cn.input("x", 3), cn.input("labels", 2)
+    W, b, V = cn.parameter("W", (4, 3)), cn.parameter("b", (4, 1), 0.1), cn.parameter("V", (2, 4))
+    o = V @ cn.sigmoid(W @ x + b, name="hidden")
+    J = cn.cross_entropy_with_softmax(labels, o, name="J")
+    net = network(J, {"posterior": cn.softmax(o)})
+    return net, {"x": RANDOM.normal(size=(3, 5)), "labels": np.eye(2)[:, [0, 1, 0, 1, 0]]}
+
+
+def batch(rows: int, lengths=(4, 2, 3)) -> cn.Sequences:
+    return cn.sequences([RANDOM.normal(size=(rows, length)) for length in lengths])
+
+
+def recurrence(lag: int = 1, default: float = 0.0, initial=None) -> cn.Network:
+    x = cn.input("x", 3)
+    d = cn.delay(None, lag, default, dim=4, name="d", initial=initial)
+    h = d.connect(cn.tanh(cn.parameter("W", (4, 3)) @ x + cn.parameter("R", (4, 4)) @ d, name="h"))
+    return network(cn.square_error(cn.parameter("V", (2, 4)) @ h, cn.input("y", 2), name="J"), {"h": h})

@@ -1,0 +1,67 @@
+"""Programs: shared by batches and networks that are alike, and made for shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3 import cn
+from nnet3.driver import ComputationCache
+from tests.cn.reference import columns, compare
+from tests.cn.small_networks import batch, recurrence
+from tests.seeds import RANDOM
+
+
+def test_batches_of_the_same_lengths_share_a_program() -> None:
+    net = recurrence(initial=cn.input("state", 4))
+    for lengths in ((2, 4, 3), (4, 3, 2), (3, 2, 4)):
+        state = RANDOM.normal(size=(4, 3))
+        inputs = {
+            "x": batch(3, lengths),
+            "y": batch(2, lengths),
+            "state": cn.sequences([state[:, i : i + 1] for i in range(3)]),
+        }
+        compare(net, inputs)
+        again = net.evaluate("h", {**inputs, "state": state})
+        np.testing.assert_array_equal(columns(again), columns(net.evaluate("h", inputs)))
+    assert len(net._runners) == 2
+
+
+def test_the_optimizer_changes_nothing() -> None:
+    inputs = {"x": batch(3), "y": batch(2)}
+    found = []
+    for optimize in (True, False):
+        net = recurrence()
+        net.optimize = optimize
+        found.append((net.evaluate("h", inputs), net.gradients(inputs)))
+    np.testing.assert_allclose(columns(found[0][0]), columns(found[1][0]), rtol=1e-12)
+    for name, gradient in found[0][1].items():
+        np.testing.assert_allclose(gradient, found[1][1][name], rtol=1e-10)
+
+
+def test_networks_that_are_alike_share_compiled_programs(tmp_path) -> None:
+    cache = ComputationCache(folder=tmp_path)
+    inputs = {"x": batch(3), "y": batch(2)}
+    first, second = recurrence(), recurrence()
+    first.cache = second.cache = cache
+    one, other = first.gradients(inputs), second.gradients(inputs)
+    assert len(cache) == 1
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name])
+    third = recurrence()
+    third.cache = ComputationCache(folder=tmp_path)  # from the folder
+    np.testing.assert_array_equal(third.gradients(inputs)["R"], one["R"])
+    third.freeze("R")
+    assert set(third.gradients(inputs)) == {"W", "V"}
+
+
+def test_programs_of_given_values_know_their_shapes() -> None:
+    cache = ComputationCache()
+    for rows in (2, 3):
+        x = cn.input("x", rows)
+        h = cn.tanh(x, name="h")
+        net = cn.Network(outputs={"h": h, "total": cn.sum_elements(h, name="total")}, cache=cache)
+        X = {"x": np.ones((rows, 2))}
+        net.evaluate("h", X)
+        assert net.evaluate("total", X) == pytest.approx(2 * rows * np.tanh(1))  # h is given
+        assert net.computed == ("total",)

@@ -1,0 +1,60 @@
+"""Where matrices lie, scratch memory, tables that are looked at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from nnet3.errors import ExecutionError
+from nnet3.ir import commands as cmd
+from nnet3.runtime import plan, planner
+from tests.runtime.programs import Program
+
+
+def test_where_matrices_lie() -> None:
+    program = Program()
+    first = program.matrix(4, 4)
+    program.add(cmd.DeallocMatrix(first))
+    second = program.matrix(4, 4)
+    program.add(cmd.SetConst(second, 1.0))
+    made = plan(program.computation)
+    assert made.byte_offset(1, 0) == made.byte_offset(2, 3) == 0
+    with pytest.raises(ExecutionError, match="command c3 uses matrix m1, which is not in memory there"):
+        made.byte_offset(1, 3)
+
+
+@pytest.mark.parametrize(("dtype", "num_bytes"), [("float64", 128), ("float32", 64), ("bfloat16", 64)])
+def test_memory_depends_on_the_dtype(dtype: str, num_bytes: int) -> None:
+    program = Program()
+    program.matrix(4, 4)
+    assert plan(program.computation, dtype).num_bytes == num_bytes
+    assert plan(program.computation, getattr(torch, dtype)).dtype == dtype
+
+
+def test_scratch_lies_between_what_is_alive() -> None:
+    """Sums need room for one matrix; a gap between two that are alive is large enough."""
+    program = Program()
+    a, gap, b = (program.matrix(16, 4, zeroed=True) for _ in range(3))
+    program.add(cmd.DeallocMatrix(gap))
+    program.add(cmd.AddRowRanges(a, b, program.range_table([(row, row + 1) for row in range(16)])))
+    assert plan(program.computation).num_bytes == 3 * 16 * 4 * 4
+
+
+def test_equal_index_tables_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = 0
+
+    def counted(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return row_pattern(*args)
+
+    row_pattern = planner.row_pattern
+    monkeypatch.setattr(planner, "row_pattern", counted)
+    program = Program()
+    source, dest = program.matrix(9, 2, zeroed=True), program.matrix(3, 2)
+    for _ in range(5):
+        program.add(cmd.CopyRows(dest, source, program.index_table([4, 2, 7])))
+    plan(program.computation)
+    assert calls == 1
