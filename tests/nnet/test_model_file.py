@@ -153,6 +153,11 @@ def test_damaged_text(old: str, new: str, message: str) -> None:
     assert str(raised.value).startswith("final.raw: line ")
 
 
+def test_a_file_that_ends_within_a_node_line() -> None:
+    with pytest.raises(ModelFormatError, match="expected a line of text, but the file ends here"):
+        _read(RAW_TEXT[: RAW_TEXT.index("output-node") + 5])
+
+
 def test_two_components_of_one_name() -> None:
     component = RAW_TEXT[RAW_TEXT.index("<ComponentName>") : RAW_TEXT.index("</Nnet3>")]
     text = change(RAW_TEXT.replace(component, component * 2), "Components> 1", "Components> 2")

@@ -106,7 +106,20 @@ def test_two_pieces_of_one_layer_have_names_of_their_own() -> None:
     assert titles == ["input", "lstm.a + lstm.b", "lstm.c + lstm.d", "output"]
 
 
-@pytest.mark.parametrize(("length", "left_out"), [(12, 0), (13, 0), (14, 2), (100, 88)])
+def test_what_others_take_columns_of_stays_apart() -> None:
+    config = """
+        input-node name=input dim=3
+        component name=noop type=NoOpComponent dim=3
+        component-node name=a component=noop input=input
+        component-node name=b component=noop input=a
+        dim-range-node name=part input-node=a dim=1 dim-offset=0
+        output-node name=output input=Append(b, part)
+    """
+    titles = list(_titles(network_graph(Nnet.from_config(config))).values())
+    assert titles == ["input", "a", "b", "part", "output"]
+
+
+@pytest.mark.parametrize(("length", "left_out"), [(3, 0), (12, 0), (13, 0), (14, 2), (100, 88)])
 def test_a_long_chain_is_one_box_of_some_lines(length: int, left_out: int) -> None:
     """One line in the place of one would tell less."""
     lines = ["input-node name=input dim=3", "component name=k type=NoOpComponent dim=3"]

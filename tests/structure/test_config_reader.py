@@ -186,6 +186,11 @@ def test_cycles_that_never_move(nodes: str, cycle: str, mark: str) -> None:
          "('a' takes 'a' at x-2, 'a' takes 'a' at x-2, 'a' takes 'a' at x+4)"),
         ("component-node name=a component=noop input=Sum(IfDefined(Offset(a, 1, -2)), IfDefined(Offset(a, -1, 2)), "
          "IfDefined(Offset(a, -1, 3)))", "('a' takes 'a' at t+1, x-2, 'a' takes 'a' at t-1, x+2)"),
+        # a small cycle at the end of a long one, which moves
+        ("".join(f"component-node name=b{k} component=noop input=b{k + 1}\n" for k in range(30))
+         + "component-node name=b30 component=noop input=Sum(IfDefined(Offset(b0, -1)), IfDefined(Offset(a, -1)))\n"
+         "component-node name=a component=noop input=Offset(b30, 1)",
+         "('b30' takes 'a' at t-1, 'a' takes 'b30' at t+1)"),
         ("component name=tdnn type=TdnnComponent input-dim=3 output-dim=3 time-offsets=1,2\n"
          "component-node name=a component=tdnn input=Sum(input, IfDefined(Offset(a, -1)))",
          "('a' takes 'a' at t-1, 'a' takes its input at t+1)"),

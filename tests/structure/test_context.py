@@ -42,6 +42,7 @@ output-node name=output input=a
     [
         ("input-node name=input dim=1\noutput-node name=output input=Round(input, 1001)",
          "repeats after 1001 frames only"),
+        (RECURRENT.format("ReplaceIndex(input, t, 0)"), "no output is computable, however much input is given"),
         (RECURRENT.format("Offset(a, -1)"), r"no output is computable, .*\n.*the recurrence through 'a' has no way to"),
         (RECURRENT.format("Switch(Offset(a, -1), Offset(a, -2))"), "the recurrence through 'a' has no way to start"),
         (RECURRENT.format("Switch(Offset(input, 10000000), Offset(input, -10000000))"),

@@ -46,9 +46,11 @@ def test_a_long_context(offset: int) -> None:
         "Round(Offset(input, -3), 7)",
         "Offset(Round(input, 7), 5)",
         "Sum(Round(input, 3), Round(Offset(input, 2), 4))",
+        "Round(input, 50)",
         "Failover(Offset(input, 3), input)",
         "Failover(Offset(input, -50), Offset(input, 50))",
         "Failover(input, Sum(input, Offset(input, 3)))",
+        "Failover(ReplaceIndex(input, t, -1), input)",
         "Append(Offset(input, 4), ReplaceIndex(ivector, t, 0))",
         "Append(Offset(input, -4), Round(ivector, 10))",
         "Sum(IfDefined(Offset(input, -4)), Offset(input, 1))",
@@ -109,7 +111,7 @@ class LooksOn(NoOpComponent):
         return np.stack([outputs, next_one], axis=1)
 
 
-@pytest.mark.parametrize(("period", "place"), [(2, 1), (3, 2), (4, 3), (5, 4), (8, 7), (64, 0), (1001, 0)])
+@pytest.mark.parametrize(("period", "place"), [(2, 1), (3, 2), (4, 3), (5, 4), (7, 4), (8, 7), (64, 0), (1001, 0)])
 def test_what_a_component_needs_may_depend_on_the_time(period: int, place: int) -> None:
     text = "input-node name=input dim=1\ncomponent name=k type=NoOpComponent dim=1\n"
     text += "component-node name=k component=k input=input\noutput-node name=output input=k"

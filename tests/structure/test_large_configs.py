@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from nnet3.errors import ConfigError
 from nnet3.nnet import Nnet, load_nnet
+from nnet3.structure.cycles import _all_cycles_positive, _Arc
 from nnet3.structure.normalize import parse_descriptor
 from tests.call_count import assert_calls_in_proportion
 
@@ -46,6 +47,22 @@ def test_calls_are_in_proportion_to_size(text_of: Callable[[int], str]) -> None:
         return lambda: Nnet.from_config(text)
 
     assert_calls_in_proportion(work, 400, 2000)
+
+
+@pytest.mark.parametrize("length", [10, 1000])
+def test_a_ring_is_gone_round_only_a_few_times(length: int) -> None:
+    """To see that its offsets sum to less than zero; not as often as it has nodes."""
+
+    class Arcs(list[_Arc]):
+        rounds = 0
+
+        def __iter__(self) -> Iterator[_Arc]:
+            self.rounds += 1
+            return super().__iter__()
+
+    arcs = Arcs(_Arc(k, (k + 1) % length, (-(k == 0), 0)) for k in range(length))
+    assert not _all_cycles_positive(arcs, 1, 0)
+    assert arcs.rounds < 10
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from nnet3.components.form import ComponentForm
 from nnet3.components.random_source import RandomSource
 from nnet3.components.state import ComponentState
 from nnet3.errors import ComponentError
+from nnet3.index import T
 from nnet3.ir.matrices import Matrix, as_tensor, warn_of_gradient
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ Updated: TypeAlias = "Component | None"
 Deriv: TypeAlias = "Tensor | None"
 #: The result of `precompute_indexes`: arrays of integers or truth values by name, numbers as arrays without axes.
 IndexArrays = dict[str, np.ndarray]
+
+
+_SOME_TIMES = (0, 1, 2, 3, 7, -3, 64, 1001)  # round which what depends on t shows
 
 
 class Component(ComponentForm, ComponentState, abc.ABC):
@@ -226,6 +230,15 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         """Returns the input indexes that outputs (rows, 3) may use, (rows, slots, 3); no slots if there is no input."""
         return outputs[:, np.newaxis, :]
+
+    def moves(self) -> np.ndarray:
+        """Returns how far from themselves outputs at some times look, (times, slots, 3).
+
+        Where that depends on t, times differ.
+        """
+        outputs = np.zeros((len(_SOME_TIMES), 3), np.int32)
+        outputs[:, T] = _SOME_TIMES
+        return self.wanted_inputs(outputs).astype(np.int64) - outputs[:, np.newaxis]
 
     def computable(self, outputs: np.ndarray, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns which outputs are computable (rows,) and which inputs they use (rows, slots).

@@ -22,7 +22,7 @@ _PROBED_TIMES = np.array([0, 1, 7, -3, 1001])
 _MOST_PROBED = 500
 
 _UNIT = 2**31
-_MOST_STARTS, _MOST_PLACES = 20, 2000  # of the search for a cycle to show
+_MOST_PLACES = 2000  # of the search for a cycle to show, from each node
 _ORDERS = ((_UNIT, 1), (_UNIT, -1), (1, _UNIT), (1, -_UNIT))
 """Weights of t and x that make a move (t, x) one number: t counts first and then x, or x and then t, either sign.
 
@@ -108,7 +108,7 @@ def _closed_walk(arcs: list[_Arc]) -> list[_Arc] | None:
     arcs_of: dict[int, list[_Arc]] = {}
     for arc in arcs:
         arcs_of.setdefault(arc.user, []).append(arc)
-    for start in list(arcs_of)[:_MOST_STARTS]:
+    for start in arcs_of:
         begin = (start, 0, 0)
         came: dict[tuple[int, int, int], tuple[tuple[int, int, int], _Arc] | None] = {begin: None}
         waiting = [begin]

@@ -12,13 +12,12 @@ from functools import cached_property
 import numpy as np
 
 from nnet3.components import Component
-from nnet3.index import IndexTable
+from nnet3.index import IndexTable, N, T, X
 from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
 from nnet3.structure.intervals import ALL_TIMES, ALWAYS, Interval, NotIntervalsError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.structure.parts import NetworkParts
 
-_PROBES = np.array([[0, t, 0] for t in (0, 1, 2, 3, 7, -3, 64, 1001)], np.int32)
 _MOST_OFFSETS = 64
 
 
@@ -152,11 +151,11 @@ def _fixed_offsets(component: Component) -> list[int] | None:
     """Returns the offsets in t of the component's inputs, None unless they are fixed and all needed."""
     if component.identity_indexes:
         return [0]
-    wanted = component.wanted_inputs(_PROBES).astype(np.int64) - _PROBES[:, np.newaxis, :]
-    slots = wanted.shape[1]
-    if slots > _MOST_OFFSETS or wanted[:, :, [0, 2]].any() or (wanted != wanted[:1]).any():
+    moves = component.moves()
+    slots = moves.shape[1]
+    if slots > _MOST_OFFSETS or moves[:, :, [N, X]].any() or (moves != moves[0]).any():
         return None
     missing = np.vstack([np.ones((1, slots), bool), ~np.eye(slots, dtype=bool)])
     outputs = np.zeros((len(missing), 3), np.int32)
     computable = component.computable(outputs, missing)[0]
-    return None if not computable[0] or computable[1:].any() else [int(offset) for offset in wanted[0, :, 1]]
+    return None if not computable[0] or computable[1:].any() else moves[0, :, T].tolist()

@@ -11,6 +11,7 @@ import torch
 
 import nnet3
 from nnet3 import cn
+from nnet3.components.no_op import NoOpComponent
 from nnet3.errors import NetworkError
 from tests.seeds import RANDOM
 from tests.shared_data import golden_cases, needs_shared
@@ -101,15 +102,24 @@ output-node name=output input=a
         cn.from_nnet(nnet3.Nnet.from_config(config))
 
 
-def test_a_component_that_looks_at_frames_that_depend_on_t() -> None:
-    config = """
-input-node name=input dim=3
-component name=a type=StatisticsExtractionComponent input-dim=3 input-period=1 output-period=2
-component-node name=a component=a input=input
-output-node name=output input=a
-"""
-    with pytest.raises(NetworkError, match=r"component of 'a' \(Stat.*\) looks at frames that depend on t$"):
-        cn.from_nnet(nnet3.Nnet.from_config(config))
+class LooksAside(NoOpComponent):
+    """Looks at the next x."""
+
+    identity_indexes = False
+
+    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
+        return (outputs + np.array([0, 0, 1], np.int32))[:, np.newaxis]
+
+
+def test_components_that_look_at_what_a_cn_has_not() -> None:
+    extraction = "StatisticsExtractionComponent", "input-dim=3 input-period=1 output-period=2"
+    for component in (nnet3.components.create(*extraction), LooksAside(3)):
+        lines = "component name=a type=NoOpComponent dim=3\ncomponent-node name=last component=a input=input"
+        nnet = network_of(lines)
+        nnet.components["a"] = component
+        says = rf"component of 'last' \({component.type_name}\) looks at frames that depend on t, or at other x"
+        with pytest.raises(NetworkError, match=says):
+            cn.from_nnet(nnet)
 
 
 def in_nnet3(nnet: nnet3.Nnet, x: np.ndarray, wanted: range) -> np.ndarray:

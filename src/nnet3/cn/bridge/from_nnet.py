@@ -17,7 +17,7 @@ from nnet3.cn.bridge.references import Reference, references
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, relu, sigmoid, tanh
-from nnet3.cn.nodes.component import component, moves_in_time
+from nnet3.cn.nodes.component import component
 from nnet3.cn.nodes.delay import DelayNode, delay
 from nnet3.cn.nodes.leaves import constant, input, parameter
 from nnet3.cn.nodes.products import times
@@ -28,6 +28,7 @@ from nnet3.cn.nodes.sums import element_times, plus
 from nnet3.cn.order import forward_order
 from nnet3.components import Component
 from nnet3.errors import NetworkError, check_kind
+from nnet3.index import T, X
 from nnet3.nnet import Nnet
 from nnet3.structure.descriptor import Const, Descriptor, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
@@ -222,12 +223,12 @@ def _offsets(made: Component, name: str) -> dict[int, bool]:
     """
     if made.identity_indexes:
         return {0: True}
-    moves, moves_of_next = moves_in_time(made)
-    if (moves != moves_of_next).any():
-        raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t")
-    one_missing = ~np.eye(len(moves), dtype=bool)
-    computable = made.computable(np.zeros((len(moves), 3), np.int32), one_missing)[0]
+    moves = made.moves()
+    if moves[:, :, X].any() or (moves != moves[0]).any():
+        raise NetworkError(f"component of '{name}' ({made.type_name}) looks at frames that depend on t, or at other x")
+    one_missing = ~np.eye(moves.shape[1], dtype=bool)
+    computable = made.computable(np.zeros((len(one_missing), 3), np.int32), one_missing)[0]
     found: dict[int, bool] = {}
-    for offset, is_optional in zip(moves.tolist(), computable.tolist(), strict=True):
+    for offset, is_optional in zip(moves[0, :, T].tolist(), computable.tolist(), strict=True):
         found[offset] = found.get(offset, False) or not is_optional
     return found

@@ -26,15 +26,6 @@ from nnet3.lowering.source import NodeKind
 from nnet3.nnet.fingerprint import network_fingerprint
 
 
-def moves_in_time(component: Component) -> np.ndarray:
-    """The frames at which a component may look, relative to its own: (2, slots), for the frames at t = 0 and t = 1.
-
-    The two differ where they depend on t.
-    """
-    frames = np.array([[0, 0, 0], [0, 1, 0]], np.int32)
-    return np.asarray((component.wanted_inputs(frames) - frames[:, np.newaxis])[:, :, T])
-
-
 @dataclass(eq=False)
 class ComponentOperation(Operation):
     """Rows of samples through a component. One that looks at other frames sees zeros beyond both ends.
@@ -84,7 +75,7 @@ class ComponentOperation(Operation):
 
     @property
     def looks_at_other_frames(self) -> bool:
-        return not self.component.identity_indexes and bool(moves_in_time(self.component).any())
+        return not self.component.identity_indexes and bool(self.component.moves()[:, :, T].any())
 
     def precompute_indexes(
         self, inputs: IndexTable, outputs: IndexTable, need_backprop: bool
