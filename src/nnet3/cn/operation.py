@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from nnet3.index import IndexTable
 from nnet3.ir.kernel import InputPromises, Kernel, KernelInfo
 from nnet3.lowering.source import NodeKind
 
+Matrices: TypeAlias = Sequence[Tensor]
 OWN_VALUE = -1
 """Stands for the node's own value in `gradient_needs`."""
 
@@ -194,14 +195,14 @@ class Operation:
 
     # ---- the two functions of the chapter ----
 
-    def evaluate(self, inputs: Sequence[Tensor], output: Tensor) -> Any:
+    def evaluate(self, inputs: Matrices, output: Tensor) -> Any:
         """Overwrite `output`; the result is the memo that `compute_partial_gradient` is given."""
         raise NotImplementedError
 
     def compute_partial_gradient(
         self,
         child: int,
-        inputs: Sequence[Tensor],
+        inputs: Matrices,
         output: Tensor,
         gradient: Tensor,
         memo: Any,
@@ -216,15 +217,15 @@ class Operation:
 
     # ---- the kernel protocol ----
 
-    def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
+    def run_forward(self, inputs: Matrices, output: Tensor, indexes: Any) -> Any:
         return self.evaluate(inputs, output)
 
-    def run_stats(self, inputs: Sequence[Tensor], output: Tensor, memo: Any) -> None:
+    def run_stats(self, inputs: Matrices, output: Tensor, memo: Any) -> None:
         """Operations keep no statistics."""
 
     def run_backward(
         self,
-        inputs: Sequence[Tensor],
+        inputs: Matrices,
         output: Tensor,
         output_deriv: Tensor,
         memo: Any,

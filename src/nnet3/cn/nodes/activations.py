@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import OWN_VALUE, Operation, put, put_product
+from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
-
-Matrices = Sequence[Tensor]
 
 
 class Elementwise(Operation):
@@ -39,10 +37,7 @@ class Negate(Elementwise):
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += -dV (1.8)
-        if accumulate:
-            dx.sub_(gradient)
-        else:
-            torch.neg(gradient, out=dx)
+        put_scaled(dx, gradient, -1.0, accumulate)
 
 
 @dataclass(frozen=True)

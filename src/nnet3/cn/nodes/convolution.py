@@ -11,11 +11,9 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.windows import ImageOperation, contiguous_like, window_options
-from nnet3.cn.operation import put
+from nnet3.cn.operation import Matrices, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

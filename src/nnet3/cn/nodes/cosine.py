@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import OWN_VALUE, Operation, equal_shapes, put
+from nnet3.cn.operation import OWN_VALUE, Matrices, Operation, equal_shapes, put
 from nnet3.cn.shape import Shape
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation, equal_columns, equal_shapes, put_scaled
+from nnet3.cn.operation import Matrices, Operation, equal_columns, equal_shapes, put_scaled
 from nnet3.cn.shape import Shape
-
-Matrices = Sequence[Tensor]
 
 
 class Criterion(Operation):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,11 +10,9 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Elementwise
-from nnet3.cn.operation import RunState, put, put_product
+from nnet3.cn.operation import Matrices, RunState, put, put_product
 from nnet3.errors import NetworkError
 from nnet3.ir.kernel import Kernel
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,8 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.windows import ImageOperation, window_options
-from nnet3.cn.operation import put
+from nnet3.cn.operation import Matrices, put
 from nnet3.cn.shape import Shape
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

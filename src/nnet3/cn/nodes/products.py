@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation, equal_columns, put
+from nnet3.cn.operation import Matrices, Operation, equal_columns, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

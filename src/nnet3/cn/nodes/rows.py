@@ -10,12 +10,10 @@ from torch import Tensor
 
 from nnet3.cn.forms import Form, StackRule
 from nnet3.cn.node import Node, as_node
-from nnet3.cn.operation import Operation, put
+from nnet3.cn.operation import Matrices, Operation, put
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
 from nnet3.lowering.source import GatherPart, NodeKind
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,9 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.leaves import constant
-from nnet3.cn.operation import Operation, put, put_product
+from nnet3.cn.operation import Matrices, Operation, put, put_product
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
-
-Matrices = Sequence[Tensor]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,9 +10,7 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Elementwise
-from nnet3.cn.operation import OWN_VALUE, put
-
-Matrices = Sequence[Tensor]
+from nnet3.cn.operation import OWN_VALUE, Matrices, put
 
 
 @dataclass(frozen=True)

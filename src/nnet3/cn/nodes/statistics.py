@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node, StoredNode
-from nnet3.cn.operation import Operation
+from nnet3.cn.operation import Matrices, Operation
 from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError, ShapeError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-Matrices = Sequence[Tensor]
 
 
 class Statistic(Operation):

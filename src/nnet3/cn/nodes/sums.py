@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation, put, put_product
+from nnet3.cn.operation import Matrices, Operation, put, put_product, put_scaled
 from nnet3.cn.shape import Shape
 from nnet3.errors import ShapeError
-
-Matrices = Sequence[Tensor]
 
 
 class Expanding(Operation):
@@ -78,13 +76,7 @@ class Minus(Expanding):
         self, child: int, inputs: Matrices, output: Tensor, gradient: Tensor, memo: Any, dx: Tensor, accumulate: bool
     ) -> None:
         # dX += dV (1.77) and dY -= dV (1.78), summed over where they were repeated
-        folded = fold(gradient, dx)
-        if child == 0:
-            put(dx, folded, accumulate)
-        elif accumulate:
-            dx.sub_(folded)
-        else:
-            torch.neg(folded, out=dx)
+        put_scaled(dx, fold(gradient, dx), self.linear_factors[child], accumulate)
 
 
 @dataclass(frozen=True)
