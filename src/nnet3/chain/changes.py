@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nnet3.chain.example import ChainExample
-from nnet3.chain.target import ChainTarget
+from nnet3.chain.supervision import ChainTarget
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples.copying import filter_times, shift_times
 

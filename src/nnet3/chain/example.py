@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from nnet3.chain.supervision import ChainTarget, merge_targets
 from nnet3.chain.supervision_file import read_target, write_target
-from nnet3.chain.target import ChainTarget, merge_targets
 from nnet3.errors import ModelFormatError, TrainingError
 from nnet3.examples.example import merge_ios
 from nnet3.examples.io import NnetIo, describe_rows, read_io, write_io

@@ -14,8 +14,7 @@ from nnet3.chain.graphs.fst_changes import numbered_breadth_first
 from nnet3.chain.graphs.normalization import NormalizationWeights
 from nnet3.chain.graphs.openfst import without_epsilons
 from nnet3.chain.graphs.phone_hmms import TransitionTables
-from nnet3.chain.supervision import Supervision
-from nnet3.chain.target import ChainTarget
+from nnet3.chain.supervision import ChainTarget, Supervision
 from nnet3.errors import TrainingError
 from nnet3.examples.chunk_ios import check_ivectors, check_length, chunk_inputs, indexes
 from nnet3.examples.chunks import Chunk, ChunkSplitter

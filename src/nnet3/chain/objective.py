@@ -13,8 +13,7 @@ from torch import Tensor
 
 from nnet3.chain.denominator import LARGEST_OUTPUT, OUTPUT, Denominator
 from nnet3.chain.numerator import make_trellis
-from nnet3.chain.supervision import Supervision
-from nnet3.chain.target import ChainTarget
+from nnet3.chain.supervision import ChainTarget, Supervision
 from nnet3.chain.trellis import PathSums, sum_paths
 from nnet3.components import RandomSource
 from nnet3.errors import TrainingError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nnet3.chain.supervision import Supervision
-from nnet3.chain.target import ChainTarget
+from nnet3.chain.supervision import ChainTarget, Supervision
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import Reader, Writer
 from nnet3.kaldi_io.fst_file import read_fst, write_acceptor
