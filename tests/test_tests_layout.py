@@ -1,4 +1,4 @@
-"""Tests stand alone: none imports another, what they share is in helper modules; there is one path to import from."""
+"""Tests stand alone, in files that are called as what they test; there is one path to import from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
+SOURCES = TESTS.parent / "src/nnet3"
+_SMALL = 100  # lines of a file that needs no test of its own
 
 
 def _imports(path: Path) -> list[str]:
@@ -35,3 +37,16 @@ def test_no_file_imports_a_test() -> None:
 
 def test_there_is_one_path_to_import_from(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.getini("pythonpath") == [TESTS.parent]
+
+
+def test_larger_files_have_a_test_of_their_name() -> None:
+    """src/nnet3/A/B.py has tests/A/test_B.py. What files of lowering/ say by example is run by one test for all."""
+    assert (TESTS / "lowering/test_examples.py").exists()
+    missing = []
+    for path in sorted(SOURCES.rglob("*.py")):
+        place = path.relative_to(SOURCES)
+        is_large = len(path.read_text().splitlines()) > _SMALL
+        if is_large and path.stem != "__init__" and place.parts[0] != "lowering":
+            mirror = TESTS / place.parent / f"test_{path.stem}.py"
+            missing += [] if mirror.exists() else [str(mirror.relative_to(TESTS))]
+    assert missing == []
