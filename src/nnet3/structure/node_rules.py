@@ -30,7 +30,7 @@ class NodeRules:
 
     def __init__(self, parts: NetworkParts):
         self.parts = parts
-        self._offsets: dict[str, list[int] | None] = {}  # of each component that somebody has asked for
+        self._offsets: dict[str, list[int]] = {}  # of each component that somebody has asked for
 
     @cached_property
     def nodes(self) -> Sequence[SourceNode]:
@@ -100,16 +100,10 @@ class NodeRules:
             return [forward.preimage(times_of) if needed else ALL_TIMES for forward, needed in slots]
         sources = [times_of(self.parts.nodes[source].name) for source in self.may_use(node)]
         if isinstance(own, ComponentNode) and sources:
-            return [sources[0].shifted(offset, 0) for offset in self._fixed_offsets(own.component)]
+            if own.component not in self._offsets:
+                self._offsets[own.component] = _fixed_offsets(self.parts.component(own))
+            return [sources[0].shifted(offset, 0) for offset in self._offsets[own.component]]
         return sources
-
-    def _fixed_offsets(self, name: str) -> list[int]:
-        """Returns the offsets in t of a component's inputs. Raises NotIntervalsError unless it needs all of them."""
-        if name not in self._offsets:
-            self._offsets[name] = _fixed_offsets(self.parts.components[name])
-        if (offsets := self._offsets[name]) is None:
-            raise NotIntervalsError
-        return offsets
 
     def _source_node(self, number: int) -> SourceNode:
         parts = self.parts
@@ -147,15 +141,17 @@ class NodeRules:
         )
 
 
-def _fixed_offsets(component: Component) -> list[int] | None:
-    """Returns the offsets in t of the component's inputs, None unless they are fixed and all needed."""
+def _fixed_offsets(component: Component) -> list[int]:
+    """Returns the offsets in t of a component's inputs. Raises NotIntervalsError unless it always needs all of them."""
     if component.identity_indexes:
         return [0]
     moves = component.moves()
     slots = moves.shape[1]
     if slots > _MOST_OFFSETS or moves[:, :, [N, X]].any() or (moves != moves[0]).any():
-        return None
+        raise NotIntervalsError
     missing = np.vstack([np.ones((1, slots), bool), ~np.eye(slots, dtype=bool)])
     outputs = np.zeros((len(missing), 3), np.int32)
     computable = component.computable(outputs, missing)[0]
-    return None if not computable[0] or computable[1:].any() else moves[0, :, T].tolist()
+    if not computable[0] or computable[1:].any():
+        raise NotIntervalsError
+    return [int(offset) for offset in moves[0, :, T]]
