@@ -59,6 +59,7 @@ def test_weights(caplog: pytest.LogCaptureFixture) -> None:
     models = [_nnet(1), _nnet(2)]
     with caplog.at_level(logging.WARNING, "nnet3"):
         result = average(models, [0.75, 0.25])
+        average(models, [0.75, 0.250001])  # as nearly as one writes 1/3
         assert caplog.messages == []
         assert torch.allclose(_linear(average(models, [3, 1])), _linear(result))
         assert caplog.messages == ["the weights of the networks sum to 4: they are divided by that"]

@@ -97,6 +97,18 @@ def test_config_warnings_are_returned() -> None:
     ]
 
 
+def test_new_parameters_follow_the_seed() -> None:
+    config = ConfigText("component name=a type=AffineComponent input-dim=4 output-dim=4", "my.config")
+
+    def made(seed: int) -> torch.Tensor:
+        nnet = short_network(LAYERS)
+        copy_raw(nnet, CopyOptions(nnet_config=config, seed=seed))
+        return nnet.components["a"].parameters()["linear_params"]
+
+    assert torch.equal(made(5), made(5))
+    assert not torch.equal(made(5), made(6))
+
+
 def test_an_error_names_its_text() -> None:
     with pytest.raises(ConfigError, match=r"^my\.config:1:"):
         copy_raw(short_network(LAYERS), CopyOptions(nnet_config=ConfigText("nonsense", "my.config")))

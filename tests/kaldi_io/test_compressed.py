@@ -148,6 +148,14 @@ def test_integers_survive(method: int, low: int, high: int) -> None:
     np.testing.assert_allclose(compress(matrix, method).decode(), matrix, rtol=0, atol=0.005)
 
 
+def test_codes_are_kept_only_where_they_are_asked_for() -> None:
+    packed = written(np.arange(12.0).reshape(3, 4), CompressionMethod.TWO_BYTE_AUTO)
+    assert isinstance(Reader(packed, binary=True).general_matrix(keep_codes=True), CompressedMatrix)
+    decoded = Reader(packed, binary=True).general_matrix()
+    assert isinstance(decoded, np.ndarray)
+    np.testing.assert_array_equal(decoded, Reader(packed, binary=True).matrix())
+
+
 def test_codes_survive_a_round_trip() -> None:
     for method in METHODS:
         contents = written(matrices()[9], method)

@@ -92,6 +92,7 @@ def test_aligned_form() -> None:
             WORKED_BYTES[:36] + b"\x09" + WORKED_BYTES[37:],
             "expected version 2 of an FST of type compact_acceptor, got 9",
         ),
+        (fst_bytes(WORKED)[:-48], "3 states of an FST takes 36 bytes, but only 20 are left"),
         (WORKED_BYTES[:-1], "an FST with 3 arcs and final states takes 36 bytes, but only 35 are left"),
         (WORKED_BYTES[:60] + struct.pack("<q", 1 << 40) + WORKED_BYTES[68:], "an FST cannot have 1099511627776 states"),
         (WORKED_BYTES[:60] + struct.pack("<q", 1 << 30) + WORKED_BYTES[68:], "takes 4294967300 bytes"),

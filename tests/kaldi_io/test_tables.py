@@ -240,7 +240,7 @@ def test_permissive_tables(caplog: pytest.LogCaptureFixture) -> None:
         ("ark:cat x.ark; exit 3 |", "the command failed with status 3"),
         ("ark:no-such-command-at-all 2>/dev/null |", "the command failed with status 127"),
         ("ark:head -c 60 x.ark |", "the entry 'utt3': "),
-        ("scp:bad.scp", "expected 'KEY FILENAME', got 'utt1'"),
+        ("scp:bad.scp", "bad.scp, line 2: expected 'KEY FILENAME', got 'utt1'"),
         ("scp:missing.scp", "the entry 'a': cannot read none.ark: No such file"),
         ("scp:far.scp", "there is nothing at position 99999"),
         ("scp:end.scp", "there is nothing at position "),
@@ -254,7 +254,7 @@ def test_bad_tables(rspecifier: str, message: str) -> None:
     write_matrices("ark:x.ark", MATRICES)
     contents = Path("x.ark").read_bytes()
     Path("bad.ark").write_bytes(contents[:12])
-    Path("bad.scp").write_text("utt1\n")
+    Path("bad.scp").write_text("utt0 x.ark\nutt1\n")
     Path("missing.scp").write_text("a none.ark:2\n")
     Path("far.scp").write_text("a x.ark:99999\n")
     Path("end.scp").write_text(f"a x.ark:{len(contents)}\n")

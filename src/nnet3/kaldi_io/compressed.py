@@ -190,7 +190,7 @@ def _compress_by_quantiles(values: np.ndarray, low: np.float32, extent: np.float
     for k in (1, 2, 3):  # strictly increasing; a missing one is 0 and so becomes its predecessor + 1
         codes[:, k] = np.minimum(np.maximum(codes[:, k], codes[:, k - 1] + 1), 65532 + k)
     points = _quantile_values(codes, float(low), float(extent)).T  # (4, columns)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # points coincide where rounding makes them
+    with np.errstate(divide="ignore", invalid="ignore"):  # points coincide where rounding makes them
         lower, middle, upper = (
             _steps(values, points[k], points[k + 1], count, first)
             for k, count, first in ((0, 64, 0), (1, 128, 64), (2, 63, 192))
