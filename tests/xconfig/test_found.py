@@ -6,7 +6,7 @@ import pytest
 
 from nnet3.nnet import Nnet
 from nnet3.structure.normalize import parse_descriptor
-from nnet3.xconfig.found import Found, Network, descriptor_term, normal_text
+from nnet3.xconfig.found import Found, SearchedNetwork, descriptor_term, normal_text
 
 CONFIG = """
 input-node name=input dim=4
@@ -21,18 +21,18 @@ output-node name=output input=m
 
 
 @pytest.fixture
-def network() -> Network:
-    return Network(Nnet.from_config(CONFIG).parts)
+def network() -> SearchedNetwork:
+    return SearchedNetwork(Nnet.from_config(CONFIG).parts)
 
 
-def test_nodes_belong_to_the_names_that_theirs_begin_with(network: Network) -> None:
+def test_nodes_belong_to_the_names_that_theirs_begin_with(network: SearchedNetwork) -> None:
     assert network.members("l") == ["l.affine", "l.k", "l.half"]
     assert network.members("m") == ["m"]
     assert network.members("none") == []
     assert {"l", "m", "output", "input", "l.k"} <= set(network.layer_names())
 
 
-def test_who_reads_whom(network: Network) -> None:
+def test_who_reads_whom(network: SearchedNetwork) -> None:
     assert network.sources("l.k") == {"l.affine", "l.k"}
     assert network.sources("l.half") == {"l.k"}
     assert network.sources("input") == set()
@@ -40,7 +40,7 @@ def test_who_reads_whom(network: Network) -> None:
     assert network.position["l.affine"] < network.position["m"]
 
 
-def test_what_is_found_under_a_name(network: Network) -> None:
+def test_what_is_found_under_a_name(network: SearchedNetwork) -> None:
     found = Found(network, "l")
     assert found.components == ["l.affine", "shared"]
     assert found.get("affine", "max-change") == 0.75
@@ -53,13 +53,13 @@ def test_what_is_found_under_a_name(network: Network) -> None:
     assert len(list(found.terms())) == 2
 
 
-def test_the_input_is_what_does_not_come_from_the_layer(network: Network) -> None:
+def test_the_input_is_what_does_not_come_from_the_layer(network: SearchedNetwork) -> None:
     assert str(Found(network, "l").input()) == "Append(input, Offset(input, 1))"
     assert str(Found(network, "m").input()) == "l.k"
     assert Found(network, "input").input() is None
 
 
-def test_what_others_read(network: Network) -> None:
+def test_what_others_read(network: SearchedNetwork) -> None:
     found = Found(network, "l")
     assert found.is_read_outside("k")
     assert not found.is_read_outside("affine")

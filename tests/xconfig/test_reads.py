@@ -7,7 +7,7 @@ import pytest
 
 from nnet3.nnet import Nnet
 from nnet3.xconfig import reads
-from nnet3.xconfig.found import Found, Network
+from nnet3.xconfig.found import Found, SearchedNetwork
 from nnet3.xconfig.term import Term
 
 CONFIG = """
@@ -21,7 +21,7 @@ output-node name=output input=Append(Offset(l.k, 2), Offset(l.affine, 2)) object
 
 
 def _found(name: str) -> Found:
-    return Found(Network(Nnet.from_config(CONFIG).parts), name)
+    return Found(SearchedNetwork(Nnet.from_config(CONFIG).parts), name)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_an_output() -> None:
 
 def test_parts_at_several_offsets_have_no_delay() -> None:
     text = CONFIG.replace("Offset(l.affine, 2)", "l.affine")
-    found = Found(Network(Nnet.from_config(text).parts), "output")
+    found = Found(SearchedNetwork(Nnet.from_config(text).parts), "output")
     assert reads.output_delay(found) is None
 
 
