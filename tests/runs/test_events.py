@@ -154,3 +154,12 @@ def test_names_stand_in_the_log_as_they_are(tmp_path: Path) -> None:
         assert line.count(os.fsencode(name)) == 2
     assert [event["path"] for event in read_events(tmp_path)] == names
     assert "模型" in (tmp_path / "log.jsonl").read_text()
+
+
+def test_what_belongs_to_no_step_stays_when_the_run_begins_again(tmp_path: Path) -> None:
+    log = EventLog(tmp_path)
+    log.write("settings", seed=1)
+    log.write("train", step=1)
+    log.write("resume", step=0)
+    log.close()
+    assert [event["event"] for event in read_events(tmp_path)] == ["settings", "resume"]

@@ -134,3 +134,9 @@ def test_without_safetensors_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -
 def test_a_kind_of_value_of_a_later_version() -> None:
     with pytest.raises(ValueError, match="unknown kind of value 'set'"):
         put_together('{"set": []}', {})
+
+
+def test_equal_bits_of_another_type_are_another_state() -> None:
+    zeros = torch.zeros(3)
+    assert same([zeros], [zeros.clone()])
+    assert not same([zeros], [torch.zeros(3, dtype=torch.int32)])
