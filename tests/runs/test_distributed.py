@@ -1,6 +1,6 @@
 """Two processes of torchrun: one that dies costs nothing, what one must skip is reported.
 
-That together they do what one does is tested in test_training_run.py, with threads, and in test_chain.py.
+That together they do what one does is tested in test_training_run.py, with threads, and in test_objectives.py.
 """
 
 from __future__ import annotations
