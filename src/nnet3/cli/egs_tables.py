@@ -83,14 +83,11 @@ def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], 
     return writer.count
 
 
-def optional_reals(rspecifier: str | None) -> RandomAccessTable[float] | None:
-    """A table of numbers, if one is given."""
-    return random_access_reals(rspecifier) if rspecifier else None
-
-
-def optional_tokens(rspecifier: str | None) -> RandomAccessTable[str] | None:
-    """A table of words, if one is given."""
-    return random_access_tokens(rspecifier) if rspecifier else None
+def weights_and_names(
+    weights: str | None, names: str | None
+) -> tuple[RandomAccessTable[float] | None, RandomAccessTable[str] | None]:
+    """Opens tables of numbers and words, as far as they are given."""
+    return random_access_reals(weights) if weights else None, random_access_tokens(names) if names else None
 
 
 def looked_up(table: RandomAccessTable[T], key: str) -> T | None:

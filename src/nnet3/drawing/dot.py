@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from nnet3.drawing.graph import Arc, Box, Graph
 from nnet3.drawing.ranks import rank_boxes
-from nnet3.drawing.style import ARC, DELAY, FAINT, FONT, LABEL_SIZE, TEXT, TEXT_SIZE, TITLE_SIZE, box_size, colours
 
 _GAP_X, _GAP_Y = 30.0, 40.0  # between the boxes of a grid
 _MOST_ROUTED = 100  # boxes of a grid round which arcs are led; the time for it grows with their third power
+
+TITLE_SIZE, TEXT_SIZE, LABEL_SIZE = 13, 11, 11  # of fonts, in points
+FONT = "DejaVu Sans,Verdana,Arial,sans-serif"
+
+
+@dataclass(frozen=True)
+class _Colours:
+    fill: str
+    stroke: str
+
+
+KINDS = {
+    "input": _Colours("#e3f1e1", "#3d8b37"),
+    "output": _Colours("#fbe3e0", "#b8442f"),
+    "trained": _Colours("#e4ecfa", "#3a63b0"),
+    "function": _Colours("#fdf3d8", "#b58a1b"),
+    "memory": _Colours("#efe4f7", "#7d4ba3"),
+    "glue": _Colours("#f2f2f2", "#777777"),
+    "plain": _Colours("#ffffff", "#555555"),
+}
+TEXT, FAINT, ARC, DELAY = "#222222", "#555555", "#555555", "#a03a8a"
 
 
 def to_dot(graph: Graph) -> str:
@@ -35,8 +57,14 @@ def _places(graph: Graph) -> dict[str, str]:
     return {box.id: f', pos="{(box.column or 0.0) * pitch_x:g},{-(box.rank or 0) * pitch_y:g}"' for box in graph.nodes}
 
 
+def box_size(box: Box) -> tuple[float, float]:
+    """Returns about the width and height in points, rather too much than too little."""
+    widths = [0.75 * len(line) * (TEXT_SIZE if number else TITLE_SIZE) for number, line in enumerate(box.lines)]
+    return max(widths, default=0.0) + 16, len(box.lines) * 15.0 + 14
+
+
 def _box(box: Box, place: str) -> str:
-    look = colours(box.kind)
+    look = KINDS.get(box.kind, KINDS["plain"])
     parts = [
         f'<FONT POINT-SIZE="{TEXT_SIZE if number else TITLE_SIZE}" COLOR="{FAINT if number else TEXT}">'
         f"{_escaped(line) if number else f'<B>{_escaped(line)}</B>'}</FONT>"

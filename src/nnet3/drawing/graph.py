@@ -10,7 +10,7 @@ from nnet3.errors import DrawingError
 
 @dataclass(frozen=True)
 class Box:
-    """A box with lines of text, the first in bold. `kind` decides its colour; see `nnet3.drawing.style`.
+    """A box with lines of text, the first in bold. `kind` decides its colour; see `nnet3.drawing.dot`.
 
     `rank` and `column` are for pictures whose places are known: given for all boxes, they are a grid (ranks from the
     top down, columns from the left), and nothing is arranged. `tooltip` is shown by browsers that point at the box.

@@ -12,7 +12,6 @@ from nnet3.xconfig.statements import (
     ComponentNodeStatement,
     ComponentStatement,
     DimRangeStatement,
-    InputNodeStatement,
     OutputNodeStatement,
     Settings,
     Statement,
@@ -102,10 +101,6 @@ class Expander:
         """A dim-range-node: some columns of the node with suffix `source`."""
         self.state(DimRangeStatement(self.full_name(suffix), self.full_name(source), dim, dim_offset, True))
         return self(suffix)
-
-    def input_node(self, dim: int) -> None:
-        """An input-node with the layer's name."""
-        self.state(InputNodeStatement(self.layer.name, dim))
 
     def output_node(self, input: Term, objective: str = "", name: str = "") -> None:
         """An output-node with the layer's name or another one."""

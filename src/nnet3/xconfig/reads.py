@@ -48,11 +48,6 @@ def has(suffix: str) -> Read:
     return lambda found: bool(found.settings(suffix))
 
 
-def fixed(value: Any) -> Read:
-    """Always the same."""
-    return lambda found: value
-
-
 def objective(found: Found) -> str | None:
     """The objective of the output of the layer's name."""
     return getattr(found.node(), "objective", None)

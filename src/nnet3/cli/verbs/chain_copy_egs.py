@@ -27,7 +27,7 @@ def command(
       nnet3 chain-copy-egs --frame-shift=1 ark:cegs.1.ark ark:- | nnet3 chain-merge-egs ark:- ark:merged.ark
     """
     changes = later.changes.ChainChanges(options.frame_shift, *options.contexts())
-    weight_of, name_of = later.egs_tables.optional_reals(weights), later.egs_tables.optional_tokens(outputs)
+    weight_of, name_of = later.egs_tables.weights_and_names(weights, outputs)
 
     def change(key: str, example: later.chain.ChainExample) -> later.chain.ChainExample | None:
         changed = changes.apply(example)

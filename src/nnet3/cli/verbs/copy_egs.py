@@ -29,13 +29,9 @@ def command(
       nnet3 copy-egs ark:egs.ark ark,t:-
       nnet3 copy-egs --frame=random --left-context=8 --right-context=5 ark:egs.ark ark:1.ark ark:2.ark
     """
-    changes = later.examples.Changes(
-        _frame(frame),
-        *options.contexts(),
-        options.frame_shift,
-    )
+    changes = later.examples.Changes(_frame(frame), *options.contexts(), options.frame_shift)
     rng = later.making.generator(options.seed + 1)
-    weight_of, name_of = later.egs_tables.optional_reals(weights), later.egs_tables.optional_tokens(outputs)
+    weight_of, name_of = later.egs_tables.weights_and_names(weights, outputs)
 
     def change(key: str, example: later.examples.Example) -> later.examples.Example | None:
         weight = None if weight_of is None else later.egs_tables.looked_up(weight_of, key)

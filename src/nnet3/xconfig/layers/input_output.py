@@ -21,7 +21,7 @@ from nnet3.xconfig.layers.common import (
     dim_of_input,
 )
 from nnet3.xconfig.reads import has, objective, output_delay, output_dim, setting
-from nnet3.xconfig.statements import settings
+from nnet3.xconfig.statements import InputNodeStatement, settings
 from nnet3.xconfig.term import Term, offset
 
 _OBJECTIVE = Key("objective-type", "linear", "Objective that training takes of this output.", one_of(*OBJECTIVES))
@@ -30,7 +30,7 @@ _OUTPUT_DELAY = Key("output-delay", 0, "Frames by which the output lags behind: 
 
 def _expand_input(layer: Layer, expander: Expander) -> None:
     expander.configs = CONFIGS
-    expander.input_node(layer["dim"])
+    expander.state(InputNodeStatement(layer.name, layer["dim"]))
     expander.output(expander(), layer["dim"])
 
 
