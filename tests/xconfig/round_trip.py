@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import nnet3
 from nnet3.xconfig import Description, describe
-from nnet3.xconfig.carried import Settings, carried_settings
+from nnet3.xconfig.carried import CarriedSettings, carried_settings
 
 
-def contents(nnet: nnet3.Nnet) -> tuple[list[str], dict[str, Settings]]:
+def contents(nnet: nnet3.Nnet) -> tuple[list[str], dict[str, CarriedSettings]]:
     """The nodes with their dimensions, and what components carry."""
     settings = {name: carried_settings(component) for name, component in nnet.components.items()}
     return sorted(nnet.config_lines(dims=True)), settings

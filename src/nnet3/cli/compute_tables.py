@@ -44,7 +44,7 @@ class ComputedTables:
 
 
 @dataclass(frozen=True)
-class Settings:
+class ComputeSettings:
     """The settings of a computation."""
 
     device: str = "cpu"
@@ -68,7 +68,7 @@ class ModelRunner:
         return np.asarray(scores.float().cpu())
 
 
-def load(path: str, settings: Settings) -> ModelRunner:
+def load(path: str, settings: ComputeSettings) -> ModelRunner:
     """The model in a file. Raises Nnet3Error for priors that are not there or are 0."""
     model = load_model(path)
     priors = _priors(model, path) if settings.use_priors else None

@@ -23,14 +23,14 @@ from nnet3.errors import ConfigError, Span
 from nnet3.text import parse_config_line
 from nnet3.xconfig.statements import ComponentStatement
 
-Settings = dict[str, Any]
+CarriedSettings = dict[str, Any]
 _PASSING = frozenset({"learning_rate", "is_gradient", "test_mode"})
 _SHAPE = "shape of "
 
 
-def carried_settings(component: Component) -> Settings:
+def carried_settings(component: Component) -> CarriedSettings:
     """The type, dimensions, sizes of parameters and settings of a component, by config key."""
-    settings: Settings = {
+    settings: CarriedSettings = {
         "type": component.type_name,
         "input-dim": component.input_dim,
         "output-dim": component.output_dim,
@@ -45,12 +45,12 @@ def carried_settings(component: Component) -> Settings:
     return settings
 
 
-def settings_of(statement: ComponentStatement) -> Settings:
+def settings_of(statement: ComponentStatement) -> CarriedSettings:
     """Returns the settings of the component that a statement makes. Raises ConfigError if it makes none."""
     return _settings_of(statement.type, tuple(statement.values.items()))
 
 
-def differences(carried: Settings, other: Settings) -> list[str]:
+def differences(carried: CarriedSettings, other: CarriedSettings) -> list[str]:
     """The keys in which two components differ."""
     return [key for key in {**carried, **other} if carried.get(key) != other.get(key)]
 
@@ -78,7 +78,7 @@ class _NoNumbers(RandomSource):
 
 
 @lru_cache(maxsize=4096)
-def _settings_of(type_name: str, pairs: tuple[tuple[str, str], ...]) -> Settings:
+def _settings_of(type_name: str, pairs: tuple[tuple[str, str], ...]) -> CarriedSettings:
     text = " ".join([f"component type={type_name}", *(f"{key}={value}" for key, value in pairs)])
     line = parse_config_line(Span("<layer>", 1, 1, len(text), text))
     try:

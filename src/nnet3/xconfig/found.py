@@ -13,7 +13,7 @@ from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference
 from nnet3.structure.nodes import ComponentNode, DimRangeNode, InputNode, Node
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.parts import NetworkParts
-from nnet3.xconfig.carried import Settings, carried_settings
+from nnet3.xconfig.carried import CarriedSettings, carried_settings
 from nnet3.xconfig.term import Term, name
 
 _JOINT = re.compile(r"\.|-extraction-|-pooling-")
@@ -54,7 +54,7 @@ class SearchedNetwork:
     position: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._settings: dict[str, Settings] = {}
+        self._settings: dict[str, CarriedSettings] = {}
         self._members: dict[str, list[str]] = {}
         for number, node in enumerate(self.parts.nodes):
             if node.is_hidden:
@@ -84,7 +84,7 @@ class SearchedNetwork:
         """The nodes whose names begin with that of a layer, in order."""
         return self._members.get(layer_name, [])
 
-    def settings(self, component: str) -> Settings:
+    def settings(self, component: str) -> CarriedSettings:
         """Returns the settings that a component carries; empty without such a component."""
         if component not in self.parts.components:
             return {}
@@ -111,7 +111,7 @@ class Found:
     def full_name(self, suffix: str) -> str:
         return f"{self.name}.{suffix}" if suffix else self.name
 
-    def settings(self, suffix: str) -> Settings:
+    def settings(self, suffix: str) -> CarriedSettings:
         """Returns the settings of the component with this suffix; empty without one."""
         return self.network.settings(self.full_name(suffix))
 

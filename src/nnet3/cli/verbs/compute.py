@@ -68,7 +68,7 @@ def command(
         later.compute_tables.ComputedTables(features, output, ivectors, utt2spk, online_ivectors, resume),
         later.compute_tables.load(
             network,
-            later.compute_tables.Settings(
+            later.compute_tables.ComputeSettings(
                 device=later.device.choose_device(device_name, take_use_gpu()),
                 chunks=replace(chunks, online_ivector_period=online_ivector_period or chunks.online_ivector_period),
                 acoustic_scale=acoustic_scale,

@@ -66,7 +66,7 @@ def _attention(layer: Layer) -> Settings:
     return values + layer.given_settings("time-stride", "num-heads", "key-scale")
 
 
-def _draw(layer: Layer, expander: Expander) -> None:
+def _expand(layer: Layer, expander: Expander) -> None:
     heads, value_dim, key_dim = layer["num-heads"], layer["value-dim"], layer["key-dim"]
     width = layer["num-left-inputs"] + layer["num-right-inputs"] + 1
     dim = heads * (key_dim + value_dim + key_dim + width)  # keys, values, queries
@@ -89,7 +89,7 @@ def _attention_type(name: str) -> LayerType:
     summary = "An affine transform to keys, values and queries, then "
     summary += ", then ".join(_WORDS[operation] for operation in operations_of(name)) + "."
     example = "num-heads=15 key-dim=40 value-dim=80 num-left-inputs=5 num-right-inputs=2 time-stride=3"
-    return LayerType(name, summary, _KEYS, _draw, _settle, example=example)
+    return LayerType(name, summary, _KEYS, _expand, _settle, example=example)
 
 
 LAYER_TYPES = tuple(

@@ -72,7 +72,7 @@ def _settle(layer: Layer) -> None:
         layer.require(dim > 1, "dim", "must be > 1 if one of the columns is the logarithm")
 
 
-def _draw(layer: Layer, expander: Expander) -> None:
+def _expand(layer: Layer, expander: Expander) -> None:
     last, input_dim, bottleneck_dim = layer.input, layer.input_dim, layer["bottleneck-dim"]
     dim = layer["dim"] - layer["add-log-stddev"]
     if bottleneck_dim > 0:
@@ -121,7 +121,7 @@ def _basic(name: str) -> LayerType:
         "dropout-per-dim-continuous": setting("continuous", "dropout"),
         "l2-regularize": setting("l2-regularize", "affine"),
     }
-    return LayerType(name, summary, _KEYS, _draw, _settle, example="dim=512 input=Append(-1,0,1)", reads=reads)
+    return LayerType(name, summary, _KEYS, _expand, _settle, example="dim=512 input=Append(-1,0,1)", reads=reads)
 
 
 LAYER_TYPES = tuple(

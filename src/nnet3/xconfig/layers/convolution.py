@@ -113,7 +113,7 @@ def _settle(layer: Layer) -> None:
         layer.require(filters * layer["height-out"] == layer.input_dim, "num-filters-out", rule)
 
 
-def _draw(layer: Layer, expander: Expander) -> None:
+def _expand(layer: Layer, expander: Expander) -> None:
     last, filters, height = layer.input, layer["num-filters-in"], layer["height-in"]
     for operation in operations_of(layer.type.name):
         if operation == "noconv":
@@ -157,7 +157,7 @@ def _convolution(name: str) -> LayerType:
     if "noconv" not in name:
         example += " num-filters-out=64 height-offsets=-1,0,1 time-offsets=-1,0,1 required-time-offsets=0"
     return LayerType(
-        name, summary[0].upper() + summary[1:], _KEYS, _draw, _settle, example=example, reads=_heights(name)
+        name, summary[0].upper() + summary[1:], _KEYS, _expand, _settle, example=example, reads=_heights(name)
     )
 
 

@@ -35,7 +35,7 @@ _ELEMENT_SETTINGS = ("learning-rate-factor", "max-change", "l2-regularize", "par
 
 
 def _transform(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
-    """Draws a component with an input and an output dimension."""
+    """Expands a component with an input and an output dimension."""
 
     def expand(layer: Layer, expander: Expander) -> None:
         dims = settings(input_dim=layer.input_dim, output_dim=layer["dim"])
@@ -45,7 +45,7 @@ def _transform(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
 
 
 def _elementwise(component: str, *keys: str) -> Callable[[Layer, Expander], None]:
-    """Draws a component that keeps the dimension."""
+    """Expands a component that keeps the dimension."""
 
     def expand(layer: Layer, expander: Expander) -> None:
         expander.configs = CONFIGS if layer.values.get("include-in-init") else expander.configs

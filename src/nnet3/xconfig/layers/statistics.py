@@ -64,7 +64,7 @@ def _settle(layer: Layer) -> None:
     layer["dim"] = dim
 
 
-def _draw(layer: Layer, expander: Expander) -> None:
+def _expand(layer: Layer, expander: Expander) -> None:
     window = _window(layer)
     extraction, pooling = (f"{layer.name}-{what}-{window.left}-{window.right}" for what in ("extraction", "pooling"))
     extract = settings(
@@ -106,7 +106,7 @@ LAYER_TYPES = (
             Key("dim", -1, "Number of columns of the output.", absent="what the config makes it"),
             Key("config", "", f"The window: {_FORM}.", Rule(f"such as {_FORM}", bool)),
         ),
-        _draw,
+        _expand,
         _settle,
         example="config=mean+stddev(-99:3:9:99)",
         reads={"config": _read_config},
