@@ -72,6 +72,7 @@ def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         max(len(bar) for bar in re.findall("[━╸╺]+", re.sub(r"\x1b\[[\d;]*m", "", shown))) > 40
     )  # all there is room for
+    assert shown.endswith("\x1b[2K")  # the bar is taken away
     display.update(0.4, 1000, "1/4", None)  # nothing is shown outside
     assert file.getvalue() == shown
     assert display.frames_per_second == 600

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from nnet3 import CompileOptions
-from nnet3.errors import Nnet3Error
+from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.options import Option, declared
-from nnet3.runs.kinds import KINDS
+from nnet3.runs.kinds import KINDS, ArchivesSection
 from nnet3.runs.sections import SECTIONS, TrainingSection, parse_dropout
 from nnet3.train import TrainerOptions
 
@@ -117,3 +117,10 @@ def test_deriv_truncate_margin() -> None:
 def test_no_dropout_schedule() -> None:
     assert parse_dropout(" ").points == ()
     assert len(parse_dropout("0,0.5 lstm*=0,0.1").points) == 2
+
+
+@pytest.mark.parametrize("key", ["minibatch_size", "valid_minibatch_size"])
+def test_sizes_of_minibatches_are_rules(key: str) -> None:
+    assert getattr(ArchivesSection(**{key: "as-it-is"}), key) == "as-it-is"
+    with pytest.raises(ArgumentError, match=rf"^{key} .*a rule of minibatch sizes is a list of sizes"):
+        ArchivesSection(**{key: "some"})
