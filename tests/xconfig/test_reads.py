@@ -32,7 +32,6 @@ def _found(name: str) -> Found:
         (reads.output_dim("affine"), "6"),
         (reads.has("affine"), "True"),
         (reads.has("relu"), "False"),
-        (reads.fixed(7), "7"),
         (reads.delay, "-3"),
         (reads.scale_in("k"), "0.5"),
         (reads.scale_in("k", of_layer=False), "1.0"),
