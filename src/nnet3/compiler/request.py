@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import CompileTask
+from nnet3.driver import CompileTask, Form
 from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
@@ -19,6 +21,10 @@ from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
 
 _INT32 = np.iinfo(np.int32)
+#: Forms that are tried in turn: how many periods lie between two requests (recurrences may go several frames at once),
+#: and how many the shortest has at least (by then the programs of most networks go on alike).
+_FORMS = ((1, 16), (3, 18), (1, 48))
+_FEWEST_MORE = 2  # steps by which a request is longer than the shortest: programs are made of the two shortest
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +78,11 @@ class ComputationRequest:
     def needs_backward(self) -> bool:
         return any(io.has_deriv for io in (*self.inputs, *self.outputs)) or self.need_model_derivative
 
+    @property
+    def rows(self) -> list[np.ndarray]:
+        """The indexes of all inputs and outputs."""
+        return [io.indexes for io in (*self.inputs, *self.outputs)]
+
     def key(self) -> tuple[object, ...]:
         """Equal for equal requests: what a cache of computations looks up."""
         ios = tuple(io.key() for io in self.inputs), tuple(io.key() for io in self.outputs)
@@ -104,7 +115,35 @@ class ComputationRequest:
             lambda: (nnet_source(network), lowering_request(network, self, times)),
             options,
             fingerprint,
+            [partial(self._form, network, options, *form) for form in _FORMS],
         )
+
+    def _form(self, network: Nnet, options: CompileOptions, multiple: int, fewest: int) -> Form | None:
+        """The request as one of those that end some periods of time earlier or later; None if it is too short."""
+        outputs = [io.indexes[:, T] for io in self.outputs]
+        period = math.lcm(network.modulus, *(_time_step(io.indexes[:, T]) for io in (*self.inputs, *self.outputs)))
+        periods = min(int(np.ptp(times)) for times in outputs) // period
+        k = (periods - fewest) // multiple
+        period *= multiple
+        if k < _FEWEST_MORE:
+            return None
+
+        def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
+            request = self._ending_earlier((k - j) * period)
+            return request.task(network, options), request.rows
+
+        shortest = self._ending_earlier(k * period)
+        return Form({"nnet": network.fingerprint(), "request": shortest.key(), "period": period}, k, self.rows, shorter)
+
+    def _ending_earlier(self, time: int) -> ComputationRequest:
+        """The request without the last times of each input and output that is long enough."""
+
+        def cut(io: IoSpecification) -> IoSpecification:
+            times = io.indexes[:, T]
+            kept = io.indexes[times <= times.max() - time]
+            return IoSpecification(io.name, kept if len(kept) else io.indexes, io.has_deriv)
+
+        return replace(self, inputs=tuple(map(cut, self.inputs)), outputs=tuple(map(cut, self.outputs)))
 
     def deriv_times(self, options: CompileOptions) -> tuple[int, int] | None:
         """The first and the last t with derivatives; None for no limits. Raises RequestError if there is none."""
@@ -127,6 +166,11 @@ class ComputationRequest:
         lines = [f"input {io}" for io in self.inputs] + [f"output {io}" for io in self.outputs]
         flags = [name for name in ("need_model_derivative", "store_component_stats") if getattr(self, name)]
         return "\n".join(lines + flags)
+
+
+def _time_step(times: np.ndarray) -> int:
+    """The greatest common distance of times; 1 if there is only one."""
+    return int(np.gcd.reduce(np.diff(np.unique(times)))) or 1 if len(times) else 1
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import numbers
 import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
 from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes
+from nnet3.driver.family_shelf import FamilyShelf
+from nnet3.driver.keys import key_digest
 from nnet3.driver.task import CompileTask, Request, compile_task, task_of
 from nnet3.errors import ArgumentError, check_kind
 from nnet3.ir import serialize
@@ -36,6 +35,15 @@ _SUFFIX = ".nnet3"
 class _Entry:
     computation: NnetComputation
     num_bytes: int
+
+
+@dataclass
+class CacheCounts:
+    """How programs were had: found in memory, made by continuing shorter ones, compiled."""
+
+    found: int = 0
+    continued: int = 0
+    compiled: int = 0
 
 
 class ComputationCache:
@@ -64,14 +72,28 @@ class ComputationCache:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
+        self._families, self._families_lock = FamilyShelf(), threading.Lock()
+        self.counts = CacheCounts()
 
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
         """The program that `nnet3.compile` gives. Raises RequestError or NotComputableError."""
         return self.program(task_of(nnet, request, options))
 
     def program(self, task: CompileTask) -> NnetComputation:
-        """The program of a task, compiled if it is not known."""
-        return self.get_or_compile({**task.key, "options": task.options}, lambda: compile_task(task))
+        """The program of a task, made if it is not known: by continuing shorter ones, or else by compiling."""
+        return self.get_or_compile({**task.key, "options": task.options}, lambda: self._new_program(task))
+
+    def _new_program(self, task: CompileTask) -> NnetComputation:
+        with self._families_lock:
+            program = self._families.program(task)
+            if program is not None:
+                self.counts.continued += 1
+                return program
+        program = compile_task(task)
+        with self._families_lock:
+            self.counts.compiled += 1
+            self._families.note(task, program)
+        return program
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
         """The computation of this key; `make` is called if it is not known.
@@ -84,6 +106,7 @@ class ComputationCache:
             with self._lock:
                 entry = self._entries.get(digest)
                 if entry is not None:
+                    self.counts.found += 1
                     self._entries.move_to_end(digest)
                     return entry.computation
                 pending = self._pending.get(digest)
@@ -133,8 +156,15 @@ class ComputationCache:
 
     def clear(self) -> None:
         """Forget what is in memory; files stay."""
-        with self._lock:
+        with self._families_lock, self._lock:
             self._entries.clear()
+            self._families = FamilyShelf()
+
+    @property
+    def refusals(self) -> list[str]:
+        """The reasons why some requests have no family, one line each."""
+        with self._families_lock:
+            return self._families.refusals
 
     # ---- memory; the lock is held ----
 
@@ -245,44 +275,3 @@ _DEFAULT = ComputationCache()
 def default_cache() -> ComputationCache:
     """The cache of this process, in memory, for everybody who brings none."""
     return _DEFAULT
-
-
-def key_digest(key: Any) -> str:
-    """A name for a key: equal for equal keys, in all processes. Raises TypeError for what keys cannot be made of."""
-    digest = hashlib.blake2b(digest_size=20)
-    _add_to_digest(digest.update, key)
-    return digest.hexdigest()
-
-
-def _add_to_digest(update: Callable[[bytes], None], value: Any) -> None:
-    """Type and length first, so that different keys give different bytes."""
-    if isinstance(value, np.ndarray):
-        update(f"array {value.dtype.str} {value.shape}:".encode())
-        update(np.ascontiguousarray(value).tobytes())
-    elif isinstance(value, bytes):
-        update(f"bytes {len(value)}:".encode() + value)
-    elif value is None or isinstance(value, bool | int | float | np.integer | np.floating | str):
-        kind = "str" if isinstance(value, str) else type(value).__name__
-        text = str(value) if isinstance(value, str) else repr(value)
-        encoded = text.encode(errors="surrogatepass")
-        update(f"{kind} {len(encoded)}:".encode() + encoded)
-    elif is_dataclass(value) and not isinstance(value, type):
-        update(f"{type(value).__name__} {len(fields(value))}:".encode())
-        for field in fields(value):
-            _add_to_digest(update, field.name)
-            _add_to_digest(update, getattr(value, field.name))
-    elif isinstance(value, Mapping):
-        update(f"mapping {len(value)}:".encode())
-        for name in sorted(value):
-            _add_to_digest(update, name)
-            _add_to_digest(update, value[name])
-    elif isinstance(value, set | frozenset):
-        update(f"set {len(value)}:".encode())
-        for item in sorted(value):
-            _add_to_digest(update, item)
-    elif isinstance(value, tuple | list):
-        update(f"sequence {len(value)}:".encode())
-        for item in value:
-            _add_to_digest(update, item)
-    else:
-        raise TypeError(f"a key of the cache cannot contain a {type(value).__name__}")

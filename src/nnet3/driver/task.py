@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
 
 from nnet3.errors import check_kind
 from nnet3.ir.checker import check_computation
@@ -16,18 +18,34 @@ from nnet3.options import CompileOptions
 
 
 @dataclass(frozen=True, eq=False)
+class Form:
+    """A task as one of a row of tasks that differ in their length alone.
+
+    `key` is that of the shortest one, `k` the number of periods of time that this one has more, `rows` the indexes that
+    it names. `shorter(j)` is the task that has j periods more than the shortest, and its indexes.
+    """
+
+    key: Mapping[str, object]
+    k: int
+    rows: Sequence[np.ndarray]
+    shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
+
+
+@dataclass(frozen=True, eq=False)
 class CompileTask:
     """A graph, what is asked of it, and how it is compiled.
 
     `key`: everything that the program depends on, beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
     `fingerprint`: the graph's aspects, which a program that is run compares with those of its network.
+    `forms`: rows of tasks to which it belongs, the best first; None for one that does not hold this task.
     """
 
     key: Mapping[str, object]
     lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]]
     options: CompileOptions
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    forms: Sequence[Callable[[], Form | None]] = ()
 
 
 def compile_task(task: CompileTask) -> NnetComputation:

@@ -59,6 +59,15 @@ class IoInfo:
     deriv: int
 
 
+class KernelRows(NamedTuple):
+    """The rows of which a kernel of a node has precomputed something: indexes (rows, 3) of its input and output."""
+
+    node: str
+    runs_backward: bool
+    inputs: np.ndarray
+    outputs: np.ndarray
+
+
 @dataclass(repr=False)
 class NnetComputation:
     """A program of matrix commands. It knows no front-end: kernels are named, rows are numbers.
@@ -79,6 +88,8 @@ class NnetComputation:
     multi_tables: list[np.ndarray] = field(default_factory=list)
     range_tables: list[np.ndarray] = field(default_factory=list)
     precomputed: list[Mapping[str, np.ndarray] | None] = field(default_factory=lambda: [None])
+    #: Of which rows each entry of `precomputed` but the first is, as long as the program has not been stored.
+    precomputed_rows: list[KernelRows] = field(default_factory=list, compare=False)
     kernels: list[KernelInfo] = field(default_factory=list)
     inputs: list[IoInfo] = field(default_factory=list)
     outputs: list[IoInfo] = field(default_factory=list)

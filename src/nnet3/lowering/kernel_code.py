@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nnet3.ir.commands import AddRows, Backprop, Command, MatrixAdd, Propagate
-from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.ir.computation import KernelRows, MatrixInfo, NnetComputation
 from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.shape_rules import overlap
 from nnet3.lowering.layout import Layout
@@ -106,10 +106,14 @@ class KernelCode:
             inputs = outputs[:0]
         elif operands[0].use is Use.INDEXED:
             inputs = self.schedule.step_indexes(self.schedule.steps[position - 1])
-        arrays = self.source.precompute(step.node, inputs, outputs, need_backprop=bool(self.needed[step.node]))
+        runs_backward = bool(self.needed[step.node])
+        arrays = self.source.precompute(step.node, inputs, outputs, need_backprop=runs_backward)
         if arrays is None:
             return 0
         self.computation.precomputed.append(arrays)
+        self.computation.precomputed_rows.append(
+            KernelRows(self.schedule.nodes[step.node].name, runs_backward, inputs, outputs)
+        )
         return len(self.computation.precomputed) - 1
 
     # ---- backward ----

@@ -15,7 +15,7 @@ from tests.ir.toy_kernels import RECTIFIER, SIGMOID
 
 @pytest.fixture(autouse=True)
 def _no_matrix_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_FEWEST_ELEMENTS", 1)
+    monkeypatch.setattr(module, "_FEWEST_COLUMNS", 1)
 
 
 def rectified(c: NnetComputation) -> NnetComputation:
@@ -59,6 +59,6 @@ def test_a_value_that_is_read_otherwise_stays() -> None:
 def test_other_kernels_and_small_matrices_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = training_step()
     assert compress_signs(plain) is plain
-    monkeypatch.setattr(module, "_FEWEST_ELEMENTS", 1000)
+    monkeypatch.setattr(module, "_FEWEST_COLUMNS", 1000)
     small = rectified(training_step())
     assert compress_signs(small) is small

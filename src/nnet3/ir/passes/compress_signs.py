@@ -21,7 +21,7 @@ from nnet3.ir.commands import (
 )
 from nnet3.ir.computation import NnetComputation, SubMatrix
 
-_FEWEST_ELEMENTS = 4096  # below that two more commands cost more than the memory is worth
+_FEWEST_COLUMNS = 32  # below that two more commands cost more than the memory is worth; the same for all lengths
 
 
 def compress_signs(computation: NnetComputation) -> NnetComputation:
@@ -41,7 +41,7 @@ def compress_signs(computation: NnetComputation) -> NnetComputation:
     for matrix, last, first in _candidates(analysis, markers[0]):
         size = computation.matrices[matrix]
         whole = computation.find_or_add(_whole(computation, matrix))
-        if size.num_rows * size.num_cols >= _FEWEST_ELEMENTS:
+        if size.num_cols >= _FEWEST_COLUMNS:
             after[last].append(CompressMatrix(whole))
             before[first].append(DecompressMatrix(whole))
     if not before:

@@ -1,0 +1,123 @@
+"""FamilyShelf: the families of programs that a cache has made, by the form of their tasks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from nnet3.driver.keys import key_digest
+from nnet3.driver.task import CompileTask, Form, compile_task
+from nnet3.errors import Nnet3Error
+from nnet3.families.continued import Continued, NotAffineError, continued, table_of
+from nnet3.families.family import Precompute, ProgramFamily, same_program
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import KernelRows, NnetComputation
+
+_MEMBERS = 2  # say how a family goes on; the first program of the form, which is longer, confirms it
+_MOST_PLACES = 64
+
+
+@dataclass
+class _Place:
+    """The first program of a form; then the family, or why there is none."""
+
+    first_k: int
+    first: NnetComputation | None
+    family: ProgramFamily | None = None
+    rows: Continued | None = None
+    refusal: str = ""
+
+
+class FamilyShelf:
+    """Continues programs to other lengths.
+
+    The first program of a form is compiled as it is. When a second length comes, the two shortest programs of the
+    form are compiled and continued; what that gives for the first length must be, command by command, the program that
+    was compiled for it. If it is, every other length is had by arithmetic, else each is compiled as before.
+    """
+
+    def __init__(self) -> None:
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(place.family is not None for place in self._places.values())
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why some forms have no family, one line each."""
+        return [place.refusal for place in self._places.values() if place.refusal]
+
+    def note(self, task: CompileTask, program: NnetComputation) -> None:
+        """Keep the first program of each form of a task until there is a family to compare with it."""
+        for make in task.forms:
+            form = make()
+            if form is not None:
+                self._places.setdefault(_name(form, task), _Place(form.k, program))
+        while len(self._places) > _MOST_PLACES:
+            self._places.popitem(last=False)
+
+    def program(self, task: CompileTask) -> NnetComputation | None:
+        """Returns the program of a task from the family of one of its forms; None if there is none."""
+        for make in task.forms:
+            form = make()
+            place = None if form is None else self._places.get(_name(form, task))
+            if form is None or place is None or place.refusal:
+                continue
+            found = self._continued(place, form, task)
+            if found is not None:
+                return found
+        return None
+
+    def _continued(self, place: _Place, form: Form, task: CompileTask) -> NnetComputation | None:
+        precompute = precompute_of(task)
+        if place.family is None:
+            try:
+                _find_family(place, form, precompute)
+            except (NotAffineError, Nnet3Error) as error:
+                place.first, place.family, place.refusal = None, None, str(error)
+                return None
+        assert place.family is not None
+        if not _has_rows(place.rows, form):
+            return None
+        program = place.family.at(form.k, precompute)
+        if task.options.check:
+            check_computation(program)
+        return program
+
+
+def _name(form: Form, task: CompileTask) -> str:
+    return key_digest({**form.key, "options": task.options})
+
+
+def _find_family(place: _Place, form: Form, precompute: Precompute) -> None:
+    """Make the family of a form. Raises NotAffineError if there is none."""
+    tasks, rows = zip(*map(form.shorter, range(_MEMBERS)), strict=True)
+    family = ProgramFamily([compile_task(each) for each in tasks])
+    assert place.first is not None
+    if not same_program(family.at(place.first_k, precompute), place.first):
+        raise NotAffineError("a longer program is not what the short ones promise")
+    place.family, place.rows, place.first = family, continued([list(map(table_of, tables)) for tables in rows]), None
+
+
+def _has_rows(rows: Continued | None, form: Form) -> bool:
+    """True if the family's request for this length names the same indexes in the same order."""
+    assert rows is not None
+    parts = np.split(rows.at(form.k)[0], np.cumsum(rows.lengths(form.k))[:-1])
+    return all(np.array_equal(part, wanted) for part, wanted in zip(parts, form.rows, strict=True))
+
+
+def precompute_of(task: CompileTask) -> Precompute:
+    """Returns what makes the precomputed entries of a task's program."""
+    source = task.lowered_from()[0]
+    numbers = {node.name: number for number, node in enumerate(source.nodes)}
+
+    def precompute(rows: KernelRows) -> Mapping[str, np.ndarray] | None:
+        found: Mapping[str, np.ndarray] | None = source.precompute(
+            numbers[rows.node], rows.inputs, rows.outputs, need_backprop=rows.runs_backward
+        )
+        return found
+
+    return precompute

@@ -1,0 +1,1 @@
+"""Families: programs for all lengths, found by continuing a few small ones."""

@@ -1,0 +1,273 @@
+"""Program families: one program for all lengths, made of a few small programs whose numbers it continues.
+
+Programs of one network, for requests that differ in their number of periods of time alone, have the same matrices and
+the same commands, but for those of a recurrence, which come once for each period; and every number in them is affine in
+the number of periods. So three small programs say what all others are. A family is nothing but their tables, each
+continued; where one of them does not go on like that, there is no family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nnet3.families.continued import NotAffineError, Table, continued, table_of
+from nnet3.index import NO_TIME
+from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.declarations import Command, FieldForm, Operand, Reference, with_values
+from nnet3.ir.declarations import Table as TableField
+
+#: From rows of a node to what its kernel precomputes of them.
+Precompute = Callable[[KernelRows], "Mapping[str, np.ndarray] | None"]
+
+_TABLES = ("index_tables", "multi_tables", "range_tables")
+
+
+@dataclass(frozen=True)
+class _Template:
+    """Commands that differ in numbers only: one of them, and where its numbers stand in a row of the table."""
+
+    command: Command
+    blocks: tuple[tuple[int, int, int], ...]  # matrix, column, columns of each operand; two numbers each
+    others: tuple[str, ...]  # fields with one number each, behind those of operands
+
+
+class _Sheets:
+    """The tables of one program, by name; templates of commands are shared by the members of a family."""
+
+    def __init__(
+        self,
+        computation: NnetComputation,
+        templates: dict[Any, int],
+        shown: list[_Template],
+        nodes: dict[tuple[str, bool], int],
+    ) -> None:
+        self.computation = computation
+        self.tables: dict[str, Table] = {}
+        self._known: dict[Any, Table] = {}
+        self._add("matrices", [(matrix[1:], matrix[:1]) for matrix in computation.matrices])
+        self._add("memos", [((), (computation.num_memos,))])
+        self._add("outside", [((o.name, o.writable), self._block(o.submatrix)) for o in computation.outside])
+        for kind in ("inputs", "outputs"):
+            ios = getattr(computation, kind)
+            self._add(kind, [(io.name, (*self._block(io.value), *self._block(io.deriv))) for io in ios])
+        for matrix, info in computation.matrix_info.items():
+            if info.indexes is not None:
+                self.tables[f"indexes {matrix}"] = self._table_of(info.indexes)
+        for name in _TABLES:
+            for number, values in enumerate(getattr(computation, name)):
+                self.tables[f"{name} {number}"] = self._side_table(name, values)
+        self.tables["precomputed rows"] = _rows_table(computation.precomputed_rows, nodes)
+        self._commands(templates, shown)
+
+    def _table_of(self, values: np.ndarray) -> Table:
+        key = values.shape, values.tobytes()
+        if key not in self._known:
+            self._known[key] = table_of(values)
+        return self._known[key]
+
+    def _block(self, submatrix: int) -> tuple[int, ...]:
+        return self.computation.submatrices[submatrix]
+
+    def _add(self, name: str, rows: Sequence[tuple[Any, Sequence[int]]]) -> None:
+        """Add a table that does not grow; what is not a number must be the same in all members."""
+        width = max((len(numbers) for _, numbers in rows), default=1)
+        values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
+        kinds = np.array([hash(constant) for constant, _ in rows], dtype=np.int64)
+        self.tables[name] = Table(values, kinds, kinds)
+
+    def _side_table(self, name: str, values: np.ndarray) -> Table:
+        if name != "multi_tables":
+            return self._table_of(values)
+        blocks = np.array(
+            [self._block(number) if number >= 0 else (-1,) * 5 for number in values[:, 0]], dtype=np.int64
+        )
+        return table_of(np.concatenate([blocks.reshape(-1, 5), values[:, 1:]], axis=1))
+
+    def _commands(self, known: dict[Any, int], shown: list[_Template]) -> None:
+        kinds, rows = [], []
+        for command in self.computation.commands:
+            template, numbers = self._split(command)
+            key = (type(command), template.blocks, _constants(command))
+            if key not in known:
+                known[key] = len(shown)
+                shown.append(template)
+            kinds.append(known[key])
+            rows.append(numbers)
+        values = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.int64)
+        for row, numbers in zip(values, rows, strict=True):
+            row[: len(numbers)] = numbers
+        self.tables["commands"] = Table(values, np.array(kinds, dtype=np.int64), np.array(kinds, dtype=np.int64))
+
+    def _split(self, command: Command) -> tuple[_Template, list[int]]:
+        blocks = [self._block(number) for number in command.form.operands(command)]
+        others = tuple(field.name for field in command.form.fields if _is_number(field.declared))
+        numbers = [number for block in blocks for number in block[1:3]]
+        numbers += [getattr(command, name) for name in others]
+        return _Template(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
+
+
+def _is_number(declared: Any) -> bool:
+    return isinstance(declared, TableField) or (isinstance(declared, Reference) and declared.to != "kernels")
+
+
+def _constants(command: Command) -> tuple[Any, ...]:
+    """Returns all of a command that is no number of a sub-matrix, table, memo or precomputed entry."""
+
+    def constant(field: FieldForm) -> Any:
+        value = getattr(command, field.name)
+        if field.several:
+            return len(value)
+        return None if isinstance(field.declared, Operand) or _is_number(field.declared) else value
+
+    return tuple([constant(field) for field in command.form.fields])
+
+
+class ProgramFamily:
+    """A program as a function of k, the number of periods of time beyond the smallest member's."""
+
+    def __init__(self, members: Sequence[NnetComputation]) -> None:
+        """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family."""
+        self._templates: list[_Template] = []
+        known: dict[Any, int] = {}
+        nodes: dict[tuple[str, bool], int] = {}
+        sheets = [_Sheets(member, known, self._templates, nodes) for member in members]
+        self._nodes, self._names = list(nodes), list(sheets[0].tables)
+        if any(list(each.tables) != self._names for each in sheets):
+            raise NotAffineError("they have different tables")
+        self.first = members[0]
+        if any(_constants_of(member) != _constants_of(self.first) for member in members):
+            raise NotAffineError("they have different matrices or kernels")
+        try:
+            self.tables = continued([list(each.tables.values()) for each in sheets])
+        except NotAffineError as error:
+            raise NotAffineError(f"{self._names[error.table]}: {error}") from error
+
+    def at(self, k: int, precompute: Precompute) -> NnetComputation:
+        """Returns the member that has k periods more than the smallest one."""
+        first, (values, kinds) = self.first, self.tables.at(k)
+        ends = np.cumsum(self.tables.lengths(k))[:-1]
+        numbers = dict(zip(self._names, np.split(values, ends), strict=True))
+        kinds_of = dict(zip(self._names, np.split(kinds, ends), strict=True))
+        result = NnetComputation(
+            matrices=[
+                Matrix(rows, *matrix[1:])
+                for rows, matrix in zip(numbers["matrices"][:, 0].tolist(), first.matrices, strict=True)
+            ],
+            matrix_info={
+                matrix: MatrixInfo(
+                    info.node,
+                    info.is_deriv,
+                    None if info.indexes is None else _int32(numbers[f"indexes {matrix}"][:, :3]),
+                )
+                for matrix, info in first.matrix_info.items()
+            },
+            kernels=list(first.kernels),
+            num_memos=int(numbers["memos"][0, 0]),
+            need_model_derivative=first.need_model_derivative,
+            fingerprint=first.fingerprint,
+        )
+        result.commands = self._commands(kinds_of["commands"], numbers["commands"], result)
+        known = result.find_or_add
+        result.outside = [
+            OutsideMatrix(o.name, known(SubMatrix(*row[:5])), o.writable)
+            for o, row in zip(first.outside, numbers["outside"].tolist(), strict=True)
+        ]
+        result.inputs, result.outputs = (
+            [
+                IoInfo(io.name, known(SubMatrix(*row[:5])), known(SubMatrix(*row[5:10])))
+                for io, row in zip(ios, numbers[kind].tolist(), strict=True)
+            ]
+            for kind, ios in (("inputs", first.inputs), ("outputs", first.outputs))
+        )
+        for name in _TABLES:
+            for number in range(len(getattr(first, name))):
+                getattr(result, name).append(_side_table(result, name, _int32(numbers[f"{name} {number}"])))
+        entries = numbers["precomputed rows"][:, :3], kinds_of["precomputed rows"]
+        result.precomputed_rows = _rows_of_entries(*entries, self._nodes)
+        result.precomputed += [precompute(entry) for entry in result.precomputed_rows]
+        return result
+
+    def _commands(self, kinds: np.ndarray, values: np.ndarray, result: NnetComputation) -> list[Command]:
+        """Returns the commands, and declares their sub-matrices."""
+        blocks, owners, places = [], [], []
+        for kind in np.unique(kinds).tolist():
+            of_kind = np.flatnonzero(kinds == kind)
+            for position, (matrix, column, columns) in enumerate(self._templates[kind].blocks):
+                rows = np.empty((len(of_kind), 5), np.int64)
+                rows[:, 0], rows[:, 3], rows[:, 4] = matrix, column, columns
+                rows[:, 1:3] = values[of_kind, 2 * position : 2 * position + 2]
+                blocks.append(rows)
+                owners.append(of_kind)
+                places.append(np.full(len(rows), position))
+        operands = np.zeros((len(kinds), values.shape[1]), dtype=np.int64)
+        if blocks:
+            distinct, number = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
+            is_empty = distinct[:, 0] == 0
+            result.add_submatrices(distinct[~is_empty])
+            of_block = np.where(is_empty, 0, np.cumsum(~is_empty))
+            operands[np.concatenate(owners), np.concatenate(places)] = of_block[number.reshape(-1)]
+        return [
+            _command(self._templates[kind], operand, row)
+            for kind, operand, row in zip(kinds.tolist(), operands.tolist(), values.tolist(), strict=True)
+        ]
+
+
+def _constants_of(member: NnetComputation) -> Any:
+    infos = [(m, info.node, info.is_deriv, info.indexes is None) for m, info in member.matrix_info.items()]
+    return (*infos, *member.kernels, member.need_model_derivative)
+
+
+def _int32(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.int32)
+
+
+def _command(template: _Template, operands: Sequence[int], numbers: Sequence[int]) -> Command:
+    count, form = len(template.blocks), template.command.form
+    fields = dict(form.values_of_operands(template.command, operands[:count]))
+    fields.update(zip(template.others, numbers[2 * count :], strict=False))
+    return with_values(template.command, **fields)
+
+
+def _side_table(result: NnetComputation, name: str, values: np.ndarray) -> np.ndarray:
+    if name == "index_tables":
+        return values[:, 0]
+    if name == "range_tables":
+        return values[:, :2]
+    numbers = [result.find_or_add(SubMatrix(*row)) if row[0] >= 0 else -1 for row in values[:, :5].tolist()]
+    return np.stack([np.array(numbers, dtype=np.int32).reshape(-1), values[:, 5]], axis=1)
+
+
+def _rows_table(entries: Sequence[KernelRows], nodes: dict[tuple[str, bool], int]) -> Table:
+    """Returns the rows of all entries. Kinds tell nodes, inputs from outputs, and where each begins."""
+    values, kinds = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int64)]
+    for entry in entries:
+        node = nodes.setdefault(entry[:2], len(nodes))
+        for is_output, rows in enumerate((entry.inputs, entry.outputs)):
+            kind = np.full(len(rows) + 1, 8 * node + 4 * is_output)
+            kind[0] += 1
+            kind[1:] += 2 * (rows == NO_TIME).any(axis=1)
+            values += [np.zeros((1, 3), np.int32), rows]
+            kinds.append(kind)
+    return table_of(np.concatenate(values), np.concatenate(kinds))
+
+
+def _rows_of_entries(values: np.ndarray, kinds: np.ndarray, nodes: Sequence[tuple[str, bool]]) -> list[KernelRows]:
+    starts = np.flatnonzero(kinds % 2)
+    parts = [part[1:] for part in np.split(_int32(values), starts[1:])] if len(starts) else []
+    owners = [nodes[kind // 8] for kind in kinds[starts[::2]].tolist()]
+    return [KernelRows(*owner, *both) for owner, *both in zip(owners, parts[::2], parts[1::2], strict=True)]
+
+
+def same_program(one: NnetComputation, other: NnetComputation) -> bool:
+    """True if two programs are the same, but for the numbers of their sub-matrices."""
+    if str(one) != str(other) or len(one.precomputed) != len(other.precomputed):
+        return False
+    return all(_same_arrays(a or {}, b or {}) for a, b in zip(one.precomputed, other.precomputed, strict=True))
+
+
+def _same_arrays(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)

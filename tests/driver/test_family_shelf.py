@@ -1,0 +1,115 @@
+"""FamilyShelf: a cache compiles a form twice at most, and what it continues is what would be compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nnet3
+from nnet3.driver import family_shelf
+from nnet3.families.family import same_program
+from tests.families.networks import BLSTM, TDNN, request_for
+
+RNN = """
+    input-node name=input dim=3
+    component name=w type=NaturalGradientAffineComponent input-dim=7 output-dim=4
+    component name=s type=SigmoidComponent dim=4
+    component-node name=w component=w input=Append(input, IfDefined(Offset(s, -1)))
+    component-node name=s component=s input=w
+    output-node name=output input=s
+"""
+
+
+def test_the_second_length_makes_the_family() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    found = []
+    for frames in (30, 40, 31, 30, 200, 57):
+        request = request_for(nnet, frames, train=True)
+        program = cache.compile(nnet, request)
+        assert same_program(program, nnet3.compile(nnet, request))
+        counts = cache.counts
+        found.append((counts.compiled, counts.continued, counts.found))
+    assert found == [(1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 2, 1), (1, 3, 1), (1, 4, 1)]
+
+
+def test_other_sequences_other_options_and_other_networks_have_families_of_their_own() -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
+    for options in (nnet3.CompileOptions(), nnet3.CompileOptions(optimize=False)):
+        for sequences in (1, 3):
+            for frames in (30, 40):
+                cache.compile(nnet, request_for(nnet, frames, sequences), options)
+    assert cache.counts.compiled == cache.counts.continued == 4
+    nnet.components["n"].test_mode = True
+    for frames in (50, 60):
+        request = request_for(nnet, frames)
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert cache.counts.compiled == cache.counts.continued == 5
+
+
+def test_rows_in_another_order_are_compiled() -> None:
+    """A request that is no member of the family, though it begins like one."""
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    for frames in (30, 40):
+        cache.compile(nnet, request_for(nnet, frames))
+    request = request_for(nnet, 50)
+    rows = request.outputs[0].indexes.copy()
+    rows[[20, 30]] = rows[[30, 20]]
+    moved = nnet3.ComputationRequest(request.inputs, [nnet3.IoSpecification("output", rows)])
+    program = cache.compile(nnet, moved)
+    assert cache.counts.compiled == 2
+    assert same_program(program, nnet3.compile(nnet, moved))
+
+
+def test_derivative_times_go_with_the_end() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    options = nnet3.CompileOptions(min_deriv_time=5, max_deriv_time_relative=-3)
+    for frames in (40, 60, 90):
+        request = request_for(nnet, frames, train=True)
+        assert same_program(cache.compile(nnet, request, options), nnet3.compile(nnet, request, options))
+    assert cache.counts.continued == 2
+
+
+def test_short_requests_are_compiled() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    for frames in range(1, 18):
+        cache.compile(nnet, request_for(nnet, frames))
+    assert cache.counts.compiled == 17
+
+
+def test_a_promise_that_is_not_kept_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program of the first length disagrees with what short ones promise: all are compiled."""
+    monkeypatch.setattr(family_shelf, "same_program", lambda one, other: False)
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    for frames in (70, 71, 72, 73):
+        request = request_for(nnet, frames)
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert cache.counts.compiled == 4
+    assert "a longer program is not what the short ones promise" in cache.refusals
+
+
+def test_what_is_precomputed_follows_the_network_that_asks() -> None:
+    """Boundaries of truncation lie at absolute times: they are made anew for each length."""
+    config = BLSTM.replace("IfDefined(Offset(fc, -1))", "IfDefined(Offset(fct, -1))")
+    config += """
+    component name=t type=BackpropTruncationComponent dim=4 zeroing-interval=7 recurrence-interval=1
+    component-node name=fct component=t input=fc
+    """
+    cache = nnet3.ComputationCache()
+    for frames in (49, 55, 100):
+        nnet = nnet3.Nnet.from_config(config)
+        request = request_for(nnet, frames, train=True)
+        program = cache.compile(nnet, request)
+        exact = nnet3.compile(nnet, request)
+        assert same_program(program, exact)
+        boundaries = [entry["is_boundary"] for entry in program.precomputed if entry]
+        assert np.concatenate(boundaries).sum() > frames // 8
+    assert cache.counts.continued == 2
+
+
+def test_clearing_forgets_families() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    for frames in (30, 40):
+        cache.compile(nnet, request_for(nnet, frames))
+    cache.clear()
+    cache.compile(nnet, request_for(nnet, 50))
+    assert cache.counts.compiled == 2

@@ -1,0 +1,71 @@
+"""Small networks, and requests for them that differ in their length."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nnet3
+
+BLSTM = """
+    input-node name=input dim=3
+    component name=f type=NaturalGradientAffineComponent input-dim=7 output-dim=16
+    component name=b type=NaturalGradientAffineComponent input-dim=7 output-dim=16
+    component name=flstm type=LstmNonlinearityComponent cell-dim=4
+    component name=blstm type=LstmNonlinearityComponent cell-dim=4
+    component-node name=fgates component=f input=Append(input, IfDefined(Offset(fm, -1)))
+    component-node name=flstm component=flstm input=Append(fgates, IfDefined(Offset(fc, -1)))
+    dim-range-node name=fc input-node=flstm dim-offset=0 dim=4
+    dim-range-node name=fm input-node=flstm dim-offset=4 dim=4
+    component-node name=bgates component=b input=Append(input, IfDefined(Offset(bm, 3)))
+    component-node name=blstm component=blstm input=Append(bgates, IfDefined(Offset(bc, 3)))
+    dim-range-node name=bc input-node=blstm dim-offset=0 dim=4
+    dim-range-node name=bm input-node=blstm dim-offset=4 dim=4
+    output-node name=output input=Append(fm, bm)
+"""
+TDNN = """
+    input-node name=input dim=3
+    input-node name=ivector dim=2
+    component name=a type=NaturalGradientAffineComponent input-dim=11 output-dim=80
+    component name=r type=RectifiedLinearComponent dim=80
+    component name=n type=BatchNormComponent dim=80
+    component name=o type=TdnnComponent input-dim=80 output-dim=4 time-offsets=-3,0,3
+    component-node name=a component=a input=Append(Offset(input,-1), input, Offset(input,1), ReplaceIndex(ivector,t,0))
+    component-node name=r component=r input=a
+    component-node name=n component=n input=r
+    component-node name=o component=o input=n
+    output-node name=output input=o
+"""
+POOLING = """
+    input-node name=input dim=3
+    component name=e type=StatisticsExtractionComponent input-dim=3 input-period=1 output-period=5
+    component name=p type=StatisticsPoolingComponent input-dim=7 input-period=5 left-context=20 right-context=20
+    component-node name=e component=e input=input
+    component-node name=p component=p input=e
+    output-node name=output input=Append(input, Round(p, 5))
+"""
+
+
+def request_for(
+    nnet: nnet3.Nnet,
+    frames: int,
+    sequences: int = 1,
+    step: int = 1,
+    margin: int = 40,
+    *,
+    train: bool = False,
+    by_time: bool = True,
+) -> nnet3.ComputationRequest:
+    """Outputs at `frames` times and all the input that they could use, rows by time or by sequence."""
+
+    def rows(times: np.ndarray) -> np.ndarray:
+        grids = (times, np.arange(sequences)) if by_time else (np.arange(sequences), times)
+        first, second = (each.ravel() for each in np.meshgrid(*grids, indexing="ij"))
+        n, t = (second, first) if by_time else (first, second)
+        return np.stack([n, t, np.zeros(len(n), int)], axis=1)
+
+    given = np.arange(-margin, (frames - 1) * step + margin + 1)
+    inputs = [
+        nnet3.IoSpecification(name, rows(np.zeros(1, int) if name == "ivector" else given)) for name in nnet.input_names
+    ]
+    outputs = [nnet3.IoSpecification(name, rows(np.arange(frames) * step), train) for name in nnet.output_names]
+    return nnet3.ComputationRequest(inputs, outputs, train, train)

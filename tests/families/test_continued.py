@@ -1,0 +1,82 @@
+"""Continued tables: two members say what all others are, or are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nnet3.families.continued import NotAffineError, Table, continued, table_of
+from nnet3.index import NO_TIME
+
+#: Tables of row numbers as programs have them, by the number of frames.
+TABLES: dict[str, Callable[[int], np.ndarray]] = {
+    "all frames": lambda n: np.arange(n),
+    "every third, from the second": lambda n: 1 + 3 * np.arange(n),
+    "backwards": lambda n: np.arange(n)[::-1],
+    "two ranges": lambda n: np.concatenate([np.arange(n - 2), n + np.arange(n + 4)]),
+    "two sequences to one time each": lambda n: np.arange(2 * n).reshape(2, n).T.ravel(),
+    "one time each to three sequences": lambda n: np.arange(3 * n).reshape(n, 3).T.ravel(),
+    "none at the ends": lambda n: np.concatenate([[-1, -1], np.arange(n), [-1]]),
+    "none between": lambda n: np.where(np.arange(n * 3) % 3 == 2, -1, np.arange(n * 3)),
+    "the last row again and again": lambda n: np.concatenate([np.arange(n), np.full(5, n - 1)]),
+    "nothing": lambda n: np.arange(0),
+    "always the same": lambda n: np.array([5, 1, 4, 1]),
+    "always as many": lambda n: np.array([0, n, 2 * n, n - 1]),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_all_lengths(name: str) -> None:
+    table = TABLES[name]
+    family = continued([[table_of(table(n))] for n in (16, 17)])
+    for n in (16, 17, 18, 40, 111):
+        values, _ = family.at(n - 16)
+        assert values[:, 0].tolist() == table(n).tolist()
+        assert family.lengths(n - 16).tolist() == [len(table(n))]
+
+
+@given(st.lists(st.sampled_from(sorted(TABLES)), max_size=6))
+def test_tables_do_not_disturb_each_other(names: list[str]) -> None:
+    family = continued([[table_of(TABLES[name](n)) for name in names] for n in (16, 17, 18)])
+    values, _ = family.at(23)
+    parts = np.split(values, np.cumsum(family.lengths(23)))[: len(names)]
+    assert [part[:, 0].tolist() for part in parts] == [TABLES[name](39).tolist() for name in names]
+
+
+def test_indexes_with_places_of_no_time() -> None:
+    def indexes(n: int) -> np.ndarray:
+        times = np.where(np.arange(3 * n) % 3 == 1, NO_TIME, np.arange(3 * n) - 20)
+        return np.stack([np.zeros(3 * n, int), times, np.zeros(3 * n, int)], axis=1)
+
+    family = continued([[table_of(indexes(n))] for n in (16, 17)])
+    assert np.array_equal(family.at(30)[0], indexes(46))
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (lambda n: np.arange(n) ** 2, "does not repeat alike"),
+        (lambda n: np.array([n * n, 0]), "not affine"),
+        (lambda n: np.arange(n) // (n - 10), "not"),
+    ],
+)
+def test_what_is_not_affine_is_refused(table: Callable[[int], np.ndarray], reason: str) -> None:
+    members = [[table_of(np.arange(n)), table_of(table(n))] for n in (16, 17, 18)]
+    with pytest.raises(NotAffineError, match=reason) as error:
+        continued(members)
+    assert error.value.table == 1
+
+
+def test_kinds_have_to_agree() -> None:
+    def table(n: int, kind: int) -> Table:
+        kinds = np.array([7, *[1, 2] * n, kind])
+        return Table(np.arange(len(kinds))[:, None], kinds, kinds)
+
+    family = continued([[table(n, 9)] for n in (8, 9, 10)])
+    assert family.at(4)[1].tolist() == table(12, 9).kinds.tolist()
+    with pytest.raises(NotAffineError):
+        continued([[table(8, 9)], [table(9, 9)], [table(10, 8)]])

@@ -1,0 +1,93 @@
+"""Families: their members are what the compiler makes for each length, command by command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import nnet3
+from nnet3.driver.family_shelf import precompute_of
+from nnet3.driver.task import compile_task
+from nnet3.families.continued import NotAffineError
+from nnet3.families.family import ProgramFamily, same_program
+from tests.effort import EFFORT
+from tests.families.networks import BLSTM, POOLING, TDNN, request_for
+from tests.random_networks import random_network
+from tests.seeds import shifted
+from tests.shared_data import GOLDEN, needs_shared
+
+#: Lengths to try, and the form that has a family: BLSTM goes three frames at once, POOLING needs long requests.
+FORMS = {BLSTM: ((25, 31, 49), 1), TDNN: ((20, 19, 45), 0), POOLING: ((260, 275, 400), 2)}
+
+
+def family_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, number: int = 0) -> ProgramFamily:
+    form = request.task(nnet).forms[number]()
+    assert form is not None
+    return ProgramFamily([compile_task(form.shorter(k)[0]) for k in range(3)])
+
+
+def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], number: int = 0, **how: bool | int) -> None:
+    family = family_of(nnet, request_for(nnet, lengths[0], **how), number)
+    for length in lengths:
+        request = request_for(nnet, length, **how)
+        task = request.task(nnet)
+        form = task.forms[number]()
+        assert form is not None
+        assert same_program(family.at(form.k, precompute_of(task)), nnet3.compile(nnet, request))
+
+
+@pytest.mark.parametrize("train", [False, True])
+@pytest.mark.parametrize("sequences", [1, 2, 3])
+@pytest.mark.parametrize("config", [BLSTM, TDNN, POOLING])
+def test_members_are_the_compiled_programs(config: str, sequences: int, train: bool) -> None:
+    nnet = nnet3.Nnet.from_config(config, seed=1)
+    lengths, number = FORMS[config]
+    check_members(nnet, lengths, number, sequences=sequences, train=train, by_time=sequences != 2)
+
+
+def test_outputs_at_every_third_frame() -> None:
+    check_members(nnet3.Nnet.from_config(BLSTM, seed=1), (20, 33), step=3, train=True)
+
+
+@needs_shared
+@pytest.mark.parametrize("name", ["tdnnf_small", "blstm", "tdnn_lstm"])
+def test_members_of_published_networks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GOLDEN / "bench" / name)
+    nnet = nnet3.Nnet.from_config_file(str(Path("final.config")))
+    for train in (False, True):
+        check_members(nnet, (22, 31), step=3, train=train)
+
+
+def test_members_of_random_networks() -> None:
+    """Most have families; whoever has none is refused, and nobody is wrong."""
+    found = 0
+    for seed in range(12 * EFFORT):
+        nnet = random_network(shifted(seed)).nnet()
+        try:
+            check_members(nnet, (28 * nnet.modulus, 37 * nnet.modulus), seed % 2, train=bool(seed % 3))
+        except (NotAffineError, nnet3.Nnet3Error):
+            continue
+        found += 1
+    assert found >= 6 * EFFORT
+
+
+def test_members_run_to_the_same_bits() -> None:
+    nnet = nnet3.Nnet.from_config(BLSTM, seed=1)
+    request = request_for(nnet, 52, 3, train=True)
+    task = request.task(nnet)
+    form = task.forms[1]()
+    assert form is not None
+    results = []
+    for program in (family_of(nnet, request, 1).at(form.k, precompute_of(task)), nnet3.compile(nnet, request)):
+        gradient = nnet.gradient_copy()
+        computer = nnet3.NnetComputer(program, nnet, gradient)
+        generator = torch.Generator().manual_seed(3)
+        computer.accept_input("input", torch.randn(len(request.inputs[0].indexes), 3, generator=generator))
+        computer.run()
+        output = computer.get_output("output").clone()
+        computer.accept_input("output", torch.randn(output.shape, generator=generator))
+        computer.run()
+        results.append([output, *(p for c in gradient.components.values() for p in c.parameters().values())])
+    assert all(torch.equal(one, other) for one, other in zip(*results, strict=True))
