@@ -7,6 +7,7 @@ import sys
 
 BENCHMARKS = (
     "compile",
+    "lengths",
     "tdnnf",
     "natural_gradient",
     "startup",

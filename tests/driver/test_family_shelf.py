@@ -20,7 +20,10 @@ RNN = """
 """
 
 
-def test_the_second_length_makes_the_family() -> None:
+WINDOW = "input-node name=input dim=3\noutput-node name=output input=Sum(input, IfDefined(Offset(input, -100)))"
+
+
+def test_shorter_lengths_are_continued_and_longer_ones_compiled() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     found = []
     for frames in (30, 40, 31, 30, 200, 57):
@@ -29,18 +32,29 @@ def test_the_second_length_makes_the_family() -> None:
         assert same_program(program, nnet3.compile(nnet, request))
         counts = cache.counts
         found.append((counts.compiled, counts.continued, counts.found))
-    assert found == [(1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 2, 1), (1, 3, 1), (1, 4, 1)]
+    assert found == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 1, 1), (3, 1, 1), (3, 2, 1)]
+
+
+def test_a_family_ends_where_programs_become_others() -> None:
+    """From 140 frames on the window reaches what is given."""
+    nnet, cache = nnet3.Nnet.from_config(WINDOW), nnet3.ComputationCache()
+    for frames in (50, 30, 40, 300, 250, 45):
+        request = request_for(nnet, frames)
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        if frames >= 250:
+            assert cache.counts.continued == 2
+    assert cache.refusals[0] == "a longer program is not what the short ones promise"
 
 
 def test_other_sequences_other_options_and_other_networks_have_families_of_their_own() -> None:
     nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
     for options in (nnet3.CompileOptions(), nnet3.CompileOptions(optimize=False)):
         for sequences in (1, 3):
-            for frames in (30, 40):
+            for frames in (40, 30):
                 cache.compile(nnet, request_for(nnet, frames, sequences), options)
     assert cache.counts.compiled == cache.counts.continued == 4
     nnet.components["n"].test_mode = True
-    for frames in (50, 60):
+    for frames in (60, 50):
         request = request_for(nnet, frames)
         assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
     assert cache.counts.compiled == cache.counts.continued == 5
@@ -49,7 +63,7 @@ def test_other_sequences_other_options_and_other_networks_have_families_of_their
 def test_rows_in_another_order_are_compiled() -> None:
     """A request that is no member of the family, though it begins like one."""
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
-    for frames in (30, 40):
+    for frames in (60, 40):
         cache.compile(nnet, request_for(nnet, frames))
     request = request_for(nnet, 50)
     rows = request.outputs[0].indexes.copy()
@@ -63,7 +77,7 @@ def test_rows_in_another_order_are_compiled() -> None:
 def test_derivative_times_go_with_the_end() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     options = nnet3.CompileOptions(min_deriv_time=5, max_deriv_time_relative=-3)
-    for frames in (40, 60, 90):
+    for frames in (90, 40, 60):
         request = request_for(nnet, frames, train=True)
         assert same_program(cache.compile(nnet, request, options), nnet3.compile(nnet, request, options))
     assert cache.counts.continued == 2
@@ -80,7 +94,7 @@ def test_a_promise_that_is_not_kept_is_refused(monkeypatch: pytest.MonkeyPatch) 
     """The program of the first length disagrees with what short ones promise: all are compiled."""
     monkeypatch.setattr(family_shelf, "same_program", lambda one, other: False)
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
-    for frames in (70, 71, 72, 73):
+    for frames in (73, 72, 71, 70):
         request = request_for(nnet, frames)
         assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
     assert cache.counts.compiled == 4
@@ -95,7 +109,7 @@ def test_what_is_precomputed_follows_the_network_that_asks() -> None:
     component-node name=fct component=t input=fc
     """
     cache = nnet3.ComputationCache()
-    for frames in (49, 55, 100):
+    for frames in (100, 55, 49):
         nnet = nnet3.Nnet.from_config(config)
         request = request_for(nnet, frames, train=True)
         program = cache.compile(nnet, request)
@@ -108,7 +122,7 @@ def test_what_is_precomputed_follows_the_network_that_asks() -> None:
 
 def test_clearing_forgets_families() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
-    for frames in (30, 40):
+    for frames in (60, 40):
         cache.compile(nnet, request_for(nnet, frames))
     cache.clear()
     cache.compile(nnet, request_for(nnet, 50))

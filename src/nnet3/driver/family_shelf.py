@@ -16,16 +16,17 @@ from nnet3.families.family import Precompute, ProgramFamily, same_program
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import KernelRows, NnetComputation
 
-_MEMBERS = 2  # say how a family goes on; the first program of the form, which is longer, confirms it
+_MEMBERS = 2  # say how a family goes on; the longest program of the form that was compiled confirms it
 _MOST_PLACES = 64
+_BROKEN_PROMISE = "a longer program is not what the short ones promise"
 
 
 @dataclass
 class _Place:
-    """The first program of a form; then the family, or why there is none."""
+    """The longest program of a form that was compiled; then the family that goes up to it, or why there is none."""
 
-    first_k: int
-    first: NnetComputation | None
+    longest_k: int
+    longest: NnetComputation | None
     family: ProgramFamily | None = None
     rows: Continued | None = None
     refusal: str = ""
@@ -34,9 +35,11 @@ class _Place:
 class FamilyShelf:
     """Continues programs to other lengths.
 
-    The first program of a form is compiled as it is. When a second length comes, the two shortest programs of the
-    form are compiled and continued; what that gives for the first length must be, command by command, the program that
-    was compiled for it. If it is, every other length is had by arithmetic, else each is compiled as before.
+    Programs of a form are compiled as long as each is longer than all before it. When a shorter one is wanted, the two
+    shortest programs of the form are compiled and continued; what that gives for the longest must be, command by
+    command, the program that was compiled for it. If it is, every shorter one is had by arithmetic, else each is
+    compiled. A family never goes beyond what was compiled: a longer program is compiled, compared, and then confirms
+    the family up to its own length (where a window of 60 frames is whole, programs may be others than below).
     """
 
     def __init__(self) -> None:
@@ -51,11 +54,18 @@ class FamilyShelf:
         return [place.refusal for place in self._places.values() if place.refusal]
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
-        """Keep the first program of each form of a task until there is a family to compare with it."""
+        """Take note of a program that was compiled."""
         for make in task.forms:
             form = make()
-            if form is not None:
-                self._places.setdefault(_name(form, task), _Place(form.k, program))
+            if form is None:
+                continue
+            place = self._places.setdefault(_name(form, task), _Place(-1, None))
+            if form.k > place.longest_k and not place.refusal:
+                place.longest_k = form.k
+                if place.family is None:
+                    place.longest = program
+                elif not same_program(place.family.at(form.k, precompute_of(task)), program):
+                    place.family, place.refusal = None, _BROKEN_PROMISE
         while len(self._places) > _MOST_PLACES:
             self._places.popitem(last=False)
 
@@ -64,7 +74,7 @@ class FamilyShelf:
         for make in task.forms:
             form = make()
             place = None if form is None else self._places.get(_name(form, task))
-            if form is None or place is None or place.refusal:
+            if form is None or place is None or place.refusal or form.k > place.longest_k:
                 continue
             found = self._continued(place, form, task)
             if found is not None:
@@ -77,7 +87,7 @@ class FamilyShelf:
             try:
                 _find_family(place, form, precompute)
             except (NotAffineError, Nnet3Error) as error:
-                place.first, place.family, place.refusal = None, None, str(error)
+                place.longest, place.family, place.refusal = None, None, str(error)
                 return None
         assert place.family is not None
         if not _has_rows(place.rows, form):
@@ -96,10 +106,10 @@ def _find_family(place: _Place, form: Form, precompute: Precompute) -> None:
     """Make the family of a form. Raises NotAffineError if there is none."""
     tasks, rows = zip(*map(form.shorter, range(_MEMBERS)), strict=True)
     family = ProgramFamily([compile_task(each) for each in tasks])
-    assert place.first is not None
-    if not same_program(family.at(place.first_k, precompute), place.first):
-        raise NotAffineError("a longer program is not what the short ones promise")
-    place.family, place.rows, place.first = family, continued([list(map(table_of, tables)) for tables in rows]), None
+    assert place.longest is not None
+    if not same_program(family.at(place.longest_k, precompute), place.longest):
+        raise NotAffineError(_BROKEN_PROMISE)
+    place.family, place.rows, place.longest = family, continued([list(map(table_of, tables)) for tables in rows]), None
 
 
 def _has_rows(rows: Continued | None, form: Form) -> bool:
