@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import nnet3
+from nnet3.ir.computation import NnetComputation
 
 BLSTM = """
     input-node name=input dim=3
@@ -69,3 +70,11 @@ def request_for(
     ]
     outputs = [nnet3.IoSpecification(name, rows(np.arange(frames) * step), train) for name in nnet.output_names]
     return nnet3.ComputationRequest(inputs, outputs, train, train)
+
+
+def same_program(one: NnetComputation, other: NnetComputation) -> bool:
+    """True if two programs are the same in all that is printed and in what kernels precompute."""
+    if str(one) != str(other) or len(one.precomputed) != len(other.precomputed):
+        return False
+    pairs = ((a or {}, b or {}) for a, b in zip(one.precomputed, other.precomputed, strict=True))
+    return all(a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in pairs)

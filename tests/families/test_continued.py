@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnet3.families.continued import NotAffineError, Table, continued, table_of
+from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
 from nnet3.index import NO_TIME
 
 #: Tables of row numbers as programs have them, by the number of frames.
@@ -72,9 +72,9 @@ def test_what_is_not_affine_is_refused(table: Callable[[int], np.ndarray], reaso
 
 
 def test_kinds_have_to_agree() -> None:
-    def table(n: int, kind: int) -> Table:
+    def table(n: int, kind: int) -> NumberTable:
         kinds = np.array([7, *[1, 2] * n, kind])
-        return Table(np.arange(len(kinds))[:, None], kinds, kinds)
+        return NumberTable(np.arange(len(kinds))[:, None], kinds, kinds)
 
     family = continued([[table(n, 9)] for n in (8, 9, 10)])
     assert family.at(4)[1].tolist() == table(12, 9).kinds.tolist()

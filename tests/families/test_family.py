@@ -11,9 +11,9 @@ import nnet3
 from nnet3.driver.family_shelf import precompute_of
 from nnet3.driver.task import compile_task
 from nnet3.families.continued import NotAffineError
-from nnet3.families.family import ProgramFamily, same_program
+from nnet3.families.family import ProgramFamily
 from tests.effort import EFFORT
-from tests.families.networks import BLSTM, POOLING, TDNN, request_for
+from tests.families.networks import BLSTM, POOLING, TDNN, request_for, same_program
 from tests.random_networks import random_network
 from tests.seeds import shifted
 from tests.shared_data import GOLDEN, needs_shared

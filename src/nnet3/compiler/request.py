@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import CompileTask, Form
+from nnet3.driver import CompileTask, LengthForm
 from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
@@ -118,7 +118,7 @@ class ComputationRequest:
             [partial(self._form, network, options, *form) for form in _FORMS],
         )
 
-    def _form(self, network: Nnet, options: CompileOptions, multiple: int, fewest: int) -> Form | None:
+    def _form(self, network: Nnet, options: CompileOptions, multiple: int, fewest: int) -> LengthForm | None:
         """The request as one of those that end some periods of time earlier or later; None if it is too short."""
         outputs = [io.indexes[:, T] for io in self.outputs]
         period = math.lcm(network.modulus, *(_time_step(io.indexes[:, T]) for io in (*self.inputs, *self.outputs)))
@@ -133,7 +133,9 @@ class ComputationRequest:
             return request.task(network, options), request.rows
 
         shortest = self._ending_earlier(k * period)
-        return Form({"nnet": network.fingerprint(), "request": shortest.key(), "period": period}, k, self.rows, shorter)
+        return LengthForm(
+            {"nnet": network.fingerprint(), "request": shortest.key(), "period": period}, k, self.rows, shorter
+        )
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
         """The request without the last times of each input and output that is long enough."""

@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from nnet3.driver.keys import key_digest
-from nnet3.driver.task import CompileTask, Form, compile_task
+from nnet3.driver.task import CompileTask, LengthForm, compile_task
 from nnet3.errors import Nnet3Error
 from nnet3.families.continued import Continued, NotAffineError, continued, table_of
-from nnet3.families.family import Precompute, ProgramFamily, same_program
+from nnet3.families.family import Precompute, ProgramFamily
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import KernelRows, NnetComputation
 
 _MEMBERS = 2  # say how a family goes on; the longest program of the form that was compiled confirms it
 _MOST_PLACES = 64
-_BROKEN_PROMISE = "a longer program is not what the short ones promise"
 
 
 @dataclass
@@ -64,8 +63,8 @@ class FamilyShelf:
                 place.longest_k = form.k
                 if place.family is None:
                     place.longest = program
-                elif not same_program(place.family.at(form.k, precompute_of(task)), program):
-                    place.family, place.refusal = None, _BROKEN_PROMISE
+                else:
+                    _confirm(place, place.family, program)
         while len(self._places) > _MOST_PLACES:
             self._places.popitem(last=False)
 
@@ -81,13 +80,14 @@ class FamilyShelf:
                 return found
         return None
 
-    def _continued(self, place: _Place, form: Form, task: CompileTask) -> NnetComputation | None:
+    def _continued(self, place: _Place, form: LengthForm, task: CompileTask) -> NnetComputation | None:
         precompute = precompute_of(task)
         if place.family is None:
             try:
-                _find_family(place, form, precompute)
+                _find_family(place, form)
             except (NotAffineError, Nnet3Error) as error:
-                place.longest, place.family, place.refusal = None, None, str(error)
+                place.longest, place.refusal = None, str(error)
+            if place.family is None:
                 return None
         assert place.family is not None
         if not _has_rows(place.rows, form):
@@ -98,21 +98,29 @@ class FamilyShelf:
         return program
 
 
-def _name(form: Form, task: CompileTask) -> str:
+def _name(form: LengthForm, task: CompileTask) -> str:
     return key_digest({**form.key, "options": task.options})
 
 
-def _find_family(place: _Place, form: Form, precompute: Precompute) -> None:
+def _find_family(place: _Place, form: LengthForm) -> None:
     """Make the family of a form. Raises NotAffineError if there is none."""
-    tasks, rows = zip(*map(form.shorter, range(_MEMBERS)), strict=True)
-    family = ProgramFamily([compile_task(each) for each in tasks])
     assert place.longest is not None
-    if not same_program(family.at(place.longest_k, precompute), place.longest):
-        raise NotAffineError(_BROKEN_PROMISE)
-    place.family, place.rows, place.longest = family, continued([list(map(table_of, tables)) for tables in rows]), None
+    tasks, rows = zip(*map(form.shorter, range(_MEMBERS)), strict=True)
+    place.rows = continued([list(map(table_of, tables)) for tables in rows])
+    _confirm(place, ProgramFamily([compile_task(each) for each in tasks]), place.longest)
+    place.longest = None
 
 
-def _has_rows(rows: Continued | None, form: Form) -> bool:
+def _confirm(place: _Place, family: ProgramFamily, program: NnetComputation) -> None:
+    """Take a family if it gives the longest program of a form, else refuse it."""
+    try:
+        family.check(place.longest_k, program)
+        place.family = family
+    except NotAffineError as error:
+        place.family, place.refusal = None, f"a longer program is not what the short ones promise ({error})"
+
+
+def _has_rows(rows: Continued | None, form: LengthForm) -> bool:
     """True if the family's request for this length names the same indexes in the same order."""
     assert rows is not None
     parts = np.split(rows.at(form.k)[0], np.cumsum(rows.lengths(form.k))[:-1])

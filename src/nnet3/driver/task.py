@@ -18,7 +18,7 @@ from nnet3.options import CompileOptions
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
+class LengthForm:
     """A task as one of a row of tasks that differ in their length alone.
 
     `key` is that of the shortest one, `k` the number of periods of time that this one has more, `rows` the indexes that
@@ -45,7 +45,7 @@ class CompileTask:
     lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]]
     options: CompileOptions
     fingerprint: Mapping[str, str] = field(default_factory=dict)
-    forms: Sequence[Callable[[], Form | None]] = ()
+    forms: Sequence[Callable[[], LengthForm | None]] = ()
 
 
 def compile_task(task: CompileTask) -> NnetComputation:

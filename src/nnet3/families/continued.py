@@ -31,7 +31,7 @@ class NotAffineError(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class NumberTable:
     """Rows of integers, and of what kind each row is. `tokens` (rows,) decide where rows repeat."""
 
     values: np.ndarray  # (rows, columns) int64
@@ -39,7 +39,7 @@ class Table:
     tokens: np.ndarray  # (rows,)
 
 
-def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> Table:
+def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable:
     """Returns a table of row numbers or indexes, (rows,) or (rows, columns): what repeats is how they change.
 
     Each row is compared with the one before it that is of the same kind. Unless kinds are given, rows that stand for
@@ -53,7 +53,7 @@ def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> Table:
     change[by_kind[1:]] = np.diff(rows[by_kind], axis=0)
     first = by_kind[np.flatnonzero(np.diff(kinds[by_kind], prepend=-1))]
     change[first] = 0
-    return Table(rows, kinds, _numbered(np.concatenate([change, kinds[:, None]], axis=1)))
+    return NumberTable(rows, kinds, _numbered(np.concatenate([change, kinds[:, None]], axis=1)))
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
@@ -98,6 +98,16 @@ class Continued:
         values = (base + k * slope)[row] + turn[:, None] * (step + k * twist)[row]
         return values, self.row_kinds[row]
 
+    def check(self, k: int, tables: Sequence[NumberTable]) -> None:
+        """Raise NotAffineError, with the number of the first of these tables that is not what `at(k)` gives."""
+        values, kinds = self.at(k)
+        ends = np.cumsum(self.lengths(k))
+        for number, (table, end) in enumerate(zip(tables, ends.tolist(), strict=True)):
+            part = slice(end - len(table.kinds), end)
+            same_values = np.array_equal(values[part, : table.values.shape[1]], table.values)
+            if not (same_values and np.array_equal(kinds[part], table.kinds)):
+                raise NotAffineError("it is not affine", number)
+
 
 @dataclass(frozen=True, eq=False)
 class _Piece:
@@ -113,7 +123,7 @@ def _padded(rows: np.ndarray, num_columns: int) -> np.ndarray:
     return np.pad(rows, ((0, 0), (0, 0), (0, num_columns - rows.shape[2])))
 
 
-def continued(members: Sequence[Sequence[Table]]) -> Continued:
+def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
     """Returns the tables that continue those of the members k = 0, 1, ..., of which there are at least two.
 
     Raises NotAffineError, whose number is that of the first table that does not go on.
@@ -130,17 +140,11 @@ def continued(members: Sequence[Sequence[Table]]) -> Continued:
         starts.append(len(pieces))
     result = Continued(pieces, starts, columns)
     for k, member in enumerate(members):
-        values, kinds = result.at(k)
-        ends = np.cumsum(result.lengths(k))
-        for number, (table, end) in enumerate(zip(member, ends.tolist(), strict=True)):
-            part = slice(end - len(table.kinds), end)
-            same_values = np.array_equal(values[part, : table.values.shape[1]], table.values)
-            if not (same_values and np.array_equal(kinds[part], table.kinds)):
-                raise NotAffineError("it is not affine", number)
+        result.check(k, member)
     return result
 
 
-def _pieces(tables: Sequence[Table], number: int) -> list[_Piece]:
+def _pieces(tables: Sequence[NumberTable], number: int) -> list[_Piece]:
     """Returns the pieces of one table, as its first two members suggest them."""
     short, long = tables[:2]
     pieces: list[_Piece] = []
@@ -160,7 +164,7 @@ def _pieces(tables: Sequence[Table], number: int) -> list[_Piece]:
     return [piece for piece in (*pieces, _piece(short, long, at, at_long, rest)) if len(piece.kinds)]
 
 
-def _piece(short: Table, long: Table, at: int, at_long: int, period: int, turns: int = 0) -> _Piece:
+def _piece(short: NumberTable, long: NumberTable, at: int, at_long: int, period: int, turns: int = 0) -> _Piece:
     """Returns the piece from `at` and `at_long` on: with one more turn in the long table, or fixed without turns."""
     base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
     step = twist = np.zeros_like(base)
@@ -202,7 +206,7 @@ def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int
     return 0
 
 
-def _regular(table: Table, start: int, end: int, period: int) -> tuple[int, int]:
+def _regular(table: NumberTable, start: int, end: int, period: int) -> tuple[int, int]:
     """Returns the longest part [first, last) of the turns that end at `end` in which all change alike."""
     differs = np.flatnonzero(table.tokens[start + period : end] != table.tokens[start : end - period])
     start = start + int(differs[-1]) + 1 if len(differs) else start

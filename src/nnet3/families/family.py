@@ -2,7 +2,7 @@
 
 Programs of one network, for requests that differ in their number of periods of time alone, have the same matrices and
 the same commands, but for those of a recurrence, which come once for each period; and every number in them is affine in
-the number of periods. So three small programs say what all others are. A family is nothing but their tables, each
+the number of periods. So two small programs say what all others are. A family is nothing but their tables, each
 continued; where one of them does not go on like that, there is no family.
 """
 
@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.families.continued import NotAffineError, Table, continued, table_of
+from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
 from nnet3.index import NO_TIME
 from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
-from nnet3.ir.declarations import Command, FieldForm, Operand, Reference, with_values
-from nnet3.ir.declarations import Table as TableField
+from nnet3.ir.declarations import Command, FieldForm, Operand, Reference, Table, with_values
 
 #: From rows of a node to what its kernel precomputes of them.
 Precompute = Callable[[KernelRows], "Mapping[str, np.ndarray] | None"]
@@ -35,19 +34,29 @@ class _Template:
     others: tuple[str, ...]  # fields with one number each, behind those of operands
 
 
-class _Sheets:
-    """The tables of one program, by name; templates of commands are shared by the members of a family."""
+class _Words:
+    """The templates of commands and the nodes that the programs of a family have in common, by number."""
 
-    def __init__(
-        self,
-        computation: NnetComputation,
-        templates: dict[Any, int],
-        shown: list[_Template],
-        nodes: dict[tuple[str, bool], int],
-    ) -> None:
+    def __init__(self) -> None:
+        self.templates: list[_Template] = []
+        self.nodes: dict[tuple[str, bool], int] = {}
+        self._known: dict[Any, int] = {}
+
+    def number(self, template: _Template) -> int:
+        key = type(template.command), template.blocks, _constants(template.command)
+        if key not in self._known:
+            self._known[key] = len(self.templates)
+            self.templates.append(template)
+        return self._known[key]
+
+
+class _Sheets:
+    """The tables of one program, by name."""
+
+    def __init__(self, computation: NnetComputation, words: _Words) -> None:
         self.computation = computation
-        self.tables: dict[str, Table] = {}
-        self._known: dict[Any, Table] = {}
+        self.tables: dict[str, NumberTable] = {}
+        self._known: dict[Any, NumberTable] = {}
         self._add("matrices", [(matrix[1:], matrix[:1]) for matrix in computation.matrices])
         self._add("memos", [((), (computation.num_memos,))])
         self._add("outside", [((o.name, o.writable), self._block(o.submatrix)) for o in computation.outside])
@@ -60,10 +69,10 @@ class _Sheets:
         for name in _TABLES:
             for number, values in enumerate(getattr(computation, name)):
                 self.tables[f"{name} {number}"] = self._side_table(name, values)
-        self.tables["precomputed rows"] = _rows_table(computation.precomputed_rows, nodes)
-        self._commands(templates, shown)
+        self.tables["precomputed rows"] = _rows_table(computation.precomputed_rows, words.nodes)
+        self.tables["commands"] = self._commands(words)
 
-    def _table_of(self, values: np.ndarray) -> Table:
+    def _table_of(self, values: np.ndarray) -> NumberTable:
         key = values.shape, values.tobytes()
         if key not in self._known:
             self._known[key] = table_of(values)
@@ -77,9 +86,9 @@ class _Sheets:
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
         kinds = np.array([hash(constant) for constant, _ in rows], dtype=np.int64)
-        self.tables[name] = Table(values, kinds, kinds)
+        self.tables[name] = NumberTable(values, kinds, kinds)
 
-    def _side_table(self, name: str, values: np.ndarray) -> Table:
+    def _side_table(self, name: str, values: np.ndarray) -> NumberTable:
         if name != "multi_tables":
             return self._table_of(values)
         blocks = np.array(
@@ -87,20 +96,13 @@ class _Sheets:
         )
         return table_of(np.concatenate([blocks.reshape(-1, 5), values[:, 1:]], axis=1))
 
-    def _commands(self, known: dict[Any, int], shown: list[_Template]) -> None:
-        kinds, rows = [], []
-        for command in self.computation.commands:
-            template, numbers = self._split(command)
-            key = (type(command), template.blocks, _constants(command))
-            if key not in known:
-                known[key] = len(shown)
-                shown.append(template)
-            kinds.append(known[key])
-            rows.append(numbers)
-        values = np.zeros((len(rows), max(map(len, rows), default=1)), dtype=np.int64)
-        for row, numbers in zip(values, rows, strict=True):
+    def _commands(self, words: _Words) -> NumberTable:
+        split = [self._split(command) for command in self.computation.commands]
+        kinds = np.array([words.number(template) for template, _ in split], dtype=np.int64)
+        values = np.zeros((len(split), max((len(numbers) for _, numbers in split), default=1)), dtype=np.int64)
+        for row, (_, numbers) in zip(values, split, strict=True):
             row[: len(numbers)] = numbers
-        self.tables["commands"] = Table(values, np.array(kinds, dtype=np.int64), np.array(kinds, dtype=np.int64))
+        return NumberTable(values, kinds, kinds)
 
     def _split(self, command: Command) -> tuple[_Template, list[int]]:
         blocks = [self._block(number) for number in command.form.operands(command)]
@@ -111,7 +113,7 @@ class _Sheets:
 
 
 def _is_number(declared: Any) -> bool:
-    return isinstance(declared, TableField) or (isinstance(declared, Reference) and declared.to != "kernels")
+    return isinstance(declared, Table) or (isinstance(declared, Reference) and declared.to != "kernels")
 
 
 def _constants(command: Command) -> tuple[Any, ...]:
@@ -131,20 +133,28 @@ class ProgramFamily:
 
     def __init__(self, members: Sequence[NnetComputation]) -> None:
         """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family."""
-        self._templates: list[_Template] = []
-        known: dict[Any, int] = {}
-        nodes: dict[tuple[str, bool], int] = {}
-        sheets = [_Sheets(member, known, self._templates, nodes) for member in members]
-        self._nodes, self._names = list(nodes), list(sheets[0].tables)
-        if any(list(each.tables) != self._names for each in sheets):
-            raise NotAffineError("they have different tables")
+        self._words = _Words()
         self.first = members[0]
-        if any(_constants_of(member) != _constants_of(self.first) for member in members):
-            raise NotAffineError("they have different matrices or kernels")
+        sheets = [self._sheets(member) for member in members]
+        self._names = list(sheets[0])
+        if any(list(each) != self._names for each in sheets):
+            raise NotAffineError("they have different tables")
         try:
-            self.tables = continued([list(each.tables.values()) for each in sheets])
+            self.tables = continued([list(each.values()) for each in sheets])
         except NotAffineError as error:
             raise NotAffineError(f"{self._names[error.table]}: {error}") from error
+
+    def _sheets(self, member: NnetComputation) -> dict[str, NumberTable]:
+        if _constants_of(member) != _constants_of(self.first):
+            raise NotAffineError("they have different matrices or kernels")
+        return _Sheets(member, self._words).tables
+
+    def check(self, k: int, program: NnetComputation) -> None:
+        """Raise NotAffineError unless a program is what `at(k)` gives, but for the numbers of sub-matrices."""
+        sheets = self._sheets(program)
+        if list(sheets) != self._names:
+            raise NotAffineError("a longer program has other tables")
+        self.tables.check(k, list(sheets.values()))
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one."""
@@ -187,7 +197,7 @@ class ProgramFamily:
             for number in range(len(getattr(first, name))):
                 getattr(result, name).append(_side_table(result, name, _int32(numbers[f"{name} {number}"])))
         entries = numbers["precomputed rows"][:, :3], kinds_of["precomputed rows"]
-        result.precomputed_rows = _rows_of_entries(*entries, self._nodes)
+        result.precomputed_rows = _rows_of_entries(*entries, list(self._words.nodes))
         result.precomputed += [precompute(entry) for entry in result.precomputed_rows]
         return result
 
@@ -196,7 +206,7 @@ class ProgramFamily:
         blocks, owners, places = [], [], []
         for kind in np.unique(kinds).tolist():
             of_kind = np.flatnonzero(kinds == kind)
-            for position, (matrix, column, columns) in enumerate(self._templates[kind].blocks):
+            for position, (matrix, column, columns) in enumerate(self._words.templates[kind].blocks):
                 rows = np.empty((len(of_kind), 5), np.int64)
                 rows[:, 0], rows[:, 3], rows[:, 4] = matrix, column, columns
                 rows[:, 1:3] = values[of_kind, 2 * position : 2 * position + 2]
@@ -211,7 +221,7 @@ class ProgramFamily:
             of_block = np.where(is_empty, 0, np.cumsum(~is_empty))
             operands[np.concatenate(owners), np.concatenate(places)] = of_block[number.reshape(-1)]
         return [
-            _command(self._templates[kind], operand, row)
+            _command(self._words.templates[kind], operand, row)
             for kind, operand, row in zip(kinds.tolist(), operands.tolist(), values.tolist(), strict=True)
         ]
 
@@ -241,7 +251,7 @@ def _side_table(result: NnetComputation, name: str, values: np.ndarray) -> np.nd
     return np.stack([np.array(numbers, dtype=np.int32).reshape(-1), values[:, 5]], axis=1)
 
 
-def _rows_table(entries: Sequence[KernelRows], nodes: dict[tuple[str, bool], int]) -> Table:
+def _rows_table(entries: Sequence[KernelRows], nodes: dict[tuple[str, bool], int]) -> NumberTable:
     """Returns the rows of all entries. Kinds tell nodes, inputs from outputs, and where each begins."""
     values, kinds = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int64)]
     for entry in entries:
@@ -260,14 +270,3 @@ def _rows_of_entries(values: np.ndarray, kinds: np.ndarray, nodes: Sequence[tupl
     parts = [part[1:] for part in np.split(_int32(values), starts[1:])] if len(starts) else []
     owners = [nodes[kind // 8] for kind in kinds[starts[::2]].tolist()]
     return [KernelRows(*owner, *both) for owner, *both in zip(owners, parts[::2], parts[1::2], strict=True)]
-
-
-def same_program(one: NnetComputation, other: NnetComputation) -> bool:
-    """True if two programs are the same, but for the numbers of their sub-matrices."""
-    if str(one) != str(other) or len(one.precomputed) != len(other.precomputed):
-        return False
-    return all(_same_arrays(a or {}, b or {}) for a, b in zip(one.precomputed, other.precomputed, strict=True))
-
-
-def _same_arrays(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
