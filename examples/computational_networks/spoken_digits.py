@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from nnet3 import cn
-from nnet3.cli.demo.speech import Utterance, read_utterances
+from nnet3.cli.demo.speech import Recording, read_utterances
 
 FRAMES_AT_ONCE = 3  # their mean is one frame of the network
 MOST_FRAMES = 20
@@ -30,14 +30,14 @@ def network(bidirectional: bool, cells: int = 48) -> cn.Network:
     return cn.Network(J, {"scores": cn.log_softmax(o)})
 
 
-def frames(utterance: Utterance) -> np.ndarray:
+def frames(utterance: Recording) -> np.ndarray:
     """(13, frames), `FRAMES_AT_ONCE` averaged and at most `MOST_FRAMES` of those."""
     whole = len(utterance.features) // FRAMES_AT_ONCE * FRAMES_AT_ONCE
     averaged = utterance.features[:whole].reshape(-1, FRAMES_AT_ONCE, 13).mean(1)
     return averaged[:MOST_FRAMES].T
 
 
-def batches(utterances: Sequence[Utterance]) -> list[dict[str, cn.Sequences]]:
+def batches(utterances: Sequence[Recording]) -> list[dict[str, cn.Sequences]]:
     """Minibatches of utterances of similar lengths, so that few shapes have to be compiled."""
     made = []
     usable = sorted((u for u in utterances if len(u.features) >= FRAMES_AT_ONCE), key=lambda u: frames(u).shape[1])

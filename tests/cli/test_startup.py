@@ -1,4 +1,4 @@
-"""The import-time check: which modules a command imports, counted instead of timed; lazy modules; endings."""
+"""What a command imports before it does its work, counted instead of timed; lazy modules; endings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ MODEL_ROOMS = {
         (["init", "net.config", "out.raw"], MODEL_ROOMS),
         (
             ["compute", "net.raw", "ark:feats.ark", "ark:out.ark"],
-            MODEL_ROOMS | {"compiler", "decode", "driver", "runtime"},
+            MODEL_ROOMS | {"compiler", "decode", "driver", "families", "runtime"},
         ),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
