@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.cn.node import Node
-from nnet3.cn.operation import OWN_VALUE, RunState
+from nnet3.cn.operation import OWN_VALUE, OperationState
 from nnet3.cn.shape import Shape
 from nnet3.ir.kernel import KernelInfo
 
@@ -21,8 +21,8 @@ def random(*shape: int, seed: int = 0, positive: bool = False) -> Tensor:
     return matrix.abs() + 0.1 if positive else matrix
 
 
-def state(training: bool = True) -> RunState:
-    return RunState(torch.Generator().manual_seed(1), training)
+def state(training: bool = True) -> OperationState:
+    return OperationState(torch.Generator().manual_seed(1), training)
 
 
 def check_node(

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from nnet3 import components
-from nnet3.cn.forms import ComponentRule, DelayRule, PaddedRule, Rule, StackRule
+from nnet3.cn.forms import ComponentRule, DelayRule, PaddedRule, SlotRule, StackRule
 
 INDEXES = np.array([[0, 4, 0], [1, -2, 0]], np.int32)
 F, T = False, True
 
 
-def _computable(rule: Rule, *available: list[bool]) -> tuple[list[bool], list[list[bool]]]:
+def _computable(rule: SlotRule, *available: list[bool]) -> tuple[list[bool], list[list[bool]]]:
     table = np.array(available)
     rows = np.zeros((len(table), 3), np.int32)
     computable, used = rule.computable(rows, table.copy())
@@ -29,7 +29,7 @@ def _computable(rule: Rule, *available: list[bool]) -> tuple[list[bool], list[li
         (DelayRule(0, [7], -1), [0, 7], [0, 1]),
     ],
 )
-def test_slots_look_at_sources_moved_in_time(rule: Rule, sources: list[int], moves: list[int]) -> None:
+def test_slots_look_at_sources_moved_in_time(rule: SlotRule, sources: list[int], moves: list[int]) -> None:
     nodes, looked_at = rule.slots(INDEXES)
     assert nodes.tolist() == [sources, sources]
     assert looked_at.dtype == np.int32

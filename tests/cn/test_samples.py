@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from nnet3 import cn
-from nnet3.cn.samples import Layout
+from nnet3.cn.samples import SampleLayout
 from nnet3.errors import ShapeError
 
 A, B = np.arange(6.0).reshape(2, 3), 10 + np.arange(4.0).reshape(2, 2)
 
 
 def test_independent_samples() -> None:
-    layout = Layout.of(A, "x")
+    layout = SampleLayout.of(A, "x")
     assert layout.indexes.tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
     rows = layout.rows_of(A, 2, "x", torch.float32)
     assert rows.tolist() == A.T.tolist()
@@ -23,7 +23,7 @@ def test_independent_samples() -> None:
 
 def test_sequences_frame_by_frame() -> None:
     batch = cn.sequences([A, B])
-    layout = Layout.of(batch, "x")
+    layout = SampleLayout.of(batch, "x")
     assert layout.indexes.tolist() == [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [0, 2, 0]]
     rows = layout.rows_of(batch, 2, "x", torch.float64)
     assert rows[:, 0].tolist() == [0, 10, 1, 11, 2]
@@ -32,9 +32,9 @@ def test_sequences_frame_by_frame() -> None:
 
 
 def test_longer_sequences_have_lower_numbers() -> None:
-    layout = Layout.of(cn.sequences([B, A, B]), "x")
+    layout = SampleLayout.of(cn.sequences([B, A, B]), "x")
     assert layout.numbers == (1, 0, 2)
-    assert layout.sorted == Layout((3, 2, 2))
+    assert layout.sorted == SampleLayout((3, 2, 2))
     assert layout.sorted.indexes.tolist() == layout.indexes.tolist()
     rows = layout.rows_of(cn.sequences([B, A, B + 50]), 2, "x", torch.float64)
     assert rows[:, 0].tolist() == [0, 10, 60, 1, 11, 61, 2]
@@ -42,7 +42,7 @@ def test_longer_sequences_have_lower_numbers() -> None:
 
 
 def test_states_lie_before_or_after() -> None:
-    layout = Layout.of(cn.sequences([A, B]), "x")
+    layout = SampleLayout.of(cn.sequences([A, B]), "x")
     assert layout.of_states(2).indexes[:, :2].tolist() == [[0, -2], [1, -2], [0, -1], [1, -1]]
     assert layout.of_states(-1).indexes[:, :2].tolist() == [[1, 2], [0, 3]]
 
@@ -57,7 +57,7 @@ def test_states_lie_before_or_after() -> None:
 )
 def test_values_that_do_not_fit(value, says) -> None:
     with pytest.raises(ShapeError, match=says):
-        Layout.of(cn.sequences([A, B]), "x").rows_of(value, 2, "input 'x'", torch.float32)
+        SampleLayout.of(cn.sequences([A, B]), "x").rows_of(value, 2, "input 'x'", torch.float32)
 
 
 def test_what_is_no_matrix() -> None:
@@ -92,32 +92,32 @@ def test_what_are_no_sequences(value, says) -> None:
 
 
 def test_layouts_in_words() -> None:
-    assert str(Layout.of(A, "x")) == "3 samples"
-    assert str(Layout.of(cn.sequences([A, B]), "x")) == "2 sequences of 3, 2 frames"
-    assert Layout.of(A, "x").num_samples == 3
-    assert Layout.of(cn.sequences([A, B, B]), "x").num_samples == 7
+    assert str(SampleLayout.of(A, "x")) == "3 samples"
+    assert str(SampleLayout.of(cn.sequences([A, B]), "x")) == "2 sequences of 3, 2 frames"
+    assert SampleLayout.of(A, "x").num_samples == 3
+    assert SampleLayout.of(cn.sequences([A, B, B]), "x").num_samples == 7
 
 
 def test_nothing_is_no_batch() -> None:
     with pytest.raises(ShapeError, match="x: there are no samples"):
-        Layout.of(np.ones((2, 0)), "x")
+        SampleLayout.of(np.ones((2, 0)), "x")
     with pytest.raises(ShapeError, match="x: there are no frames"):
-        Layout.of(cn.sequences([np.ones((2, 0))] * 2), "x")
-    assert Layout.of(cn.sequences([np.ones((2, 0)), A]), "x").num_samples == 3  # some may be empty
+        SampleLayout.of(cn.sequences([np.ones((2, 0))] * 2), "x")
+    assert SampleLayout.of(cn.sequences([np.ones((2, 0)), A]), "x").num_samples == 3  # some may be empty
 
 
 def test_sorted_layouts_of_states_begin_where_theirs_do() -> None:
-    states = Layout.of(cn.sequences([B, A]), "x").of_states(-2)
+    states = SampleLayout.of(cn.sequences([B, A]), "x").of_states(-2)
     assert states.indexes[:, :2].tolist() == [[1, 2], [0, 3], [1, 3], [0, 4]]
-    assert states.sorted == Layout((2, 2), True, (3, 2))
-    before = Layout.of(cn.sequences([B, A]), "x").of_states(3)
+    assert states.sorted == SampleLayout((2, 2), True, (3, 2))
+    before = SampleLayout.of(cn.sequences([B, A]), "x").of_states(3)
     assert before.lengths == (3, 3)
-    assert before.sorted == Layout((3, 3), True, (-3, -3))
+    assert before.sorted == SampleLayout((3, 3), True, (-3, -3))
     assert before.sorted.sorted == before.sorted
 
 
 def test_rows_are_copies_of_the_type_that_is_asked_for() -> None:
-    layout = Layout.of(A, "x")
+    layout = SampleLayout.of(A, "x")
     for given in (A, torch.from_numpy(A), A.astype(np.float32)):
         rows = layout.rows_of(given, 2, "x", torch.float64)
         assert rows.dtype == torch.float64

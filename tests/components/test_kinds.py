@@ -36,7 +36,7 @@ def _read(kind: kinds.Kind, contents: bytes, binary: bool = False, **values: Any
         (kinds.RANK_OR_DEFAULT, "-1", None),
         (kinds.NUMBER, "0.5", 0.5),
         (kinds.PROPORTION, "1", 1.0),
-        (kinds.Integers(), "1,-2,3", (1, -2, 3)),
+        (kinds.IntegersKind(), "1,-2,3", (1, -2, 3)),
         (kinds.BOOLEAN, "true", True),
     ],
 )
@@ -68,7 +68,7 @@ def test_what_config_lines_may_not_say(kind: kinds.Kind, value: str, message: st
 
 
 def test_kinds_that_stand_in_files_only() -> None:
-    with pytest.raises(AssertionError, match="a field of kind Matrix has no key"):
+    with pytest.raises(AssertionError, match="a field of kind MatrixKind has no key"):
         _parsed(kinds.MATRIX, "1")
 
 
@@ -79,7 +79,7 @@ def test_kinds_that_stand_in_files_only() -> None:
         (kinds.COUNT, 0),
         (kinds.NUMBER, 0.25),
         (kinds.DOUBLE, 1e-9),
-        (kinds.Integers(), (3, -1)),
+        (kinds.IntegersKind(), (3, -1)),
         (kinds.BOOLEAN, False),
         (kinds.VECTOR, torch.tensor([1.0, 2.5])),
         (kinds.MATRIX, torch.tensor([[1.0, 2.5]])),
@@ -116,7 +116,7 @@ def test_a_flag_is_its_token_alone() -> None:
         (kinds.VECTOR, "[ ]\n", "<X> must have at least one element"),
         (kinds.Vector(lambda values: values["dim"]), "[ 1 2 ]\n", "<X> must have 3 elements, got 2"),
         (kinds.Vector(lambda values: values["dim"], may_be_empty=True), "[ 1 2 ]\n", "0 or 3 elements, got 2"),
-        (kinds.Matrix(lambda values: (1, values["dim"])), "[\n 1 2 ]\n", "<X> must be 1 x 3, got 1 x 2"),
+        (kinds.MatrixKind(lambda values: (1, values["dim"])), "[\n 1 2 ]\n", "<X> must be 1 x 3, got 1 x 2"),
     ],
 )
 def test_what_files_may_not_say(kind: kinds.Kind, text: str, message: str) -> None:

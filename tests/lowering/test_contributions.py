@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nnet3.lowering.contributions import Contributions
-from nnet3.lowering.places import Place
+from nnet3.lowering.places import RowPlace
 
 NUM_ROWS, NUM_COLS = 6, 4
 Cell = tuple[int, int]
@@ -21,10 +21,10 @@ class Case:
 
     def __init__(self, rng: np.random.Generator):
         self.rng = rng
-        self.places, self.num_cols = [Place(0)], [NUM_COLS]
+        self.places, self.num_cols = [RowPlace(0)], [NUM_COLS]
         for _ in range(rng.integers(0, 4)):
             first = int(rng.integers(0, NUM_COLS))
-            self.places.append(Place(0, int(rng.integers(0, 3)), first))
+            self.places.append(RowPlace(0, int(rng.integers(0, 3)), first))
             self.num_cols.append(int(rng.integers(1, NUM_COLS - first + 1)))
         nodes = [SimpleNamespace(num_cols=count) for count in self.num_cols]
         schedule = SimpleNamespace(num_rows=lambda root: NUM_ROWS, nodes=nodes)

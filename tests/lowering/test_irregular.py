@@ -11,7 +11,7 @@ from nnet3.ir import commands as cmd
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.irregular import IrregularGather
 from nnet3.lowering.patterns import GatheredNode, SlotPattern
-from nnet3.lowering.places import Place, Storage
+from nnet3.lowering.places import RowPlace, Storage
 from nnet3.lowering.source import GatherPart, NodeKind, SourceNode
 from tests.ir.interpreter import Interpreter
 from tests.seeds import shifted
@@ -49,11 +49,11 @@ class Case:
         nodes = [SourceNode(f"source{n}", NodeKind.PROVIDED, NUM_COLS) for n in range(GATHERED)]
         nodes.append(SourceNode("gathered", NodeKind.GATHERED, NUM_COLS, parts=(self.part,)))
         schedule = SimpleNamespace(nodes=nodes, multiplicity=lambda node: self.m)
-        self.places = [Place(node) for node in range(len(nodes))]
+        self.places = [RowPlace(node) for node in range(len(nodes))]
         if kind == "columns":
-            self.places[:GATHERED] = [Place(2, col_offset=offset) for offset in self.rng.permutation(3).tolist()]
+            self.places[:GATHERED] = [RowPlace(2, col_offset=offset) for offset in self.rng.permutation(3).tolist()]
         elif kind == "rows":
-            self.places[:2] = [Place(2, row_shift=1), Place(2, row_shift=2)]
+            self.places[:2] = [RowPlace(2, row_shift=1), RowPlace(2, row_shift=2)]
         self.storage = Storage(schedule, self.computation, False, self.places)  # type: ignore[arg-type]
         self.num_cols = [NUM_COLS + 2 if kind == "columns" and node == 2 else NUM_COLS for node in range(len(nodes))]
         for node, rows in enumerate((*SOURCE_ROWS, self.rows)):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import AccessKind, Command, Life, Operand
+from nnet3.ir.declarations import AccessKind, Command, Life, OperandField
 from nnet3.ir.printer import introductions, numbered_command, summary
 from nnet3.nnet import Nnet
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode
@@ -53,7 +53,7 @@ def _with_time(line: str, number: int, seconds: Mapping[int, float] | None) -> s
 
 def _subject(computation: NnetComputation, command: Command) -> tuple[str, bool] | None:
     """Returns a command's node and True for its derivative; None for a command of no node, such as freeing."""
-    if any(isinstance(f.declared, Operand) and f.declared.life is Life.ENDS for f in command.form.fields):
+    if any(isinstance(f.declared, OperandField) and f.declared.life is Life.ENDS for f in command.form.fields):
         return None
     accesses = command.accesses(computation)
     written = [access.submatrix for access in accesses if access.kind != AccessKind.READ]

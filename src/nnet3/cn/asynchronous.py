@@ -16,7 +16,7 @@ from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.program import Question, Runners
-from nnet3.cn.samples import Layout
+from nnet3.cn.samples import SampleLayout
 from nnet3.cn.units import Unit, find_units
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
@@ -149,7 +149,11 @@ class Evaluation:
     """One evaluation: the waiting and the ready set of Algorithm 1.3, guarded by one lock."""
 
     def __init__(
-        self, evaluator: AsynchronousEvaluator, units: Sequence[Unit], layout: Layout | None, values: dict[Node, Tensor]
+        self,
+        evaluator: AsynchronousEvaluator,
+        units: Sequence[Unit],
+        layout: SampleLayout | None,
+        values: dict[Node, Tensor],
     ):
         self.evaluator, self.layout, self.values = evaluator, layout, values
         self.maker: dict[Node, int] = {}

@@ -71,7 +71,7 @@ def runner_key(question: Question, network: NetworkState) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True)
-class Place:
+class MemoryPlace:
     """The place in memory of a tensor."""
 
     address: int
@@ -81,7 +81,7 @@ class Place:
     stride: tuple[int, ...]
 
     @classmethod
-    def of(cls, tensor: Tensor) -> Place:
+    def of(cls, tensor: Tensor) -> MemoryPlace:
         return cls(tensor.data_ptr(), tensor.dtype, tensor.device, tuple(tensor.shape), tensor.stride())
 
 
@@ -90,9 +90,9 @@ def bonds(program: Program, gradient_of: Callable[[Node], Tensor]) -> list[objec
     found: list[object] = []
     for node, number in program.source.number.items():
         if node.is_stored:
-            found.append(Place.of(node.memory))
+            found.append(MemoryPlace.of(node.memory))
             if program.source.nodes[number].gradient:
-                found.append(Place.of(gradient_of(node)))
+                found.append(MemoryPlace.of(gradient_of(node)))
         elif node not in program.question.given:
             found += node.operation.held(program.question.training)
     return found
@@ -101,5 +101,5 @@ def bonds(program: Program, gradient_of: Callable[[Node], Tensor]) -> list[objec
 def are_the_same(one: list[object], other: list[object]) -> bool:
     """True for lists of the same places and the same objects."""
     return len(one) == len(other) and all(
-        a is b or (isinstance(a, Place) and a == b) for a, b in zip(one, other, strict=True)
+        a is b or (isinstance(a, MemoryPlace) and a == b) for a, b in zip(one, other, strict=True)
     )

@@ -15,7 +15,7 @@ from nnet3.cn.network_state import takes_turns
 from nnet3.cn.node import Node
 from nnet3.cn.order import need_gradient_flags, needed_nodes
 from nnet3.cn.program import Question
-from nnet3.cn.samples import Layout
+from nnet3.cn.samples import SampleLayout
 from nnet3.errors import ArgumentError, GradientError, NetworkError
 
 
@@ -78,7 +78,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         trainable: list[Node] = [node for node in self._nodes.parameters if node.trainable]
         return trainable + [node for node in extra if node.is_stored and node not in trainable]
 
-    def _zero_gradient(self, node: Node, layout: Layout | None) -> Tensor:
+    def _zero_gradient(self, node: Node, layout: SampleLayout | None) -> Tensor:
         if not node.shape.has_samples:
             return torch.zeros(node.shape.cols or 1, node.shape.rows, dtype=self.dtype)
         samples = self._nodes.layout_of(node, layout).num_samples
@@ -92,7 +92,7 @@ class DifferentiatedNetwork(EvaluatedNetwork):
         training: bool | None,
         *,
         stores_statistics: bool = False,
-    ) -> tuple[float, Layout | None, dict[Node, Tensor]]:
+    ) -> tuple[float, SampleLayout | None, dict[Node, Tensor]]:
         if not criteria:
             raise NetworkError("the network has no criterion")
         training = self.training if training is None else training

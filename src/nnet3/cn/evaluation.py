@@ -14,7 +14,7 @@ from nnet3.cn.node import Node
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.place import warn_user
 from nnet3.cn.program import Question
-from nnet3.cn.samples import Layout, Sequences, as_matrix
+from nnet3.cn.samples import SampleLayout, Sequences, as_matrix
 from nnet3.errors import NetworkError, ShapeError, check_kind
 from nnet3.ir.matrices import warn_of_gradient
 from nnet3.text import did_you_mean
@@ -39,7 +39,9 @@ class EvaluatedNetwork(NetworkState):
         check_kind(node, (Node, str), "what is evaluated", "a node, a name, or a list of these")
         return self.evaluate([node], inputs)[0]
 
-    def _values_of(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> tuple[dict[Node, Tensor], Layout | None]:
+    def _values_of(
+        self, roots: Sequence[Node], inputs: Mapping[str, Any]
+    ) -> tuple[dict[Node, Tensor], SampleLayout | None]:
         layout = self._take(roots, inputs)
         self._stamps.look_at(needed_nodes(self._nodes.nodes, roots, ()))
         valid = self._stamps.valid()
@@ -60,23 +62,23 @@ class EvaluatedNetwork(NetworkState):
 
     def given_values(
         self, roots: Sequence[Node], inputs: Mapping[str, Any]
-    ) -> tuple[Layout | None, dict[Node, Tensor]]:
+    ) -> tuple[SampleLayout | None, dict[Node, Tensor]]:
         """The samples that there are, and the inputs that the roots need as rows."""
         layout = self._take(roots, inputs)
         needed = needed_nodes(self._nodes.nodes, roots, ())
         return layout, {node: self._stamps.value(node) for node in needed if node in self._nodes.inputs}
 
-    def shown(self, node: Node, values: Mapping[Node, Tensor], layout: Layout | None) -> Any:
+    def shown(self, node: Node, values: Mapping[Node, Tensor], layout: SampleLayout | None) -> Any:
         """A node's value, from its rows, as users see it."""
         return self._shown(node, node.memory if node.is_stored else values[node], layout)
 
-    def _shown(self, node: Node, rows: Tensor, layout: Layout | None) -> Any:
+    def _shown(self, node: Node, rows: Tensor, layout: SampleLayout | None) -> Any:
         if node.shape.has_samples:
             return self._nodes.layout_of(node, layout).value_of(rows)
         array = rows.detach().cpu().numpy().T.copy()
         return array[0, 0] if node.shape.is_scalar else array
 
-    def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> Layout | None:
+    def _take(self, roots: Sequence[Node], inputs: Mapping[str, Any]) -> SampleLayout | None:
         """Give the inputs that the roots need to the stamps; returns which samples there are."""
         if not isinstance(inputs, Mapping):
             raise NetworkError(f"expected the inputs by name, such as {{'x': X}}, got {type(inputs).__name__}")
@@ -101,7 +103,7 @@ class EvaluatedNetwork(NetworkState):
                 )
         states = self._nodes.states
         plain = [node for node in leaves if node.shape.has_samples and node not in states]
-        layout = Layout.of(inputs[self.names[plain[0]]], f"input '{self.names[plain[0]]}'") if plain else None
+        layout = SampleLayout.of(inputs[self.names[plain[0]]], f"input '{self.names[plain[0]]}'") if plain else None
         if layout is not None and not layout.are_sequences and layout.num_samples > 1 and not self._has_warned:
             self._warn_of_lone_samples(needed, self.names[plain[0]])
         for node in leaves:
@@ -122,7 +124,7 @@ class EvaluatedNetwork(NetworkState):
                 )
                 return
 
-    def _rows(self, node: Node, value: Any, layout: Layout | None, lag: int | None, what: str) -> Tensor:
+    def _rows(self, node: Node, value: Any, layout: SampleLayout | None, lag: int | None, what: str) -> Tensor:
         if not node.shape.has_samples:
             array = as_matrix(value, what)
             if array.shape != (node.shape.rows, node.shape.cols):

@@ -13,7 +13,7 @@ from nnet3.index import IndexTable, T
 from nnet3.lowering.source import GatherPart, NodeKind
 
 
-class Rule(abc.ABC):
+class SlotRule(abc.ABC):
     """The places at which the slots of a node look: `moves` (slots,) in time, at `sources` (slots,)."""
 
     def __init__(self, sources: Sequence[int], moves: Sequence[int]):
@@ -36,7 +36,7 @@ class Rule(abc.ABC):
         return inputs, outputs
 
 
-class StackRule(Rule):
+class StackRule(SlotRule):
     """The same index of each source; all must be there."""
 
     def __init__(self, sources: Sequence[int]):
@@ -47,7 +47,7 @@ class StackRule(Rule):
         return whole, available & whole[:, np.newaxis]
 
 
-class PaddedRule(Rule):
+class PaddedRule(SlotRule):
     """The same index of the operand (slot 1) in frames that there are by the clock, an input (slot 0, never used); in
     others the default.
     """
@@ -62,7 +62,7 @@ class PaddedRule(Rule):
         return np.ones(len(available), bool), used
 
 
-class ComponentRule(Rule):
+class ComponentRule(SlotRule):
     """The rows of one gathered node at which a component looks."""
 
     def __init__(self, gathered: int, component: Component):
@@ -82,7 +82,7 @@ class ComponentRule(Rule):
         return inputs, outputs
 
 
-class DelayRule(Rule):
+class DelayRule(SlotRule):
     """A row exists where the clock, an input, has one (slot 0, never used). It uses the first that is there of the
     operand and the initial state, `lag` frames ago; else it is the default.
     """
@@ -100,7 +100,7 @@ class DelayRule(Rule):
 
 
 @dataclass(frozen=True)
-class Form:
+class NodeForm:
     """The kind of source node that an operation becomes, and what that kind needs (see `SourceNode`).
 
     `rule`: of a GATHERED node and of a KERNEL with an INDEXED operand, where its slots look: made of the number of the
@@ -111,5 +111,5 @@ class Form:
     kind: NodeKind
     parts: tuple[GatherPart, ...] = ()
     col_offset: int = 0
-    rule: Callable[[int, Sequence[int]], Rule] | None = None
+    rule: Callable[[int, Sequence[int]], SlotRule] | None = None
     clock_for: str = ""

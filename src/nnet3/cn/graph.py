@@ -12,7 +12,7 @@ from nnet3.cn.nodes.delay import DelayNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
-from nnet3.cn.samples import Layout
+from nnet3.cn.samples import SampleLayout
 from nnet3.errors import NetworkError, check_kind
 from nnet3.text import did_you_mean
 
@@ -76,7 +76,7 @@ class NodeGraph:
     def _of(self, kind: type[Kind]) -> list[Kind]:
         return [node for node in self.nodes if isinstance(node, kind)]
 
-    def layout_of(self, node: Node, layout: Layout | None) -> Layout:
+    def layout_of(self, node: Node, layout: SampleLayout | None) -> SampleLayout:
         """The samples of a node with samples, of those that the network is given: states have others."""
         assert layout is not None, "a network with samples is given some"
         lag = self.states.get(node)

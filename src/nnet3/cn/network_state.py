@@ -18,7 +18,7 @@ from nnet3.cn.node import Node, StoredNode
 from nnet3.cn.nodes.leaves import ParameterNode
 from nnet3.cn.order import Composite
 from nnet3.cn.program import Program, Question, Runner, Runners
-from nnet3.cn.samples import Layout
+from nnet3.cn.samples import SampleLayout
 from nnet3.cn.stamps import Stamps
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ArgumentError, NetworkError, ShapeError, check_kind
@@ -74,7 +74,7 @@ class NetworkState:
         self._stamps = Stamps(self._nodes)
         self._gradients: dict[Node, Tensor] = {}
         self._has_warned = False  # of samples that are no sequences
-        self._last: tuple[dict[Node, int | None], Layout | None, dict[Node, Tensor]] = ({}, None, {})
+        self._last: tuple[dict[Node, int | None], SampleLayout | None, dict[Node, Tensor]] = ({}, None, {})
         self._dtype, self._device = torch.float32, torch.device("cpu")
         self._follow_memory()
         self.to(dtype, device)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.cn.arrays import as_array
 from nnet3.cn.operation import Operation
-from nnet3.cn.place import Place, users_place
+from nnet3.cn.place import CallPlace, users_place
 from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError, ShapeError, check_kind
 
@@ -42,7 +42,7 @@ class Node:
         check_kind(operands, (list, tuple), "the operands of a node", "a list of nodes")
         self.operation = operation
         self.operands: tuple[Node, ...] = tuple(as_node(operand, operation.type) for operand in operands)
-        self.place: Place = users_place()
+        self.place: CallPlace = users_place()
         self.name = "" if isinstance(name, str) and not name else checked_name(name)
         self.shape = self._inferred_shape()
         for number in operation.weights:

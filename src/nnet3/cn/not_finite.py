@@ -82,7 +82,7 @@ def _is_not_finite(array: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _BadPlace:
     """A column, of a sequence if there are several, and a row of a value; `step` is when it is computed in a loop."""
 
     column: int
@@ -95,7 +95,7 @@ class _Place:
         return f"in column {self.column}{sequence}, row {self.row}"
 
 
-def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _Place | None:
+def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _BadPlace | None:
     """The first column of a matrix, or of a list of sequences, that has a bad element."""
     places = []
     for number, array in enumerate(value if isinstance(value, list) else [np.atleast_2d(value)]):
@@ -108,4 +108,4 @@ def _first(value: Any, is_bad: Test, *, backward: bool = False) -> _Place | None
     if not places:
         return None
     step, number, column, row = min(places)
-    return _Place(column, number if isinstance(value, list) else None, row, step)
+    return _BadPlace(column, number if isinstance(value, list) else None, row, step)

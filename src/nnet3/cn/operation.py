@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.forms import Form
+from nnet3.cn.forms import NodeForm
 from nnet3.cn.options import checked_option, is_kind, kinds_of_fields
 from nnet3.cn.shape import Shape
 from nnet3.errors import ArgumentError, GradientError, ShapeError
@@ -29,7 +29,7 @@ OWN_VALUE = -1
 
 
 @dataclass
-class RunState:
+class OperationState:
     """The state that kernels share besides parameters: the source of random numbers, and the mode."""
 
     generator: torch.Generator
@@ -116,7 +116,7 @@ class Operation:
     def needs_of_gradient(self, operand: int) -> frozenset[int]:
         return self.gradient_needs[operand]
 
-    def kernel(self, state: RunState) -> Kernel:
+    def kernel(self, state: OperationState) -> Kernel:
         """The kernel of the node: the operation itself unless it needs more than its options."""
         return self
 
@@ -126,9 +126,9 @@ class Operation:
 
     # ---- as lowering sees it ----
 
-    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+    def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
         """The form of a node whose operands and value have these shapes; not asked of given and stored nodes."""
-        return Form(NodeKind.KERNEL)
+        return NodeForm(NodeKind.KERNEL)
 
     @property
     def looks_at_other_frames(self) -> bool:

@@ -13,7 +13,7 @@ _HERE = str(Path(__file__).parent)
 
 
 @dataclass(frozen=True)
-class Place:
+class CallPlace:
     """A line of a Python file; an unknown one has line 0. `text` is "" if the file cannot be read."""
 
     file: str = ""
@@ -26,14 +26,14 @@ class Place:
         return f"{self.file}:{self.line}" + (f": {self.text}" if self.text else "")
 
 
-def users_place() -> Place:
+def users_place() -> CallPlace:
     """The innermost calling line that lies outside this package: the user's own, even when a macro made the node."""
     frame, _ = _users_frame()
     if frame is None:
-        return Place()
+        return CallPlace()
     file, line = frame.f_code.co_filename, frame.f_lineno
     # Read now: what is typed at a prompt may be gone later.
-    return Place(file, line, linecache.getline(file, line).strip())
+    return CallPlace(file, line, linecache.getline(file, line).strip())
 
 
 def warn_user(message: str) -> None:

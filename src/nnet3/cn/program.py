@@ -16,8 +16,8 @@ from nnet3.cn.dependence import are_the_same, bonds, runner_key
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.node_text import structure_line
-from nnet3.cn.operation import RunState
-from nnet3.cn.samples import Layout
+from nnet3.cn.operation import OperationState
+from nnet3.cn.samples import SampleLayout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
 from nnet3.driver import CompileTask, ComputationCache
 from nnet3.ir.computation import NnetComputation
@@ -45,7 +45,7 @@ class Question:
 
     graph: NodeGraph
     outputs: tuple[Node, ...]
-    layout: Layout | None
+    layout: SampleLayout | None
     given: tuple[Node, ...] = ()
     criteria: tuple[Node, ...] = ()
     flags: Mapping[Node, bool] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Program:
             question.graph, question.outputs, question.flags, question.given, question.probes, question.training
         )
 
-    def layout_of(self, node: Node) -> Layout:
+    def layout_of(self, node: Node) -> SampleLayout:
         """The samples of a node with samples."""
         return self.question.graph.layout_of(node, self.question.layout)
 
@@ -164,7 +164,7 @@ class Runner:
             self._bind(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
         for node, number in program.source.probe.items():
             self._bind_buffers(node, program.source.nodes[number].memory, program.source.nodes[number].gradient)
-        kernels = _Kernels(program.source.kernels(RunState(generator, program.question.training)))
+        kernels = _Kernels(program.source.kernels(OperationState(generator, program.question.training)))
         updates = program.request.need_model_derivative
         to_update = _Kernels(program.source.kernels_to_update(kernels.components)) if updates else None
         stores = program.question.stores_statistics

@@ -61,7 +61,7 @@ def as_matrix(value: Any, what: str) -> Array:
 
 
 @dataclass(frozen=True)
-class Layout:
+class SampleLayout:
     """The samples of a minibatch, and the order of their rows: frame by frame across sequences.
 
     `lengths`: frames of each sequence. Without `are_sequences` each sample is a sequence of its own, of one frame.
@@ -75,7 +75,7 @@ class Layout:
     numbers: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, value: Any, what: str) -> Layout:
+    def of(cls, value: Any, what: str) -> SampleLayout:
         if isinstance(value, Sequences):
             if not any(value.lengths):
                 raise ShapeError(f"{what}: there are no frames")
@@ -97,13 +97,13 @@ class Layout:
         return f"{len(self.lengths)} sequences of {', '.join(map(str, self.lengths))} frames"
 
     @cached_property
-    def sorted(self) -> Layout:
+    def sorted(self) -> SampleLayout:
         """The same samples with the sequences in the order of their n: all that a program depends on."""
         if not self.numbers:
             return self
         places = np.argsort(self.numbers).tolist()
         first = tuple(self.first[place] for place in places) if self.first else ()
-        return Layout(tuple(self.lengths[place] for place in places), self.are_sequences, first)
+        return SampleLayout(tuple(self.lengths[place] for place in places), self.are_sequences, first)
 
     @cached_property
     def _by_sequence(self) -> IndexTable:
@@ -141,7 +141,7 @@ class Layout:
             raise ShapeError(f"{what}: expected {num_cols} rows, got {len(array)}: a column is a sample")
         if lengths != self.lengths:
             raise ShapeError(
-                f"{what}: expected {self} as for the other inputs, got {Layout(lengths, self.are_sequences)}"
+                f"{what}: expected {self} as for the other inputs, got {SampleLayout(lengths, self.are_sequences)}"
             )
         rows = torch.as_tensor(array.T[self._order] if self.are_sequences else array.T)
         return torch.empty(rows.shape, dtype=dtype).copy_(rows)
@@ -156,8 +156,8 @@ class Layout:
         ends = np.cumsum(self.lengths)[:-1]
         return [np.ascontiguousarray(part.T) for part in np.split(by_sequence, ends)]
 
-    def of_states(self, lag: int) -> Layout:
+    def of_states(self, lag: int) -> SampleLayout:
         """The |lag| frames before the first frame of each sequence, or for a negative lag after the last."""
         frames = abs(lag)
         first = tuple(-frames if lag > 0 else length for length in self.lengths)
-        return Layout((frames,) * len(self.lengths), True, first, self.numbers)
+        return SampleLayout((frames,) * len(self.lengths), True, first, self.numbers)

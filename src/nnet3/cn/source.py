@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.cn.forms import PaddedRule, Rule, StackRule
+from nnet3.cn.forms import PaddedRule, SlotRule, StackRule
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.sums import Plus
-from nnet3.cn.operation import Operation, RunState
+from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.order import needed_nodes
 from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError
@@ -50,7 +50,7 @@ class CnSource:
     ):
         self._flags = flags
         self._nodes: list[SourceNode] = []
-        self._rules: list[Rule | None] = []
+        self._rules: list[SlotRule | None] = []
         self._kernels: dict[int, tuple[Operation, KernelInfo]] = {}
         self.number: dict[Node, int] = {}
         self.probe: dict[Node, int] = {}
@@ -121,7 +121,7 @@ class CnSource:
         shapes: Sequence[Shape],
         value: Shape,
         wanted: Sequence[bool],
-        rule: Callable[[int, Sequence[int]], Rule] | None = None,
+        rule: Callable[[int, Sequence[int]], SlotRule] | None = None,
     ) -> None:
         pairs = enumerate(zip(operands, shapes, strict=True))
         uses = [self._operand(name, place, *pair, value, rule is not None) for place, pair in pairs]
@@ -142,7 +142,7 @@ class CnSource:
         self._rules[gathered] = PaddedRule(self._clock, number) if is_indexed else StackRule([number])
         return Operand(gathered, Use.INDEXED if is_indexed else Use.ALL_SAMPLES)
 
-    def kernels(self, state: RunState) -> dict[str, Kernel]:
+    def kernels(self, state: OperationState) -> dict[str, Kernel]:
         """The kernels of the kernel nodes, by name."""
         return {info.name: operation.kernel(state) for operation, info in self._kernels.values()}
 

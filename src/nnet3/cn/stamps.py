@@ -9,7 +9,7 @@ from torch import Tensor
 from nnet3.cn.dependence import Snapshot, same_numbers
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
-from nnet3.cn.samples import Layout
+from nnet3.cn.samples import SampleLayout
 
 
 class Stamps:
@@ -24,13 +24,13 @@ class Stamps:
         self._changed: dict[Node, int] = {}  # when an input was given, or a node's contents were seen to be others
         self._computed: dict[Node, int] = {}
         self._values: dict[Node, Tensor] = {}
-        self._layouts: dict[Node, Layout | None] = {}
+        self._layouts: dict[Node, SampleLayout | None] = {}
         self._snapshots: dict[Node, Snapshot] = {}
 
     def __contains__(self, node: Node) -> bool:
         return node in self._values
 
-    def give(self, node: Node, value: Tensor, layout: Layout | None) -> None:
+    def give(self, node: Node, value: Tensor, layout: SampleLayout | None) -> None:
         """The value of an input, and which samples its rows are."""
         if node in self and self._layouts[node] == layout and same_numbers(self._values[node], value):
             return

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Same, divisor_of, value_of
-from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, Number, Vector
+from nnet3.components.kinds import BOOLEAN, POSITIVE, SIZE, NumberKind, Vector
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
 from nnet3.components.row_sums import rows_are_divided, sum_and_count
@@ -65,7 +65,7 @@ class BatchNormComponent(Component):
         Field("epsilon", POSITIVE, default=1e-3),
         Field("target_rms", POSITIVE, default=1.0),
         Field("test_mode", BOOLEAN, default=False),
-        Field("count", Number(at_least(0), double=True), None),
+        Field("count", NumberKind(at_least(0), double=True), None),
         Field("stats_mean", _STATISTIC, None),
         Field("stats_var", _STATISTIC, None),
     )

@@ -13,7 +13,7 @@ from torch import Tensor
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Check, Field, Summary, at_most, length_of, packed
 from nnet3.components.fields import load_matrix_key
-from nnet3.components.kinds import COUNT, SIZE, Matrix, Values, Vector
+from nnet3.components.kinds import COUNT, SIZE, MatrixKind, Values, Vector
 from nnet3.components.registry import register
 from nnet3.components.summary import mean_stddev, rms
 from nnet3.components.updatable import OLD_IS_GRADIENT, UpdatableComponent
@@ -120,7 +120,7 @@ class ConvolutionComponent(UpdatableComponent):
     fields = (
         *_SIZES,
         Field("input_vectorization", COUNT, None, check=_fault_of_order),
-        Field("filter_params", Matrix(lambda values: (None, _patch_dim(values))), None),
+        Field("filter_params", MatrixKind(lambda values: (None, _patch_dim(values))), None),
         Field("bias_params", Vector(length_of("filter_params")), None),
         replace(OLD_IS_GRADIENT, saved=True),
     )

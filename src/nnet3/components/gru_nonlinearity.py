@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary, value_of
-from nnet3.components.kinds import DOUBLE, INTEGER, RATE, SIZE, Matrix, Values, Vector
+from nnet3.components.kinds import DOUBLE, INTEGER, RATE, SIZE, MatrixKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_settings import ALPHA, TwoPreconditioners
 from nnet3.components.random_source import RandomSource
@@ -120,7 +120,7 @@ class GruNonlinearityComponent(TwoPreconditioners, GruComponent):
     fields = (
         Field("cell_dim", SIZE),
         Field("recurrent_dim", INTEGER, check=_fault_of_recurrent_dim),
-        Field("w_h", Matrix(lambda values: (values["cell_dim"], values["recurrent_dim"])), None, "<w_h>"),
+        Field("w_h", MatrixKind(lambda values: (values["cell_dim"], values["recurrent_dim"])), None, "<w_h>"),
         *GruComponent.statistics_fields,
         Field("rank_in", SIZE, default=20, token="<RankInOut>"),
         Field("rank_out", SIZE, default=80, token=""),

@@ -42,7 +42,7 @@ _ONE_OR_MORE = at_least(1)
 
 
 @dataclass(frozen=True)
-class Integer(Kind):
+class IntegerKind(Kind):
     """An int32."""
 
     rule: Rule = ANY
@@ -59,7 +59,7 @@ class Integer(Kind):
 
 
 @dataclass(frozen=True)
-class Rank(Integer):
+class Rank(IntegerKind):
     """A rank of natural gradient: in a config a negative number is the default, which the constructor sets."""
 
     rule: Rule = _ONE_OR_MORE
@@ -72,7 +72,7 @@ class Rank(Integer):
 
 
 @dataclass(frozen=True)
-class Number(Kind):
+class NumberKind(Kind):
     """A finite float; in a file, anything unless `checked`. In binary files it has 4 bytes, or 8 if `double`."""
 
     rule: Rule = ANY
@@ -94,7 +94,7 @@ class Number(Kind):
 
 
 @dataclass(frozen=True)
-class Integers(Kind):
+class IntegersKind(Kind):
     """A tuple of int32, separated by commas in a config line."""
 
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> tuple[int, ...]:
@@ -108,7 +108,7 @@ class Integers(Kind):
 
 
 @dataclass(frozen=True)
-class Boolean(Kind):
+class BooleanKind(Kind):
     def parse(self, line: ConfigLine, key: str, default: dict[str, Any]) -> bool:
         return line.boolean(key, **default)
 
@@ -120,7 +120,7 @@ class Boolean(Kind):
 
 
 @dataclass(frozen=True)
-class Flag(Boolean):
+class Flag(BooleanKind):
     """A truth value that is its token alone in a file, for True; use it with an `absent` of False."""
 
     def read(self, reader: Reader, what: str, values: Values) -> bool:
@@ -173,7 +173,7 @@ class Vector(Kind):
 
 
 @dataclass(frozen=True)
-class Matrix(Kind):
+class MatrixKind(Kind):
     """A float matrix that is not empty, of the size that `shape` finds from the fields before it; no config key."""
 
     shape: Callable[[Values], tuple[int | None, int | None]] = lambda values: (None, None)
@@ -187,9 +187,14 @@ class Matrix(Kind):
         write_matrix(writer, value)
 
 
-SIZE, COUNT, INTEGER, RANK_OR_DEFAULT = Integer(at_least(1)), Integer(at_least(0)), Integer(), Rank()
-NUMBER, POSITIVE, FINITE, PROPORTION = Number(at_least(0)), Number(above(0)), Number(), Number(within(0, 1))
-REAL, DOUBLE = Number(checked=False), Number(checked=False, double=True)
-RATE = Number(at_least(0), checked=False)
-BOOLEAN, FLAG, TALLY = Boolean(), Flag(), Tally()
-VECTOR, MATRIX = Vector(), Matrix()
+SIZE, COUNT, INTEGER, RANK_OR_DEFAULT = IntegerKind(at_least(1)), IntegerKind(at_least(0)), IntegerKind(), Rank()
+NUMBER, POSITIVE, FINITE, PROPORTION = (
+    NumberKind(at_least(0)),
+    NumberKind(above(0)),
+    NumberKind(),
+    NumberKind(within(0, 1)),
+)
+REAL, DOUBLE = NumberKind(checked=False), NumberKind(checked=False, double=True)
+RATE = NumberKind(at_least(0), checked=False)
+BOOLEAN, FLAG, TALLY = BooleanKind(), Flag(), Tally()
+VECTOR, MATRIX = Vector(), MatrixKind()

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field
-from nnet3.components.kinds import BOOLEAN, DOUBLE, Matrix, Vector
+from nnet3.components.kinds import BOOLEAN, DOUBLE, MatrixKind, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
@@ -28,7 +28,7 @@ _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input  # (g, s): g s (1
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input  # (g, t): g (1 - t^2)
 
 
-_VALUES = Matrix(lambda values: (5, values["params"].shape[1]), statistic=True)
+_VALUES = MatrixKind(lambda values: (5, values["params"].shape[1]), statistic=True)
 
 
 def _values_info(component: LstmNonlinearityComponent) -> str:
@@ -66,7 +66,7 @@ class LstmNonlinearityComponent(UpdatableComponent):
     statistic_names = ("value_sum", "deriv_sum", "self_repair_total", "count")
 
     fields = (
-        Field("params", Matrix(lambda values: (3, None)), None),
+        Field("params", MatrixKind(lambda values: (3, None)), None),
         Field("value_sum", _VALUES, None, "<ValueAvg>", per="count"),
         Field("deriv_sum", _VALUES, None, "<DerivAvg>", per="count"),
         Field("self_repair_config", Vector(lambda values: 10), None),

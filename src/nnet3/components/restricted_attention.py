@@ -15,7 +15,7 @@ from nnet3.components.attention_windows import AttentionWindows, attention_windo
 from nnet3.components.base import Component, Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import Check, Field, packed
 from nnet3.components.fields import too_wide
-from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, Integer, Kind, Values, Vector
+from nnet3.components.kinds import BOOLEAN, COUNT, DOUBLE, POSITIVE, SIZE, IntegerKind, Kind, Values, Vector
 from nnet3.components.registry import register
 from nnet3.components.summary import format_number
 
@@ -40,7 +40,7 @@ def _fault_of_width(stride: int, values: Values) -> str:
 
 
 @dataclass(frozen=True)
-class _Required(Integer):
+class _Required(IntegerKind):
     """A number of required inputs; in a config line a negative one, the default, stands for all."""
 
     side: str = ""

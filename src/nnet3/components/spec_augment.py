@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nnet3.components.base import Deriv, IndexArrays, Properties, Updated, load_fields
 from nnet3.components.field_table import Field
-from nnet3.components.kinds import FLAG, PROPORTION, SIZE, Integer, Values
+from nnet3.components.kinds import FLAG, PROPORTION, SIZE, IntegerKind, Values
 from nnet3.components.random_component import RandomComponent
 from nnet3.components.random_source import RandomSource
 from nnet3.components.registry import register
@@ -56,7 +56,7 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
     fields = (
         Field("dim", SIZE),
         Field("zeroed_proportion", PROPORTION, default=0.25, check=_fault_of_frames),
-        Field("time_mask_max_frames", Integer(at_least(2)), default=10, check=_fault_of_frames),
+        Field("time_mask_max_frames", IntegerKind(at_least(2)), default=10, check=_fault_of_frames),
         Field("test_mode", FLAG, None, optional=True, omitted=False),
     )
     heading = ("dim",)

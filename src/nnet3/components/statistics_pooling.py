@@ -11,7 +11,7 @@ from torch import Tensor
 from nnet3.components.base import Deriv, Properties, Updated
 from nnet3.components.field_table import Field
 from nnet3.components.fields import too_wide
-from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, Number, Values
+from nnet3.components.kinds import BOOLEAN, COUNT, SIZE, NumberKind, Values
 from nnet3.components.registry import register
 from nnet3.components.statistics_extraction import StatisticsComponent
 from nnet3.index import T
@@ -58,7 +58,7 @@ class StatisticsPoolingComponent(StatisticsComponent):
         Field("right_context", COUNT, check=_fault_of_context),
         Field("num_log_count_features", COUNT, default=0, check=_fault_of_output),
         Field("output_stddevs", BOOLEAN, default=False, check=_fault_of_stddevs),
-        Field("variance_floor", Number(between(0, 1)), default=1e-10),
+        Field("variance_floor", NumberKind(between(0, 1)), default=1e-10),
     )
 
     def __init__(

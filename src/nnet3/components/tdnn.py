@@ -14,7 +14,7 @@ from torch import Tensor
 from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
 from nnet3.components.fields import too_wide
-from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, Integers, Values, Vector
+from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.natural_gradient_settings import (
@@ -82,7 +82,7 @@ class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
     needs_indexes = True
 
     fields = (
-        Field("time_offsets", Integers(), check=_fault_of_offsets),
+        Field("time_offsets", IntegersKind(), check=_fault_of_offsets),
         Field("linear_params", MATRIX, None, check=_fault_of_columns),
         Field("bias_params", Vector(length_of("linear_params"), may_be_empty=True), None),
         replace(ORTHONORMAL, omitted=ALWAYS),

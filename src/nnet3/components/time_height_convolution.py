@@ -14,7 +14,7 @@ from torch import Tensor
 from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
 from nnet3.components.convolution_model import ConvolutionModel, ModelKind, TimeTaps
 from nnet3.components.field_table import Field, Summary, show
-from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, Matrix, Number, Values, Vector
+from nnet3.components.kinds import BOOLEAN, NUMBER, POSITIVE, MatrixKind, NumberKind, Values, Vector
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_settings import RANKS_IN_ONE, TwoPreconditioners
 from nnet3.components.registry import register
@@ -66,11 +66,11 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
 
     fields = (
         Field("model", ModelKind(), None),
-        Field("linear_params", Matrix(_filter_size), None),
+        Field("linear_params", MatrixKind(_filter_size), None),
         Field("bias_params", Vector(lambda values: values["model"].num_filters_out), None),
         Field("max_memory_mb", POSITIVE, default=200.0),
         Field("use_natural_gradient", BOOLEAN, default=True),
-        Field("num_minibatches_history", Number(above(1)), default=4.0),
+        Field("num_minibatches_history", NumberKind(above(1)), default=4.0),
         Field("alpha_in", NUMBER, default=4.0, token="<AlphaInOut>"),
         Field("alpha_out", NUMBER, default=4.0, token=""),
         *RANKS_IN_ONE,

@@ -17,7 +17,7 @@ import numpy as np
 from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
 from nnet3.index import NO_TIME
 from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
-from nnet3.ir.declarations import Command, FieldForm, Operand, Reference, Table, with_values
+from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table, with_values
 
 #: From rows of a node to what its kernel precomputes of them.
 Precompute = Callable[[KernelRows], "Mapping[str, np.ndarray] | None"]
@@ -123,7 +123,7 @@ def _constants(command: Command) -> tuple[Any, ...]:
         value = getattr(command, field.name)
         if field.several:
             return len(value)
-        return None if isinstance(field.declared, Operand) or _is_number(field.declared) else value
+        return None if isinstance(field.declared, OperandField) or _is_number(field.declared) else value
 
     return tuple([constant(field) for field in command.form.fields])
 

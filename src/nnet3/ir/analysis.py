@@ -19,7 +19,7 @@ import numpy.typing as npt
 from nnet3.index import distinct
 from nnet3.ir.commands_control import ProvideOutput
 from nnet3.ir.commands_memory import AllocMatrix
-from nnet3.ir.declarations import AccessKind, Command, Life, Operand, Table, submatrices_of
+from nnet3.ir.declarations import AccessKind, Command, Life, OperandField, Table, submatrices_of
 from nnet3.ir.variables import Integers, Variables, matrix_sizes, submatrix_table
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Accesses:
             matrices = [blocks[getattr(command, name)].matrix for command in commands]
             self.lives[life] += zip(numbers, matrices, strict=True)
         for name, declared, several in (*form.operand_fields, *form.table_fields):
-            assert isinstance(declared, Operand | Table)
+            assert isinstance(declared, OperandField | Table)
             if declared.access is None:
                 continue
             values = list(map(attrgetter(name), commands))

@@ -55,7 +55,7 @@ class Role(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandField:
     """A field that holds the number of a sub-matrix; 0, the empty one, is allowed only where `optional`."""
 
     access: AccessKind | None
@@ -81,25 +81,25 @@ class Reference:
 
 
 @dataclass(frozen=True)
-class Value:
+class PlainValue:
     """A field that holds a plain value. A command whose flag with `side_effect` is set must be kept."""
 
     kind: type
     side_effect: bool = False
 
 
-Declaration = Operand | Table | Reference | Value
+Declaration = OperandField | Table | Reference | PlainValue
 
-Reads = Annotated[int, Operand(AccessKind.READ)]
-Writes = Annotated[int, Operand(AccessKind.WRITE)]
-Updates = Annotated[int, Operand(AccessKind.UPDATE)]
-MaybeReads = Annotated[int, Operand(AccessKind.READ, optional=True)]
-MaybeWrites = Annotated[int, Operand(AccessKind.WRITE, optional=True)]
-MaybeUpdates = Annotated[int, Operand(AccessKind.UPDATE, optional=True)]
-Allocates = Annotated[int, Operand(None, life=Life.BEGINS)]
-Deallocates = Annotated[int, Operand(None, life=Life.ENDS)]
-Compresses = Annotated[int, Operand(AccessKind.UPDATE, life=Life.COMPRESSES)]
-Decompresses = Annotated[int, Operand(AccessKind.UPDATE, life=Life.DECOMPRESSES)]
+Reads = Annotated[int, OperandField(AccessKind.READ)]
+Writes = Annotated[int, OperandField(AccessKind.WRITE)]
+Updates = Annotated[int, OperandField(AccessKind.UPDATE)]
+MaybeReads = Annotated[int, OperandField(AccessKind.READ, optional=True)]
+MaybeWrites = Annotated[int, OperandField(AccessKind.WRITE, optional=True)]
+MaybeUpdates = Annotated[int, OperandField(AccessKind.UPDATE, optional=True)]
+Allocates = Annotated[int, OperandField(None, life=Life.BEGINS)]
+Deallocates = Annotated[int, OperandField(None, life=Life.ENDS)]
+Compresses = Annotated[int, OperandField(AccessKind.UPDATE, life=Life.COMPRESSES)]
+Decompresses = Annotated[int, OperandField(AccessKind.UPDATE, life=Life.DECOMPRESSES)]
 
 IndexList = Annotated[int, Table("index_tables", 0)]
 RangeList = Annotated[int, Table("range_tables", 2)]
@@ -111,11 +111,11 @@ Precomputed = Annotated[int, Reference("precomputed")]
 MakesMemo = Annotated[int, Reference("memos", AccessKind.WRITE)]
 UsesMemo = Annotated[int, Reference("memos", AccessKind.READ)]
 
-Number = Annotated[int, Value(int)]
-Real = Annotated[float, Value(float)]
-Flag = Annotated[bool, Value(bool)]
-SideEffect = Annotated[bool, Value(bool, side_effect=True)]
-Text = Annotated[str, Value(str)]
+Number = Annotated[int, PlainValue(int)]
+Real = Annotated[float, PlainValue(float)]
+Flag = Annotated[bool, PlainValue(bool)]
+SideEffect = Annotated[bool, PlainValue(bool, side_effect=True)]
+Text = Annotated[str, PlainValue(str)]
 
 
 class FieldForm(NamedTuple):
@@ -132,7 +132,7 @@ class Form:
         fields = {name: hint for name, hint in hints.items() if get_origin(hint) is not ClassVar}
         self.fields = tuple(_field_form(command, name, hint) for name, hint in fields.items())
         self.names = tuple(field.name for field in self.fields)
-        self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, Operand))
+        self.operand_fields = tuple(f for f in self.fields if isinstance(f.declared, OperandField))
         self.table_fields = tuple(f for f in self.fields if isinstance(f.declared, Table))
         self.reference_fields = tuple(f for f in self.fields if isinstance(f.declared, Reference))
         #: The fields that change the live range of a matrix, and how.
@@ -218,7 +218,7 @@ class Command:
         """Returns the sub-matrices that the command reads, writes and updates."""
         found: list[Access] = []
         for name, declared, several in self.form.operand_fields:
-            assert isinstance(declared, Operand)
+            assert isinstance(declared, OperandField)
             if declared.access is not None:
                 value = getattr(self, name)
                 found += [Access(s, declared.access) for s in (value if several else (value,)) if s != 0]

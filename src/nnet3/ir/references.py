@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nnet3.ir.declarations import Command, Declaration, Operand, Reference, Table
+from nnet3.ir.declarations import Command, Declaration, OperandField, Reference, Table
 from nnet3.ir.formatting import format_submatrix
 from nnet3.ir.variables import submatrix_table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def limits(computation: NnetComputation, declared: Declaration) -> tuple[int, int] | None:
     """Returns the half-open interval of numbers that a field so declared may hold; None for a plain value."""
-    if isinstance(declared, Operand):
+    if isinstance(declared, OperandField):
         return (0 if declared.optional else 1), len(computation.submatrices)
     if isinstance(declared, Table):
         return 0, len(getattr(computation, declared.tables))
@@ -41,9 +41,9 @@ def reference_problems(
         for position, number in enumerate(value if several else (value,)):
             role = f"{name}[{position}]" if several else name
             if not limit[0] <= number < limit[1]:
-                what = "sub-matrix " if isinstance(declared, Operand) else ""
+                what = "sub-matrix " if isinstance(declared, OperandField) else ""
                 yield f"its {role} is {what}{number}, expected {limit[0]} to {limit[1] - 1}"
-            if isinstance(declared, Operand) and declared.life is not None:
+            if isinstance(declared, OperandField) and declared.life is not None:
                 yield from _whole_matrix(computation, role, number, outside)
             if isinstance(declared, Table):
                 yield from _table(computation, role, declared, number)

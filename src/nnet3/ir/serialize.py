@@ -18,7 +18,7 @@ import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
-from nnet3.ir.declarations import COMMAND_CLASSES, Command, FieldForm, Form, Value
+from nnet3.ir.declarations import COMMAND_CLASSES, Command, FieldForm, Form, PlainValue
 from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.references import limits, table_problems
 
@@ -209,7 +209,7 @@ def _commands_to_data(commands: Sequence[Command], arrays: Arrays) -> dict[str, 
 
 
 def _kind(field: FieldForm) -> type:
-    return field.declared.kind if isinstance(field.declared, Value) else int
+    return field.declared.kind if isinstance(field.declared, PlainValue) else int
 
 
 class _CommandReader:

@@ -8,7 +8,7 @@ Of the five rows of x, step 5 sends to rows 0 and 1, step 3 to rows 0 to 3: step
 these and overwrites the other two, and row 4 is cleared.
 
 >>> from tests.lowering.examples import splice
->>> found = Contributions(splice().schedule, [Place(node) for node in range(4)])
+>>> found = Contributions(splice().schedule, [RowPlace(node) for node in range(4)])
 >>> late = found.add(0, np.arange(2), np.array(5), term=0)
 >>> early = found.add(0, np.arange(4), np.array(3), term=0)
 >>> settled, overwrites = found.settle()
@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.index import distinct
-from nnet3.lowering.places import Place
+from nnet3.lowering.places import RowPlace
 from nnet3.lowering.schedule import Schedule
 
 _MOST_TERMS = 1 << 24  # contributions of one step: more than there can be
@@ -94,7 +94,7 @@ class Contributions:
     """
 
     schedule: Schedule
-    places: Sequence[Place]
+    places: Sequence[RowPlace]
     unread: Mapping[int, np.ndarray] = field(default_factory=dict)
     contributions: list[Contribution] = field(default_factory=list)
 

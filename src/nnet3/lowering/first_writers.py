@@ -23,7 +23,7 @@ import numpy as np
 from nnet3.lowering.contributions import Cells, Contributions, Settled
 from nnet3.lowering.live_rows import LiveRows
 from nnet3.lowering.needs import BackwardNeeds
-from nnet3.lowering.places import Place, find_places
+from nnet3.lowering.places import RowPlace, find_places
 from nnet3.lowering.reading import Reading, RowsOf
 from nnet3.lowering.requested import output_block
 from nnet3.lowering.schedule import LayoutTask, Step
@@ -47,7 +47,7 @@ class FirstWriters:
     `outputs`, one for each requested output; what is not in them sends nothing. `taken`: by output, see `_taken_rows`.
     """
 
-    places: list[Place]
+    places: list[RowPlace]
     views: Mapping[int, RowsOf] = field(default_factory=dict)
     settled: Mapping[int, Settled] = field(default_factory=dict)
     slots: Mapping[int, Mapping[int, np.ndarray]] = field(default_factory=dict)
@@ -116,7 +116,7 @@ def _written_nodes(task: LayoutTask, reading: Reading, needs: BackwardNeeds) -> 
     return [node for node in written if needs.needed[node]]
 
 
-def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, place: Place) -> TakenRows | None:
+def _taken_rows(task: LayoutTask, needs: BackwardNeeds, io: RequestedRows, place: RowPlace) -> TakenRows | None:
     """Returns the rows of an output that take the derivative that the user gives; None if there are none.
 
     `place`: of the node's derivative. A derivative that is given for rows that nobody reads does no harm.

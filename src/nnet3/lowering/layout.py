@@ -24,7 +24,7 @@ from functools import cached_property
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.first_writers import FirstWriters, find_first_writers, receivers
 from nnet3.lowering.needs import BackwardNeeds, find_needs
-from nnet3.lowering.places import Place, Storage, find_places
+from nnet3.lowering.places import RowPlace, Storage, find_places
 from nnet3.lowering.reading import Reading, find_reading
 from nnet3.lowering.schedule import LayoutTask
 from nnet3.lowering.sharing import shared_derivs, shared_values
@@ -85,7 +85,7 @@ def _declare(task: LayoutTask, needs: BackwardNeeds, values: Storage, derivs: St
             if needs.needed[number]:
                 derivs.bind(number, node.gradient)
             continue
-        if values.places[number] == Place(number):
+        if values.places[number] == RowPlace(number):
             values.declare(number)
-        if needs.needed[number] and derivs.places[number] == Place(number):
+        if needs.needed[number] and derivs.places[number] == RowPlace(number):
             derivs.declare(number)

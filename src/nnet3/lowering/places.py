@@ -9,7 +9,7 @@ In h(t) = W (x(t) + h(t-1)) + b the output (node 3) is the rows of h (node 2). W
 >>> from tests.lowering.examples import loop
 >>> values = loop(backward=False).layout.values
 >>> values.places[3]
-Place(root=2, row_shift=0, col_offset=0)
+RowPlace(root=2, row_shift=0, col_offset=0)
 >>> values.physical_row[1].tolist()
 [0, 0, 0, 0]
 """
@@ -29,7 +29,7 @@ from nnet3.lowering.source import NodeKind
 
 
 @dataclass(frozen=True)
-class Place:
+class RowPlace:
     """Row r of a node is row r + row_shift of the node `root`, from column `col_offset` on."""
 
     root: int
@@ -37,24 +37,24 @@ class Place:
     col_offset: int = 0
 
 
-def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[Place]:
+def find_places(schedule: Schedule, views: Mapping[int, RowsOf]) -> list[RowPlace]:
     """Returns the place of each node. `views`: gathered nodes that lie in another node's matrix."""
-    places: dict[int, Place] = {}
+    places: dict[int, RowPlace] = {}
 
-    def place(node: int) -> Place:
+    def place(node: int) -> RowPlace:
         if node not in places:
-            places[node] = Place(node)  # stands if nodes see nothing but each other
+            places[node] = RowPlace(node)  # stands if nodes see nothing but each other
             places[node] = found(node)
         return places[node]
 
-    def found(node: int) -> Place:
+    def found(node: int) -> RowPlace:
         if schedule.nodes[node].kind is NodeKind.VIEW:
             seen = place(schedule.nodes[node].operands[0].node)
-            return Place(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
+            return RowPlace(seen.root, seen.row_shift, seen.col_offset + schedule.nodes[node].col_offset)
         if node in views:
             seen = place(views[node].node)
-            return Place(seen.root, seen.row_shift + views[node].first, seen.col_offset)
-        return Place(node)
+            return RowPlace(seen.root, seen.row_shift + views[node].first, seen.col_offset)
+        return RowPlace(node)
 
     return [place(node) for node in range(len(schedule.nodes))]
 
@@ -70,7 +70,7 @@ class Storage:
     schedule: Schedule
     computation: NnetComputation
     is_deriv: bool
-    places: list[Place]
+    places: list[RowPlace]
     shared: Collection[int] = ()
     matrix: dict[int, int] = field(default_factory=dict)
     physical_row: dict[int, np.ndarray] = field(default_factory=dict)

@@ -22,13 +22,13 @@ import numpy as np
 
 from nnet3.lowering.first_writers import FirstWriters
 from nnet3.lowering.needs import BackwardNeeds
-from nnet3.lowering.places import Place
+from nnet3.lowering.places import RowPlace
 from nnet3.lowering.reading import Reading
 from nnet3.lowering.schedule import LayoutTask, Schedule
 from nnet3.lowering.source import NodeKind, Use
 
 
-def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, places: list[Place]) -> list[int]:
+def shared_values(task: LayoutTask, reading: Reading, needs: BackwardNeeds, places: list[RowPlace]) -> list[int]:
     """Returns the nodes whose values need room for one step only."""
     schedule = task.schedule
     candidates = _candidates(schedule, places) - _kept_values(task, needs, places)
@@ -70,7 +70,7 @@ class _Read(NamedTuple):
     source_rows: np.ndarray
 
 
-def _candidates(schedule: Schedule, places: list[Place]) -> set[int]:
+def _candidates(schedule: Schedule, places: list[RowPlace]) -> set[int]:
     """Returns the roots with several steps, all of whose rows are computed."""
     return {
         root
@@ -81,7 +81,7 @@ def _candidates(schedule: Schedule, places: list[Place]) -> set[int]:
     }
 
 
-def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[Place]) -> set[int]:
+def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[RowPlace]) -> set[int]:
     """Returns the roots whose values somebody needs after the forward pass, or all at once."""
     schedule = task.schedule
     kept = {places[io.node].root for io in (*task.request.inputs, *task.request.outputs)}
@@ -97,7 +97,7 @@ def _kept_values(task: LayoutTask, needs: BackwardNeeds, places: list[Place]) ->
     return kept
 
 
-def _reads(schedule: Schedule, reading: Reading, places: list[Place], roots: set[int]) -> Iterator[_Read]:
+def _reads(schedule: Schedule, reading: Reading, places: list[RowPlace], roots: set[int]) -> Iterator[_Read]:
     """Yields all that is read of these roots."""
     for number, gathered in reading.gathered.items():
         if number in reading.views:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.cn.forms import ComponentRule, Form
+from nnet3.cn.forms import ComponentRule, NodeForm
 from nnet3.cn.node import Node
-from nnet3.cn.operation import Operation, RunState
+from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.options import checked_option
 from nnet3.cn.shape import Shape
 from nnet3.components import Component, Properties, create, read_from
@@ -63,11 +63,11 @@ class ComponentOperation(Operation):
             raise ShapeError(f"component {self.component.type_name} needs {self.component.input_dim} rows")
         return Shape(self.component.output_dim)
 
-    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+    def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
         """One that looks at other frames is a kernel with an INDEXED operand."""
         if self.component.identity_indexes:
             return super().form(operands, value)
-        return Form(
+        return NodeForm(
             NodeKind.KERNEL,
             rule=lambda clock, sources: ComponentRule(sources[0], self.component),
             clock_for="looks at other frames",
@@ -94,7 +94,7 @@ class ComponentOperation(Operation):
             info, updatable=info.updatable and self.trainable, stores_stats=info.stores_stats and self.stores_statistics
         )
 
-    def kernel(self, state: RunState) -> Kernel:
+    def kernel(self, state: OperationState) -> Kernel:
         return self.component
 
     def gradient_kernel(self) -> Component:

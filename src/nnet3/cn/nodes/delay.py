@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from nnet3.cn.forms import DelayRule, Form
+from nnet3.cn.forms import DelayRule, NodeForm
 from nnet3.cn.node import Node
 from nnet3.cn.operation import Operation
 from nnet3.cn.shape import Shape
@@ -37,9 +37,9 @@ class Delay(Operation):
         if self.rows < 1:
             raise NetworkError(f"delay: expected at least one row, got {self.rows}")
 
-    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+    def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
         parts = (GatherPart(self.rows, 1, len(operands), default=self.default),)
-        return Form(
+        return NodeForm(
             NodeKind.GATHERED,
             parts,
             rule=lambda clock, sources: DelayRule(clock, sources, self.lag),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import Elementwise
-from nnet3.cn.operation import Matrices, RunState, put, put_product
+from nnet3.cn.operation import Matrices, OperationState, put, put_product
 from nnet3.errors import NetworkError
 from nnet3.ir.kernel import Kernel
 
@@ -27,18 +27,18 @@ class Dropout(Elementwise):
         if not 0 <= self.rate < 1:
             raise NetworkError(f"dropout: expected a rate of at least 0 and less than 1, got {self.rate!r}")
 
-    def kernel(self, state: RunState) -> Kernel:
+    def kernel(self, state: OperationState) -> Kernel:
         return DropoutKernel(self.rate, state)
 
 
 class DropoutKernel(Dropout):
     """Dropout with random numbers; outside training the value is the operand itself."""
 
-    def __init__(self, rate: float, state: RunState):
+    def __init__(self, rate: float, state: OperationState):
         super().__init__(rate)
         object.__setattr__(self, "state", state)
 
-    state: RunState
+    state: OperationState
 
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor | None:
         # m_ij = 0 with probability lambda, else 1 / (1 - lambda) (1.86); V = M * Y (1.87)

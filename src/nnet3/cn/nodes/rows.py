@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from nnet3.cn.forms import Form, StackRule
+from nnet3.cn.forms import NodeForm, StackRule
 from nnet3.cn.node import Node, as_node
 from nnet3.cn.operation import Matrices, Operation, put
 from nnet3.cn.shape import Shape
@@ -28,8 +28,8 @@ class RowSlice(Operation):
         if self.first < 0 or self.rows < 1:
             raise ShapeError(f"row_slice: expected at least one row, from 0 on, got {self.rows} from {self.first}")
 
-    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
-        return Form(NodeKind.VIEW, col_offset=self.first) if value.has_samples else super().form(operands, value)
+    def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
+        return NodeForm(NodeKind.VIEW, col_offset=self.first) if value.has_samples else super().form(operands, value)
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         if self.first + self.rows > operands[0].rows:
@@ -57,11 +57,11 @@ class RowStack(Operation):
     num_operands: ClassVar[int] = -1
     sizes: tuple[int, ...]
 
-    def form(self, operands: Sequence[Shape], value: Shape) -> Form:
+    def form(self, operands: Sequence[Shape], value: Shape) -> NodeForm:
         if not all(shape.has_samples for shape in operands):
             return super().form(operands, value)
         parts = tuple(GatherPart(shape.rows, slot, 1) for slot, shape in enumerate(operands))
-        return Form(NodeKind.GATHERED, parts, rule=lambda clock, sources: StackRule(sources))
+        return NodeForm(NodeKind.GATHERED, parts, rule=lambda clock, sources: StackRule(sources))
 
     def infer(self, operands: Sequence[Shape]) -> Shape:
         if not operands or tuple(operand.rows for operand in operands) != self.sizes:

@@ -9,7 +9,7 @@ import numpy as np
 from nnet3.index import distinct
 from nnet3.ir.analysis import READ, WRITE, Analysis, analyse
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import AccessKind, Command, Operand, Role, with_values
+from nnet3.ir.declarations import AccessKind, Command, OperandField, Role, with_values
 from nnet3.ir.variables import Integers
 
 
@@ -163,7 +163,7 @@ def _optional_fields(command_class: type[Command]) -> list[tuple[str, bool]]:
     """Returns the tuple fields of sub-matrices that a command may leave empty, each with whether it is added to."""
     found = []
     for name, declared, several in command_class.form.operand_fields:
-        is_filled = isinstance(declared, Operand) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)
+        is_filled = isinstance(declared, OperandField) and declared.access in (AccessKind.WRITE, AccessKind.UPDATE)
         if several and is_filled and declared.optional:  # type: ignore[union-attr]
             found.append((name, declared.access is AccessKind.UPDATE))  # type: ignore[union-attr]
     return found
