@@ -20,6 +20,7 @@ from tests.cli.run_command import Cli, Outcome
 from tests.patience import PATIENCE
 
 KEYS = ("utt1", "utt2", "utt3")
+TABLES = ("ark:feats.ark", "ark:out.ark")
 
 
 @pytest.fixture
@@ -96,6 +97,13 @@ def test_a_network_that_cannot_be_computed_for_one_utterance(features: Cli) -> N
     assert outcome.status in (0, 1)
     for key in set(KEYS) - set(_read("ark:out.ark") if Path("out.ark").exists() else ()):
         assert f"utterance '{key}' left out: " in outcome.err
+
+
+def test_one_that_cannot_be_computed_is_counted_as_left_out(features: Cli) -> None:
+    with matrix_writer("ark:feats.ark") as writer:
+        writer.write("utt1", np.zeros((4, 3), np.float32))
+        writer.write("utt2", np.full((5, 3), np.nan, np.float32))
+    assert "1 utterances computed, 1 left out; 4 frames" in features.good("compute", "net.raw", *TABLES).err
 
 
 def test_an_old_output_stays_when_the_new_one_is_not_complete(features: Cli) -> None:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import click
 import pytest
 
-from nnet3.cli.click_types import click_type
+from nnet3.cli.click_types import click_type, integer
 from nnet3.cli.declared import takes
 from nnet3.options import Options, TrainerOptions, option
 from nnet3.text.values import Boolean, Integer, Integers, Number, Text, above, at_least, choice, within
@@ -63,7 +63,6 @@ TABLES: list[tuple[str, dict[str, tuple[Any, Any]]]] = [
     ("get-egs-dense-targets", INPUTS | TOLERANCE),
     ("chain-get-egs", INPUTS | SCALE | {"--supervision-length-tolerance": (1, 0), "--long-key": (False, None)}),
     ("chain-e2e-get-egs", INPUTS | SCALE),
-    ("chain-normalize-egs", SCALE),
 ]
 
 
@@ -191,6 +190,13 @@ def test_what_is_refused(kind: Any, value: str, message: str) -> None:
     with pytest.raises(click.BadParameter) as caught:
         click_type(kind).convert(value, None, None)
     assert caught.value.message == message
+
+
+def test_integers_have_32_bits_unless_more_are_asked_for() -> None:
+    assert integer().convert(str(2**31 - 1), None, None) == 2**31 - 1
+    assert integer(bits=64).convert(str(2**63 - 1), None, None) == 2**63 - 1
+    with pytest.raises(click.BadParameter, match="that fits 32 bits"):
+        integer().convert(str(2**31), None, None)
 
 
 def test_options_of_kaldis_threads_change_nothing() -> None:

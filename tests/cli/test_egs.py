@@ -124,6 +124,8 @@ def test_copy_egs(cli: Cli) -> None:
     made = _make(cli, "--left-context=3", "--right-context=3", "--compress=false")
     cli.good("copy-egs", "ark:egs.ark", "ark,t:1.ark", "ark:2.ark")
     assert [list(_egs(name)) for name in ("1.ark", "2.ark")] == [list(made)[0::2], list(made)[1::2]]
+    cli.good("copy-egs", "--frame", "", "ark:egs.ark", "ark:all.ark")  # no frame is chosen
+    assert Path("all.ark").read_bytes() == Path("egs.ark").read_bytes()
     Path("weights").write_text("utt1-0 0.5\nutt1-3 2\n")
     Path("names").write_text("utt1-0 output-1\nutt1-3 output-2\nutt1-6 output-3\n")
     options = ["--frame=1", "--left-context=2", "--right-context=0", "--frame-shift=1"]

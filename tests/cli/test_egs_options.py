@@ -26,6 +26,10 @@ def test_copying(verb: str) -> None:
     assert (given["examples"], given["outputs_to_write"]) == ("b", ("c", "a", "a"))
 
 
+def test_normalization() -> None:
+    check_options("chain-normalize-egs", {"--normalization-fst-scale": (1.0, 0)})
+
+
 def test_ivectors_have_two_names() -> None:
     for option in ("--online-ivectors", "--ivectors"):
         assert parsed("get-egs", f"{option}=ark:b")["online_ivectors"] == "ark:b"

@@ -168,6 +168,13 @@ def test_copy_for_test_removes_the_batch_norm(cli: Cli) -> None:
     assert not any("BatchNorm" in c.type_name for c in load_nnet("out.raw").components.values())
 
 
+@pytest.mark.parametrize("mode", ["true", "false"])
+def test_copy_puts_batch_norm_in_test_mode(cli: Cli, mode: str) -> None:
+    Nnet.from_config(NORM_CONFIG).save("net.raw")
+    cli.good("copy", f"--batchnorm-test-mode={mode}", "net.raw", "out.raw")
+    assert load_nnet("out.raw").components["norm"].test_mode == (mode == "true")
+
+
 def test_average(cli: Cli) -> None:
     cli.good("init", "--srand=1", "net.config", "other.raw")
     cli.good("average", "--weights=0.25:0.75", "net.raw", "other.raw", "out.raw")

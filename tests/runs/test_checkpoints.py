@@ -107,6 +107,23 @@ def test_what_cannot_be_cleaned_up_does_not_hide_the_failure(tmp_path: Path, mon
         write_folder(tmp_path / "x", fail)
 
 
+def test_a_folder_that_cannot_be_removed_wholly_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left of it has a name that nobody reads, and goes the next time."""
+    write_folder(tmp_path / "x", _fill("old"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(16, "Device or resource busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", refuse)
+        remove_folder(tmp_path / "x")
+        remove_leftovers(tmp_path)
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".x.")
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path) == []
+
+
 def test_replacing_and_removing(tmp_path: Path) -> None:
     write_folder(tmp_path / "x", _fill("old"))
     write_folder(tmp_path / "x", _fill("new"))

@@ -74,6 +74,25 @@ def test_all_processes_skips_are_reported_and_counted(task: Task) -> None:
     assert "3 minibatches have been skipped so far, more than max-skipped = 2: the run stops" in str(ends[0])
 
 
+def test_a_limit_below_what_was_skipped_stops_at_the_next_skip(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resumed run may have a lower one: it goes on while nothing more is skipped."""
+    task.change(training__epochs=1, checkpoints__every=1)
+    task.spoil("train.ark", {_keys_of_each_minibatch(task, 0, 0)[0][0]})
+
+    def step(run: TrainingRun, placed: Any) -> None:
+        if run.progress.step == 3:
+            raise _Stopped
+        _STEP(run, placed)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingRun, "_step", step)
+        with pytest.raises(_Stopped):
+            task.run()
+    assert [event["skipped"] for event in task.events("skip")] == [1]
+    task.change(training__max_skipped=0)
+    assert task.run(resume=True) == 0
+
+
 @pytest.mark.parametrize("mode", ["all-reduce", "averaging"])
 def test_the_objective_of_an_epoch_is_that_of_all_processes(task: Task, mode: str) -> None:
     """A line of the log for the whole epoch has the same sum."""

@@ -21,7 +21,7 @@ class Column:
 def format_table(columns: Sequence[Column], width: int) -> Iterator[str]:
     """The lines of a table at most `width` wide, if the columns but the last leave room."""
     others = columns[:-1]
-    widths = [max(map(len, [column.title, *column.texts]), default=0) for column in others]
+    widths = [max(map(len, [column.title, *column.texts])) for column in others]
     indent = sum(widths) + 2 * len(widths)
     room = max(_LEAST_LAST, width - indent)
     titles = [column.title for column in columns]

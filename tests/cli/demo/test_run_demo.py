@@ -72,6 +72,21 @@ def test_what_it_writes_and_says(cli: Cli, offered: Callable[..., None]) -> None
     assert (folder / "report.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(("terminal", "width"), [(True, 50), (False, 120)])
+def test_lines_are_as_wide_as_the_terminal(
+    cli: Cli, offered: Callable[..., None], monkeypatch: pytest.MonkeyPatch, terminal: bool, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    monkeypatch.setattr(module, "run_task", lambda task, folder, console, seed: widths.append(console.width) or result)
+    monkeypatch.setattr(module, "write_report", lambda *_: None)
+    widths: list[int] = []
+    result = SimpleNamespace(task=SimpleNamespace(goal=0.5, name="a"), accuracy=1.0)
+    offered(digit_tasks(seed=1)[0])
+    cli.good("demo")
+    assert widths == [width]
+
+
 def test_each_of_several_networks_has_its_folder(cli: Cli, offered: Callable[..., None]) -> None:
     """One that has learnt too little is an error, said after all is written."""
     task = digit_tasks(seed=1)[0]
