@@ -10,13 +10,16 @@ import torch
 from hypothesis import Phase, assume, find, given, settings
 from hypothesis import strategies as st
 
-from nnet3 import cn
+from nnet3 import ComputationCache, cn
 from nnet3.cn.asynchronous import POLICIES
 from nnet3.cn.registry import OPERATIONS
+from nnet3.driver import CompileTask, compile_task
 from nnet3.errors import NetworkError
+from nnet3.ir.computation import NnetComputation
 from tests.cn.random_graphs import networks
 from tests.cn.reference import columns, compare
 from tests.effort import EFFORT
+from tests.families.networks import same_program
 
 # Delays of samples that are no sequences have their defaults.
 pytestmark = pytest.mark.filterwarnings("ignore:.*whose columns are samples that have nothing to do with each other")
@@ -54,6 +57,49 @@ def test_asynchronous_equals_synchronous(made, policy) -> None:
     found = cn.AsynchronousEvaluator(network, 2, policy).evaluate(["last", made[0]], inputs)
     for ours, theirs in zip(found, network.evaluate(["last", made[0]], inputs), strict=True):
         np.testing.assert_allclose(columns(ours), columns(theirs), rtol=1e-12, atol=1e-14)
+
+
+class CheckingCache(ComputationCache):
+    """Compares each program that it gives with the one that is compiled for its shape."""
+
+    def program(self, task: CompileTask) -> NnetComputation:
+        program = super().program(task)
+        assert same_program(program, compile_task(task))
+        return program
+
+
+@settings(max_examples=20 * EFFORT)
+@given(networks())
+def test_programs_of_other_lengths_are_those_that_are_compiled(made) -> None:
+    """Of sequences that are some frames longer or shorter, and of more or fewer samples."""
+    criterion, last, inputs = made
+    cache = CheckingCache()
+    try:
+        network = cn.Network(criterion, {"last": last}, cache=cache)
+    except NetworkError:
+        assume(False)
+    rng = np.random.default_rng(0)
+    for more in (40, 18, 31, 52, 45):
+        given_now = {}
+        for node in network.inputs:
+            value = inputs[node.name]
+            if isinstance(value, cn.Sequences):
+                lengths = [length + more for length in value.lengths]
+                given_now[node.name] = cn.sequences([rng.normal(size=(node.shape.rows, t)) for t in lengths])
+            else:
+                given_now[node.name] = rng.normal(size=(node.shape.rows, value.shape[1] + more))
+        network.gradients(given_now)
+
+
+def test_most_networks_are_continued() -> None:
+    """A recurrent network with a delay, in batches of three sequences."""
+    x = cn.input("x", 3)
+    lstm = cn.macros.lstm(x, 4)
+    cache = CheckingCache()
+    network = cn.Network(cn.square_error(lstm.h, cn.delay(lstm.h, 2, dim=4)), cache=cache)
+    for frames in (60, 30, 45, 20):
+        network.gradients({"x": cn.sequences([np.ones((3, frames))] * 3)})
+    assert (cache.counts.compiled, cache.counts.continued) == (1, 3)
 
 
 def test_random_networks_are_various() -> None:

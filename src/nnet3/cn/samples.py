@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -90,6 +90,17 @@ class SampleLayout:
     @property
     def num_samples(self) -> int:
         return sum(self.lengths)
+
+    @property
+    def length(self) -> int:
+        """The frames of the shortest sequence, or the number of samples that are no sequences."""
+        return min(self.lengths) if self.are_sequences else len(self.lengths)
+
+    def shorter(self, count: int) -> SampleLayout:
+        """Returns the layout of sequences that are so many frames shorter, or of so many samples fewer."""
+        if not self.are_sequences:
+            return replace(self, lengths=self.lengths[count:], first=self.first[count:])
+        return replace(self, lengths=tuple([length - count for length in self.lengths]))
 
     def __str__(self) -> str:
         if not self.are_sequences:
