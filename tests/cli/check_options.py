@@ -64,9 +64,12 @@ def _check_values(verb: str, option: click.Option, default: Any, least: Any) -> 
 
 
 def check_ignored(verb: str, *options: str) -> None:
-    """They are taken, change nothing, and the help does not speak of them."""
+    """They are taken, change nothing, and the help does not speak of them; a value that makes no sense is refused."""
     command = find_verb(verb)
     text = command.get_help(click.Context(command))
     for option in options:
         assert parsed(verb, option) == parsed(verb), option
-        assert option.partition("=")[0] not in text
+        name = option.partition("=")[0]
+        assert name not in text
+        with pytest.raises(click.BadParameter):
+            parsed(verb, f"{name}=maybe")

@@ -47,20 +47,6 @@ def test_compute_prob_as_kaldi_does(cli: Cli, path: Path) -> None:
 
 
 @needs_shared
-def test_dropout_is_on_when_asked_for(cli: Cli) -> None:
-    Path("dropout.config").write_text(
-        "component name=dropout type=DropoutComponent dim=24 dropout-proportion=0.5\n"
-        "component-node name=dropout component=dropout input=output.affine\n"
-        "output-node name=output input=dropout objective=linear\n"
-    )
-    cli.good("copy", "--nnet-config=dropout.config", MONO / "plain.raw", "dropout.raw")
-
-    files = ["dropout.raw", MONO / "den.fst", f"ark:{MONO}/merged.ark"]
-    logs = [cli.good("chain-compute-prob", f"--dropout-test-mode={mode}", *files).err for mode in ("true", "false")]
-    assert logs[0] != logs[1]
-
-
-@needs_shared
 @CASES
 def test_combine_as_kaldi_does(cli: Cli, path: Path) -> None:
     *arguments, _ = _arguments((path / "combine.cmd").read_text(), path)

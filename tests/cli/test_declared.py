@@ -202,3 +202,7 @@ def test_integers_have_32_bits_unless_more_are_asked_for() -> None:
 def test_options_of_kaldis_threads_change_nothing() -> None:
     for verb in ("chain-train", "chain-compute-prob", "chain-combine"):
         check_ignored(verb, "--numerator-graph-threads=4")
+
+
+def test_kaldis_weight_of_supervision_changes_nothing() -> None:
+    check_ignored("chain-get-supervision", "--weight=3")

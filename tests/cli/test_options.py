@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
 from nnet3.cli.options import TRUTHS, caching_options
-from tests.cli.check_options import check_options
+from tests.cli.check_options import check_ignored, check_options
+from tests.cli.run_command import Cli
+from tests.shared_data import GOLDEN, needs_shared
 
 BINARY = {"--binary": (True, None)}
 MODES = {"--dropout-test-mode": (True, None)}
@@ -48,4 +51,30 @@ def test_files_of_compiled_computations() -> None:
     assert command.main([], standalone_mode=False) == {"own": 1, "cache_files": (None, None)}
     words = ["--read-cache=a", "--write-cache=b", "--binary-write-cache=true", "--own=2"]
     assert command.main(words, standalone_mode=False) == {"own": 2, "cache_files": ("a", "b")}
-    assert "binary-write-cache" not in command.get_help(click.Context(command))
+    check_ignored("train", "--binary-write-cache=true")
+
+
+@needs_shared
+@pytest.mark.parametrize("option", ["--batchnorm-test-mode", "--dropout-test-mode"])
+@pytest.mark.parametrize(
+    ("verb", "files"),
+    [
+        ("compute-prob", "plain {egs}"),
+        ("show-progress", "start plain {egs}"),
+        ("combine", "plain start {egs} out"),
+        ("chain-compute-prob", "plain {den} {egs}"),
+        ("chain-combine", "{den} plain start {egs} out"),
+    ],
+)
+def test_modes_matter_to_the_objective(cli: Cli, verb: str, files: str, option: str) -> None:
+    name, last, dim = ("chain/mono", "affine", 24) if verb.startswith("chain") else ("train/tdnn", "log-softmax", 10)
+    Path("dropout.config").write_text(
+        f"component name=dropout type=DropoutComponent dim={dim} dropout-proportion=0.5\n"
+        f"component-node name=dropout component=dropout input=output.{last}\n"
+        "output-node name=output input=dropout objective=linear\n"
+    )
+    for model in ("plain", "start"):
+        cli.good("copy", "--nnet-config=dropout.config", GOLDEN / name / f"{model}.raw", model)
+    words = files.format(den=GOLDEN / name / "den.fst", egs=f"ark:{GOLDEN / name}/merged.ark").split()
+    first, second = (cli.good(verb, f"{option}={mode}", *words).err for mode in ("true", "false"))
+    assert first != second

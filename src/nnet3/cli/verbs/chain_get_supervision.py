@@ -16,7 +16,7 @@ from nnet3.options import SupervisingOptions
 @click.option(
     "--lattice-input", type=KALDI_BOOL, default=False, help="The table has lattices of phones, not phones and lengths."
 )
-@click.option("--weight", type=float, default=1.0, hidden=True, expose_value=False)  # Kaldi ignores it, too
+@click.option("--weight", type=float, hidden=True, expose_value=False)  # Kaldi ignores it, too
 @click.argument("tree", metavar="TREE")
 @click.argument("model", metavar="TRANSITION-MODEL")
 @click.argument("phones", metavar="PHONES-RSPECIFIER")
