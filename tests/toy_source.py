@@ -78,10 +78,10 @@ class ToySource:
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if node in self.window:
-            return available.any(axis=1), available
+            return np.any(available, axis=1), available
         if self.optional[node]:
             return np.ones(len(indexes), bool), available & available.all(axis=1, keepdims=True)
-        return available.all(axis=1), available
+        return np.all(available, axis=1), available
 
 
 def table(ns: Sequence[int], times: Sequence[int]) -> IndexTable:

@@ -89,7 +89,8 @@ def run_backward(
     assert info.backprop_needs_output == (OWN_VALUE in node.operation.needs_of_gradient(which))
     gradient = _inside(direction)
     fill = 1.0 if accumulate else float("nan")
-    deriv = gradient if in_place else _wide(tuple(operands[which].T.shape), fill)
+    rows, cols = operands[which].shape
+    deriv = gradient if in_place else _wide((cols, rows), fill)
     derivs = [deriv if i == which else None for i in range(len(operands))]
     memo = memo if info.uses_memo else None
     kernel.run_backward(inputs, output, gradient, memo, None, derivs, [accumulate] * len(operands), None)

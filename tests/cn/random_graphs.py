@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import numpy as np
 from hypothesis import strategies as st
 
 from nnet3 import cn
 from nnet3.cn.node import Node
+from nnet3.cn.nodes.delay import DelayNode
 
+T = TypeVar("T")
 ONE_OPERAND = (cn.negate, cn.sigmoid, cn.tanh, cn.softmax, cn.log_softmax, cn.copy)
 TWO_OPERANDS = (cn.plus, cn.minus, cn.element_times)
 ROWS = (1, 2, 3)
@@ -20,15 +25,15 @@ KINDS = (
 class Maker:
     """Draws nodes one after the other; `pool` holds what may be an operand."""
 
-    def __init__(self, draw, rng: np.random.Generator):
+    def __init__(self, draw: st.DrawFn, rng: np.random.Generator):
         self.draw, self.rng = draw, rng
         self.pool: list[Node] = [cn.input("x", 3), cn.input("y", 2)]
         self.parameters: dict[tuple[int, int], list[Node]] = {}
-        self.open: list[cn.Node] = []
+        self.open: list[DelayNode] = []
 
-    def choose(self, nodes) -> Node:
-        nodes = list(nodes)
-        return nodes[self.draw(st.integers(0, len(nodes) - 1))]
+    def choose(self, choices: Iterable[T]) -> T:
+        known = list(choices)
+        return known[self.draw(st.integers(0, len(known) - 1))]
 
     def parameter(self, rows: int, cols: int) -> Node:
         """A parameter of this shape, sometimes one that is used already."""
@@ -42,6 +47,7 @@ class Maker:
         found = [node for node in self.pool if node.shape.has_samples and rows in (None, node.shape.rows)]
         if found:
             return self.choose(found)
+        assert rows is not None
         other = self.choose([node for node in self.pool if node.shape.has_samples])
         return cn.times(self.parameter(rows, other.shape.rows), other)
 
@@ -120,7 +126,7 @@ class Maker:
 
 
 @st.composite
-def networks(draw):
+def networks(draw: st.DrawFn) -> tuple[Node, Node, dict[str, cn.Sequences | np.ndarray]]:
     """(criterion, outputs, inputs): inputs are independent samples or sequences of random lengths."""
     rng = np.random.default_rng(draw(st.integers(0, 2**31)))
     maker = Maker(draw, rng)
@@ -143,6 +149,7 @@ def networks(draw):
     for term in terms[1:]:
         criterion = cn.plus(criterion, term)
     lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=3))
+    inputs: dict[str, cn.Sequences | np.ndarray]
     if draw(st.booleans()):
         inputs = {n: cn.sequences([rng.normal(size=(r, t)) for t in lengths]) for n, r in (("x", 3), ("y", 2))}
     else:

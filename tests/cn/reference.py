@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import torch
@@ -10,13 +10,14 @@ from torch import Tensor
 
 from nnet3 import cn
 from nnet3.cn.node import Node, StoredNode
+from nnet3.cn.nodes.convolution import Convolution
 from nnet3.cn.nodes.delay import DelayNode
+from nnet3.cn.nodes.pooling import Pooling
+from nnet3.cn.operation import Operation
 from nnet3.ir.checker import check_computation
 
-Columns = list[list[Tensor]]  # [sequence][frame] (D,)
 
-
-def _images(operation, columns: Tensor) -> Tensor:
+def _images(operation: Convolution | Pooling, columns: Tensor) -> Tensor:
     rows, cols, channels = operation.image
     return columns.T.reshape(-1, rows, cols, channels).permute(0, 3, 1, 2)
 
@@ -25,23 +26,25 @@ def _columns(images: Tensor) -> Tensor:
     return images.permute(0, 2, 3, 1).reshape(len(images), -1).T
 
 
-def _convolution(operation, kernels: Tensor, images: Tensor, bias: Tensor | None = None) -> Tensor:
+def _convolution(operation: Convolution, kernels: Tensor, images: Tensor, bias: Tensor | None = None) -> Tensor:
     weight = kernels.reshape(-1, *operation.window, operation.image[2]).permute(0, 3, 1, 2)
     margins = tuple(n // 2 for n in operation.window) if operation.pad else 0
     found = torch.nn.functional.conv2d(_images(operation, images), weight, stride=operation.stride, padding=margins)
     return _columns(found if bias is None else found + bias[None, :, :, None])
 
 
-def _pooling(function):
-    def pool(operation, images: Tensor) -> Tensor:
+def _pooling(
+    function: Callable[[Tensor, tuple[int, int], tuple[int, int]], Tensor],
+) -> Callable[[Pooling, Tensor], Tensor]:
+    def pool(operation: Pooling, images: Tensor) -> Tensor:
         assert not operation.pad
         return _columns(function(_images(operation, images), operation.window, operation.stride))
 
     return pool
 
 
-def _expanded(function):
-    def apply(operation, x: Tensor, y: Tensor) -> Tensor:
+def _expanded(function: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Operation, Tensor, Tensor], Tensor]:
+    def apply(operation: Operation, x: Tensor, y: Tensor) -> Tensor:
         rows, cols = max(x.shape[0], y.shape[0]), max(x.shape[1], y.shape[1])
         x, y = (m.repeat(rows // m.shape[0], cols // m.shape[1]) for m in (x, y))
         return function(x, y)
@@ -49,7 +52,8 @@ def _expanded(function):
     return apply
 
 
-FORMULAS = {
+#: By type of node: functions of the operation and of the values of the operands
+FORMULAS: dict[str, Callable[..., Tensor]] = {
     "negate": lambda op, x: 0 - x,
     "sigmoid": lambda op, x: 0.5 * (1 + torch.tanh(x / 2)),
     "tanh": lambda op, x: 2 / (1 + torch.exp(-2 * x)) - 1,
@@ -88,13 +92,15 @@ FORMULAS = {
 class Reference:
     """Values of nodes of one network for inputs as users give them; float64."""
 
-    def __init__(self, nodes, inputs: Mapping[str, object], states: Mapping[str, int] | None = None):
-        self.parameters = {
+    def __init__(
+        self, nodes: Iterable[Node], inputs: Mapping[str, object], states: Mapping[str, int] | None = None
+    ) -> None:
+        self.parameters: dict[Node, Tensor] = {
             node: torch.tensor(node.value, dtype=torch.float64, requires_grad=True)
             for node in nodes
             if isinstance(node, StoredNode)
         }
-        self.inputs = {}
+        self.inputs: dict[str, list[Tensor]] = {}
         self.lengths: list[int] | None = None
         has_samples = {node.name: node.shape.has_samples for node in nodes}
         for name, value in inputs.items():
@@ -117,6 +123,7 @@ class Reference:
         return self.known[key]
 
     def _column(self, node: Node, n: int, t: int) -> Tensor:
+        assert self.lengths is not None
         if node.type == "input":
             arrays = self.inputs[node.name]
             return (
@@ -127,7 +134,6 @@ class Reference:
                 else arrays[n][:, t : t + 1]
             )
         if isinstance(node, DelayNode):
-            assert self.lengths is not None
             source = t - node.operation.lag
             if 0 <= source < self.lengths[n]:
                 return self.column(node.operands[0], n, source)
@@ -160,7 +166,7 @@ class Reference:
         return FORMULAS[node.type](node.operation, *[self.matrix(operand) for operand in node.operands])
 
 
-def columns(value) -> np.ndarray:
+def columns(value: float | np.ndarray | list[np.ndarray]) -> np.ndarray:
     """A value as users get it, all samples side by side."""
     return np.concatenate(value, 1) if isinstance(value, list) else np.reshape(value, np.shape(value) or (1, 1))
 
@@ -175,12 +181,13 @@ def compare(network: cn.Network, inputs: Mapping[str, object], rtol: float = 1e-
         np.testing.assert_allclose(columns(value), expected, rtol=rtol, atol=1e-10, err_msg=repr(node))
     if not network.criteria:
         return
-    total = sum(weight * reference.matrix(node)[0, 0] for node, weight in network.criteria.items())
+    terms = [weight * reference.matrix(node)[0, 0] for node, weight in network.criteria.items()]
+    total = torch.stack(terms).sum()
     check_computation(network.program(inputs))
     value, ours = network.criterion_and_gradients(inputs, training=False)
     np.testing.assert_allclose(value, float(total.detach()), rtol=rtol)
     trainable = {name: reference.parameters[network.find(name)] for name in ours}
-    expected = torch.autograd.grad(total, list(trainable.values()), allow_unused=True)
-    for (name, tensor), gradient in zip(trainable.items(), expected, strict=True):
+    gradients = torch.autograd.grad(total, list(trainable.values()), allow_unused=True)
+    for (name, tensor), gradient in zip(trainable.items(), gradients, strict=True):
         wanted = torch.zeros_like(tensor) if gradient is None else gradient
         np.testing.assert_allclose(ours[name], wanted.numpy(), rtol=1e-6, atol=1e-9, err_msg=name)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 
 from nnet3 import cn
+from nnet3.cn.network_state import Criteria, Outputs
 from tests.seeds import RANDOM
 
 
-def network(*args, **options) -> cn.Network:
-    return cn.Network(*args, dtype=torch.float64, **options)
+def network(criterion: Criteria = None, outputs: Outputs = None) -> cn.Network:
+    return cn.Network(criterion, outputs, dtype=torch.float64)
 
 
 def one_hidden_layer() -> tuple[cn.Network, dict[str, np.ndarray]]:
@@ -22,11 +25,11 @@ def one_hidden_layer() -> tuple[cn.Network, dict[str, np.ndarray]]:
     return net, {"x": RANDOM.normal(size=(3, 5)), "labels": np.eye(2)[:, [0, 1, 0, 1, 0]]}
 
 
-def batch(rows: int, lengths=(4, 2, 3)) -> cn.Sequences:
+def batch(rows: int, lengths: Sequence[int] = (4, 2, 3)) -> cn.Sequences:
     return cn.sequences([RANDOM.normal(size=(rows, length)) for length in lengths])
 
 
-def recurrence(lag: int = 1, default: float = 0.0, initial=None) -> cn.Network:
+def recurrence(lag: int = 1, default: float = 0.0, initial: cn.Node | None = None) -> cn.Network:
     x = cn.input("x", 3)
     d = cn.delay(None, lag, default, dim=4, name="d", initial=initial)
     h = d.connect(cn.tanh(cn.parameter("W", (4, 3)) @ x + cn.parameter("R", (4, 4)) @ d, name="h"))

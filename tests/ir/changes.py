@@ -59,9 +59,9 @@ def with_table(kind: str, table: object, command: Command, dtype: type = np.int3
     return change
 
 
-def with_kernel(kernel: int, **fields: object) -> Change:
+def with_kernel(kernel: int, *, uses_memo: bool = False) -> Change:
     def change(c: NnetComputation) -> None:
-        c.kernels[kernel] = replace(c.kernels[kernel], **fields)
+        c.kernels[kernel] = replace(c.kernels[kernel], uses_memo=uses_memo)
         c.num_memos = 3
 
     return change

@@ -238,8 +238,9 @@ class _Builder:
         known = len(self.rows)
         anchor = self._some(bounded=True)
         value = anchor
+        of_two: list[type[Plus] | type[Product]] = [Plus, Product]
         for delay in delays:
-            value = self._both(self.rng.choice([Plus, Product]), value, delay)
+            value = self._both(self.rng.choice(of_two), value, delay)
             for _ in range(self.rng.randint(0, 2)):
                 value = self.rng.choice([self._multiplied, self._squashed])(value)
             if self.rng.random() < 0.3:

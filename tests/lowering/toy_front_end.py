@@ -146,7 +146,7 @@ class ToyGraph:
 
     def computable(self, node: int, indexes: IndexTable, available: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if node not in self.gatherings:
-            whole = available.all(axis=1)
+            whole = np.all(available, axis=1)
             return whole, available & whole[:, np.newaxis]
         gathering = self.gatherings[node]
         used = np.zeros_like(available)

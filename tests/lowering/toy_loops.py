@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -179,7 +182,7 @@ def own_weights() -> ToyCase:
     return case.ask(loop, case.compute(stepwise, loop))
 
 
-LOOPS = {
+LOOPS: dict[str, Callable[[], ToyCase]] = {
     "simple": simple,
     "backward in time": lambda: simple(lag=-1),
     "delay of three": lambda: simple(lag=3),
@@ -196,5 +199,5 @@ LOOPS = {
     "window, rows last": lambda: windows(rows_last=True),
     "own weights": own_weights,
     "bias": bias,
-    **{f"two rates, {count} frames": lambda count=count: two_rates(count) for count in (40, 42)},
+    **{f"two rates, {count} frames": partial(two_rates, count) for count in (40, 42)},
 }

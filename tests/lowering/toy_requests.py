@@ -70,7 +70,7 @@ class _Asker:
         self._give()
         xs = sorted({index[2] for index in case.given[self.clock]})
         ns = sorted({index[0] for index in case.given[self.clock]})
-        everywhere = [(n, t, x) for n in ns for t in range(-6, 16) for x in xs]
+        everywhere: list[tuple[int, ...]] = [(n, t, x) for n in ns for t in range(-6, 16) for x in xs]
         if self.summed:
             values = case.oracle()
             case.samples = [i for i in everywhere if all(values.row(node, i) is not None for node in self.summed)]

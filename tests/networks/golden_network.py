@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 import torch
@@ -29,10 +30,18 @@ BOUNDS = {
 ROUNDING = 8 * 6e-8  # a difference below this many times the parameters carries no information
 
 
+class _Entry(TypedDict):
+    """An input or output of request.json."""
+
+    name: str
+    indexes: list[list[int]]
+    has_deriv: bool
+
+
 def read_request(folder: Path) -> nnet3.ComputationRequest:
     spec = json.loads((folder / "request.json").read_text())
 
-    def ios(entries: list[dict]) -> list[nnet3.IoSpecification]:
+    def ios(entries: list[_Entry]) -> list[nnet3.IoSpecification]:
         return [nnet3.IoSpecification(e["name"], e["indexes"], e["has_deriv"]) for e in entries]
 
     return nnet3.ComputationRequest(

@@ -49,10 +49,11 @@ def matrices(draw: st.DrawFn, rows: int) -> GeneralMatrix:
     columns = draw(st.integers(1, 4))
     values = np.array(draw(st.lists(_numbers, min_size=rows * columns, max_size=rows * columns)), np.float32)
     full = values.reshape(rows, columns)
-    kind = draw(st.sampled_from(["full", "sparse", *list(CompressionMethod)]))
+    kinds: list[str | CompressionMethod] = ["full", "sparse", *CompressionMethod]
+    kind = draw(st.sampled_from(kinds))
     if kind == "full":
         return full
-    if kind != "sparse":
+    if isinstance(kind, CompressionMethod):
         return compress(full, kind)
     kept = np.array(draw(st.lists(st.booleans(), min_size=full.size, max_size=full.size)), bool).reshape(full.shape)
     indptr = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])

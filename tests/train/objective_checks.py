@@ -31,6 +31,7 @@ def evaluate(
 def sparse(rows: list[list[float]]) -> SparseMatrix:
     """The elements that are not 0 of these rows."""
     dense = np.array(rows, np.float32)
+    height, width = dense.shape
     counts = (dense != 0).sum(1)
     row, ids = np.nonzero(dense)
-    return SparseMatrix(*dense.shape, np.concatenate([[0], np.cumsum(counts)]), ids.astype(np.int32), dense[row, ids])
+    return SparseMatrix(height, width, np.concatenate([[0], np.cumsum(counts)]), ids.astype(np.int32), dense[row, ids])

@@ -68,9 +68,9 @@ def cost_of(fst: Fst, labels: Labels, add: Callable[[float, float], float] = min
 def language(fst: Fst, longest: int, most: int = 100_000) -> dict[Labels, float]:
     """All label sequences of at most `longest` labels that it accepts, with the cost of the best path."""
     found: dict[Labels, float] = {}
-    front = {(): _closure(fst, {fst.start: 0.0}, min)} if fst.num_states else {}
+    front: dict[Labels, dict[int, float]] = {(): _closure(fst, {fst.start: 0.0}, min)} if fst.num_states else {}
     for _ in range(longest + 1):
-        following = {}
+        following: dict[Labels, dict[int, float]] = {}
         for labels, costs in front.items():
             ends = [cost + float(fst.final[state]) for state, cost in costs.items() if fst.final[state] < np.inf]
             if ends:
@@ -84,7 +84,8 @@ def language(fst: Fst, longest: int, most: int = 100_000) -> dict[Labels, float]
 
 def random_sequence(fst: Fst, random: np.random.Generator, length: int) -> Labels:
     """Labels along a random path of `length` arcs from the start, or of fewer if it comes to a dead end."""
-    state, labels = fst.start, []
+    state = fst.start
+    labels: list[int] = []
     while len(labels) < length and fst.offsets[state] < fst.offsets[state + 1]:
         arc = int(random.integers(fst.offsets[state], fst.offsets[state + 1]))
         state = int(fst.dst[arc])
