@@ -114,7 +114,7 @@ def _graphs(golden: Path) -> Iterator[bytes]:
 
 
 def _load_graph(contents: bytes) -> Fst:
-    return _load(read_fst, contents)  # type: ignore[no-any-return]
+    return _load(read_fst, contents)
 
 
 CHAIN_KINDS = [

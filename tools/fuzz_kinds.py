@@ -130,7 +130,7 @@ def _use_example(example: Example) -> None:
     EXAMPLES.structure(example)
     EXAMPLES.size(example)
     for change in (
-        lambda: EXAMPLES.merge([example, example]),
+        lambda: EXAMPLES.merge([example, example], False),
         lambda: Changes(frame="random", left_context=1, right_context=1, frame_shift=1).apply(example, generator(0)),
     ):
         try:
@@ -147,6 +147,11 @@ def _load_archive(contents: bytes) -> list[Example]:
         logging.getLogger("nnet3").setLevel(logging.CRITICAL)  # each damage would be warned of
         with ExampleReader(f"ark:{file.name}", EXAMPLES, on_damage="skip") as table:
             return [example for _, example in table]
+
+
+def _use_archive(examples: list[Example]) -> None:
+    for example in examples:
+        _written(example)
 
 
 KINDS = [
@@ -167,6 +172,6 @@ KINDS = [
         "archive of examples",
         _beginnings_of_archives,
         _load_archive,
-        lambda examples: [_written(example) for example in examples] and None,
+        _use_archive,
     ),
 ]

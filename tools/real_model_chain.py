@@ -27,6 +27,7 @@ from nnet3.chain.graphs.phone_lm import estimate_phone_lm
 from nnet3.chain.graphs.supervising import supervise
 from nnet3.chain.graphs.timed_phones import phones_of_durations
 from nnet3.chain.making import ChainExampleMaker, Utterance
+from nnet3.components.batch_norm import BatchNormComponent
 from nnet3.examples import ChunkOptions, example_writer
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io.fst_file import save_fst
@@ -216,7 +217,7 @@ def tune_sequences(source: Path, recordings: Path, folder: Path, report: Callabl
 def freeze_norms(nnet: nnet3.Nnet) -> None:
     """Batch-norm as in test mode, by its statistics of the original training, in place: twenty utterances would give
     it others, which takes more from the model than training gives."""
-    norms = {name: each for name, each in nnet.components.items() if each.has_running_statistics}
+    norms = {name: each for name, each in nnet.components.items() if isinstance(each, BatchNormComponent)}
     for name, norm in norms.items():
         scale, offset = norm.scale_and_offset(torch.zeros(1))
         settings = f"type=ScaleAndOffsetComponent dim={norm.output_dim} learning-rate-factor=0"

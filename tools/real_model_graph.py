@@ -30,15 +30,15 @@ def read_lookahead_graph(path: Path) -> Fst:
     of_state = np.frombuffer(data, _STATE, states, place)
     of_arc = np.frombuffer(data, _ARC, arcs, place + states * _STATE.itemsize)
     offsets = np.append(0, np.cumsum(of_state["arcs"], dtype=np.int64))
-    columns = (np.ascontiguousarray(of_arc[name]) for name in ("ilabel", "olabel", "cost", "dst"))
-    return Fst(start, np.ascontiguousarray(of_state["final"]), offsets, *columns)
+    ilabel, olabel, cost, dst = (np.ascontiguousarray(of_arc[name]) for name in ("ilabel", "olabel", "cost", "dst"))
+    return Fst(start, np.ascontiguousarray(of_state["final"]), offsets, ilabel, olabel, cost, dst)
 
 
 def for_decoding(graph: Fst, model: TransitionModel, word_cost: float) -> Fst:
     """With a cost for each word, in the place of a language model, and with epsilons for input labels above the
     transition-ids, which only kept words apart."""
     ilabel = np.where(graph.ilabel > model.num_transition_ids, 0, graph.ilabel).astype(np.int32)
-    cost = graph.cost + np.float32(word_cost) * (graph.olabel > 0)
+    cost = graph.cost + np.where(graph.olabel > 0, np.float32(word_cost), np.float32(0))
     return Fst(graph.start, graph.final, graph.offsets, ilabel, graph.olabel, cost, graph.dst)
 
 

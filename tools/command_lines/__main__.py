@@ -70,7 +70,7 @@ def main(shared: Path, workers: int, mode: str, folder: Path, chosen: tuple[str,
     folder.mkdir(parents=True, exist_ok=True)
     start, count, different = time.monotonic(), 0, 0
     now = run_groups({name: groups[name] for name in chosen or groups}, shared.resolve(), workers)
-    gone = [] if chosen else [(name, {}) for name in recorded if name not in groups]
+    gone: list[tuple[str, dict[str, Record]]] = [(name, {}) for name in recorded if not chosen and name not in groups]
     for name, records in chain(now, gone):
         count += len(records)
         if mode == "compare":

@@ -68,7 +68,8 @@ def _record(line: str, folder: Path, programs: Path, mask: Mask) -> Record:
         words = [] if _FOR_A_SHELL.search(_QUOTED.sub("", line)) else shlex.split(line)
         if words and words[0] in places:
             place, words[0] = places[words[0]], str(programs / words[0])
-            address, files = str(programs.parent / "socket"), [file.fileno() for file in (nothing, out, err)]
+            address = str(programs.parent / "socket")
+            files: list[int | None] = [file.fileno() for file in (nothing, out, err)]
             status = ask(address, place, words, str(folder), dict(os.environ), files)
         else:
             command = ["bash", "-o", "pipefail", "-c", line]
