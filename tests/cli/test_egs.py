@@ -149,6 +149,7 @@ def test_copy_egs(cli: Cli) -> None:
         (["merge-egs", "ark:nofile", "ark:x"], 1, "ark:nofile: cannot read nofile"),
         (["copy-egs", "--frame=any", "ark:egs.ark", "ark:x"], 1, "a number or 'random', got 'any'"),
         (["copy-egs", "--frame=7", "ark:egs.ark", "ark:x"], 1, "no examples were written"),
+        (["copy-egs", "--frame=" + "9" * 4400, "ark:egs.ark", "ark:x"], 2, "must be an integer that fits 32 bits"),
         (["copy-egs", "ark:egs.ark"], 2, "Missing argument 'EGS-WSPECIFIER...'"),
         (["copy-egs", "--frame=0", "ark:merged.ark", "ark:x"], 1, "the entry 'merged-0-15': frames can be chosen"),
         (["subset-egs", "--n=0", "ark:egs.ark", "ark:x"], 2, "--n"),

@@ -8,6 +8,7 @@ from nnet3.cli import later
 from nnet3.cli.egs_options import copying_options
 from nnet3.cli.verb import EXAMPLES, verb
 from nnet3.options import CopyingOptions
+from nnet3.text.values import Integer
 
 
 @verb("copy training examples with changes, to one or more tables", EXAMPLES, program="nnet3-copy-egs")
@@ -46,4 +47,9 @@ def command(
 
 def _frame(text: str | None) -> int | str | None:
     digits = (text or "").removeprefix("-")
-    return int(text or "") if digits.isascii() and digits.isdigit() else text or None
+    if not (digits.isascii() and digits.isdigit()):
+        return text or None
+    try:
+        return Integer().read(text or "")
+    except ValueError as error:
+        raise click.BadParameter(f"it must be {error}, got {text}", param_hint="'--frame'") from None
