@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import nnet3
+from nnet3.driver import family_shelf
+from nnet3.driver.cached_computation import num_bytes
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation
@@ -132,3 +139,115 @@ def test_clearing_forgets_families() -> None:
     cache.clear()
     cache.compile(nnet, request_for(nnet, 50))
     assert cache.counts.compiled == 2
+
+
+def of_lengths(*lengths: int) -> nnet3.ComputationRequest:
+    """A request of RNN for sequences of these lengths."""
+    rows = np.array([(n, t, 0) for n, length in enumerate(lengths) for t in range(length)])
+    return nnet3.ComputationRequest([nnet3.IoSpecification("input", rows)], [nnet3.IoSpecification("output", rows)])
+
+
+@pytest.mark.parametrize(
+    "lengths", [[(50, 45), (40, 40), (39, 39), (38, 38)], [(40, 40), (35, 35), (60, 45), (34, 34)]]
+)
+def test_sequences_of_unequal_lengths_do_not_spoil_the_family_of_others(lengths: list[tuple[int, int]]) -> None:
+    """Cut to the shortest length they are equal."""
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    for each in lengths:
+        request = of_lengths(*each)
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert cache.counts.continued == 2
+    assert cache.refusals == []
+
+
+def test_times_with_a_wide_gap() -> None:
+    """As members of a family they would have a row for each time."""
+    config = "input-node name=input dim=3\noutput-node name=output input=input"
+    nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
+    for far in (10**9, 9 * 10**8, 8 * 10**8):
+        rows = np.array([(0, t, 0) for t in (*range(21), far)])
+        request = nnet3.ComputationRequest(
+            [nnet3.IoSpecification("input", rows)], [nnet3.IoSpecification("output", rows)]
+        )
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert cache.counts.compiled == 3
+
+
+def test_programs_that_the_cache_has_dropped_are_not_kept() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(max_bytes=0)
+    for frames in (60, 40, 50):
+        dropped = weakref.ref(cache.compile(nnet, request_for(nnet, frames)))
+        gc.collect()
+        assert dropped() is None
+    assert cache.counts.compiled == 3
+    kept = cache.compile(nnet, request_for(nnet, 45))
+    assert same_program(cache.compile(nnet, request_for(nnet, 40)), nnet3.compile(nnet, request_for(nnet, 40)))
+    assert kept is not None
+    assert cache.counts.continued == 1
+
+
+def test_networks_are_not_kept() -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
+    for frames in (60, 40):
+        cache.compile(nnet, request_for(nnet, frames))
+    assert cache.counts.continued == 1
+    network = weakref.ref(nnet)
+    del nnet
+    gc.collect()
+    assert network() is None
+
+
+def test_the_family_that_was_not_used_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(family_shelf, "_MOST_PLACES", 6)
+    nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
+    for sequences in (2, 1):
+        for frames in (40, 39):
+            cache.compile(nnet, request_for(nnet, frames, sequences))
+    for number in range(3):
+        cache.compile(nnet, request_for(nnet, 40, 5 + number))
+        cache.compile(nnet, request_for(nnet, 38 - number, 1))
+    assert (cache.counts.continued, cache.counts.compiled) == (5, 5)
+
+
+def test_what_is_continued_takes_no_more_memory() -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
+    for frames in (50, 40):
+        request = request_for(nnet, frames, 16, train=True)
+        program = cache.compile(nnet, request)
+    assert cache.counts.continued == 1
+    assert num_bytes(program) <= num_bytes(nnet3.compile(nnet, request))
+
+
+def test_threads_share_families() -> None:
+    nnets, cache = [nnet3.Nnet.from_config(RNN), nnet3.Nnet.from_config(WINDOW)], nnet3.ComputationCache()
+    cases = [(nnet, request_for(nnet, frames)) for frames in (60, 40, 39, 38, 61, 37) for nnet in nnets]
+    wrong = []
+
+    def work(first: int) -> None:
+        for nnet, request in (*cases[first:], *cases[:first]):
+            if not same_program(cache.compile(nnet, request), nnet3.compile(nnet, request)):
+                wrong.append(str(request))
+            if first == 3:
+                cache.clear()
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert cache.counts.continued > 0
+
+
+def test_files_hold_what_was_continued(tmp_path: Path) -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(tmp_path / "programs")
+    requests = [request_for(nnet, frames, train=True) for frames in (60, 40, 50)]
+    for request in requests:
+        cache.compile(nnet, request)
+    cache.save(tmp_path / "all")
+    other, loaded = nnet3.ComputationCache(tmp_path / "programs"), nnet3.ComputationCache()
+    loaded.load(tmp_path / "all")
+    for each in (other, loaded):
+        for request in requests:
+            assert same_program(each.compile(nnet, request), nnet3.compile(nnet, request))
+        assert (each.counts.compiled, each.counts.continued) == (0, 0)

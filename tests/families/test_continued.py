@@ -34,17 +34,14 @@ def test_tables_of_all_lengths(name: str) -> None:
     table = TABLES[name]
     family = continued([[table_of(table(n))] for n in (16, 17)])
     for n in (16, 17, 18, 40, 111):
-        values, _ = family.at(n - 16)
-        assert values[:, 0].tolist() == table(n).tolist()
+        assert family.at(n - 16)[0].values[:, 0].tolist() == table(n).tolist()
         assert family.lengths(n - 16).tolist() == [len(table(n))]
 
 
 @given(st.lists(st.sampled_from(sorted(TABLES)), max_size=6))
 def test_tables_do_not_disturb_each_other(names: list[str]) -> None:
     family = continued([[table_of(TABLES[name](n)) for name in names] for n in (16, 17, 18)])
-    values, _ = family.at(23)
-    parts = np.split(values, np.cumsum(family.lengths(23)))[: len(names)]
-    assert [part[:, 0].tolist() for part in parts] == [TABLES[name](39).tolist() for name in names]
+    assert [table.values[:, 0].tolist() for table in family.at(23)] == [TABLES[name](39).tolist() for name in names]
 
 
 def test_indexes_with_places_of_no_time() -> None:
@@ -53,7 +50,7 @@ def test_indexes_with_places_of_no_time() -> None:
         return np.stack([np.zeros(3 * n, int), times, np.zeros(3 * n, int)], axis=1)
 
     family = continued([[table_of(indexes(n))] for n in (16, 17)])
-    assert np.array_equal(family.at(30)[0], indexes(46))
+    assert np.array_equal(family.at(30)[0].values, indexes(46))
 
 
 @pytest.mark.parametrize(
@@ -71,12 +68,36 @@ def test_what_is_not_affine_is_refused(table: Callable[[int], np.ndarray], reaso
     assert error.value.table == 1
 
 
+def test_tables_of_another_length_or_width_are_refused() -> None:
+    """Though what there is of them agrees."""
+    family = continued([[table_of(np.zeros(n, int))] for n in (16, 17)])
+    family.check(10, [table_of(np.zeros(26, int))])
+    for other in (0, 20, 27):
+        with pytest.raises(NotAffineError, match="another length"):
+            family.check(10, [table_of(np.zeros(other, int))])
+    with pytest.raises(NotAffineError, match="more columns"):
+        continued([[table_of(np.zeros((n, n - 15), int))] for n in (16, 17)])
+
+
+def test_empty_tables_keep_their_columns() -> None:
+    assert continued([[table_of(np.zeros((0, 3), int))] for _ in range(2)]).at(5)[0].values.shape == (0, 3)
+
+
+def test_equal_tables_are_made_once() -> None:
+    members = []
+    for n in (16, 17):
+        table = table_of(np.arange(n))
+        members.append([table, table_of(np.arange(2 * n)), table])
+    first, _, last = continued(members).at(4)
+    assert first is last
+
+
 def test_kinds_have_to_agree() -> None:
     def table(n: int, kind: int) -> NumberTable:
         kinds = np.array([7, *[1, 2] * n, kind])
-        return NumberTable(np.arange(len(kinds))[:, None], kinds, kinds)
+        return NumberTable(np.arange(len(kinds))[:, None], kinds)
 
     family = continued([[table(n, 9)] for n in (8, 9, 10)])
-    assert family.at(4)[1].tolist() == table(12, 9).kinds.tolist()
+    assert family.at(4)[0].kinds.tolist() == table(12, 9).kinds.tolist()
     with pytest.raises(NotAffineError):
         continued([[table(8, 9)], [table(9, 9)], [table(10, 8)]])

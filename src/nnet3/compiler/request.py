@@ -132,10 +132,9 @@ class ComputationRequest:
             request = self._ending_earlier((k - j) * period)
             return request.task(network, options), request.rows
 
-        shortest = self._ending_earlier(k * period)
-        return LengthForm(
-            {"nnet": network.fingerprint(), "request": shortest.key(), "period": period}, k, self.rows, shorter
-        )
+        shortest = [self._ending_earlier((k - j) * period).key() for j in range(2)]
+        key = {"nnet": network.fingerprint(), "shortest": shortest, "period": period}
+        return LengthForm(key, k, self.rows, shorter)
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
         """The request without the last times of each input and output that is long enough."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,16 +20,66 @@ from nnet3.ir.computation import KernelRows, NnetComputation
 _MEMBERS = 2  # say how a family goes on; the longest program of the form that was compiled confirms it
 _MOST_PLACES = 64
 
+#: Of index tables: the rows of each, and a name for all that stands in them.
+_Digest = tuple[tuple[int, ...], str]
+
 
 @dataclass
 class _Place:
-    """The longest program of a form that was compiled; then the family that goes up to it, or why there is none."""
+    """The longest program of a form that was compiled; then the family that goes up to it, or why there is none.
 
-    longest_k: int
-    longest: NnetComputation | None
-    family: ProgramFamily | None = None
+    `rows`: the indexes that the members of the family name. Only the cache keeps the longest program in memory: when it
+    has dropped that, the next one that is compiled is the longest.
+    """
+
+    longest_k: int = -1
+    longest: Callable[[], NnetComputation | None] = lambda: None
+    longest_rows: _Digest = ((), "")
     rows: Continued | None = None
+    family: ProgramFamily | None = None
     refusal: str = ""
+
+    def note(self, form: LengthForm, program: NnetComputation) -> None:
+        """Take note of a program that was compiled."""
+        if self.refusal or (self.rows is not None and not _has_rows(self.rows, form.k, _digest(form.rows))):
+            return
+        if self.family is not None and form.k > self.longest_k:
+            self._confirm(self.family, form.k, program)
+        elif self.family is None and (form.k > self.longest_k or self.longest() is None):
+            self.longest_k, self.longest, self.longest_rows = form.k, weakref.ref(program), _digest(form.rows)
+
+    def has(self, form: LengthForm) -> bool:
+        """True if this form is that of a member of the family, which is made if there is none yet."""
+        if self.refusal or form.k > self.longest_k:
+            return False
+        try:
+            if self.rows is None:
+                self.rows = continued([list(map(table_of, form.shorter(j)[1])) for j in range(_MEMBERS)])
+            if not _has_rows(self.rows, form.k, _digest(form.rows)):
+                return False
+            if self.family is None:
+                self._find_family(form)
+        except (NotAffineError, Nnet3Error) as error:
+            self.refusal = str(error)
+        return self.family is not None
+
+    def _find_family(self, form: LengthForm) -> None:
+        """Make the family, if the longest program is of it. Raises NotAffineError or what compiling raises."""
+        program = self.longest()
+        assert self.rows is not None
+        if program is None or not _has_rows(self.rows, self.longest_k, self.longest_rows):
+            self.longest_k = -1
+        else:
+            family = ProgramFamily([compile_task(form.shorter(j)[0]) for j in range(_MEMBERS)])
+            self._confirm(family, self.longest_k, program)
+
+    def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
+        """Take a family if it gives this program, else refuse it."""
+        try:
+            family.check(k, program)
+            self.family, self.longest_k = family, k
+        except NotAffineError as error:
+            self.family, self.refusal = None, f"a longer program is not what the short ones promise ({error})"
 
 
 class FamilyShelf:
@@ -54,77 +105,46 @@ class FamilyShelf:
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
         """Take note of a program that was compiled."""
-        for make in task.forms:
-            form = make()
-            if form is None:
-                continue
-            place = self._places.setdefault(_name(form, task), _Place(-1, None))
-            if form.k > place.longest_k and not place.refusal:
-                place.longest_k = form.k
-                if place.family is None:
-                    place.longest = program
-                else:
-                    _confirm(place, place.family, program)
+        for form in _forms(task):
+            self._places.setdefault(_name(form, task), _Place()).note(form, program)
         while len(self._places) > _MOST_PLACES:
             self._places.popitem(last=False)
 
     def program(self, task: CompileTask) -> NnetComputation | None:
         """Returns the program of a task from the family of one of its forms; None if there is none."""
-        for make in task.forms:
-            form = make()
-            place = None if form is None else self._places.get(_name(form, task))
-            if form is None or place is None or place.refusal or form.k > place.longest_k:
+        for form in _forms(task):
+            name = _name(form, task)
+            if name not in self._places:
                 continue
-            found = self._continued(place, form, task)
-            if found is not None:
-                return found
+            self._places.move_to_end(name)
+            place = self._places[name]
+            if place.has(form):
+                assert place.family is not None
+                program = place.family.at(form.k, precompute_of(task))
+                if task.options.check:
+                    check_computation(program)
+                return program
         return None
 
-    def _continued(self, place: _Place, form: LengthForm, task: CompileTask) -> NnetComputation | None:
-        precompute = precompute_of(task)
-        if place.family is None:
-            try:
-                _find_family(place, form)
-            except (NotAffineError, Nnet3Error) as error:
-                place.longest, place.refusal = None, str(error)
-            if place.family is None:
-                return None
-        assert place.family is not None
-        if not _has_rows(place.rows, form):
-            return None
-        program = place.family.at(form.k, precompute)
-        if task.options.check:
-            check_computation(program)
-        return program
+
+def _forms(task: CompileTask) -> Iterator[LengthForm]:
+    """Yields the forms of a task, the best first."""
+    return (form for make in task.forms if (form := make()) is not None)
 
 
 def _name(form: LengthForm, task: CompileTask) -> str:
     return key_digest({**form.key, "options": task.options})
 
 
-def _find_family(place: _Place, form: LengthForm) -> None:
-    """Make the family of a form. Raises NotAffineError if there is none."""
-    assert place.longest is not None
-    tasks, rows = zip(*map(form.shorter, range(_MEMBERS)), strict=True)
-    place.rows = continued([list(map(table_of, tables)) for tables in rows])
-    _confirm(place, ProgramFamily([compile_task(each) for each in tasks]), place.longest)
-    place.longest = None
+def _digest(tables: Sequence[np.ndarray]) -> _Digest:
+    return tuple(map(len, tables)), key_digest([table.astype(np.int32) for table in tables])
 
 
-def _confirm(place: _Place, family: ProgramFamily, program: NnetComputation) -> None:
-    """Take a family if it gives the longest program of a form, else refuse it."""
-    try:
-        family.check(place.longest_k, program)
-        place.family = family
-    except NotAffineError as error:
-        place.family, place.refusal = None, f"a longer program is not what the short ones promise ({error})"
-
-
-def _has_rows(rows: Continued | None, form: LengthForm) -> bool:
+def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
     """True if the family's request for this length names the same indexes in the same order."""
-    assert rows is not None
-    parts = np.split(rows.at(form.k)[0], np.cumsum(rows.lengths(form.k))[:-1])
-    return all(np.array_equal(part, wanted) for part, wanted in zip(parts, form.rows, strict=True))
+    if tuple(rows.lengths(k).tolist()) != wanted[0]:  # first, because where times have gaps there may be very many
+        return False
+    return _digest([table.values for table in rows.at(k)]) == wanted
 
 
 def precompute_of(task: CompileTask) -> Precompute:

@@ -21,8 +21,8 @@ from nnet3.options import CompileOptions
 class LengthForm:
     """A task as one of a row of tasks that differ in their length alone.
 
-    `key` is that of the shortest one, `k` the number of periods of time that this one has more, `rows` the indexes that
-    it names. `shorter(j)` is the task that has j periods more than the shortest, and its indexes.
+    `key` is equal for all of them, `k` is the number of periods of time that this one has in addition to the shortest,
+    `rows` the indexes that it names. `shorter(j)` is the task with j periods in addition, and its indexes.
     """
 
     key: Mapping[str, object]

@@ -1,18 +1,19 @@
 """Continued tables: integers that a few small tables of one form have in common, for every size.
 
-Three tables of 12, 14 and 16 rows, which say how the next ones go on:
+Two tables of 20 and 22 rows, which say how the next ones go on:
 
     >>> import numpy as np
-    >>> members = [[table_of(np.concatenate([np.arange(n), n + 5 + np.arange(n)]))] for n in (6, 7, 8)]
-    >>> continued(members).at(3)[0].ravel()
-    array([ 0,  1,  2,  3,  4,  5,  6,  7,  8, 14, 15, 16, 17, 18, 19, 20, 21,
-           22])
+    >>> members = [[table_of(np.concatenate([np.arange(n), n + 5 + np.arange(n)]))] for n in (10, 11)]
+    >>> continued(members).at(2)[0].values.ravel().tolist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28]
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,11 +33,23 @@ class NotAffineError(Exception):
 
 @dataclass(frozen=True, eq=False)
 class NumberTable:
-    """Rows of integers, and of what kind each row is. `tokens` (rows,) decide where rows repeat."""
+    """Rows of integers, and of what kind each row is."""
 
     values: np.ndarray  # (rows, columns) int64
     kinds: np.ndarray  # (rows,)
-    tokens: np.ndarray  # (rows,)
+    by_change: bool = False  # rows repeat if they change alike, and not if they are of one kind
+
+    @cached_property
+    def tokens(self) -> np.ndarray:
+        """(rows,): equal for rows that may stand in one place of a period."""
+        if not self.by_change:
+            return self.kinds
+        by_kind = np.argsort(self.kinds, kind="stable")
+        change = np.zeros_like(self.values)
+        change[by_kind[1:]] = np.diff(self.values[by_kind], axis=0)
+        first = by_kind[np.flatnonzero(np.diff(self.kinds[by_kind], prepend=-1))]
+        change[first] = 0
+        return _numbered(np.concatenate([change, self.kinds[:, None]], axis=1))
 
 
 def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable:
@@ -45,15 +58,10 @@ def table_of(values: np.ndarray, kinds: np.ndarray | None = None) -> NumberTable
     Each row is compared with the one before it that is of the same kind. Unless kinds are given, rows that stand for
     nothing (-1, or times that are none) are of a kind of their own.
     """
-    rows = values.reshape(len(values), values[:1].size if len(values) else 1).astype(np.int64)
+    rows = values.reshape(len(values), math.prod(values.shape[1:])).astype(np.int64)
     if kinds is None:
         kinds = (rows < 0).all(axis=1).astype(np.int64) + 2 * (rows == NO_TIME).any(axis=1)
-    by_kind = np.argsort(kinds, kind="stable")
-    change = np.zeros_like(rows)
-    change[by_kind[1:]] = np.diff(rows[by_kind], axis=0)
-    first = by_kind[np.flatnonzero(np.diff(kinds[by_kind], prepend=-1))]
-    change[first] = 0
-    return NumberTable(rows, kinds, _numbered(np.concatenate([change, kinds[:, None]], axis=1)))
+    return NumberTable(rows, kinds, by_change=True)
 
 
 def _numbered(rows: np.ndarray) -> np.ndarray:
@@ -67,46 +75,76 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
 
 
 class Continued:
-    """Tables as functions of k, the number of periods beyond the smallest member, joined to one.
+    """Tables as functions of k, the number of periods beyond the smallest member; equal ones are made once.
+
+    `tables`: the pieces of different tables, `number`: which of them each table is.
+    """
+
+    def __init__(self, tables: Sequence[Sequence[_Piece]], columns: Sequence[int], number: Sequence[int]) -> None:
+        widths = np.array(columns, dtype=np.int64)
+        groups = [np.flatnonzero(widths == width) for width in np.unique(widths)]
+        self._groups = [_Joined([tables[each] for each in group.tolist()], int(widths[group[0]])) for group in groups]
+        place = np.argsort(np.concatenate([np.zeros(0, np.int64), *groups]))
+        self._place = place[np.array(number, dtype=np.int64)]
+
+    def lengths(self, k: int) -> np.ndarray:
+        """Returns the rows of each table, (tables,)."""
+        return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._place]
+
+    def at(self, k: int) -> list[NumberTable]:
+        """Returns the tables. Equal ones may be one object."""
+        found = [table for group in self._groups for table in group.at(k)]
+        return [found[place] for place in self._place.tolist()]
+
+    def check(self, k: int, tables: Sequence[NumberTable]) -> None:
+        """Raise NotAffineError, with the number of one of these tables, if they are not what `at(k)` gives."""
+        differs = np.flatnonzero(self.lengths(k) != [len(table.kinds) for table in tables])
+        if len(differs):
+            raise NotAffineError("it has another length", int(differs[0]))
+        same: set[tuple[int, int]] = set()
+        for number, (one, other) in enumerate(zip(self.at(k), tables, strict=True)):
+            if (id(one), id(other)) in same:
+                continue
+            if not (np.array_equal(one.values, other.values) and np.array_equal(one.kinds, other.kinds)):
+                raise NotAffineError("it is not affine", number)
+            same.add((id(one), id(other)))
+
+
+class _Joined:
+    """Tables with equally many columns, joined to one.
 
     A table is made of pieces. Piece p repeats `period[p]` rows `turns[p] + k * more_turns[p]` times; its rows stand in
     `rows` from `first[p]` on. Row j of turn i is base[j] + k * slope[j] + i * (step[j] + k * twist[j]).
     """
 
-    def __init__(self, pieces: Sequence[_Piece], starts: Sequence[int], num_columns: int) -> None:
+    def __init__(self, tables: Sequence[Sequence[_Piece]], columns: int) -> None:
+        pieces = [piece for table in tables for piece in table]
         self.period = np.array([len(piece.kinds) for piece in pieces], dtype=np.int64)
         self.turns = np.array([piece.turns for piece in pieces], dtype=np.int64)
         self.more_turns = np.array([piece.more_turns for piece in pieces], dtype=np.int64)
         self.first = np.cumsum(self.period) - self.period
         self.row_kinds = np.concatenate([np.zeros(0, np.int64), *(piece.kinds for piece in pieces)])
-        empty = np.zeros((4, 0, num_columns), np.int64)
-        self.rows = np.concatenate([empty, *(_padded(piece.rows, num_columns) for piece in pieces)], axis=1)
-        self.starts = list(starts)  # the first piece of each table, and at last the number of pieces
+        self.rows = np.concatenate([np.empty((4, 0, columns), np.int64), *(piece.rows for piece in pieces)], axis=1)
+        self.ends_of_pieces = np.cumsum([len(table) for table in tables])
+
+    def _ends(self, k: int) -> np.ndarray:
+        ends = np.cumsum((self.turns + k * self.more_turns) * self.period)
+        return np.concatenate([[0], ends])[self.ends_of_pieces]
 
     def lengths(self, k: int) -> np.ndarray:
-        """Returns the rows of each table, (tables,)."""
-        ends = np.concatenate([[0], np.cumsum((self.turns + k * self.more_turns) * self.period)])
-        return np.diff(ends[self.starts])
+        return np.diff(self._ends(k), prepend=0)
 
-    def at(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the values (rows, columns) and the kinds (rows,) of all tables, one after the other."""
+    def at(self, k: int) -> list[NumberTable]:
         lengths = (self.turns + k * self.more_turns) * self.period
         piece = np.repeat(np.arange(len(lengths)), lengths)
         turn, row = np.divmod(np.arange(len(piece)) - (np.cumsum(lengths) - lengths)[piece], self.period[piece])
         row += self.first[piece]
         base, slope, step, twist = self.rows
-        values = (base + k * slope)[row] + turn[:, None] * (step + k * twist)[row]
-        return values, self.row_kinds[row]
-
-    def check(self, k: int, tables: Sequence[NumberTable]) -> None:
-        """Raise NotAffineError, with the number of the first of these tables that is not what `at(k)` gives."""
-        values, kinds = self.at(k)
-        ends = np.cumsum(self.lengths(k))
-        for number, (table, end) in enumerate(zip(tables, ends.tolist(), strict=True)):
-            part = slice(end - len(table.kinds), end)
-            same_values = np.array_equal(values[part, : table.values.shape[1]], table.values)
-            if not (same_values and np.array_equal(kinds[part], table.kinds)):
-                raise NotAffineError("it is not affine", number)
+        values = (step + k * twist)[row]
+        values *= turn[:, None]
+        values += (base + k * slope)[row]
+        ends = self._ends(k)[:-1]
+        return list(map(NumberTable, np.split(values, ends), np.split(self.row_kinds[row], ends)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,26 +157,25 @@ class _Piece:
     rows: np.ndarray
 
 
-def _padded(rows: np.ndarray, num_columns: int) -> np.ndarray:
-    return np.pad(rows, ((0, 0), (0, 0), (0, num_columns - rows.shape[2])))
-
-
 def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
     """Returns the tables that continue those of the members k = 0, 1, ..., of which there are at least two.
 
     Raises NotAffineError, whose number is that of the first table that does not go on.
     """
-    columns = max((table.values.shape[1] for table in members[0]), default=1)
-    pieces: list[_Piece] = []
-    starts = [0]
-    known: dict[tuple[int, ...], list[_Piece]] = {}  # many tables are the same
+    pieces: list[list[_Piece]] = []
+    columns: list[int] = []
+    known: dict[tuple[int, ...], int] = {}  # many tables are the same
+    numbers = []
     for number, tables in enumerate(zip(*members, strict=True)):
         key = tuple(map(id, tables))
         if key not in known:
-            known[key] = _pieces(tables, number)
-        pieces += known[key]
-        starts.append(len(pieces))
-    result = Continued(pieces, starts, columns)
+            known[key] = len(pieces)
+            columns.append(tables[0].values.shape[1])
+            if any(table.values.shape[1] != columns[-1] for table in tables):
+                raise NotAffineError("it has more columns", number)
+            pieces.append(_pieces(tables, number))
+        numbers.append(known[key])
+    result = Continued(pieces, columns, numbers)
     for k, member in enumerate(members):
         result.check(k, member)
     return result

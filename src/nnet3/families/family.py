@@ -86,7 +86,7 @@ class _Sheets:
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
         kinds = np.array([hash(constant) for constant, _ in rows], dtype=np.int64)
-        self.tables[name] = NumberTable(values, kinds, kinds)
+        self.tables[name] = NumberTable(values, kinds)
 
     def _side_table(self, name: str, values: np.ndarray) -> NumberTable:
         if name != "multi_tables":
@@ -102,7 +102,7 @@ class _Sheets:
         values = np.zeros((len(split), max((len(numbers) for _, numbers in split), default=1)), dtype=np.int64)
         for row, (_, numbers) in zip(values, split, strict=True):
             row[: len(numbers)] = numbers
-        return NumberTable(values, kinds, kinds)
+        return NumberTable(values, kinds)
 
     def _split(self, command: Command) -> tuple[_Template, list[int]]:
         blocks = [self._block(number) for number in command.form.operands(command)]
@@ -158,10 +158,9 @@ class ProgramFamily:
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one."""
-        first, (values, kinds) = self.first, self.tables.at(k)
-        ends = np.cumsum(self.tables.lengths(k))[:-1]
-        numbers = dict(zip(self._names, np.split(values, ends), strict=True))
-        kinds_of = dict(zip(self._names, np.split(kinds, ends), strict=True))
+        first, tables = self.first, dict(zip(self._names, self.tables.at(k), strict=True))
+        numbers = {name: table.values for name, table in tables.items()}
+        narrow = {id(values): values.astype(np.int32) for values in numbers.values()}
         result = NnetComputation(
             matrices=[
                 Matrix(rows, *matrix[1:])
@@ -171,7 +170,7 @@ class ProgramFamily:
                 matrix: MatrixInfo(
                     info.node,
                     info.is_deriv,
-                    None if info.indexes is None else _int32(numbers[f"indexes {matrix}"][:, :3]),
+                    None if info.indexes is None else narrow[id(numbers[f"indexes {matrix}"])],
                 )
                 for matrix, info in first.matrix_info.items()
             },
@@ -180,7 +179,7 @@ class ProgramFamily:
             need_model_derivative=first.need_model_derivative,
             fingerprint=first.fingerprint,
         )
-        result.commands = self._commands(kinds_of["commands"], numbers["commands"], result)
+        result.commands = self._commands(tables["commands"].kinds, numbers["commands"], result)
         known = result.find_or_add
         result.outside = [
             OutsideMatrix(o.name, known(SubMatrix(*row[:5])), o.writable)
@@ -195,8 +194,8 @@ class ProgramFamily:
         )
         for name in _TABLES:
             for number in range(len(getattr(first, name))):
-                getattr(result, name).append(_side_table(result, name, _int32(numbers[f"{name} {number}"])))
-        entries = numbers["precomputed rows"][:, :3], kinds_of["precomputed rows"]
+                getattr(result, name).append(_side_table(result, name, narrow[id(numbers[f"{name} {number}"])]))
+        entries = narrow[id(numbers["precomputed rows"])], tables["precomputed rows"].kinds
         result.precomputed_rows = _rows_of_entries(*entries, list(self._words.nodes))
         result.precomputed += [precompute(entry) for entry in result.precomputed_rows]
         return result
@@ -231,10 +230,6 @@ def _constants_of(member: NnetComputation) -> Any:
     return (*infos, *member.kernels, member.need_model_derivative)
 
 
-def _int32(values: np.ndarray) -> np.ndarray:
-    return values.astype(np.int32)
-
-
 def _command(template: _Template, operands: Sequence[int], numbers: Sequence[int]) -> Command:
     count, form = len(template.blocks), template.command.form
     fields = dict(form.values_of_operands(template.command, operands[:count]))
@@ -246,7 +241,7 @@ def _side_table(result: NnetComputation, name: str, values: np.ndarray) -> np.nd
     if name == "index_tables":
         return values[:, 0]
     if name == "range_tables":
-        return values[:, :2]
+        return values
     numbers = [result.find_or_add(SubMatrix(*row)) if row[0] >= 0 else -1 for row in values[:, :5].tolist()]
     return np.stack([np.array(numbers, dtype=np.int32).reshape(-1), values[:, 5]], axis=1)
 
@@ -267,6 +262,6 @@ def _rows_table(entries: Sequence[KernelRows], nodes: dict[tuple[str, bool], int
 
 def _rows_of_entries(values: np.ndarray, kinds: np.ndarray, nodes: Sequence[tuple[str, bool]]) -> list[KernelRows]:
     starts = np.flatnonzero(kinds % 2)
-    parts = [part[1:] for part in np.split(_int32(values), starts[1:])] if len(starts) else []
+    parts = [part[1:] for part in np.split(values, starts[1:])] if len(starts) else []
     owners = [nodes[kind // 8] for kind in kinds[starts[::2]].tolist()]
     return [KernelRows(*owner, *both) for owner, *both in zip(owners, parts[::2], parts[1::2], strict=True)]

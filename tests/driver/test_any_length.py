@@ -1,0 +1,62 @@
+"""One cache, many lengths: each program is the one that is compiled for its request, or each error is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import nnet3
+from nnet3.ir.computation import NnetComputation
+from tests.effort import EFFORT
+from tests.families.networks import same_program
+from tests.random_lengths import RandomLengths
+from tests.random_networks import random_network
+from tests.seeds import shifted
+from tests.shared_data import GOLDEN, needs_shared
+
+
+def _lengths(seed: int) -> list[int]:
+    rng = random.Random(shifted(seed))
+    longest = rng.choice([31, 50, 75])
+    lengths = [longest, longest - 1, longest - 3, rng.randint(18, longest), rng.randint(1, 20), longest + 1]
+    return lengths if rng.random() < 0.7 else rng.sample([*lengths, 2 * longest], len(lengths) + 1)
+
+
+def _outcome(compile_: Callable[..., NnetComputation], *what: object) -> NnetComputation | str:
+    try:
+        return compile_(*what)
+    except nnet3.Nnet3Error as error:
+        return str(error)
+
+
+def check_any_length(nnet: nnet3.Nnet, seed: int) -> nnet3.ComputationCache:
+    cache, requests = nnet3.ComputationCache(), RandomLengths(nnet, seed)
+    for frames in _lengths(seed):
+        request = requests(frames * random.Random(seed).choice([1, nnet.modulus]))
+        if request is None:
+            continue
+        fresh, cached = (_outcome(how, nnet, request, requests.options) for how in (nnet3.compile, cache.compile))
+        if isinstance(fresh, str) or isinstance(cached, str):
+            assert fresh == cached
+            continue
+        assert same_program(fresh, cached), f"{frames} frames"
+        assert (fresh.matrices, fresh.kernels, fresh.num_memos) == (cached.matrices, cached.kernels, cached.num_memos)
+        assert fresh.fingerprint == cached.fingerprint
+        assert fresh.need_model_derivative == cached.need_model_derivative
+    return cache
+
+
+def test_random_networks_at_random_lengths() -> None:
+    continued = 0
+    for seed in range(9 * EFFORT):
+        layers = ("affine", "tdnn", "product", "dim_range", "shared") if seed % 3 else ("rnn", "lstm", "statistics")
+        continued += check_any_length(random_network(seed, layers=layers).nnet(), seed).counts.continued
+    assert continued >= 5 * EFFORT
+
+
+@needs_shared
+def test_golden_networks_at_random_lengths() -> None:
+    folders = sorted((GOLDEN / "random").iterdir())
+    for seed in range(min(2 * EFFORT, len(folders))):
+        config = (folders[-seed] / "config_0.txt").read_text()
+        check_any_length(nnet3.Nnet.from_config(config, seed=1), seed)
