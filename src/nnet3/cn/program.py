@@ -19,7 +19,7 @@ from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
-from nnet3.driver import CompileTask, ComputationCache, LengthForm
+from nnet3.driver import CompileTask, ComputationCache, LengthForm, length_forms
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
 _MOST_RUNNERS = 128
 _NO_ROWS = np.zeros((0, 3), np.int32)
-#: Forms that are tried in turn: by how many frames or samples two questions differ, and how many the shortest has.
-_FORMS = ((1, 16), (3, 18), (1, 48))
-_FEWEST_MORE = 2  # steps by which a question is longer than the shortest: programs are made of the two shortest
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,22 +134,15 @@ class Program:
         )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
         key = {"cn": lines, "promises": promises, "question": self.question.key}
-        return CompileTask(
-            key,
-            lambda: (self.source, self.request),
-            CompileOptions(optimize=self.optimize),
-            forms=[partial(self._form, key, *form) for form in _FORMS],
-        )
-
-    def _form(self, key: Mapping[str, object], step: int, fewest: int) -> LengthForm | None:
-        """The question as one of those for sequences that are some frames shorter or longer, or for fewer samples."""
         layout = self.question.layout
-        k = -1 if layout is None else (layout.length - fewest) // step
-        if layout is None or k < _FEWEST_MORE:
-            return None
+        forms = [] if layout is None else length_forms(lambda: layout.length, partial(self._form, key, layout))
+        options = CompileOptions(optimize=self.optimize)
+        return CompileTask(key, lambda: (self.source, self.request), options, forms=forms)
+
+    def _form(self, key: Mapping[str, object], layout: SampleLayout, step: int, k: int) -> LengthForm:
+        """The question as one of those for sequences that are some frames shorter or longer, or for fewer samples."""
 
         def question(j: int) -> Question:
-            assert layout is not None
             return replace(self.question, layout=layout.shorter((k - j) * step))
 
         def shorter(j: int) -> tuple[CompileTask, list[np.ndarray]]:

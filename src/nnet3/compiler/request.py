@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import CompileTask, LengthForm
+from nnet3.driver import CompileTask, LengthForm, length_forms
 from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
@@ -21,10 +21,6 @@ from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
 
 _INT32 = np.iinfo(np.int32)
-#: Forms that are tried in turn: how many periods lie between two requests (recurrences may go several frames at once),
-#: and how many the shortest has at least (by then the programs of most networks go on alike).
-_FORMS = ((1, 16), (3, 18), (1, 48))
-_FEWEST_MORE = 2  # steps by which a request is longer than the shortest: programs are made of the two shortest
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,18 +111,19 @@ class ComputationRequest:
             lambda: (nnet_source(network), lowering_request(network, self, times)),
             options,
             fingerprint,
-            [partial(self._form, network, options, *form) for form in _FORMS],
+            length_forms(lambda: self._num_periods(network), partial(self._form, network, options)),
         )
 
-    def _form(self, network: Nnet, options: CompileOptions, multiple: int, fewest: int) -> LengthForm | None:
-        """The request as one of those that end some periods of time earlier or later; None if it is too short."""
-        outputs = [io.indexes[:, T] for io in self.outputs]
-        period = math.lcm(network.modulus, *(_time_step(io.indexes[:, T]) for io in (*self.inputs, *self.outputs)))
-        periods = min(int(np.ptp(times)) for times in outputs) // period
-        k = (periods - fewest) // multiple
-        period *= multiple
-        if k < _FEWEST_MORE:
-            return None
+    def _period(self, network: Nnet) -> int:
+        """The least time by which the request can end earlier so that all else is alike."""
+        return math.lcm(network.modulus, *(_time_step(table[:, T]) for table in self.rows))
+
+    def _num_periods(self, network: Nnet) -> int:
+        return min(int(np.ptp(io.indexes[:, T])) for io in self.outputs) // self._period(network)
+
+    def _form(self, network: Nnet, options: CompileOptions, step: int, k: int) -> LengthForm:
+        """The request as one of those that end some periods of time earlier or later."""
+        period = self._period(network) * step
 
         def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
             request = self._ending_earlier((k - j) * period)

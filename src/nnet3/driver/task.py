@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -15,6 +16,11 @@ from nnet3.ir.passes.pipeline import optimize
 from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
+
+#: Periods by which neighbours differ (recurrences may go several frames at once), and those that the shortest has at
+#: least (by then the programs of most networks go on alike).
+_STEPS = ((1, 16), (3, 18), (1, 48))
+_FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +35,22 @@ class LengthForm:
     k: int
     rows: Sequence[np.ndarray]
     shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
+
+
+def length_forms(
+    num_periods: Callable[[], int], form: Callable[[int, int], LengthForm]
+) -> list[Callable[[], LengthForm | None]]:
+    """Returns the forms of a task that are tried in turn; each gives None if the task is too short for it.
+
+    `num_periods` counts the periods of the task. `form(step, k)` makes the form in which neighbours differ by `step`
+    periods, and which the task has k times in addition to the shortest.
+    """
+
+    def make(step: int, fewest: int) -> LengthForm | None:
+        k = (num_periods() - fewest) // step
+        return form(step, k) if k >= _FEWEST_MORE else None
+
+    return [partial(make, *each) for each in _STEPS]
 
 
 @dataclass(frozen=True, eq=False)
