@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -105,23 +106,27 @@ class ComputationRequest:
         """The task of compiling the request for a network as it is now. Raises RequestError unless they fit."""
         self.check(network)
         options, fingerprint = checked_options(options), network.fingerprint()
-        times = self.deriv_times(options)
+        name, times = "\n".join(chain(*fingerprint.items())), self.deriv_times(options)
         return CompileTask(
-            {"nnet": fingerprint, "request": self.key()},
+            {"nnet": name, "request": self.key()},
             lambda: (nnet_source(network), lowering_request(network, self, times)),
             options,
             fingerprint,
-            length_forms(lambda: self._num_periods(network), partial(self._form, network, options)),
+            length_forms(lambda: self._num_periods(network), partial(self._form, network, name, options)),
         )
+
+    @cached_property
+    def _time_step(self) -> int:
+        return math.lcm(*(_time_step(table[:, T]) for table in self.rows))
 
     def _period(self, network: Nnet) -> int:
         """The least time by which the request can end earlier so that all else is alike."""
-        return math.lcm(network.modulus, *(_time_step(table[:, T]) for table in self.rows))
+        return math.lcm(network.modulus, self._time_step)
 
     def _num_periods(self, network: Nnet) -> int:
         return min(int(np.ptp(io.indexes[:, T])) for io in self.outputs) // self._period(network)
 
-    def _form(self, network: Nnet, options: CompileOptions, step: int, k: int) -> LengthForm:
+    def _form(self, network: Nnet, name: str, options: CompileOptions, step: int, k: int) -> LengthForm:
         """The request as one of those that end some periods of time earlier or later."""
         period = self._period(network) * step
 
@@ -130,7 +135,7 @@ class ComputationRequest:
             return request.task(network, options), request.rows
 
         shortest = [self._ending_earlier((k - j) * period).key() for j in range(2)]
-        key = {"nnet": network.fingerprint(), "shortest": shortest, "period": period}
+        key = {"nnet": name, "shortest": shortest, "period": period}
         return LengthForm(key, k, self.rows, shorter)
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
@@ -168,7 +173,7 @@ class ComputationRequest:
 
 def _time_step(times: np.ndarray) -> int:
     """The greatest common distance of times; 1 if there is only one."""
-    return int(np.gcd.reduce(np.diff(np.unique(times)))) or 1 if len(times) else 1
+    return int(np.gcd.reduce(times - times[:1].astype(np.int64), initial=0)) or 1
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import operator
+from typing import NamedTuple
 
 from nnet3.components import Component
 from nnet3.structure.nodes import Node
@@ -17,16 +18,48 @@ def nodes_digest(nodes: tuple[Node, ...]) -> str:
     return _digest("\n".join(map(str, nodes)))
 
 
-def network_fingerprint(digest_of_nodes: str, components: Mapping[str, Component]) -> dict[str, str]:
-    """Returns aspect -> digest: "nodes" for the nodes and their descriptors, "component NAME" for each component.
+class _Known(NamedTuple):
+    """The digest of a component, and the state for which it holds."""
 
-    Equal for networks that compile to the same program for every request: types, sizes, promises (which test mode
-    changes), settings such as time offsets. Values of parameters and statistics do not count.
+    kind: type
+    names: list[str]
+    values: list[object]
+    shapes: list[tuple[int, ...]]
+    digest: str
+
+    def holds_for(self, component: Component) -> bool:
+        """True if the component has the very attributes that it had, and parameters of the same sizes."""
+        return (
+            type(component) is self.kind
+            and list(vars(component)) == self.names
+            and all(map(operator.is_, _values(component), self.values))
+            and _shapes(component) == self.shapes
+        )
+
+
+class ComponentDigests:
+    """The digests of a network's components, each kept until its component changes."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def of(self, name: str, component: Component) -> str:
+        """Returns `component_digest(component)` of the component of this name."""
+        known = self._known.get(name)
+        if known is not None and known.holds_for(component):
+            return known.digest
+        digest = component_digest(component)
+        if isinstance(component, Component) and not any(isinstance(value, list) for value in _values(component)):
+            shapes = _shapes(component)  # without a list: its parts would change by themselves
+            self._known[name] = _Known(type(component), list(vars(component)), _values(component), shapes, digest)
+        return digest
+
+
+def component_digest(component: Component) -> str:
+    """Returns a digest of what programs depend on: type, sizes, promises (which test mode changes), settings such as
+    time offsets. Values of parameters and statistics do not count.
     """
-    result = {"nodes": digest_of_nodes}
-    for name, component in components.items():
-        result[f"component {name}"] = _digest(repr(_settings(component)))
-    return result
+    return _digest(repr(_settings(component)))
 
 
 def _settings(component: Component) -> tuple[object, ...]:
@@ -39,9 +72,18 @@ def _settings(component: Component) -> tuple[object, ...]:
         for key, value in vars(component).items()
         if isinstance(value, _PLAIN) and not key.startswith("_") and key not in changing
     ]
-    sizes = [(key, tuple(getattr(tensor, "shape", ()))) for key, tensor in component.parameters().items()]
+    sizes = list(zip(component.parameters(), map(tuple, _shapes(component)), strict=True))
     flags = int(component.properties), component.identity_indexes, component.needs_indexes
     return component.type_name, *flags, sizes, sorted(plain)
+
+
+def _values(component: Component) -> list[object]:
+    """Returns all attributes but floats, which do not count."""
+    return [value for value in vars(component).values() if type(value) is not float]
+
+
+def _shapes(component: Component) -> list[tuple[int, ...]]:
+    return [getattr(tensor, "shape", ()) for tensor in component.parameters().values()]
 
 
 def _digest(text: str) -> str:

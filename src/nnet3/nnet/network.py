@@ -15,7 +15,7 @@ from nnet3.components import Component, RandomSource
 from nnet3.errors import ArgumentError, NetworkError
 from nnet3.kaldi_io import Writer
 from nnet3.nnet.conversion import check_number, parse_target
-from nnet3.nnet.fingerprint import network_fingerprint, nodes_digest
+from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
@@ -41,7 +41,7 @@ class Nnet(RunsUtterances):
     def __init__(self, nodes: Sequence[Node], components: dict[str, Component], warnings: Sequence[str] = ()):
         self._parts = NetworkParts(tuple(nodes), dict(components))
         self.warnings = list(warnings)
-        self._flat_parameters = FlatParameters()
+        self._flat_parameters, self._digests = FlatParameters(), ComponentDigests()
 
     # ---- making and changing ----
 
@@ -191,9 +191,11 @@ class Nnet(RunsUtterances):
     def fingerprint(self) -> dict[str, str]:
         """Returns a digest for each aspect on which compiled programs depend: the nodes, every component's settings.
 
-        Two networks with equal fingerprints can run each other's computations.
+        Two networks with equal fingerprints can run each other's computations: all their requests compile to the same
+        programs.
         """
-        return network_fingerprint(self._nodes_digest, self.components)
+        digests = {f"component {name}": self._digests.of(name, each) for name, each in self.components.items()}
+        return {"nodes": self._nodes_digest, **digests}
 
     @property
     def num_parameters(self) -> int:
@@ -277,7 +279,6 @@ class Nnet(RunsUtterances):
     def copy(self) -> Self:
         """An independent copy, natural-gradient and random state included."""
         twin = copy.copy(self)
-        twin._flat_parameters = FlatParameters()
         twin.replace_parts(replace(self._parts, components={n: c.copy() for n, c in self.components.items()}))
         twin.warnings = list(self.warnings)
         return twin
@@ -286,7 +287,8 @@ class Nnet(RunsUtterances):
         return self.copy()
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_flat_parameters": FlatParameters()}  # the components have the values
+        # The components have the values.
+        return {**self.__dict__, "_flat_parameters": FlatParameters(), "_digests": ComponentDigests()}
 
     def gradient_copy(self) -> Self:
         """The same network with parameters and statistics zero, which collects plain gradients."""

@@ -23,7 +23,7 @@ from nnet3.ir.kernel import Kernel, KernelInfo
 from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.writer import Writer
 from nnet3.lowering.source import NodeKind
-from nnet3.nnet.fingerprint import network_fingerprint
+from nnet3.nnet.fingerprint import component_digest
 
 
 @dataclass(eq=False)
@@ -170,7 +170,7 @@ class ComponentOperation(Operation):
 
     def structure(self) -> dict[str, Any]:
         """The settings on which programs depend, as a digest: not the values of parameters."""
-        return {"fingerprint": network_fingerprint("", {"it": self.component})["component it"]}
+        return {"fingerprint": component_digest(self.component)}
 
     @classmethod
     def from_options(cls, **options: Any) -> ComponentOperation:
