@@ -3,6 +3,9 @@
 For networks of published recipes at full width (`golden/bench` of the shared folder): requests of lengths drawn at
 random, each once, in a random order. Each is run with a program from a cache, which continues short programs to other
 lengths, and with one that is compiled for its length; both in turns, one thread, processor time. Nothing is asserted.
+
+Then whole utterances, each of another length; and steps of a TorchModule (forward and backward) on minibatches of ever
+new lengths, as a multiple of as many steps on the same number of frames in minibatches of one length.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -18,9 +22,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.compile import Case, read_network, request_for
-from nnet3 import ComputationCache, ComputationRequest, Nnet, NnetComputer, compile
+from benchmarks.compile import FACTOR, Case, read_network, request_for
+from nnet3 import ComputationCache, ComputationRequest, Nnet, NnetComputer, TorchModule, compile
+from nnet3.decode import UtteranceComputer, UtteranceOptions
+from nnet3.driver import default_cache
 from nnet3.ir.computation import NnetComputation
+from nnet3.runtime.link import LinkedComputation
+from nnet3.runtime.plan import SegmentPlan
 
 CASES = (
     ("tdnnf_small", 1, False),
@@ -70,10 +78,79 @@ def measure(folder: Path, name: str, sequences: int, train: bool, count: int) ->
     )
 
 
+class Clock:
+    """Observes computers, and adds up the processor time of what they run."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
+        calls = linked.calls_of_segment[linked.plan.segments.index(segment)]
+        start = time.process_time()
+        for call in calls:
+            call()
+        self.seconds += time.process_time() - start
+
+
+class ClockedUtterances(UtteranceComputer):
+    clock = Clock()
+
+    def _new_computer(self, *shape: int) -> NnetComputer:
+        computer = super()._new_computer(*shape)
+        computer._observer = self.clock
+        return computer
+
+
+def measure_utterances(folder: Path, name: str, count: int) -> tuple[str, ...]:
+    nnet = read_network(folder / name, train=False)
+    computer = ClockedUtterances(nnet, UtteranceOptions(frame_subsampling_factor=FACTOR))
+    lengths = random.Random(1).sample(range(SHORTEST, SHORTEST + 5 * count // 2), count)
+    ivector = torch.zeros(nnet.node_dim("ivector")) if "ivector" in nnet.input_names else None
+    computer.compute(torch.zeros(1, nnet.node_dim("input")), ivector)
+    counts = replace(default_cache().counts)
+    computer.clock.seconds, start = 0.0, time.process_time()
+    for length in lengths:
+        computer.compute(torch.zeros(FACTOR * length, nnet.node_dim("input")), ivector)
+    total, now = time.process_time() - start, default_cache().counts
+    return (
+        f"{name} {count} utterances",
+        f"{now.compiled - counts.compiled} + {now.continued - counts.continued}",
+        f"{total / count * 1e3:.0f}",
+        f"{1 - computer.clock.seconds / total:.3f}",
+    )
+
+
+def measure_module(folder: Path, name: str, sequences: int, count: int) -> tuple[str, ...]:
+    nnet, cache = read_network(folder / name, train=True), ComputationCache()
+    module = TorchModule(nnet, frame_subsampling_factor=FACTOR, outputs=["output"], cache=cache)
+    lengths = random.Random(1).sample(range(SHORTEST, SHORTEST + count), count)
+
+    def step(length: int) -> float:
+        features = torch.randn(sequences, FACTOR * length, nnet.node_dim("input"))
+        ivectors = torch.randn(sequences, nnet.node_dim("ivector")) if "ivector" in nnet.input_names else None
+        start = time.process_time()
+        output = module(features, ivectors)
+        output.backward(torch.ones_like(output))
+        return time.process_time() - start
+
+    one = round(sum(lengths) / count)
+    step(one)
+    pairs = [(step(length), step(one)) for length in lengths]
+    new, same = (sum(seconds) for seconds in zip(*pairs, strict=True))
+    return (
+        f"TorchModule {name} {sequences} x {SHORTEST} to {SHORTEST + count - 1}",
+        f"{cache.counts.compiled} + {cache.counts.continued}",
+        f"{new / count * 1e3:.0f}",
+        f"{new / same:.2f}",
+    )
+
+
 @click.command()
 @click.option("--folder", type=click.Path(path_type=Path), default=Path("../shared/golden/bench"), show_default=True)
 @click.option("--count", type=click.IntRange(2, LONGEST - SHORTEST + 1), default=60, show_default=True, help="Lengths.")
-def main(folder: Path, count: int) -> None:
+@click.option("--utterances", type=click.IntRange(1), default=500, show_default=True, help="Whole utterances.")
+@click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Steps of a TorchModule.")
+def main(folder: Path, count: int, utterances: int, steps: int) -> None:
     torch.set_num_threads(1)
     if not folder.is_dir():
         raise click.ClickException(f"there is no folder {folder} with the networks to compile")
@@ -84,6 +161,15 @@ def main(folder: Path, count: int) -> None:
     table = Table(*columns, title=f"{count} new lengths, made and linked, as a share of running them", box=None)
     for name, sequences, train in CASES:
         table.add_row(*measure(folder.resolve(), name, sequences, train, count))
+    Console(width=170).print(table)
+    columns = ("work", "compiled + continued", "each, ms", "outside of runs")
+    table = Table(*columns, title="Whole utterances, each of another length", box=None)
+    table.add_row(*measure_utterances(folder.resolve(), "tdnnf_small", utterances))
+    Console(width=170).print(table)
+    columns = ("work", "compiled + continued", "each, ms", "new / one length")
+    table = Table(*columns, title="Steps of a TorchModule on ever new lengths", box=None)
+    for name in ("tdnnf", "tdnn_lstm", "blstm"):
+        table.add_row(*measure_module(folder.resolve(), name, 4, steps))
     Console(width=170).print(table)
 
 
