@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nnet3.errors import ArgumentError, TrainingError
 from nnet3.examples import EXAMPLES, Example, ExampleReader, NnetIo, example_writer
-from nnet3.examples.merging import ExampleGroup, MergingStatistics, MinibatchSizes, merge_examples
+from nnet3.examples.merging import ExampleGroup, MergingStatistics, MinibatchSizes, merge_examples, short
 from nnet3.kaldi_io import CompressedMatrix, SparseMatrix
 from nnet3.kaldi_io.general import dense
 from tests.shared_data import golden_cases
@@ -173,6 +173,17 @@ def test_too_many_sequences() -> None:
         EXAMPLES.merge([far, far])
 
 
+def test_ios_of_one_name_and_different_widths_are_an_error_that_names_the_examples() -> None:
+    indexes = np.array([[0, 0, 0]], np.int32)
+    ios = [NnetIo("input", indexes, np.ones((1, columns), np.float32)) for columns in (5, 20)]
+    torn = Example((*ios, NnetIo("output", indexes, np.ones((1, 1), np.float32))))
+    wanted = "'input': matrices of 5 and 20 columns cannot be one"
+    with pytest.raises(TrainingError, match=f"^{wanted}$"):
+        EXAMPLES.merge([torn, torn])
+    with pytest.raises(TrainingError, match=f"^a minibatch of a b: {wanted}$"):
+        list(merge_examples([("a", torn), ("b", torn)], EXAMPLES, MinibatchSizes.parse("2")))
+
+
 def test_what_is_counted_and_compressed() -> None:
     rng = np.random.default_rng(0)
     made = [(str(k), frame_example(rng, frames)) for k, frames in enumerate([4, 4, 6, 4, 4, 4, 6, 6])]
@@ -222,6 +233,8 @@ def test_parts_of_a_group() -> None:
     assert [part.examples for part in parts] == [(0,), (1, 2), (3, 4)]
     assert {part.key for part in parts} == {"merged"}
     assert group.part(0, 1) == group
+    assert str(group) == "a minibatch of a b c and 2 more"
+    assert short(("a", "b", "c")) == "a b c"
 
 
 def test_nothing_to_merge() -> None:

@@ -83,7 +83,10 @@ def merge(examples: Sequence[Example], compress: bool = False) -> Example:
 
 
 def merge_ios(ios_of_example: Sequence[Sequence[NnetIo]], step: int, compress: bool) -> list[NnetIo]:
-    """Joins the ios of several examples by name; the n of example k grow by k * step."""
+    """Joins the ios of several examples by name; the n of example k grow by k * step.
+
+    Raises TrainingError for more sequences than can be numbered, and for ios of one name with different columns.
+    """
     if step * len(ios_of_example) >= 2**31:
         raise TrainingError(f"{len(ios_of_example)} examples of {step} sequences are too many to be numbered")
     names = sorted({io.name for ios in ios_of_example for io in ios})
@@ -94,7 +97,10 @@ def _join(name: str, ios_of_example: Sequence[Sequence[NnetIo]], step: int, comp
     parts = [(number, io) for number, ios in enumerate(ios_of_example) for io in ios if io.name == name]
     indexes = np.concatenate([io.indexes for _, io in parts]).astype(np.int32, copy=False)
     indexes[:, 0] += np.repeat([step * number for number, _ in parts], [len(io.indexes) for _, io in parts])
-    matrix = append_rows([io.matrix for _, io in parts])
+    try:
+        matrix = append_rows([io.matrix for _, io in parts])
+    except ArgumentError as error:
+        raise TrainingError(f"'{name}': {error}") from None
     return NnetIo(name, indexes, compressed(matrix) if compress else matrix)
 
 

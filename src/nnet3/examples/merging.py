@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from nnet3.errors import ArgumentError
+from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
 from nnet3.examples.kind import ExampleKind
 
 _FORM = (
@@ -114,6 +114,11 @@ class MergingStatistics:
         return "\n".join(lines + self.discarded_in_words())
 
 
+def short(keys: Sequence[str]) -> str:
+    """Returns the first keys of examples, and how many more there are."""
+    return " ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
+
+
 @dataclass(frozen=True)
 class ExampleGroup(Generic[E]):
     """Examples that are to be one minibatch, with their keys and the key of the minibatch."""
@@ -121,6 +126,9 @@ class ExampleGroup(Generic[E]):
     key: str
     keys: tuple[str, ...]
     examples: tuple[E, ...]
+
+    def __str__(self) -> str:
+        return f"a minibatch of {short(self.keys)}"
 
     def part(self, number: int, count: int) -> ExampleGroup[E]:
         """Returns number `number` of `count` parts, which differ in size by one at most."""
@@ -188,6 +196,13 @@ def merge_examples(
     compress: bool = False,
     statistics: MergingStatistics | None = None,
 ) -> Iterator[tuple[str, E]]:
-    """Yields the minibatches of a stream of examples, with keys `merged-NUMBER-SIZE`; `statistics` are added to."""
+    """Yields the minibatches of a stream of examples, with keys `merged-NUMBER-SIZE`; `statistics` are added to.
+
+    Raises TrainingError, which names the examples, for those that do not fit together.
+    """
     for group in group_examples(entries, Grouper(kind, sizes, statistics)):
-        yield group.key, group.merge(kind, compress)
+        try:
+            merged = group.merge(kind, compress)
+        except Nnet3Error as error:
+            raise TrainingError(f"{group}: {error}") from error
+        yield group.key, merged

@@ -66,11 +66,6 @@ class Prepared(Generic[M]):
     position: Position
 
 
-def short(keys: Sequence[str]) -> str:
-    """Returns the first keys of examples, and how many more there are."""
-    return " ".join(keys[:3]) + (f" and {len(keys) - 3} more" if len(keys) > 3 else "")
-
-
 class MinibatchSource(Generic[E, M]):
     """The minibatches of any epoch, which depend on the seed, the epoch's number and the archives alone.
 
@@ -129,8 +124,7 @@ class MinibatchSource(Generic[E, M]):
             merged = group.examples[0] if self.options.minibatch_size is None else group.merge(self._kind)
             return self._prepare(merged, group.key)
         except Nnet3Error as error:
-            of = f"{' '.join(self._rspecifiers)}: a minibatch of {short(group.keys)}"
-            raise TrainingError(f"{of}: {error}") from error
+            raise TrainingError(f"{' '.join(self._rspecifiers)}: {group}: {error}") from error
 
     def _groups_of_rank(self, epoch: int) -> Iterator[ExampleGroup[E]]:
         """Yields this process's part of each step."""

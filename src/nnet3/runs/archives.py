@@ -11,7 +11,8 @@ from typing import Any, Generic, TypeVar
 from nnet3.chain import CHAIN_EXAMPLES, ChainExample, chain_minibatch
 from nnet3.chain.changes import ChainChanges
 from nnet3.examples import EXAMPLES, Example, ExampleKind
-from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions, short
+from nnet3.examples.merging import short
+from nnet3.examples.source import MinibatchSource, NoMinibatchesError, Position, SourceOptions
 from nnet3.kaldi_io.specifiers import parse_rspecifier
 from nnet3.nnet import Nnet
 from nnet3.runs.kinds import AS_IT_IS, ArchivesSection, ChainExamplesSection

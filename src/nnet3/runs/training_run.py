@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nnet3.errors import TrainingError
-from nnet3.examples.source import short
+from nnet3.examples.merging import short
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.runs.checkpoints import Checkpoint, Checkpoints, join_states, own_state
 from nnet3.runs.parallel import Parallel, evaluate_all_outputs
