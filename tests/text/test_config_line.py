@@ -169,11 +169,26 @@ def test_a_missing_key_says_which_one_may_be_misspelt() -> None:
     assert str(caught.value).endswith("^^^^^^^^^ is it the misspelt 'dimm'?")
 
 
-def test_a_missing_key_is_not_its_counterpart() -> None:
-    line = parse("x output-dim=3")
+@pytest.mark.parametrize(
+    ("key", "given", "is_misspelt"),
+    [
+        ("dim", "dm", True),
+        ("dim", "dmi", True),
+        ("type", "tpye", True),
+        ("input-dim", "input_dim", True),
+        ("input-dim", "inputdim", True),
+        ("num-filters-in", "num-filter-in", True),
+        ("num-filters-in", "num-filters-out", False),
+        ("input-dim", "output-dim", False),
+        ("input-x-dim", "input-y-dim", False),
+        ("component1", "component2", False),
+        ("dim", "dim-offset", False),
+    ],
+)
+def test_a_misspelt_key_is_told_from_a_counterpart(key: str, given: str, is_misspelt: bool) -> None:
     with pytest.raises(ConfigError) as caught:
-        line.integer("input-dim")
-    assert "misspelt" not in str(caught.value)
+        parse(f"x {given}=3").integer(key)
+    assert (f"is it the misspelt '{given}'?" in str(caught.value)) == is_misspelt
 
 
 def test_finish_points_at_the_first_unknown_key() -> None:

@@ -26,6 +26,7 @@ def test_values_are_given_or_derived_or_defaults() -> None:
     ("layer_type", "values", "message"),
     [
         ("relu-layer", {"dmi": 3}, "relu-layer 'layer': unknown key 'dmi' (did you mean 'dim'?)"),
+        ("relu-layer", {"inptu": 3}, "relu-layer 'layer': unknown key 'inptu' (did you mean 'input'?)"),
         ("tdnnf-layer", {"dim": 12}, "tdnnf-layer 'layer': 'bottleneck-dim=' is missing: it must be > 0"),
         ("tdnnf-layer", {"dim": 12, "bottleneck-dim": 12}, "'dim' must be > bottleneck-dim (12), got 12"),
         (

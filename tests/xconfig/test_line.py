@@ -53,6 +53,7 @@ def test_empty_lines_and_comments_are_skipped_and_counted() -> None:
         ("input a name=b", 7, "expected key=value, got 'a'"),
         ("input name=a dim=3 dim=4", 20, "'dim' is given twice on this line"),
         ("input dim=3", 1, "input: 'name=' is missing"),
+        ("input nmae=a dim=3", 1, "is it the misspelt 'nmae'?"),
         ("input name=3a", 12, "'3a' is not a valid name"),
         ("input name=", 12, "'' is not a valid name"),
         ("input name=a b dim = 3", 20, "expected a key before '='"),

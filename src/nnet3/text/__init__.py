@@ -8,7 +8,7 @@ from nnet3.text.config_line import (
     read_config_lines,
 )
 from nnet3.text.decode import decode_config
-from nnet3.text.suggest import did_you_mean
+from nnet3.text.suggest import did_you_mean, misspelt
 from nnet3.text.values import Value, read_number
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "decode_config",
     "did_you_mean",
     "is_valid_name",
+    "misspelt",
     "parse_config_line",
     "read_config_lines",
     "read_number",

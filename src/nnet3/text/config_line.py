@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from nnet3.errors import ConfigError, Span
-from nnet3.text.suggest import did_you_mean
+from nnet3.text.suggest import did_you_mean, misspelt
 from nnet3.text.values import Boolean, Integer, Integers, Number, Value, bounds
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
@@ -70,8 +70,7 @@ class ConfigLine:
             return self.values[key].text
         if default is _REQUIRED:
             unasked = [k for k in self.values if k not in self._asked]
-            near = did_you_mean(key, unasked, similarity=0.85)  # an output-dim is no misspelt input-dim
-            raise self.error(f"'{key}=' is missing", hint=near.replace("did you mean", "is it the misspelt"))
+            raise self.error(f"'{key}=' is missing", hint=misspelt(key, unasked))
         return None
 
     def string(self, key: str, default: str | object = _REQUIRED) -> str:

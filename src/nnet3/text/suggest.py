@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
+
+_WORDS = re.compile("[a-z]+|[0-9]+")
 
 
 def did_you_mean(word: str, known: Iterable[str], *, similarity: float = 0.6) -> str:
@@ -12,3 +15,23 @@ def did_you_mean(word: str, known: Iterable[str], *, similarity: float = 0.6) ->
     lowered = {name.lower(): name for name in names}
     near = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=similarity)
     return f"did you mean '{lowered[near[0]]}'?" if near else ""
+
+
+def misspelt(key: str, given: Iterable[str]) -> str:
+    """A hint such as "is it the misspelt 'dm'?" about a missing key, or "" when no given one is a misspelt `key`.
+
+    Keys are compared word by word: an output-dim is no misspelt input-dim, and input-x-dim is none of input-y-dim.
+    """
+    near = [other for other in given if _is_misspelt(key, other)]
+    return f"is it the misspelt '{near[0]}'?" if near else ""
+
+
+def _is_misspelt(key: str, other: str) -> bool:
+    words, others = _WORDS.findall(key.lower()), _WORDS.findall(other.lower())
+    if len(words) != len(others):  # a hyphen is missing, or is too many
+        return _similarity("".join(words), "".join(others)) > 0.9
+    return all(_similarity(*pair) > 0.65 for pair in zip(words, others, strict=True))
+
+
+def _similarity(word: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, word, other).ratio()

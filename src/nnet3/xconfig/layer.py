@@ -136,7 +136,7 @@ def _check_keys(layer: Layer, values: Mapping[str, Value]) -> None:
     for key in values:
         if key not in known:
             all_keys = ["name", *(["input"] if layer.type.has_input else []), *known]
-            hint = did_you_mean(key, known) or "known keys: " + ", ".join(all_keys)
+            hint = did_you_mean(key, all_keys) or "known keys: " + ", ".join(all_keys)
             span = layer.line.values[key].key if layer.line is not None else None
             raise ConfigError(f"{layer.type.name} '{layer.name}': unknown key '{key}'", span, hint)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nnet3.errors import ConfigError, Span
+from nnet3.text import misspelt
 
 _ALLOWED = re.compile(r'[A-Za-z0-9\s.\-()@_=,/+:"\[\]]')
 _TYPE = re.compile(r"[a-z][-a-z0-9]+")
@@ -86,7 +87,7 @@ def _parse(content: str, line: Span) -> XconfigLine:
     characters = _characters(content, start + len(word), line)
     values = _split(characters, line)
     if "name" not in values:
-        raise ConfigError(f"{word}: 'name=' is missing", type_span)
+        raise ConfigError(f"{word}: 'name=' is missing", type_span, misspelt("name", values))
     name = values["name"]
     if not _NAME.fullmatch(name.text):
         hint = "a letter or '_', then letters, digits, '_', '-', '.'"
