@@ -43,6 +43,12 @@ def test_both_languages_give_the_same() -> None:
     assert toml.places["data", "train"].text == 'train = ["a", "b"]'
 
 
+def test_a_range_in_yaml_is_no_number_to_the_base_60() -> None:
+    values = {"1:16": "1:16", "1:30.5": "1:30.5", "!!int 1:16": 76, "64": 64, "1.5": 1.5, "[1:2, 3]": ["1:2", 3]}
+    text = "data:\n" + "".join(f"  key{number}: {value}\n" for number, value in enumerate(values))
+    assert list(parse_yaml(text, "run.yaml").sections["data"].values()) == list(values.values())
+
+
 @pytest.mark.parametrize(
     ("text", "place"),
     [

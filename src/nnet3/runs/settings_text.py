@@ -21,6 +21,16 @@ try:
     import yaml
 except ImportError:  # pragma: no cover
     yaml = None
+else:
+
+    class _YamlLoader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML says no types
+        """Reads 1:16, which to YAML 1.1 is 76 to the base 60, as text: here it is a range."""
+
+        def resolve(self, kind: type, value: Any, implicit: Any) -> Any:
+            tag = super().resolve(kind, value, implicit)
+            is_number = kind is yaml.ScalarNode and tag.endswith((":int", ":float"))
+            return self.DEFAULT_SCALAR_TAG if is_number and ":" in value else tag
+
 
 _TOML_NAME = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
 _TOML_PATH = rf"({_TOML_NAME}(?:\s*\.\s*{_TOML_NAME})*)\s*"
@@ -86,8 +96,8 @@ def parse_yaml(text: str, source: str) -> SettingsText:
     if yaml is None:
         raise Nnet3Error(f"{source}: reading YAML needs PyYAML: pip install pyyaml, or write the settings as TOML")
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        values = yaml.safe_load(text)
+        root = yaml.compose(text, Loader=_YamlLoader)
+        values = yaml.load(text, Loader=_YamlLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
@@ -164,7 +174,7 @@ def _wrong_value(node: Any, text: str, source: str) -> Span | None:
     """Returns the place of the first value that PyYAML cannot make, which it does not tell."""
     if isinstance(node, yaml.ScalarNode):
         try:
-            yaml.SafeLoader("").construct_object(node)
+            _YamlLoader("").construct_object(node)
         except ValueError:
             return _mark_span(node, text, source)
         return None
