@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
+from nnet3.families.continued import ContinuedTwice, NotAffineError, NumberTable, continued, table_of
 from nnet3.index import NO_TIME
 
 #: Tables of row numbers as programs have them, by the number of frames.
@@ -101,3 +101,78 @@ def test_kinds_have_to_agree() -> None:
     assert family.at(4)[0].kinds.tolist() == table(12, 9).kinds.tolist()
     with pytest.raises(NotAffineError):
         continued([[table(8, 9)], [table(9, 9)], [table(10, 8)]])
+
+
+def test_numbers_beyond_32_bits_are_refused() -> None:
+    family = continued([[table_of(np.array([n * 10**6, n - 20]))] for n in (16, 17)])
+    assert family.at(2000)[0].values.ravel().tolist() == [2016 * 10**6, 1996]
+    for far in (3000, -3000):
+        with pytest.raises(NotAffineError, match="more than 32 bits"):
+            family.at(far)
+
+
+#: Tables of requests for n sequences, by the number of frames and of sequences.
+TABLES_OF_SEQUENCES: dict[str, Callable[[int, int], np.ndarray]] = {
+    "by time": lambda f, n: np.arange(f * n),
+    "by sequence": lambda f, n: np.arange(f * n).reshape(f, n).T.ravel(),
+    "two frames later": lambda f, n: np.arange(2 * n, (f + 1) * n),
+    "backwards": lambda f, n: np.arange(f * n).reshape(f, n)[::-1].ravel(),
+    "one row for all": lambda f, n: np.tile(np.arange(n), f),
+    "the last row again": lambda f, n: np.concatenate([np.arange(f * n), np.tile(np.arange((f - 1) * n, f * n), 3)]),
+    "none before": lambda f, n: np.concatenate([np.full(2 * n, -1), np.arange(f * n)]),
+    "none before by sequence": lambda f, n: np.concatenate(
+        [np.full((n, 2), -1), np.arange(f * n).reshape(n, f)], axis=1
+    ).ravel(),
+    "three frames at once": lambda f, n: np.arange(f // 3 * 3 * n).reshape(-1, 3, n).swapaxes(1, 2).ravel(),
+    "sizes": lambda f, n: np.array([f * n, 7, f, n, 2 * f * n - 3 * n + f]),
+    "as many as sequences": lambda f, n: f * np.arange(n),
+    "as many as frames": lambda f, n: n * np.arange(f),
+    "indexes by time": lambda f, n: np.stack([np.tile(np.arange(n), f), np.repeat(np.arange(f), n) - 5], axis=1),
+    "indexes by sequence": lambda f, n: np.stack([np.repeat(np.arange(n), f), np.tile(np.arange(f), n) - 5], axis=1),
+}
+
+
+def continued_twice(table: Callable[[int, int], Sequence[NumberTable]]) -> ContinuedTwice:
+    return ContinuedTwice([continued([table(f, n) for f in (48, 51)]) for n in (4, 5)])
+
+
+@pytest.mark.parametrize("name", TABLES_OF_SEQUENCES)
+def test_tables_of_all_lengths_and_all_numbers_of_sequences(name: str) -> None:
+    table = TABLES_OF_SEQUENCES[name]
+    family = continued_twice(lambda f, n: [table_of(table(f, n))])
+    for f, n in ((48, 4), (51, 4), (48, 5), (51, 5), (54, 7), (90, 4), (300, 64), (48, 100)):
+        found = family.at(n - 4).at((f - 48) // 3)[0].values
+        assert np.array_equal(found, table(f, n).reshape(len(found), -1)), (f, n)
+
+
+@given(st.lists(st.sampled_from(sorted(TABLES_OF_SEQUENCES)), max_size=6))
+def test_tables_of_sequences_do_not_disturb_each_other(names: list[str]) -> None:
+    family = continued_twice(lambda f, n: [table_of(TABLES_OF_SEQUENCES[name](f, n)) for name in names])
+    for name, found in zip(names, family.at(5).at(7), strict=True):
+        assert np.array_equal(found.values, TABLES_OF_SEQUENCES[name](69, 9).reshape(len(found.values), -1))
+
+
+def test_tables_that_are_equal_for_one_number_of_sequences() -> None:
+    """Four sequences have two tables in common, five have not."""
+
+    def tables(f: int, n: int) -> list[NumberTable]:
+        found = [table_of(np.arange(f * n)), table_of(np.arange(f * 4))]
+        return [found[0]] * 2 if n == 4 else found
+
+    assert [len(table.values) for table in continued_twice(tables).at(3).at(1)] == [51 * 7, 51 * 4]
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        (lambda f, n: np.arange(f * n * n), "in sequences"),
+        (lambda f, n: np.array([n * n * f]), "in sequences"),
+        (lambda f, n: np.arange(f)[: f // n], "alike|affine|short"),
+    ],
+)
+def test_what_is_not_affine_in_sequences_is_refused(table: Callable[[int, int], np.ndarray], reason: str) -> None:
+    with pytest.raises(NotAffineError, match=reason) as error:
+        ContinuedTwice(
+            [continued([[table_of(np.arange(f)), table_of(table(f, n))] for f in (48, 51)]) for n in (4, 5, 6)]
+        )
+    assert error.value.table == 1

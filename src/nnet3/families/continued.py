@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from nnet3.index import NO_TIME
 
 _LOOK_AHEAD = 8  # entries that have to agree behind what comes in addition
 _END = -1
+_LONG = 256  # rows of a piece on average: tables with fewer are filled all at once
 
 
 class NotAffineError(Exception):
@@ -36,7 +38,7 @@ class NumberTable:
     """Rows of integers, and of what kind each row is."""
 
     values: np.ndarray  # (rows, columns) int64
-    kinds: np.ndarray  # (rows,)
+    kinds: np.ndarray  # (rows,), below 2 ** 60
     by_change: bool = False  # rows repeat if they change alike, and not if they are of one kind
 
     @cached_property
@@ -77,22 +79,29 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
 class Continued:
     """Tables as functions of k, the number of periods beyond the smallest member; equal ones are made once.
 
-    `tables`: the pieces of different tables, `number`: which of them each table is.
+    `tables` are two for each different table. The first has a row for each piece: period p, turns, more turns; the
+    piece repeats p rows turns + k * more turns times. The second has these p rows of all pieces: base, slope, step and
+    twist of each column; row j of turn i is base[j] + k * slope[j] + i * (step[j] + k * twist[j]). Kinds of the second
+    are twice those of the table, and 1 more where a piece begins. `numbers`: which of the different tables each is.
     """
 
-    def __init__(self, tables: Sequence[Sequence[_Piece]], columns: Sequence[int], number: Sequence[int]) -> None:
-        widths = np.array(columns, dtype=np.int64)
+    def __init__(self, tables: Sequence[NumberTable], numbers: Sequence[int]) -> None:
+        self.tables, self.numbers = tables, numbers
+        widths = np.array([rows.values.shape[1] for rows in tables[1::2]], dtype=np.int64)
         groups = [np.flatnonzero(widths == width) for width in np.unique(widths)]
-        self._groups = [_Joined([tables[each] for each in group.tolist()], int(widths[group[0]])) for group in groups]
+        self._groups = [
+            _Joined([tables[2 * i] for i in group], [tables[2 * i + 1] for i in group])
+            for group in map(np.ndarray.tolist, groups)
+        ]
         place = np.argsort(np.concatenate([np.zeros(0, np.int64), *groups]))
-        self._place = place[np.array(number, dtype=np.int64)]
+        self._place = place[np.array(numbers, dtype=np.int64)]
 
     def lengths(self, k: int) -> np.ndarray:
         """Returns the rows of each table, (tables,)."""
         return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._place]
 
     def at(self, k: int) -> list[NumberTable]:
-        """Returns the tables. Equal ones may be one object."""
+        """Returns the tables, with int32 values. Equal ones may be one object."""
         found = [table for group in self._groups for table in group.at(k)]
         return [found[place] for place in self._place.tolist()]
 
@@ -111,50 +120,62 @@ class Continued:
 
 
 class _Joined:
-    """Tables with equally many columns, joined to one.
+    """Tables with equally many columns, joined to one; see `Continued`."""
 
-    A table is made of pieces. Piece p repeats `period[p]` rows `turns[p] + k * more_turns[p]` times; its rows stand in
-    `rows` from `first[p]` on. Row j of turn i is base[j] + k * slope[j] + i * (step[j] + k * twist[j]).
-    """
-
-    def __init__(self, tables: Sequence[Sequence[_Piece]], columns: int) -> None:
-        pieces = [piece for table in tables for piece in table]
-        self.period = np.array([len(piece.kinds) for piece in pieces], dtype=np.int64)
-        self.turns = np.array([piece.turns for piece in pieces], dtype=np.int64)
-        self.more_turns = np.array([piece.more_turns for piece in pieces], dtype=np.int64)
+    def __init__(self, pieces: Sequence[NumberTable], rows: Sequence[NumberTable]) -> None:
+        self.period, self.turns, self.more_turns = np.concatenate([table.values for table in pieces]).T.astype(np.int64)
         self.first = np.cumsum(self.period) - self.period
-        self.row_kinds = np.concatenate([np.zeros(0, np.int64), *(piece.kinds for piece in pieces)])
-        self.rows = np.concatenate([np.empty((4, 0, columns), np.int64), *(piece.rows for piece in pieces)], axis=1)
-        self.ends_of_pieces = np.cumsum([len(table) for table in tables])
+        self.rows = np.split(np.concatenate([table.values for table in rows]).astype(np.int64), 4, axis=1)
+        self.kinds = np.concatenate([table.kinds for table in rows]) >> 1
+        self.ends_of_pieces = np.cumsum([0, *(len(table.kinds) for table in pieces)])
 
-    def _ends(self, k: int) -> np.ndarray:
-        ends = np.cumsum((self.turns + k * self.more_turns) * self.period)
-        return np.concatenate([[0], ends])[self.ends_of_pieces]
+    def _ends(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns where each table begins, and where the last one ends."""
+        return np.append(0, np.cumsum(lengths))[self.ends_of_pieces]
 
     def lengths(self, k: int) -> np.ndarray:
-        return np.diff(self._ends(k), prepend=0)
+        return np.diff(self._ends((self.turns + k * self.more_turns) * self.period))
 
     def at(self, k: int) -> list[NumberTable]:
-        lengths = (self.turns + k * self.more_turns) * self.period
-        piece = np.repeat(np.arange(len(lengths)), lengths)
-        turn, row = np.divmod(np.arange(len(piece)) - (np.cumsum(lengths) - lengths)[piece], self.period[piece])
-        row += self.first[piece]
-        base, slope, step, twist = self.rows
-        values = (step + k * twist)[row]
+        turns = self.turns + k * self.more_turns
+        first, step = self._rows_at(k, turns)
+        lengths, num_pieces = turns * self.period, np.diff(self.ends_of_pieces)
+        num_rows = np.diff(self._ends(lengths))
+        is_long = num_rows > _LONG * num_pieces
+        short = np.where(np.repeat(is_long, num_pieces), 0, lengths)
+        place = np.arange(short.sum(), dtype=np.int32) - np.repeat((np.cumsum(short) - short).astype(np.int32), short)
+        turn, row = np.divmod(place, np.repeat(self.period.astype(np.int32), short))
+        row += np.repeat(self.first.astype(np.int32), short)
+        values, kinds = step.take(row, 0), self.kinds.take(row)
         values *= turn[:, None]
-        values += (base + k * slope)[row]
-        ends = self._ends(k)[:-1]
-        return list(map(NumberTable, np.split(values, ends), np.split(self.row_kinds[row], ends)))
+        values += first.take(row, 0)
+        ends = [0, *np.cumsum(np.where(is_long, 0, num_rows)).tolist()]
+        found = [NumberTable(values[one:other], kinds[one:other]) for one, other in pairwise(ends)]
+        for table in np.flatnonzero(is_long).tolist():
+            found[table] = self._long(range(*self.ends_of_pieces[table : table + 2]), turns, first, step)
+        return found
 
+    def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
+        """Returns the table of these pieces, filled one after the other."""
+        values, kinds = [], []
+        for piece in pieces:
+            rows = slice(self.first[piece], self.first[piece] + self.period[piece])
+            block = np.arange(turns[piece], dtype=np.int32)[:, None, None] * step[rows]
+            block += first[rows]
+            values.append(block.reshape(-1, block.shape[2]))
+            kinds.append(np.broadcast_to(self.kinds[rows], block.shape[:2]).ravel())
+        return NumberTable(np.concatenate(values), np.concatenate(kinds))
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
-    """Rows that repeat; `rows` (4, period, columns) are base, slope, step and twist."""
-
-    turns: int
-    more_turns: int
-    kinds: np.ndarray
-    rows: np.ndarray
+    def _rows_at(self, k: int, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the rows of the first turn of each piece, and by how much those of the next differ; both int32."""
+        base, slope, step, twist = self.rows
+        first, step = base + k * slope, step + k * twist
+        last = first + (np.repeat(turns, self.period) - 1)[:, None] * step
+        limits = np.iinfo(np.int32)
+        for rows in (first, last):
+            if rows.min(initial=0) < limits.min or rows.max(initial=0) > limits.max:
+                raise NotAffineError("it has numbers of more than 32 bits")
+        return first.astype(np.int32), step.astype(np.int32)
 
 
 def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
@@ -162,29 +183,70 @@ def continued(members: Sequence[Sequence[NumberTable]]) -> Continued:
 
     Raises NotAffineError, whose number is that of the first table that does not go on.
     """
-    pieces: list[list[_Piece]] = []
-    columns: list[int] = []
+    sheets: list[NumberTable] = []
     known: dict[tuple[int, ...], int] = {}  # many tables are the same
     numbers = []
     for number, tables in enumerate(zip(*members, strict=True)):
         key = tuple(map(id, tables))
         if key not in known:
-            known[key] = len(pieces)
-            columns.append(tables[0].values.shape[1])
-            if any(table.values.shape[1] != columns[-1] for table in tables):
+            known[key] = len(known)
+            if len({table.values.shape[1] for table in tables}) > 1:
                 raise NotAffineError("it has more columns", number)
-            pieces.append(_pieces(tables, number))
+            sheets += _sheets(tables, number)
         numbers.append(known[key])
-    result = Continued(pieces, columns, numbers)
+    result = Continued(sheets, numbers)
     for k, member in enumerate(members):
         result.check(k, member)
     return result
 
 
-def _pieces(tables: Sequence[NumberTable], number: int) -> list[_Piece]:
-    """Returns the pieces of one table, as its first two members suggest them."""
+class ContinuedTwice:
+    """Tables as functions of k and of n, the number of sequences beyond the fewest.
+
+    What says the tables for all k is tables itself, which are continued in n.
+    """
+
+    def __init__(self, members: Sequence[Continued]) -> None:
+        """`members`: the tables for n = 0, 1, ..., at least two. Raises NotAffineError."""
+        tables = list(zip(*(member.numbers for member in members), strict=True))
+        number = {table: place for place, table in enumerate(dict.fromkeys(tables))}
+        self._numbers = [number[table] for table in tables]
+        sheets = [
+            [member.tables[2 * table[place] + half] for table in number for half in (0, 1)]
+            for place, member in enumerate(members)
+        ]
+        try:
+            self._sheets = continued(sheets)
+        except NotAffineError as error:
+            raise NotAffineError(f"{error} in sequences", self._numbers.index(error.table // 2)) from error
+
+    def at(self, n: int) -> Continued:
+        """Returns the tables for so many sequences as functions of k."""
+        return Continued(self._sheets.at(n), self._numbers)
+
+
+def _sheets(tables: Sequence[NumberTable], number: int) -> tuple[NumberTable, NumberTable]:
+    """Returns the pieces of one table and their rows, as its first two members suggest them; see `Continued`."""
     short, long = tables[:2]
-    pieces: list[_Piece] = []
+    pieces: list[tuple[int, int, int]] = []
+    kinds = [np.zeros(0, np.int64)]
+    rows = [np.zeros((0, 4 * short.values.shape[1]), np.int64)]
+
+    def add(at: int, at_long: int, period: int, turns: int = 0) -> None:
+        """Add the piece from `at` and `at_long` on: with one more turn in the long table, or fixed without turns."""
+        if not period:
+            return
+        base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
+        step = twist = np.zeros_like(base)
+        if turns:
+            step_long = long.values[at_long + period : at_long + 2 * period] - base_long
+            step = short.values[at + period : at + 2 * period] - base if turns > 1 else step_long
+            twist = step_long - step
+        pieces.append((period, turns or 1, int(turns > 0)))
+        kinds.append(2 * short.kinds[at : at + period])
+        kinds[-1][0] += 1
+        rows.append(np.concatenate([base, base_long - base, step, twist], axis=1))
+
     at = at_long = 0
     for end, period in _growths(short.tokens, long.tokens, number):
         more = at_long - at  # entries that the long table has had in addition so far
@@ -192,25 +254,18 @@ def _pieces(tables: Sequence[NumberTable], number: int) -> list[_Piece]:
         turns = (last - first) // period
         if turns < 2:
             raise NotAffineError("it is too short", number)
-        pieces.append(_piece(short, long, at, at_long, first - at_long))
-        pieces.append(_piece(short, long, first - more, first, period, turns - 1))
+        add(at, at_long, first - at_long)
+        add(first - more, first, period, turns - 1)
         at, at_long = last - more - period, last
     rest = len(short.kinds) - at
     if rest != len(long.kinds) - at_long:
         raise NotAffineError("it does not go on alike", number)
-    return [piece for piece in (*pieces, _piece(short, long, at, at_long, rest)) if len(piece.kinds)]
-
-
-def _piece(short: NumberTable, long: NumberTable, at: int, at_long: int, period: int, turns: int = 0) -> _Piece:
-    """Returns the piece from `at` and `at_long` on: with one more turn in the long table, or fixed without turns."""
-    base, base_long = short.values[at : at + period], long.values[at_long : at_long + period]
-    step = twist = np.zeros_like(base)
-    if turns:
-        step_long = long.values[at_long + period : at_long + 2 * period] - base_long
-        step = short.values[at + period : at + 2 * period] - base if turns > 1 else step_long
-        twist = step_long - step
-    rows = np.stack([base, base_long - base, step, twist])
-    return _Piece(turns or 1, int(turns > 0), short.kinds[at : at + period], rows)
+    add(at, at_long, rest)
+    shapes = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    return (
+        NumberTable(shapes, shapes[:, 2], by_change=True),
+        NumberTable(np.concatenate(rows), np.concatenate(kinds), by_change=short.by_change),
+    )
 
 
 def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
@@ -233,14 +288,23 @@ def _growths(short: np.ndarray, long: np.ndarray, number: int) -> Iterator[tuple
 
 
 def _inserted(short: np.ndarray, long: np.ndarray, at: int, at_long: int) -> int:
-    """Returns how many entries of the long sequence come in addition here; 0 if that cannot be said."""
+    """Returns how many entries of the long sequence come in addition here; 0 if that cannot be said.
+
+    Most of what stands behind them has to agree, in _LOOK_AHEAD entries, among which others may come in addition.
+    """
     most = min(len(long) - at_long - (len(short) - at), at_long)
-    after = short[at : at + _LOOK_AHEAD]
+    found, best = 0, 0
     for period in range(1, most + 1):
-        repeats = np.array_equal(long[at_long : at_long + period], long[at_long - period : at_long])
-        if repeats and np.array_equal(long[at_long + period : at_long + period + len(after)], after):
-            return period
-    return 0
+        if not np.array_equal(long[at_long : at_long + period], long[at_long - period : at_long]):
+            continue
+        after = short[at : at + _LOOK_AHEAD]
+        agrees = long[at_long + period : at_long + period + len(after)] == after
+        num_equal = len(after) if agrees.all() else int(np.argmin(agrees))
+        if num_equal > best:
+            found, best = period, num_equal
+        if num_equal == len(after):
+            break
+    return found
 
 
 def _regular(table: NumberTable, start: int, end: int, period: int) -> tuple[int, int]:

@@ -85,7 +85,7 @@ class _Sheets:
         """Add a table that does not grow; what is not a number must be the same in all members."""
         width = max((len(numbers) for _, numbers in rows), default=1)
         values = np.array([numbers for _, numbers in rows], dtype=np.int64).reshape(len(rows), width)
-        kinds = np.array([hash(constant) for constant, _ in rows], dtype=np.int64)
+        kinds = np.array([hash(constant) >> 3 for constant, _ in rows], dtype=np.int64)  # tables of tables shift them
         self.tables[name] = NumberTable(values, kinds)
 
     def _side_table(self, name: str, values: np.ndarray) -> NumberTable:
