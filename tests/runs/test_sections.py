@@ -45,6 +45,7 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "checkpoints.keep": (2, [1], [0]),
     "distributed.mode": ("all-reduce", ["all-reduce", "averaging"], ["none"]),
     "distributed.round": (400, [1], [0]),
+    "distributed.meeting_timeout": (300.0, [0.1], [0]),
     "distributed.timeout": (1800.0, [0.1], [0]),
     "distributed.check": (False, TRUTHS, [1]),
     "output.folder": ("", TEXTS, [3]),
@@ -74,9 +75,9 @@ ALL_SECTIONS = {
     "LF-MMI": KINDS.objective["chain"].section,
 }  # fmt: skip
 WITHOUT_EFFECT_ON_PARAMETERS = {
-    "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.timeout",
-    "distributed.check", "output.folder", "output.print_every", "output.curves", "output.tensorboard", "frames.valid",
-    "frames.ahead",
+    "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.meeting_timeout",
+    "distributed.timeout", "distributed.check", "output.folder", "output.print_every", "output.curves",
+    "output.tensorboard", "frames.valid", "frames.ahead",
 }  # fmt: skip
 
 

@@ -95,7 +95,7 @@ def test_numbers_of_gpus_go_over_the_gpus_and_all_others_beside_them(
 def test_without_torchrun_a_process_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("WORLD_SIZE", "TORCHELASTIC_RESTART_COUNT"):
         monkeypatch.delenv(name, raising=False)
-    with joined_world("cpu", 1.0) as world:
+    with joined_world("cpu", 0.5, 1.0) as world:
         assert (world.rank, world.size, world.local_rank, world.was_restarted) == (0, 1, 0, False)
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
     assert not World().was_restarted
@@ -109,8 +109,30 @@ def test_half_of_what_torchrun_sets(monkeypatch: pytest.MonkeyPatch, missing: st
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.delenv(missing)
-    with pytest.raises(Nnet3Error, match=f"WORLD_SIZE is 2, but {missing} is not set: start"), joined_world("cpu", 1.0):
+    with (
+        pytest.raises(Nnet3Error, match=f"WORLD_SIZE is 2, but {missing} is not set: start"),
+        joined_world("cpu", 0.5, 1.0),
+    ):
         pass
+
+
+class _Store:
+    """Where processes meet; notes who waits for what."""
+
+    def __init__(self, name: str, calls: list[Any]):
+        self.name, self.calls = name, calls
+
+    def __eq__(self, other: object) -> bool:
+        return other == self.name
+
+    def set(self, key: str, value: str) -> None:
+        self.calls.append(("set", key))
+
+    def wait(self, keys: list[str], timeout: timedelta) -> None:
+        self.calls.append(("wait", keys, timeout))
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        self.calls.append(("from now on", timeout))
 
 
 class _Torchrun:
@@ -122,7 +144,7 @@ class _Torchrun:
             monkeypatch.setenv(name, str(value))
         monkeypatch.setattr(torch.cuda, "set_device", lambda device: self.calls.append(("device", device)))
         monkeypatch.setattr(dist, "rendezvous", lambda url, timeout: iter([(f"store {url} {timeout}", 5, 6)]))
-        monkeypatch.setattr(dist, "PrefixStore", lambda prefix, store: f"{prefix} of {store}")
+        monkeypatch.setattr(dist, "PrefixStore", lambda prefix, store: _Store(f"{prefix} of {store}", self.calls))
         monkeypatch.setattr(
             dist, "init_process_group", lambda backend, **options: self.calls.append((backend, options))
         )
@@ -142,13 +164,14 @@ def test_processes_of_torchrun_are_joined_and_parted(
     monkeypatch.delenv("TORCHELASTIC_RESTART_COUNT", raising=False)
     if restarts is not None:
         monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(restarts))
-    wait, is_cuda = timedelta(seconds=7.5), device != "cpu"
-    with contextlib.suppress(KeyError), joined_world(device, 7.5) as world:
+    meeting, wait, is_cuda = timedelta(seconds=2.5), timedelta(seconds=7.5), device != "cpu"
+    with contextlib.suppress(KeyError), joined_world(device, 2.5, 7.5) as world:
         assert (world.rank, world.size, world.local_rank, world.is_first) == (5, 6, 1, False)
         assert module._control_group() == ("group of gloo" if is_cuda else None)
-        store = f"start-{restarts or 0} of store env:// {wait}"
+        store = f"start-{restarts or 0} of store env:// {meeting}"
+        met = [("set", "begun-5"), ("wait", [f"begun-{rank}" for rank in range(6)], meeting), ("from now on", wait)]
         joined = (backend, {"store": store, "rank": 5, "world_size": 6, "timeout": wait})
-        assert torchrun.calls == [("device", 1)] * is_cuda + [joined]
+        assert torchrun.calls == [("device", 1)] * is_cuda + [*met, joined]
         raise KeyError
     assert torchrun.calls[-1] == "destroyed"
     assert module._control_group() is None
@@ -157,7 +180,7 @@ def test_processes_of_torchrun_are_joined_and_parted(
 def test_the_number_on_a_machine_is_0_if_torchrun_does_not_say(monkeypatch: pytest.MonkeyPatch) -> None:
     _Torchrun(monkeypatch)
     monkeypatch.delenv("LOCAL_RANK")
-    with joined_world("cpu", 1.0) as world:
+    with joined_world("cpu", 0.5, 1.0) as world:
         assert world.local_rank == 0
 
 
@@ -207,11 +230,12 @@ def test_processes_that_do_not_find_each_other(monkeypatch: pytest.MonkeyPatch) 
     def late(*_: Any, **__: Any) -> None:
         raise dist.DistStoreError("wait timeout after 7500ms")
 
+    wanted = r"^process 5 of 6 has not found the others: .* within 7\.5 s \(\[distributed\] meeting-timeout\)"
     monkeypatch.setattr(dist, "init_process_group", late)
-    with (
-        pytest.raises(TrainingError, match=r"^process 5 of 6 has not found the others: .* within 7\.5 s \(\[distrib"),
-        joined_world("cpu", 7.5),
-    ):
+    with pytest.raises(TrainingError, match=wanted), joined_world("cpu", 7.5, 1800.0):
+        pass
+    monkeypatch.setattr(_Store, "wait", late)
+    with pytest.raises(TrainingError, match=wanted), joined_world("cpu", 7.5, 1800.0):
         pass
 
 
@@ -222,24 +246,24 @@ def test_torchrun_is_told_why_a_process_ends_but_not_of_what_follows(
     path = tmp_path / "error.json"
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
     for error in (LostError("lost"), KeyError("no mistake of a user")):
-        with pytest.raises(type(error)), joined_world("cpu", 1.0):
+        with pytest.raises(type(error)), joined_world("cpu", 0.5, 1.0):
             raise error
         assert not path.exists()
-    with pytest.raises(TrainingError), joined_world("cpu", 1.0):
+    with pytest.raises(TrainingError), joined_world("cpu", 0.5, 1.0):
         raise TrainingError("the disk is full")
     failure = ProcessFailure(1, 2, 1, str(path))
     assert failure.message == "the disk is full"
     assert failure.timestamp > 1e9
     monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(tmp_path / "none" / "error.json"))
-    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 1.0):
+    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 0.5, 1.0):
         raise TrainingError("the disk is full")
     monkeypatch.delenv("TORCHELASTIC_ERROR_FILE")
-    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 1.0):
+    with pytest.raises(TrainingError, match="full"), joined_world("cpu", 0.5, 1.0):
         raise TrainingError("the disk is full")
 
 
 @pytest.mark.parametrize("checks", [False, True])
 def test_processes_are_checked_if_that_is_said(monkeypatch: pytest.MonkeyPatch, checks: bool) -> None:
     _Torchrun(monkeypatch)
-    with joined_world("cpu", 1.0, checks=checks) as world:
+    with joined_world("cpu", 0.5, 1.0, checks=checks) as world:
         assert world.checks == checks

@@ -98,7 +98,7 @@ def run_in_threads(task: Task, size: int = 2, **options: Any) -> list[int | Exce
         return task.run(**options)
 
     @contextlib.contextmanager
-    def joined(device: str, timeout: float, checks: bool) -> Iterator[World]:
+    def joined(device: str, *timeouts: float, checks: bool) -> Iterator[World]:
         yield worlds.world
 
     worlds = threading.local()

@@ -85,6 +85,7 @@ class DistributedSection(Options):
         "all-reduce", choice("all-reduce", "averaging"), "of gradients each minibatch, or of models each round"
     )
     round: int = option(400, _SIZE, "minibatches of each process between averages (averaging)")
+    meeting_timeout: float = option(300.0, _POSITIVE, "seconds that processes wait until all have begun", steers=False)
     timeout: float = option(1800.0, _POSITIVE, "seconds that processes wait for each other", steers=False)
     check: bool = option(
         False,

@@ -64,7 +64,9 @@ def train_model(
     with (
         contextlib.ExitStack() as opened,
         stop.listening(),
-        joined_world(settings.training.device, distributed.timeout, checks=distributed.check) as world,
+        joined_world(
+            settings.training.device, distributed.meeting_timeout, distributed.timeout, checks=distributed.check
+        ) as world,
     ):
         take_threads(settings.training.threads, world)
         device = choose_device(settings, world)

@@ -123,8 +123,11 @@ def _callers(depth: int) -> str:
 
 
 @contextlib.contextmanager
-def joined_world(device: str, timeout: float, *, checks: bool = False) -> Iterator[World]:
-    """Connects the processes that torchrun has started; this process alone if it was not started by torchrun."""
+def joined_world(device: str, meeting_timeout: float, timeout: float, *, checks: bool = False) -> Iterator[World]:
+    """Connects the processes that torchrun has started; this process alone if it was not started by torchrun.
+
+    They wait `meeting_timeout` seconds until all have begun, and `timeout` seconds for each other from then on.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield World()
@@ -137,11 +140,12 @@ def joined_world(device: str, timeout: float, *, checks: bool = False) -> Iterat
     if is_cuda:
         torch.cuda.set_device(local_rank)
     try:
-        _join(is_cuda, timedelta(seconds=timeout))
+        _join(is_cuda, timedelta(seconds=meeting_timeout), timedelta(seconds=timeout))
     except RuntimeError as error:
         raise TrainingError(
             f"process {os.environ['RANK']} of {size} has not found the others: they have not all begun within "
-            f"{timeout:g} s ([distributed] timeout), or MASTER_ADDR and MASTER_PORT are not those of the first one"
+            f"{meeting_timeout:g} s ([distributed] meeting-timeout), or MASTER_ADDR and MASTER_PORT are not those of "
+            "the first one"
         ) from error
     try:
         yield World(dist.get_rank(), dist.get_world_size(), local_rank, checks=checks)
@@ -163,11 +167,14 @@ def _tell_torchrun(message: str) -> None:
             Path(path).write_text(json.dumps({"message": message, "timestamp": int(time.time())}))
 
 
-def _join(is_cuda: bool, wait: timedelta) -> None:
-    store, rank, size = next(dist.rendezvous("env://", timeout=wait))  # type: ignore[attr-defined]
+def _join(is_cuda: bool, meeting: timedelta, wait: timedelta) -> None:
+    store, rank, size = next(dist.rendezvous("env://", timeout=meeting))  # type: ignore[attr-defined]
     # Processes that torchrun has started again may find the addresses of those before them in the same store.
     start = f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     own = dist.PrefixStore(start, store)  # type: ignore[attr-defined]
+    own.set(f"begun-{rank}", "")
+    own.wait([f"begun-{each}" for each in range(size)], meeting)
+    own.set_timeout(wait)
     dist.init_process_group("nccl" if is_cuda else "gloo", store=own, rank=rank, world_size=size, timeout=wait)
     _GROUPS.append(dist.new_group(backend="gloo") if is_cuda else None)
 
