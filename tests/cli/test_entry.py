@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
 
 from nnet3.cli import entry
+from tests.patience import PATIENCE
 
-NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +31,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[list[str], str]]
         return SimpleNamespace(run=run)
 
     monkeypatch.setattr(entry, "import_quickly", imported)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     before = {number: signal.getsignal(number) for number in NUMBERS}
     yield calls
     for number, handler in before.items():
@@ -75,7 +80,46 @@ def test_a_signal_ends_a_process_as_an_exit_does_once(number: signal.Signals, mo
     with pytest.raises(SystemExit) as end:
         entry.main()
     assert end.value.code == 3
-    assert [signal.getsignal(each) for each in NUMBERS] == [signal.SIG_IGN] * 3  # it is too late for that
+    assert [signal.getsignal(each) for each in NUMBERS] == [signal.SIG_IGN] * len(NUMBERS)  # it is too late for that
+
+
+def _call_back(error: Callable[[], object]) -> None:
+    """Call a function as Python does it when an object goes: what it raises is ignored."""
+    thing = threading.Event()
+    reference = weakref.ref(thing, lambda _: error())
+    del thing
+    assert reference() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_in_a_callback_ends_a_process_a_moment_later_without_a_word(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def run(arguments: list[str], program: str) -> int:
+        _call_back(lambda: signal.raise_signal(number))
+        threading.Event().wait(PATIENCE)
+        return 3
+
+    monkeypatch.setattr(entry, "import_quickly", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr("sys.argv", ["nnet3"])
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with pytest.raises((KeyboardInterrupt, SystemExit)) as end:
+        entry.main()
+    assert end.type is KeyboardInterrupt if number == signal.SIGINT else end.value.args == (128 + number,)
+    assert capfd.readouterr().err == ""
+
+
+def test_errors_in_callbacks_are_printed(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def run(arguments: list[str], program: str) -> int:
+        _call_back(lambda: {}["missing"])
+        return 3
+
+    monkeypatch.setattr(entry, "import_quickly", lambda name: SimpleNamespace(run=run))
+    monkeypatch.setattr("sys.argv", ["nnet3"])
+    with pytest.raises(SystemExit):
+        entry.main()
+    assert "KeyError: 'missing'" in capfd.readouterr().err
 
 
 def test_what_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,4 +129,4 @@ def test_what_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.signal(number, signal.SIG_IGN)
     with pytest.raises(SystemExit):
         entry.main()
-    assert [signal.getsignal(number) for number in NUMBERS] == [signal.SIG_IGN] * 3
+    assert [signal.getsignal(number) for number in NUMBERS] == [signal.SIG_IGN] * len(NUMBERS)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+from typing import Any, NoReturn
 
+import pytest
+
+from nnet3.errors import LostError
+from nnet3.runs import train_model
 from nnet3.runs.kinds import KINDS
 from nnet3.runs.settings import describe_settings
 from nnet3.runs.settings_text import parse_toml
+from nnet3.runs.stop import StopRequest
 from tests.cli.run_command import Cli
 
 
@@ -34,3 +41,21 @@ def test_wrong_usage_and_mistakes(cli: Cli) -> None:
     assert outcome.status == 1
     assert outcome.err.startswith("nnet3: run.yaml:4:3: [training] epochs: expected an integer >= 1, got 'many'\n")
     assert not Path("exp").exists()
+
+
+def test_a_run_that_fails_says_why_though_a_signal_comes_meanwhile(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As from torchrun, when another process has died."""
+
+    def fail(*_: Any, stop: StopRequest, **__: Any) -> NoReturn:
+        try:
+            with stop.listening():
+                raise LostError("the others are lost")
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(train_model, "train_model", fail)
+    Path("run.toml").write_text('model.file = "net.config"\noutput.folder = "exp"\n')
+    before = signal.getsignal(signal.SIGTERM)
+    outcome = cli("train-model", "run.toml")
+    assert (outcome.status, outcome.err) == (1, "nnet3: the others are lost\n")
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -11,6 +11,7 @@ from typing import NoReturn
 from nnet3.cli.lazy import import_quickly
 
 _RUN = "nnet3.cli.run"
+_MOMENT = 0.05  # seconds: far longer than any callback takes
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -32,8 +33,9 @@ def _run_process(program: str) -> NoReturn:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, _end)
+    sys.unraisablehook = _raise_again
     status = _run(sys.argv[1:], program)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)  # too late to matter
     sys.exit(status)
 
@@ -61,3 +63,19 @@ def _end(number: int, frame: object) -> NoReturn:
     """Ends the process in order: open files are closed or removed. A second signal of the kind ends it at once."""
     signal.signal(number, signal.SIG_DFL)
     raise SystemExit(128 + number)
+
+
+def _raise_again(ignored: sys.UnraisableHookArgs) -> None:
+    """Raises a moment later what a signal raised in a callback, such as that of an object that goes: Python would print
+    it there, and go on.
+    """
+    error = ignored.exc_value
+    if not isinstance(error, SystemExit | KeyboardInterrupt):
+        sys.__unraisablehook__(ignored)
+        return
+
+    def again(number: int, frame: object) -> NoReturn:
+        raise error
+
+    signal.signal(signal.SIGALRM, again)
+    signal.setitimer(signal.ITIMER_REAL, _MOMENT)

@@ -33,6 +33,7 @@ from nnet3.nnet import unrolled as unrolled
 from nnet3.runs import kinds as kinds
 from nnet3.runs import settings as settings
 from nnet3.runs import settings_text as settings_text
+from nnet3.runs import stop as stop
 from nnet3.runs import train_model as train_model
 from nnet3.train import combine as combine
 from nnet3.train import compute_prob as compute_prob

@@ -52,15 +52,16 @@ def train_model(
     resume: bool = False,
     allow_changes: bool = False,
     display: Display | None = None,
+    stop: StopRequest | None = None,
 ) -> int:
     """Run to the end, or until a signal asks to stop: returns 0, or 128 plus the signal's number after saving all.
 
     `resume`: go on from the latest checkpoint, if there is one; after torchrun has restarted the processes this is the
-    default. `allow_changes`: also with settings that lead to other parameters. Raises Nnet3Error for all that cannot go
-    on; checkpoints stay as they are.
+    default. `allow_changes`: also with settings that lead to other parameters. `stop`: who listens to signals already.
+    Raises Nnet3Error for all that cannot go on; checkpoints stay as they are.
     """
     check_can_save()
-    stop, distributed = StopRequest(), settings.distributed
+    stop, distributed = stop or StopRequest(), settings.distributed
     with (
         contextlib.ExitStack() as opened,
         stop.listening(),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from nnet3.cli import later
+from nnet3.cli.messages import say
 from nnet3.cli.verb import RUNNING, take_use_gpu, verb
+from nnet3.errors import Nnet3Error
 
 
 @verb("train a network: a whole run from one settings file", RUNNING)
@@ -35,4 +37,12 @@ def command(file: str | None, resume: bool, allow_changes: bool, describe: bool)
     read = later.kinds.KINDS.read(later.settings_text.read_settings_text(file))
     if use_gpu in ("yes", "wait") and not read.training.device.startswith("cuda"):
         raise click.UsageError(f'--use-gpu={use_gpu}: {file} says where: device = "cuda" in [training]')
-    return later.train_model.train_model(read, later.kinds.KINDS, resume=resume, allow_changes=allow_changes)
+    stop = later.stop.StopRequest()
+    with stop.listening():  # torchrun soon ends a run that has lost another process: it is to say so first
+        try:
+            return later.train_model.train_model(
+                read, later.kinds.KINDS, resume=resume, allow_changes=allow_changes, stop=stop
+            )
+        except Nnet3Error as error:
+            say(str(error))
+            return 1
