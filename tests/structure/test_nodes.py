@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node, config_line
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode, config_line
 from nnet3.structure.normalize import parse_descriptor
 
 READS = parse_descriptor("Append(a, Round(b, 3))")
@@ -61,5 +61,5 @@ def test_dimensions_stand_where_info_shows_them() -> None:
         (NODES["input"], NODES["input"]),
     ],
 )
-def test_names_of_sources_change(node: Node, renamed: Node) -> None:
+def test_names_of_sources_change(node: NnetNode, renamed: NnetNode) -> None:
     assert node.with_sources({"c": "z", "a": "y"}) == renamed

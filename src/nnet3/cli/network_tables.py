@@ -10,7 +10,7 @@ from nnet3.errors import NetworkError
 from nnet3.nnet import Nnet
 from nnet3.nnet.model_file import num_not_finite
 from nnet3.structure.component_notes import component_notes
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, Node
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, NnetNode
 
 _UNLIMITED = 1_000_000  # columns: what is not a terminal, such as grep, wants whole lines
 
@@ -58,11 +58,11 @@ def _node_table(nnet: Nnet) -> list[Column]:
     return [*columns, Column("from", sources)]
 
 
-def _is_hidden(node: Node) -> bool:
+def _is_hidden(node: NnetNode) -> bool:
     return isinstance(node, DescriptorNode)
 
 
-def _node_row(nnet: Nnet, number: int, node: Node) -> tuple[str, str, str, str, str]:
+def _node_row(nnet: Nnet, number: int, node: NnetNode) -> tuple[str, str, str, str, str]:
     """Name, kind, component (if it is called otherwise), dimension, source."""
     kind, component, source = "input", "", ""
     if isinstance(node, DimRangeNode):

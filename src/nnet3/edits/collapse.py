@@ -8,7 +8,7 @@ from operator import methodcaller
 from nnet3.components.merging import MERGES, Merge
 from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, SumDescriptor
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, NnetNode
 from nnet3.structure.orphans import orphan_warnings, without_orphans
 
 _MOST_ROUNDS = 10
@@ -52,7 +52,7 @@ class _Collapser:
     """Nodes and components while they change; node names and numbers stay."""
 
     def __init__(self, nnet: Nnet, merges: list[Merge]):
-        self.nodes: list[Node] = list(nnet.nodes)
+        self.nodes: list[NnetNode] = list(nnet.nodes)
         self.components = dict(nnet.components)
         self.node_number = nnet.node_number
         self.merges = merges

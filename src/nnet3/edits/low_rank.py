@@ -14,7 +14,7 @@ from nnet3.edits.edit_directives import matching, nothing_matched
 from nnet3.nnet.network import Nnet
 from nnet3.structure.descriptor import Descriptor, Simple
 from nnet3.structure.forwarding import NodeReference
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, Node
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, NnetNode
 from nnet3.structure.orphans import without_orphans
 from nnet3.text import ConfigLine
 
@@ -128,7 +128,7 @@ def _insert_factors(nnet: Nnet, factors: dict[str, tuple[Component, Component]],
             if new in components:
                 raise line.error(f"the component name '{new}' is already taken", "name")
             components[new] = component
-    nodes: list[Node] = []
+    nodes: list[NnetNode] = []
     names: dict[str, str] = {}
     for node in nnet.nodes:
         if not isinstance(node, ComponentNode) or node.component not in factors:
@@ -144,7 +144,7 @@ def _insert_factors(nnet: Nnet, factors: dict[str, tuple[Component, Component]],
     nnet.replace_parts(without_orphans(replace(nnet.parts, nodes=renamed, components=components)))
 
 
-def _factor_nodes(node: ComponentNode, hidden: Node) -> list[Node]:
+def _factor_nodes(node: ComponentNode, hidden: NnetNode) -> list[NnetNode]:
     first, second = f"{node.name}_a", f"{node.name}_b"
     return [
         replace(hidden, name=f"{first}_input"),

@@ -7,13 +7,13 @@ import operator
 from typing import NamedTuple
 
 from nnet3.components import Component
-from nnet3.structure.nodes import Node
+from nnet3.structure.nodes import NnetNode
 
 _PLAIN = (bool, int, str, tuple)
 _NOT_PROGRAM = frozenset({"is_gradient"})  # settings of updates, which no program depends on
 
 
-def nodes_digest(nodes: tuple[Node, ...]) -> str:
+def nodes_digest(nodes: tuple[NnetNode, ...]) -> str:
     """Returns a digest of the nodes and their descriptors."""
     return _digest("\n".join(map(str, nodes)))
 

@@ -20,7 +20,7 @@ from nnet3.nnet.flat_parameters import FlatParameters, flatten
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
-from nnet3.structure.nodes import ComponentNode, InputNode, Node, config_line
+from nnet3.structure.nodes import ComponentNode, InputNode, NnetNode, config_line
 from nnet3.structure.parts import NetworkParts
 from nnet3.text import did_you_mean
 from nnet3.xconfig import describe, is_xconfig
@@ -38,7 +38,7 @@ class Nnet(RunsUtterances):
     output needs.
     """
 
-    def __init__(self, nodes: Sequence[Node], components: dict[str, Component], warnings: Sequence[str] = ()):
+    def __init__(self, nodes: Sequence[NnetNode], components: dict[str, Component], warnings: Sequence[str] = ()):
         self._parts = NetworkParts(tuple(nodes), dict(components))
         self.warnings = list(warnings)
         self._flat_parameters, self._digests = FlatParameters(), ComponentDigests()
@@ -105,7 +105,7 @@ class Nnet(RunsUtterances):
         return self._parts
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[NnetNode, ...]:
         return self._parts.nodes
 
     @property
@@ -120,7 +120,7 @@ class Nnet(RunsUtterances):
         """Position of each node by name."""
         return {node.name: number for number, node in enumerate(self.nodes)}
 
-    def node(self, name: str) -> Node:
+    def node(self, name: str) -> NnetNode:
         """The node of this name. Raises NetworkError if there is none."""
         if not isinstance(name, str):
             raise ArgumentError(f"a node is asked for by its name, a str, got {name!r}")

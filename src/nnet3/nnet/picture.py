@@ -16,7 +16,7 @@ from nnet3.schedule import DirectedGraph, strongly_connected_components
 from nnet3.structure.component_notes import component_notes, format_offsets
 from nnet3.structure.descriptor import Const, Descriptor, Failover, IfDefined, Simple, Sum, SumDescriptor
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offset, ReplaceIndex, Round, Switch
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 
 _MOST_BOXES = 3000
 _LINE, _MOST_LINES = 52, 4  # of a descriptor in a box
@@ -37,7 +37,7 @@ class DrawnReference:
 class NodeGroup:
     """Nodes of one layer, each of which feeds only the next: NAME.affine, NAME.relu, NAME.batchnorm."""
 
-    nodes: list[Node]
+    nodes: list[NnetNode]
     descriptor: Descriptor | None = None
     is_whole_layer: bool = True  # there is no other group of several nodes with the same stem
 
@@ -133,7 +133,7 @@ def group_nodes(nnet: Nnet, *, merge: bool = True, same_time: bool = False) -> l
     return groups
 
 
-def _same_layer(group: NodeGroup, node: Node) -> bool:
+def _same_layer(group: NodeGroup, node: NnetNode) -> bool:
     last = group.nodes[-1]
     return isinstance(last, ComponentNode) and _stem(last.name) == _stem(node.name)
 
@@ -143,7 +143,7 @@ def _stem(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def _source_names(node: Node) -> list[str]:
+def _source_names(node: NnetNode) -> list[str]:
     if isinstance(node, DescriptorNode):
         return [reference.node for reference in node.descriptor.node_references()]
     return [node.source] if isinstance(node, DimRangeNode) else []

@@ -10,7 +10,7 @@ from nnet3.errors import ConfigError, ModelFormatError
 from nnet3.ir.objects import many_objects
 from nnet3.kaldi_io.files import check_is_path, map_file
 from nnet3.structure.cycles import check_cycles_move
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.orphans import orphan_warnings
 from nnet3.structure.parts import NetworkParts
@@ -124,15 +124,15 @@ def _name(line: ConfigLine) -> str:
     return name
 
 
-def _kept_nodes(old: NetworkParts, replaced: set[str]) -> list[Node]:
+def _kept_nodes(old: NetworkParts, replaced: set[str]) -> list[NnetNode]:
     """Returns the old nodes that the new text does not replace. A hidden input goes with its component node."""
     return [node for number, node in enumerate(old.nodes) if old.visible_name(number) not in replaced]
 
 
-def _make_nodes(line: ConfigLine) -> list[Node]:
+def _make_nodes(line: ConfigLine) -> list[NnetNode]:
     """Makes the node of a line; a component node comes after its hidden input."""
     name, span = _name(line), line.span
-    nodes: list[Node]
+    nodes: list[NnetNode]
     if line.first_token == "input-node":
         nodes = [InputNode(name, line.integer("dim", minimum=1), span=span)]
     elif line.first_token == "dim-range-node":

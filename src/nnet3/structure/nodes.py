@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Node:
+class NnetNode:
     """A named node. `span` says where it was defined, for messages."""
 
     name: str
@@ -29,7 +29,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class InputNode(Node):
+class InputNode(NnetNode):
     """Provided by the user: matrices with `dim` columns."""
 
     dim: int
@@ -39,7 +39,7 @@ class InputNode(Node):
 
 
 @dataclass(frozen=True)
-class DescriptorNode(Node):
+class DescriptorNode(NnetNode):
     """Glue: the hidden input `NAME_input` of component node NAME, or, with an objective, an output."""
 
     descriptor: Descriptor
@@ -66,7 +66,7 @@ class DescriptorNode(Node):
 
 
 @dataclass(frozen=True)
-class ComponentNode(Node):
+class ComponentNode(NnetNode):
     """A component applied to the descriptor node before it."""
 
     component: str
@@ -80,7 +80,7 @@ class ComponentNode(Node):
 
 
 @dataclass(frozen=True)
-class DimRangeNode(Node):
+class DimRangeNode(NnetNode):
     """Columns [dim_offset, dim_offset + dim) of an input or component node."""
 
     source: str
@@ -94,7 +94,7 @@ class DimRangeNode(Node):
         return f"{self.name}: columns {self.dim_offset} to {self.dim_offset + self.dim - 1} of {self.source}"
 
 
-def config_line(node: Node, descriptor: Descriptor | None = None, dims: str = "") -> str:
+def config_line(node: NnetNode, descriptor: Descriptor | None = None, dims: str = "") -> str:
     """Returns the config line of a node with this descriptor as its input. `dims` goes where info shows them."""
     if isinstance(node, InputNode):
         return f"input-node name={node.name} dim={node.dim}"

@@ -10,12 +10,12 @@ import numpy as np
 
 from nnet3.components import Component
 from nnet3.structure.descriptor import Descriptor
-from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, Node
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode, NnetNode
 
 
 @dataclass(frozen=True)
 class NetworkParts:
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[NnetNode, ...] = ()
     components: dict[str, Component] = field(default_factory=dict)  # by name, in order of definition
 
     @cached_property

@@ -10,7 +10,7 @@ from typing import Any
 
 from nnet3.structure.descriptor import Descriptor, Simple, SumDescriptor
 from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference
-from nnet3.structure.nodes import ComponentNode, DimRangeNode, InputNode, Node
+from nnet3.structure.nodes import ComponentNode, DimRangeNode, InputNode, NnetNode
 from nnet3.structure.normalize import parse_descriptor
 from nnet3.structure.parts import NetworkParts
 from nnet3.xconfig.carried import CarriedSettings, carried_settings
@@ -48,7 +48,7 @@ class SearchedNetwork:
     """The visible nodes of a network by name, what each reads, and the settings of its components."""
 
     parts: NetworkParts
-    nodes: dict[str, Node] = field(default_factory=dict)
+    nodes: dict[str, NnetNode] = field(default_factory=dict)
     descriptors: dict[str, Descriptor] = field(default_factory=dict)  # of component-nodes and outputs
     readers: dict[str, set[str]] = field(default_factory=dict)
     position: dict[str, int] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class Found:
         found = (self.network.settings(component).get(key) for component in self.components)
         return next((value for value in found if value is not None), None)
 
-    def node(self, suffix: str = "") -> Node | None:
+    def node(self, suffix: str = "") -> NnetNode | None:
         return self.network.nodes.get(self.full_name(suffix))
 
     def term(self, suffix: str = "") -> Term | None:

@@ -13,7 +13,7 @@ from functools import reduce
 
 import numpy as np
 
-from nnet3.cn.bridge.references import Reference, references
+from nnet3.cn.bridge.references import OffsetReference, references
 from nnet3.cn.network import Network
 from nnet3.cn.node import Node
 from nnet3.cn.nodes.activations import copy, exp, relu, sigmoid, tanh
@@ -141,7 +141,7 @@ class _Bridge:
         value = self._looked_at(reference)
         return value if reference.scale == 1 else scale(reference.scale, value)
 
-    def _looked_at(self, reference: Reference) -> Node:
+    def _looked_at(self, reference: OffsetReference) -> Node:
         number = self.parts.node_number[reference.node]
         if not reference.offset:
             return self._masked(number) if reference.is_optional else self.made[number]

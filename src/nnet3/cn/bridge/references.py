@@ -10,7 +10,7 @@ from nnet3.structure.forwarding import ForwardingDescriptor, NodeReference, Offs
 
 
 @dataclass(frozen=True)
-class Reference:
+class OffsetReference:
     """`scale` times the value of a node `offset` frames ahead; an optional one is zero where that is not there."""
 
     node: str
@@ -19,12 +19,12 @@ class Reference:
     is_optional: bool = False
 
 
-def references(descriptor: Descriptor, name: str) -> list[Reference]:
+def references(descriptor: Descriptor, name: str) -> list[OffsetReference]:
     """All references in order. Raises NetworkError for what has no counterpart, saying in which node."""
     return [reference for part in descriptor.parts for reference in _of_part(part, name, False)]
 
 
-def _of_part(part: SumDescriptor, name: str, optional: bool) -> list[Reference]:
+def _of_part(part: SumDescriptor, name: str, optional: bool) -> list[OffsetReference]:
     if isinstance(part, Sum):
         return [reference for term in part.terms for reference in _of_part(term, name, optional)]
     if isinstance(part, IfDefined):
@@ -38,9 +38,9 @@ def _of_part(part: SumDescriptor, name: str, optional: bool) -> list[Reference]:
     return [_of_forward(part.source, name, optional)]
 
 
-def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset: int = 0) -> Reference:
+def _of_forward(source: ForwardingDescriptor, name: str, optional: bool, offset: int = 0) -> OffsetReference:
     if isinstance(source, NodeReference):
-        return Reference(source.node, offset, source.scale, optional)
+        return OffsetReference(source.node, offset, source.scale, optional)
     if isinstance(source, Offset) and not source.x_offset:
         return _of_forward(source.source, name, optional, offset + source.t_offset)
     raise NetworkError(f"'{name}': {source} has no counterpart in a computational network")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Leaf(Operation):
+class LeafOperation(Operation):
     """Base of operations without operands: the shape is stated."""
 
     num_operands: ClassVar[int] = 0
@@ -38,13 +38,13 @@ class Leaf(Operation):
 
 
 @dataclass(frozen=True)
-class Input(Leaf):
+class Input(LeafOperation):
     type: ClassVar[str] = "input"
     is_given: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
-class Parameter(Leaf):
+class Parameter(LeafOperation):
     type: ClassVar[str] = "parameter"
     trainable: bool = True
 
