@@ -8,7 +8,8 @@ of the grid) stand together. Grid points that nobody asked for are padding rows,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -21,8 +22,7 @@ from nnet3.index import NO_TIME, IndexTable, N, T, X, distinct, find_rows, uniqu
 _MOST_PADDING = 64  # rows of padding for each real one, beyond a million
 
 
-@dataclass(frozen=True)
-class RowBlock:
+class RowBlock(NamedTuple):
     """Output rows `output_start` ... read, at one time offset, input rows `input_start`, + `input_step`, ..."""
 
     offset: int  # its place in the list of offsets
@@ -90,9 +90,10 @@ class _Grid:
 def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> tuple[IndexTable, IndexTable]:
     """Input and output indexes in block order, padding included; `offsets` are those at which outputs read inputs."""
     grid, full_outputs = _grid(outputs)
-    times, order, full_inputs = _input_times(grid, inputs, offsets)
+    read = _input_times(grid, inputs, offsets)
+    times = read.times[read.order]
     return (
-        _rows(times[order], grid) if full_inputs else _padded(inputs, times[order], grid),
+        _rows(times, grid) if read.is_full else _padded(inputs, times, grid),
         _rows(grid.times, grid) if full_outputs else _padded(outputs, grid.times, grid),
     )
 
@@ -100,15 +101,14 @@ def order_rows(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) 
 def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int]) -> dict[str, np.ndarray]:
     """The blocks of rows that `order_rows` has arranged, as arrays by the names of the fields of TimeBlocks."""
     grid, full_outputs = _grid(outputs)
-    times, order, full_inputs = _input_times(grid, inputs, offsets)
+    read = _input_times(grid, inputs, offsets)
     num_images = len(grid.images)
     assert len(outputs) == grid.num_times * num_images, "rows are not in the order of order_rows"
-    assert len(inputs) == len(times) * num_images, "rows are not in the order of order_rows"
-    place_of_time = np.empty_like(order)
-    place_of_time[order] = np.arange(len(order))
+    assert len(inputs) == len(read.times) * num_images, "rows are not in the order of order_rows"
+    place_of_time = np.empty_like(read.order)
+    place_of_time[read.order] = np.arange(len(read.order))
     blocks = []
-    for number, offset in enumerate(offsets):
-        found, rank = _find(times, grid.times + offset)
+    for number, (found, rank) in enumerate(read.found):
         if len(found) == 0:
             continue
         place = place_of_time[rank]
@@ -121,10 +121,10 @@ def time_blocks(inputs: IndexTable, outputs: IndexTable, offsets: Sequence[int])
     return {
         "num_input_rows": np.array(len(inputs)),
         "num_output_rows": np.array(len(outputs)),
-        "blocks": np.array([astuple(block) for block in blocks], np.int64).reshape(-1, 5),
+        "blocks": np.array(blocks, np.int64).reshape(-1, 5),
         "num_fresh": np.array(num_fresh),
         "uncovered": uncovered,
-        "input_padding": _padding(inputs, full_inputs),
+        "input_padding": _padding(inputs, read.is_full),
         "output_padding": _padding(outputs, full_outputs),
     }
 
@@ -159,9 +159,11 @@ def _images_by_times(table: IndexTable) -> tuple[IndexTable, np.ndarray] | None:
         by_time = table[: len(t) // num_images * num_images].reshape(-1, num_images, 3)
     images, times = by_time[0].copy(), by_time[:, 0, T].astype(np.int64)
     images[:, T] = 0
-    in_order = np.sort(times)
+    in_order = times if (np.diff(times) > 0).all() else np.sort(times)
     if by_time.size != table.size or in_order[0] == NO_TIME or (np.diff(in_order) == 0).any():
         return None
+    if num_times == len(t):
+        return images, in_order
     same = (by_time[:, :, N] == images[:, N]).all() and (by_time[:, :, X] == images[:, X]).all()
     if not same or (by_time[:, :, T] != times[:, np.newaxis]).any():
         return None
@@ -200,26 +202,37 @@ def _grid(outputs: IndexTable) -> tuple[_Grid, bool]:
     return _Grid(images, int(times[0]), step, num_times), regular is not None and num_times == len(times)
 
 
-def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> tuple[np.ndarray, np.ndarray, bool]:
-    """The times of the input rows, sorted, the order in which the rows have them, and whether nothing is padding.
+class _InputTimes(NamedTuple):
+    """The times of the input rows, sorted, and the order in which the rows have them.
 
-    The times are those present, and what is missing between those that one offset reads.
+    `is_full`: no row is padding. `found`: for each offset the outputs' times that have an input, and where that is.
     """
+
+    times: np.ndarray
+    order: np.ndarray
+    is_full: bool
+    found: list[tuple[np.ndarray, np.ndarray]]
+
+
+def _input_times(grid: _Grid, inputs: IndexTable, offsets: Sequence[int]) -> _InputTimes:
+    """Returns the times present, and what is missing between those that one offset reads."""
     regular = _images_by_times(inputs)
     same_images = regular is not None and np.array_equal(regular[0], grid.images)
     present = regular[1] if regular is not None else _times(_real(inputs))
-    wanted = [grid.times + offset for offset in offsets]
-    found = [_find(present, each)[0] for each in wanted]
-    stretches = [each[places[0] : places[-1] + 1] for each, places in zip(wanted, found, strict=True) if len(places)]
-    complete = sum(map(len, stretches)) == sum(map(len, found))
-    times = present if complete else distinct(np.concatenate([present, *stretches]))
-    is_full = same_images and complete
+    outputs = grid.times
+    found = [_find(present, outputs + offset) for offset in offsets]
+    stretches = [slice(each[0], each[-1] + 1) if len(each) else slice(0, 0) for each, _ in found]
+    complete = sum(each.stop - each.start for each in stretches) == sum(len(each) for each, _ in found)
+    times = present
+    if not complete:
+        read = [outputs[each] + offset for each, offset in zip(stretches, offsets, strict=True)]
+        times = distinct(np.concatenate([present, *read]))
+        found = [_find(times, outputs + offset) for offset in offsets]
     phase = (times - grid.start) % grid.step
-    if not phase.any():
-        return times, np.arange(len(times)), is_full
-    if len(grid.images) == 1 and all(_is_regular(_find(times, each)[1]) for each in wanted):
-        return times, np.arange(len(times)), is_full  # rows of one sequence can be read in constant steps
-    return times, np.lexsort((times, phase)), is_full
+    # Rows of one sequence can be read in constant steps.
+    in_order = not phase.any() or (len(grid.images) == 1 and all(_is_regular(places) for _, places in found))
+    order = np.arange(len(times)) if in_order else np.lexsort((times, phase))
+    return _InputTimes(times, order, same_images and complete, found)
 
 
 def _find(times: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
