@@ -28,13 +28,15 @@ class _Known(NamedTuple):
     digest: str
 
     def holds_for(self, component: Component) -> bool:
-        """True if the component has the very attributes that it had, and parameters of the same sizes."""
-        return (
-            type(component) is self.kind
-            and list(vars(component)) == self.names
-            and all(map(operator.is_, _values(component), self.values))
-            and _shapes(component) == self.shapes
+        """True if the component has the very attributes that it had, but for floats, and parameters of equal sizes."""
+        if type(component) is not self.kind or list(vars(component)) != self.names:
+            return False
+        values = vars(component).values()
+        pairs = zip(values, self.values, strict=True)
+        same = all(map(operator.is_, values, self.values)) or all(
+            a is b or type(a) is type(b) is float for a, b in pairs
         )
+        return same and _shapes(component) == self.shapes
 
 
 class ComponentDigests:
@@ -49,9 +51,10 @@ class ComponentDigests:
         if known is not None and known.holds_for(component):
             return known.digest
         digest = component_digest(component)
-        if isinstance(component, Component) and not any(isinstance(value, list) for value in _values(component)):
-            shapes = _shapes(component)  # without a list: its parts would change by themselves
-            self._known[name] = _Known(type(component), list(vars(component)), _values(component), shapes, digest)
+        if isinstance(component, Component):
+            names, values = list(vars(component)), list(vars(component).values())
+            if not any(isinstance(value, list) for value in values):  # its parts would change by themselves
+                self._known[name] = _Known(type(component), names, values, _shapes(component), digest)
         return digest
 
 
@@ -75,11 +78,6 @@ def _settings(component: Component) -> tuple[object, ...]:
     sizes = list(zip(component.parameters(), map(tuple, _shapes(component)), strict=True))
     flags = int(component.properties), component.identity_indexes, component.needs_indexes
     return component.type_name, *flags, sizes, sorted(plain)
-
-
-def _values(component: Component) -> list[object]:
-    """Returns all attributes but floats, which do not count."""
-    return [value for value in vars(component).values() if type(value) is not float]
 
 
 def _shapes(component: Component) -> list[tuple[int, ...]]:
