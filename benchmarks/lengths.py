@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import click
 import torch
@@ -95,8 +96,8 @@ class Clock:
 class ClockedUtterances(UtteranceComputer):
     clock = Clock()
 
-    def _new_computer(self, *shape: int) -> NnetComputer:
-        computer = super()._new_computer(*shape)
+    def _new_computer(self, chunk: Any) -> NnetComputer:
+        computer = super()._new_computer(chunk)
         computer._observer = self.clock
         return computer
 

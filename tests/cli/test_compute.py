@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3 import AcousticModel, Nnet, load
+from nnet3 import AcousticModel, Nnet, NnetComputer, load
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from tests.call_count import count_calls_of
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
 from tests.shared_data import GOLDEN, golden_cases
 
@@ -193,6 +194,26 @@ def test_the_defaults_are_kaldis(features: Cli) -> None:
     np.testing.assert_array_equal(_read("out.ark")["utt"][:, 0], np.arange(1, 121))
     features.good("compute", "--acoustic-scale=0.5", "--online-ivector-period=0", "sum.raw", "ark:long.ark", "ark:o")
     assert _read("o")["utt"].max() == 25
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "runs"),
+    [
+        (CONFIG, [], 1),
+        (CONFIG, ["--frames-per-chunk=50"], 3),
+        (IVECTOR_CONFIG, ["--ivectors=ark:single.ark"], 1),
+        (IVECTOR_CONFIG, ["--online-ivectors=ark:online.ark", "--online-ivector-period=20"], 3),
+        (CONFIG.replace("Offset(input, -1)", "IfDefined(Offset(input, -9))"), [], 3),
+    ],
+)
+def test_chunks_that_make_no_difference_are_left_out(cli: Cli, network: str, options: list[str], runs: int) -> None:
+    Nnet.from_config(network).save("network.raw")
+    Path("single.ark").write_text("utt  [ 1 2 ]\n")
+    for name, rows in (("feats", np.ones((120, 3), np.float32)), ("online", np.ones((6, 2), np.float32))):
+        with matrix_writer(f"ark:{name}.ark") as writer:
+            writer.write("utt", rows)
+    words = ["compute", *options, "network.raw", "ark:feats.ark", "ark:out.ark"]
+    assert count_calls_of(NnetComputer.run, cli.good, *words) == runs
 
 
 def test_what_steers_internals_acts_where_there_is_something_to_steer(features: Cli) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from nnet3.cli.files import load_model
 from nnet3.cli.messages import say
 from nnet3.cli.tally import UtteranceTally
 from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, log_priors
+from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.errors import NetworkError, Nnet3Error, TableError
 from nnet3.kaldi_io import (
     RandomAccessTable,
@@ -45,10 +46,11 @@ class ComputedTables:
 
 @dataclass(frozen=True)
 class ComputeSettings:
-    """The settings of a computation."""
+    """The settings of a computation. With `whole_if_same` there are no chunks where they make no difference."""
 
     device: str = "cpu"
     chunks: UtteranceOptions = field(default_factory=UtteranceOptions)
+    whole_if_same: bool = False
     acoustic_scale: float = 1.0
     apply_exp: bool = False
     use_priors: bool = False
@@ -73,10 +75,10 @@ def load(path: str, settings: ComputeSettings) -> ModelRunner:
     model = load_model(path)
     priors = _priors(model, path) if settings.use_priors else None
     nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=settings.device)
-    compile_options = CompileOptions(optimize=settings.optimize)
-    computer = UtteranceComputer(
-        nnet, settings.chunks, settings.device, compile_options=compile_options, debug=settings.debug
-    )
+    chunks, compile_options = settings.chunks, CompileOptions(optimize=settings.optimize)
+    if settings.whole_if_same and is_the_same_in_pieces(nnet):
+        chunks = replace(chunks, frames_per_chunk=0)
+    computer = UtteranceComputer(nnet, chunks, settings.device, compile_options=compile_options, debug=settings.debug)
     return ModelRunner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
 
 

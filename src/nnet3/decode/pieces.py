@@ -1,4 +1,4 @@
-"""Long utterances: the memory they need, and which networks compute the same in pieces."""
+"""Long utterances: the memory that they may take, and the networks that compute the same in pieces."""
 
 from __future__ import annotations
 
@@ -7,18 +7,22 @@ import re
 from nnet3.nnet import Nnet
 
 MAX_BYTES = 4 * 2**30
-"""No computation may need more, counting all values of all nodes at once; it really takes a part of that."""
+"""No computation may need more."""
 
 PIECE_BYTES = 2**30
-"""Each piece of a long utterance needs less, counted in the same way."""
+"""An utterance that needs more is computed in pieces that need less, if that makes no difference."""
+
+PIECE_FRAMES = 2**20
+"""The same for frames, nearly three hours of speech: compiling takes memory too."""
 
 _OPTIONAL = re.compile(r"\b(?:IfDefined|Failover)\(")
 _FIXED_TIME = re.compile(r"\bReplaceIndex\((?!ivector\b|Scale\([^,()]*,\s*ivector\b)")
 
 
 def bytes_per_frame(nnet: Nnet) -> int:
-    """Returns the bytes of all nodes' values for one frame, in float32."""
-    return 4 * sum(nnet.node_dim(node.name) for node in nnet.nodes)
+    """Returns the bytes of all nodes' values for one frame: computations keep fewer at a time."""
+    sizes = (tensor.element_size() for c in nnet.components.values() for tensor in c.parameters().values())
+    return max(sizes, default=4) * sum(nnet.node_dim(node.name) for node in nnet.nodes)
 
 
 def is_the_same_in_pieces(nnet: Nnet) -> bool:

@@ -6,6 +6,7 @@ import math
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
-from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, bytes_per_frame, is_the_same_in_pieces
+from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.ir.matrices import Matrix, as_tensor
@@ -22,6 +23,7 @@ from nnet3.options import CompileOptions, UtteranceOptions, declared
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import RecentComputers
 
+_FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need
 _FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
 
 
@@ -41,9 +43,9 @@ class UtteranceComputer:
     The network runs in test mode, whatever mode it is in. Later changes of parameters in place are seen; changes of its
     structure or its batch-norm statistics are not.
 
-    `options` give the chunks. A long utterance that is run whole (`frames_per_chunk` 0) is run in pieces if that makes
-    no difference, as for networks without recurrences, statistics and attention: an hour of speech then needs less than
-    1 GiB besides features and outputs. Other networks need memory in proportion to the length.
+    `options` give the chunks; without (`frames_per_chunk` 0) an utterance of any length is run whole. If that takes
+    more than 1 GiB besides features and outputs, it is run in pieces that take less, provided that these make no
+    difference: not for networks with recurrences, statistics or attention.
     """
 
     def __init__(
@@ -127,12 +129,8 @@ class UtteranceComputer:
             yield from self._equal_chunks(total, -(-options.frames_per_chunk // self._unit) * self._unit // factor)
             return
         whole = next(self._equal_chunks(total, total))
-        most = max(PIECE_BYTES // self._bytes_per_frame, 10 * (self.nnet.left_context + self.nnet.right_context))
-        rows = max(most // self._unit, 1) * self._unit // factor
-        if not self._pieces_allowed or rows >= total:
-            yield whole
-            return
-        for piece in self._equal_chunks(total, rows):
+        fits = num_frames <= PIECE_FRAMES and num_frames * self._bytes_per_frame <= PIECE_BYTES
+        for piece in self._equal_chunks(total, self._longest_piece if self._pieces_allowed and not fits else total):
             yield piece._replace(ivector_frame=whole.ivector_frame)
 
     def _equal_chunks(self, total: int, per_chunk: int) -> Iterator[_Chunk]:
@@ -147,6 +145,36 @@ class UtteranceComputer:
             middle = start * factor + (count - 1) * factor // 2
             yield _Chunk(start, count, left + self.nnet.left_context, right + self.nnet.right_context, middle)
 
+    def _num_input(self, chunk: _Chunk) -> int:
+        return chunk.left + (chunk.num_outputs - 1) * self.options.frame_subsampling_factor + 1 + chunk.right
+
+    @cached_property
+    def _memory(self) -> tuple[float, float]:
+        """The bytes that a computation takes for each frame of input, and in addition."""
+        frames, sizes = zip(*(self._size_of(units) for units in (_FEW_UNITS, 2 * _FEW_UNITS)), strict=True)
+        per_frame = max((sizes[1] - sizes[0]) / (frames[1] - frames[0]), 1.0)
+        return per_frame, sizes[0] - per_frame * frames[0]
+
+    def _size_of(self, units: int) -> tuple[int, int]:
+        """Returns the frames of input of a chunk between others, and the bytes of its plan."""
+        rows = units * self._unit // self.options.frame_subsampling_factor
+        chunk = _Chunk(0, rows, self.nnet.left_context, self.nnet.right_context, 0)
+        return self._num_input(chunk), self._new_computer(chunk).plan.num_bytes
+
+    @cached_property
+    def _longest_piece(self) -> int:
+        """The outputs of the longest piece for which memory is enough, but at least ten times its context."""
+        per_frame, more = self._memory
+        context = self.nnet.left_context + self.nnet.right_context
+        frames, least = (
+            min((PIECE_BYTES - more) / per_frame - context, PIECE_FRAMES),
+            max(10 * context // self._unit, 1),
+        )
+        units = max(int(frames) // self._unit, least)
+        while units > least and self._size_of(units)[1] > PIECE_BYTES:
+            units = max(units * 15 // 16, least)
+        return units * self._unit // self.options.frame_subsampling_factor
+
     def _run_all(self, frames: Tensor, single: Tensor | None, online: Tensor | None) -> Tensor:
         chunks = list(self._chunks(len(frames)))
         first = self._run(frames, single, online, chunks[0])
@@ -159,12 +187,11 @@ class UtteranceComputer:
         return rows
 
     def _run(self, frames: Tensor, single: Tensor | None, online: Tensor | None, chunk: _Chunk) -> Tensor:
-        factor = self.options.frame_subsampling_factor
-        first, last = chunk.start * factor, (chunk.start + chunk.num_outputs - 1) * factor
-        first_input, num_input = first - chunk.left, chunk.left + last - first + 1 + chunk.right
+        first, num_input = chunk.start * self.options.frame_subsampling_factor - chunk.left, self._num_input(chunk)
         self._check_size(chunk, num_input)
-        times = torch.arange(first_input, first_input + num_input, device=frames.device).clamp_(0, len(frames) - 1)
-        computer = self._computer(chunk.left, num_input, chunk.num_outputs)
+        times = torch.arange(first, first + num_input, device=frames.device).clamp_(0, len(frames) - 1)
+        shape = chunk.left, num_input, chunk.num_outputs
+        computer = self._computers.get(shape, lambda: self._new_computer(chunk))
         computer.accept_input("input", frames[times])
         if online is not None:
             single = self._online_row(online, chunk.ivector_frame)
@@ -174,7 +201,10 @@ class UtteranceComputer:
         return computer.get_output("output")
 
     def _check_size(self, chunk: _Chunk, num_input: int) -> None:
-        size = num_input * self._bytes_per_frame
+        if num_input * self._bytes_per_frame <= MAX_BYTES:
+            return
+        per_frame, more = self._memory
+        size = per_frame * num_input + more
         if size > MAX_BYTES:
             context = f"{chunk.left} frames of context to the left and {chunk.right} to the right"
             raise ExecutionError(
@@ -182,18 +212,14 @@ class UtteranceComputer:
                 f"{MAX_BYTES / 2**30:g} are allowed: use less extra context or a smaller frames_per_chunk"
             )
 
-    def _computer(self, left: int, num_input: int, num_output: int) -> NnetComputer:
-        """Returns a computer for this structure; times are shifted so that the first output has t = 0."""
-        return self._computers.get(
-            (left, num_input, num_output), lambda: self._new_computer(left, num_input, num_output)
-        )
-
-    def _new_computer(self, left: int, num_input: int, num_output: int) -> NnetComputer:
-        inputs = [IoSpecification("input", _at(np.arange(-left, num_input - left)))]
+    def _new_computer(self, chunk: _Chunk) -> NnetComputer:
+        """Returns a computer for chunks like this; times are shifted so that the first output has t = 0."""
+        inputs = [IoSpecification("input", _at(np.arange(self._num_input(chunk)) - chunk.left))]
         if "ivector" in self.nnet.input_names:
             inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
-        outputs = [IoSpecification("output", _at(np.arange(num_output) * self.options.frame_subsampling_factor))]
-        computation = default_cache().compile(self.nnet, ComputationRequest(inputs, outputs), self._compile_options)
+        times = np.arange(chunk.num_outputs) * self.options.frame_subsampling_factor
+        request = ComputationRequest(inputs, [IoSpecification("output", _at(times))])
+        computation = default_cache().compile(self.nnet, request, self._compile_options)
         return NnetComputer(computation, self.nnet, device=self.device, debug=self._debug)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import click
+from click.core import ParameterSource
 
 from nnet3.cli import later
 from nnet3.cli.click_types import click_type, integer
@@ -50,6 +51,9 @@ def command(
 ) -> None:
     """Run a network over tables of features in chunks, as Kaldi does, and write a matrix for each utterance.
 
+    Without --frames-per-chunk whole utterances are computed where chunks make no difference: for networks without
+    recurrences, statistics and attention, unless there are online ivectors.
+
     Batch-norm and dropout are in test mode. The first and last frame are repeated for context. An utterance that
     cannot be computed is reported and left out. When the run is interrupted or fails, what is finished is kept, and
     --resume goes on from there. The exit status is 1 if no utterance was computed or a record could not be read.
@@ -64,6 +68,7 @@ def command(
         raise click.UsageError("--utt2spk says whose --ivectors to take: give these too")
     if online_ivectors and online_ivector_period == 0:
         raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
+    is_given = click.get_current_context().get_parameter_source("frames_per_chunk") is not ParameterSource.DEFAULT
     later.compute_tables.compute_tables(
         later.compute_tables.ComputedTables(features, output, ivectors, utt2spk, online_ivectors, resume),
         later.compute_tables.load(
@@ -71,6 +76,7 @@ def command(
             later.compute_tables.ComputeSettings(
                 device=later.device.choose_device(device_name, take_use_gpu()),
                 chunks=replace(chunks, online_ivector_period=online_ivector_period or chunks.online_ivector_period),
+                whole_if_same=not is_given and online_ivectors is None,
                 acoustic_scale=acoustic_scale,
                 apply_exp=apply_exp,
                 use_priors=use_priors,

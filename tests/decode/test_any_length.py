@@ -1,0 +1,131 @@
+"""Utterances of any length, one after the other on one computer: whole, and in pieces where memory asks for them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import nnet3
+from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer
+from nnet3.decode import UtteranceComputer, UtteranceOptions
+from nnet3.decode import utterance as utterance_module
+from nnet3.decode.pieces import is_the_same_in_pieces
+from tests.effort import EFFORT
+from tests.seeds import shifted
+
+Utterance = tuple[Tensor, ...]  # features, and the ivector where there is one
+
+TDNN = """
+    input-node name=input dim=4
+    component name=wide type=TdnnComponent input-dim=4 output-dim=30 time-offsets=-3,0,3
+    component name=relu type=RectifiedLinearComponent dim=30
+    component name=narrow type=TdnnComponent input-dim=30 output-dim=5 time-offsets=-1,0,2
+    component-node name=wide component=wide input=input
+    component-node name=relu component=relu input=wide
+    component-node name=narrow component=narrow input=relu
+    output-node name=output input=narrow
+"""
+
+
+def _random_network(rng: random.Random, *, recurrent: bool) -> Nnet:
+    """A stack of layers of fixed reach, with an ivector or without; some with a recurrence at the end."""
+    has_ivector, source = rng.random() < 0.4, "input"
+    lines = ["input-node name=input dim=3", "input-node name=ivector dim=3"][: 1 + has_ivector]
+    for number in range(rng.randint(1, 3)):
+        offsets = sorted(rng.sample(range(-4, 5), rng.randint(1, 3)))
+        kind = f"TdnnComponent input-dim=3 output-dim=3 time-offsets={','.join(map(str, offsets))}"
+        lines.append(f"component name=tdnn{number} type={kind}")
+        lines.append(f"component-node name=tdnn{number} component=tdnn{number} input={source}")
+        source = f"tdnn{number}"
+        if rng.random() < 0.3:
+            source = f"Switch({source}, Offset({source}, 2))"
+        if rng.random() < 0.3:
+            source = f"Round({source}, {rng.choice([2, 3])})"
+    if has_ivector:
+        source = f"Sum({source}, ReplaceIndex(ivector, t, 0))"
+    if recurrent:
+        source = f"Sum({source}, IfDefined(Offset(last, {rng.choice([-1, 1, -3])})))"
+    lines += ["component name=last type=TanhComponent dim=3", f"component-node name=last component=last input={source}"]
+    nnet = Nnet.from_config("\n".join([*lines, "output-node name=output input=last"]), seed=rng.randrange(1000))
+    assert is_the_same_in_pieces(nnet) != recurrent
+    return nnet
+
+
+def _compiled_alone(nnet: Nnet, utterance: Utterance, factor: int) -> Tensor:
+    """The outputs of a program that is compiled for this length."""
+    features, last = utterance[0], (len(utterance[0]) - 1) // factor * factor
+    times = np.arange(-nnet.left_context, last + nnet.right_context + 1)
+    inputs = [IoSpecification("input", [(0, t, 0) for t in times])]
+    if len(utterance) > 1:
+        inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
+    outputs = [IoSpecification("output", [(0, t, 0) for t in range(0, last + 1, factor)])]
+    computer = NnetComputer(nnet3.compile(nnet, ComputationRequest(inputs, outputs)), nnet)
+    computer.accept_input("input", features[times.clip(0, len(features) - 1)])
+    for ivector in utterance[1:]:
+        computer.accept_input("ivector", ivector[np.newaxis])
+    computer.run()
+    return computer.get_output("output")
+
+
+def _utterances(nnet: Nnet, rng: random.Random) -> Iterator[Utterance]:
+    """Features and ivectors of some lengths once, of others again, in any order."""
+    lengths = rng.sample(range(1, 120), 6)
+    for length in rng.sample([*lengths, *lengths[:2]], 8):
+        yield torch.randn(length, 3), *(torch.randn(3) for _ in nnet.input_names[1:])
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("seed", range(4 * EFFORT))
+def test_an_utterance_is_what_a_program_for_its_length_gives(seed: int, recurrent: bool) -> None:
+    """Whatever was computed before."""
+    rng = random.Random(shifted(seed))
+    nnet, factor = _random_network(rng, recurrent=recurrent), rng.choice([1, 1, 2, 3])
+    computer = UtteranceComputer(nnet, UtteranceOptions(frame_subsampling_factor=factor))
+    for utterance in _utterances(nnet, rng):
+        expected = _compiled_alone(nnet, utterance, factor)
+        torch.testing.assert_close(computer.compute(*utterance), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4 * EFFORT))
+def test_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """However little memory there is."""
+    rng = random.Random(shifted(seed))
+    nnet, factor = _random_network(rng, recurrent=False), rng.choice([1, 1, 2, 3])
+    monkeypatch.setattr(utterance_module, "PIECE_BYTES", rng.choice([1, 2000]))
+    computer = UtteranceComputer(nnet, UtteranceOptions(frame_subsampling_factor=factor))
+    for utterance in [*_utterances(nnet, rng), (torch.randn(1000, 3), *(torch.randn(3) for _ in nnet.input_names[1:]))]:
+        expected = _compiled_alone(nnet, utterance, factor)
+        torch.testing.assert_close(computer.compute(*utterance), expected, rtol=1e-5, atol=1e-6)
+    assert max(outputs for _, _, outputs in computer._computers) < 500 / factor
+
+
+@pytest.mark.parametrize("bound", [40_000, 300_000])
+def test_pieces_are_the_longest_for_which_memory_is_enough(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
+    nnet, features = Nnet.from_config(TDNN), torch.randn(5000, 4)
+    whole = UtteranceComputer(nnet).compute(features)
+    monkeypatch.setattr(utterance_module, "PIECE_BYTES", bound)
+    computer = UtteranceComputer(nnet)
+    torch.testing.assert_close(computer.compute(features), whole)
+    sizes = [each.plan.num_bytes for each in computer._computers._computers.values()]
+    assert 0.9 * bound < max(sizes) <= bound
+    most = max(outputs for _, _, outputs in computer._computers)
+    assert [len(list(computer._chunks(frames))) for frames in (most, most + 1)] == [1, 2]
+
+
+def test_pieces_are_no_longer_than_what_is_compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(utterance_module, "PIECE_FRAMES", 1000)
+    assert [chunk.num_outputs for chunk in UtteranceComputer(Nnet.from_config(TDNN))._chunks(2500)] == [1000, 1000, 500]
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+def test_memory_is_foreseen(recurrent: bool) -> None:
+    """Bytes per frame are found from short utterances."""
+    for seed in range(3 * EFFORT):
+        computer = UtteranceComputer(_random_network(random.Random(shifted(seed)), recurrent=recurrent))
+        (per_frame, more), (frames, size) = computer._memory, computer._size_of(300)
+        assert abs(size - (per_frame * frames + more)) < 0.02 * size + 1000
