@@ -227,6 +227,14 @@ class Component(ComponentForm, ComponentState, abc.ABC):
     #: The type that `load_indexes` makes.
     indexes_type: ClassVar[Callable[..., Any]] = SimpleNamespace
 
+    @property
+    def indexes_go_on(self) -> bool:
+        """True if `precompute_indexes` looks neither at absolute times nor at how many rows there are.
+
+        Then all periods of rows that repeat add alike to its arrays.
+        """
+        return False
+
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         """Returns the input indexes that outputs (rows, 3) may use, (rows, slots, 3); no slots if there is no input."""
         return outputs[:, np.newaxis, :]

@@ -32,6 +32,7 @@ class DistributeComponent(Component):
     properties = Properties.NONE
     identity_indexes = False
     needs_indexes = True
+    indexes_go_on = True
     indexes_type = BlockOfRow
 
     fields = (Field("input_dim", SIZE), Field("output_dim", SIZE, check=divisor_of("input_dim")))

@@ -120,6 +120,10 @@ class GeneralDropoutComponent(DropoutBase):
 
     # ---- arithmetic ----
 
+    @property
+    def indexes_go_on(self) -> bool:
+        return not self.time_period
+
     def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
         n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
         period = t // self.time_period if self.time_period else np.zeros_like(t)

@@ -10,7 +10,7 @@ from nnet3.ir.kernel import InputPromises, KernelInfo
 
 @lru_cache(maxsize=10_000)
 def kernel_info(
-    name: str, properties: Properties, num_inputs: int, needs_indexes: bool, needs_sign_only: bool
+    name: str, properties: Properties, num_inputs: int, needs_indexes: bool, indexes_go_on: bool, needs_sign_only: bool
 ) -> KernelInfo:
     """Returns what lowering and passes may know of a component that has this many inputs, one or none."""
     has = properties.__contains__
@@ -29,5 +29,6 @@ def kernel_info(
         uses_memo=has(Properties.USES_MEMO),
         stores_stats=has(Properties.STORES_STATS),
         needs_indexes=needs_indexes,
+        indexes_go_on=indexes_go_on,
         backprop_needs_sign_only=needs_sign_only,
     )

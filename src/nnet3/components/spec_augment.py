@@ -52,6 +52,7 @@ class SpecAugmentTimeMaskComponent(RandomComponent):
     type_name = "SpecAugmentTimeMaskComponent"
     properties = Properties.PROPAGATE_IN_PLACE | Properties.BACKPROP_IN_PLACE | Properties.USES_MEMO | Properties.RANDOM
     needs_indexes = True
+    indexes_go_on = True
 
     fields = (
         Field("dim", SIZE),

@@ -30,6 +30,7 @@ class StatisticsComponent(Component):
 
     identity_indexes = False
     needs_indexes = True
+    indexes_go_on = True
 
     @property
     def needs_all_inputs(self) -> bool:

@@ -80,6 +80,7 @@ class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
     parameter_names = ("linear_params", "bias_params")
     identity_indexes = False
     needs_indexes = True
+    indexes_go_on = True
 
     fields = (
         Field("time_offsets", IntegersKind(), check=_fault_of_offsets),

@@ -63,6 +63,7 @@ class TimeHeightConvolutionComponent(TwoPreconditioners, UpdatableComponent):
     parameter_names = ("linear_params", "bias_params")
     identity_indexes = False
     needs_indexes = True
+    indexes_go_on = True
 
     fields = (
         Field("model", ModelKind(), None),

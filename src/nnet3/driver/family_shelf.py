@@ -13,7 +13,8 @@ from nnet3.driver.keys import key_digest
 from nnet3.driver.task import CompileTask, LengthForm, compile_task
 from nnet3.errors import Nnet3Error
 from nnet3.families.continued import Continued, NotAffineError, continued, table_of
-from nnet3.families.family import Precompute, ProgramFamily
+from nnet3.families.family import ProgramFamily
+from nnet3.families.precomputed import Precompute
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import KernelRows, NnetComputation
 

@@ -8,19 +8,17 @@ continued; where one of them does not go on like that, there is no family.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from nnet3.families.continued import NotAffineError, NumberTable, continued, table_of
-from nnet3.index import NO_TIME
-from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.families.continued import Continued, NotAffineError, NumberTable, continued, table_of
+from nnet3.families.precomputed import EntryForm, Precompute, precomputed_entries, precomputed_tables
+from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table, with_values
-
-#: From rows of a node to what its kernel precomputes of them.
-Precompute = Callable[[KernelRows], "Mapping[str, np.ndarray] | None"]
 
 _TABLES = ("index_tables", "multi_tables", "range_tables")
 
@@ -35,11 +33,11 @@ class _Template:
 
 
 class _Words:
-    """The templates of commands and the nodes that the programs of a family have in common, by number."""
+    """The templates of commands and the precomputed entries that the programs of a family have in common, by number."""
 
     def __init__(self) -> None:
         self.templates: list[_Template] = []
-        self.nodes: dict[tuple[str, bool], int] = {}
+        self.entries: dict[EntryForm, int] = {}
         self._known: dict[Any, int] = {}
 
     def number(self, template: _Template) -> int:
@@ -69,7 +67,7 @@ class _Sheets:
         for name in _TABLES:
             for number, values in enumerate(getattr(computation, name)):
                 self.tables[f"{name} {number}"] = self._side_table(name, values)
-        self.tables["precomputed rows"] = _rows_table(computation.precomputed_rows, words.nodes)
+        self.tables |= precomputed_tables(computation, words.entries)
         self.tables["commands"] = self._commands(words)
 
     def _table_of(self, values: np.ndarray) -> NumberTable:
@@ -131,18 +129,27 @@ def _constants(command: Command) -> tuple[Any, ...]:
 class ProgramFamily:
     """A program as a function of k, the number of periods of time beyond the smallest member's."""
 
-    def __init__(self, members: Sequence[NnetComputation]) -> None:
-        """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family."""
-        self._words = _Words()
-        self.first = members[0]
+    def __init__(self, members: Sequence[NnetComputation], like: ProgramFamily | None = None) -> None:
+        """`members`: the programs for k = 0, 1, ..., at least two. Raises NotAffineError if there is no family.
+
+        `like`: a family with the same matrices, kernels and tables, but for their numbers.
+        """
+        self._words: _Words = _Words() if like is None else like._words
+        self.first: NnetComputation = members[0] if like is None else like.first
         sheets = [self._sheets(member) for member in members]
-        self._names = list(sheets[0])
-        if any(list(each) != self._names for each in sheets):
+        self.names: list[str] = list(sheets[0]) if like is None else like.names
+        if any(list(each) != self.names for each in sheets):
             raise NotAffineError("they have different tables")
         try:
             self.tables = continued([list(each.values()) for each in sheets])
         except NotAffineError as error:
-            raise NotAffineError(f"{self._names[error.table]}: {error}") from error
+            raise NotAffineError(f"{self.names[error.table]}: {error}") from error
+
+    def with_tables(self, tables: Continued) -> ProgramFamily:
+        """Returns a family that is like this one, but for its numbers."""
+        family = copy(self)
+        family.tables = tables
+        return family
 
     def _sheets(self, member: NnetComputation) -> dict[str, NumberTable]:
         if _constants_of(member) != _constants_of(self.first):
@@ -152,13 +159,13 @@ class ProgramFamily:
     def check(self, k: int, program: NnetComputation) -> None:
         """Raise NotAffineError unless a program is what `at(k)` gives, but for the numbers of sub-matrices."""
         sheets = self._sheets(program)
-        if list(sheets) != self._names:
+        if list(sheets) != self.names:
             raise NotAffineError("a longer program has other tables")
         self.tables.check(k, list(sheets.values()))
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one."""
-        first, tables = self.first, dict(zip(self._names, self.tables.at(k), strict=True))
+        first, tables = self.first, dict(zip(self.names, self.tables.at(k), strict=True))
         numbers = {name: table.values for name, table in tables.items()}
         narrow = {id(values): values.astype(np.int32) for values in numbers.values()}
         result = NnetComputation(
@@ -195,9 +202,7 @@ class ProgramFamily:
         for name in _TABLES:
             for number in range(len(getattr(first, name))):
                 getattr(result, name).append(_side_table(result, name, narrow[id(numbers[f"{name} {number}"])]))
-        entries = narrow[id(numbers["precomputed rows"])], tables["precomputed rows"].kinds
-        result.precomputed_rows = _rows_of_entries(*entries, list(self._words.nodes))
-        result.precomputed += [precompute(entry) for entry in result.precomputed_rows]
+        result.precomputed += precomputed_entries(tables, list(self._words.entries), precompute)
         return result
 
     def _commands(self, kinds: np.ndarray, values: np.ndarray, result: NnetComputation) -> list[Command]:
@@ -244,24 +249,3 @@ def _side_table(result: NnetComputation, name: str, values: np.ndarray) -> np.nd
         return values
     numbers = [result.find_or_add(SubMatrix(*row)) if row[0] >= 0 else -1 for row in values[:, :5].tolist()]
     return np.stack([np.array(numbers, dtype=np.int32).reshape(-1), values[:, 5]], axis=1)
-
-
-def _rows_table(entries: Sequence[KernelRows], nodes: dict[tuple[str, bool], int]) -> NumberTable:
-    """Returns the rows of all entries. Kinds tell nodes, inputs from outputs, and where each begins."""
-    values, kinds = [np.zeros((0, 3), np.int32)], [np.zeros(0, np.int64)]
-    for entry in entries:
-        node = nodes.setdefault(entry[:2], len(nodes))
-        for is_output, rows in enumerate((entry.inputs, entry.outputs)):
-            kind = np.full(len(rows) + 1, 8 * node + 4 * is_output)
-            kind[0] += 1
-            kind[1:] += 2 * (rows == NO_TIME).any(axis=1)
-            values += [np.zeros((1, 3), np.int32), rows]
-            kinds.append(kind)
-    return table_of(np.concatenate(values), np.concatenate(kinds))
-
-
-def _rows_of_entries(values: np.ndarray, kinds: np.ndarray, nodes: Sequence[tuple[str, bool]]) -> list[KernelRows]:
-    starts = np.flatnonzero(kinds % 2)
-    parts = [part[1:] for part in np.split(values, starts[1:])] if len(starts) else []
-    owners = [nodes[kind // 8] for kind in kinds[starts[::2]].tolist()]
-    return [KernelRows(*owner, *both) for owner, *both in zip(owners, parts[::2], parts[1::2], strict=True)]

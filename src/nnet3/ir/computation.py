@@ -60,12 +60,16 @@ class IoInfo:
 
 
 class KernelRows(NamedTuple):
-    """The rows of which a kernel of a node has precomputed something: indexes (rows, 3) of its input and output."""
+    """The rows of which a kernel of a node has precomputed something: indexes (rows, 3) of its input and output.
+
+    `go_on`: what it has precomputed of more rows goes on as they do.
+    """
 
     node: str
     runs_backward: bool
     inputs: np.ndarray
     outputs: np.ndarray
+    go_on: bool = False
 
 
 @dataclass(repr=False)

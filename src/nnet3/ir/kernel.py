@@ -70,3 +70,4 @@ class KernelInfo:
     uses_memo: bool = False
     stores_stats: bool = False
     needs_indexes: bool = False  # its functions are given what `load_indexes` makes of named arrays
+    indexes_go_on: bool = False  # these arrays go on as their rows do, wherever these begin and however many there are

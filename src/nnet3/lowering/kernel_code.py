@@ -100,11 +100,11 @@ class KernelCode:
 
     def _precompute(self, position: int) -> int:
         step = self.schedule.steps[position]
-        operands = self.schedule.nodes[step.node].operands
+        node = self.schedule.nodes[step.node]
         outputs = inputs = self.schedule.step_indexes(step)
-        if not operands:
+        if not node.operands:
             inputs = outputs[:0]
-        elif operands[0].use is Use.INDEXED:
+        elif node.operands[0].use is Use.INDEXED:
             inputs = self.schedule.step_indexes(self.schedule.steps[position - 1])
         runs_backward = bool(self.needed[step.node])
         arrays = self.source.precompute(step.node, inputs, outputs, need_backprop=runs_backward)
@@ -112,7 +112,7 @@ class KernelCode:
             return 0
         self.computation.precomputed.append(arrays)
         self.computation.precomputed_rows.append(
-            KernelRows(self.schedule.nodes[step.node].name, runs_backward, inputs, outputs)
+            KernelRows(node.name, runs_backward, inputs, outputs, self.info(step.node).indexes_go_on)
         )
         return len(self.computation.precomputed) - 1
 

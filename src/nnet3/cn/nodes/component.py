@@ -89,7 +89,8 @@ class ComponentOperation(Operation):
 
     def info(self, name: str, operands: Sequence[Shape], value: Shape, wanted: Sequence[bool]) -> KernelInfo:
         made = self.component
-        info = kernel_info(name, made.properties, 1, made.needs_indexes, made.backprop_needs_sign_only)
+        needs = made.needs_indexes, made.indexes_go_on, made.backprop_needs_sign_only
+        info = kernel_info(name, made.properties, 1, *needs)
         return replace(
             info, updatable=info.updatable and self.trainable, stores_stats=info.stores_stats and self.stores_statistics
         )

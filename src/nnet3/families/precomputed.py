@@ -1,0 +1,99 @@
+"""What kernels precompute of their rows, as tables: arrays that go on as rows do, and the rows of all other entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.families.continued import NumberTable, table_of
+from nnet3.index import NO_TIME
+from nnet3.ir.computation import KernelRows, NnetComputation
+
+Entry = Mapping[str, np.ndarray] | None
+#: From rows of a node to what its kernel precomputes of them.
+Precompute = Callable[[KernelRows], Entry]
+
+_ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
+_COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
+
+
+class ArrayForm(NamedTuple):
+    """An array of an entry; `shape` is that of its rows, None for a number without axes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] | None
+
+    @property
+    def table(self) -> str:
+        """The name of the table in which it is."""
+        return _LISTS if self.shape == () else _NUMBERS
+
+
+class EntryForm(NamedTuple):
+    """All of a precomputed entry but its numbers. `arrays` is None if it is made anew, of rows."""
+
+    node: str
+    runs_backward: bool
+    arrays: tuple[ArrayForm, ...] | None
+
+
+def precomputed_tables(computation: NnetComputation, forms: MutableMapping[EntryForm, int]) -> dict[str, NumberTable]:
+    """Returns three tables of blocks. Kinds tell what a block is; they are odd where it begins.
+
+    An entry that is made anew has two blocks, its inputs and outputs; any other has an empty one, and one for each of
+    its arrays, among lists or among other numbers. `forms` numbers the forms of entries; new ones are added.
+    """
+    values = {name: [np.zeros((0, columns), np.int64)] for name, columns in _COLUMNS.items()}
+    kinds = {name: [np.zeros(0, np.int64)] for name in _COLUMNS}
+
+    def add(table: str, form: int, place: int, block: np.ndarray) -> None:
+        kind = np.full(len(block) + 1, (form << 20) + 4 * place)
+        kind[0] += 1
+        kind[1:] += 2 * (block == NO_TIME).any(axis=1)
+        values[table] += [np.zeros((1, block.shape[1]), np.int64), block]
+        kinds[table].append(kind)
+
+    for entry, rows in zip(computation.precomputed[1:], computation.precomputed_rows, strict=False):
+        form = EntryForm(rows.node, rows.runs_backward, _array_forms(entry) if rows.go_on else None)
+        number = forms.setdefault(form, len(forms))
+        for place, block in enumerate((rows.inputs, rows.outputs) if form.arrays is None else (rows.inputs[:0],)):
+            add(_ROWS, number, place, block)
+        for place, array in enumerate(form.arrays or ()):
+            assert entry is not None
+            add(array.table, number, place, entry[array.name].reshape(-1, 1))
+    joined = {name: (np.concatenate(values[name]), np.concatenate(kinds[name])) for name in _COLUMNS}
+    return {name: NumberTable(*joined[name]) if name == _NUMBERS else table_of(*joined[name]) for name in _COLUMNS}
+
+
+def precomputed_entries(
+    tables: Mapping[str, NumberTable], forms: Sequence[EntryForm], precompute: Precompute
+) -> Iterator[Entry]:
+    """Yields the entries of these tables; `precompute` makes those that do not go on."""
+    rows, lists, numbers = (_blocks(tables[name]) for name in _COLUMNS)
+    for kind, block in rows:
+        form = forms[kind >> 20]
+        if form.arrays is None:
+            yield precompute(KernelRows(form.node, form.runs_backward, block, next(rows)[1]))
+            continue
+        entry = {}
+        for name, dtype, shape in form.arrays:
+            numbers_of_it = next(lists if shape == () else numbers)[1].astype(dtype)
+            entry[name] = numbers_of_it.reshape(() if shape is None else (-1, *shape))
+        yield entry
+
+
+def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:
+    arrays = (entry or {}).items()
+    return tuple([ArrayForm(name, array.dtype.str, array.shape[1:] if array.ndim else None) for name, array in arrays])
+
+
+def _blocks(table: NumberTable) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields the blocks, without the row where each begins, and the kind of that row."""
+    starts = np.flatnonzero(table.kinds & 1)
+    ends = pairwise([*starts.tolist(), len(table.kinds)])
+    for (start, end), kind in zip(ends, table.kinds[starts].tolist(), strict=True):
+        yield kind, table.values[start + 1 : end]
