@@ -11,6 +11,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3.errors import GradientError
+from nnet3.train.torch_module.layout import BatchShape
 from tests.shared_data import golden_cases
 from tests.train.torch_module.networks import ALL, IVECTOR, TDNN, TdnnByHand, features, network
 
@@ -144,10 +145,11 @@ def test_golden_networks_have_the_computers_gradients(case):
     torch.autograd.backward(tuple(outputs.values()), tuple(derivs.values()))
 
     (program,) = module._programs._programs.values()
-    gradient = nnet.gradient_copy()
-    computation = nnet3.compile(nnet, replace(program.request(program.idle[0].view), store_component_stats=False))
+    gradient, shape = nnet.gradient_copy(), BatchShape(2, 8)
+    request = program.request(program.idle[0].view, shape)
+    computation = nnet3.compile(nnet, replace(request, store_component_stats=False))
     computer = nnet3.NnetComputer(computation, nnet, gradient)
-    computer.accept_input("input", program.layout.gather(inputs["input"].detach()))
+    computer.accept_input("input", program.layout_of(shape).gather(inputs["input"].detach()))
     if "ivector" in inputs:
         computer.accept_input("ivector", inputs["ivector"].detach())
     computer.run()
@@ -157,7 +159,7 @@ def test_golden_networks_have_the_computers_gradients(case):
     computer.run()
     expected = [t for c in gradient.components.values() for t in c.parameters().values() if t.numel()]
     assert all(map(torch.equal, [parameter.grad for parameter in module.parameters()], expected))
-    of_input = program.layout.gather_back(computer.get_output("input"), inputs["input"])
+    of_input = program.layout_of(shape).gather_back(computer.get_output("input"), inputs["input"])
     assert torch.equal(inputs["input"].grad, of_input)
     if "ivector" in inputs:
         assert torch.equal(inputs["ivector"].grad, computer.get_output("ivector"))

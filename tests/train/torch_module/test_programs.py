@@ -10,7 +10,8 @@ import torch
 
 import nnet3
 from nnet3.runtime.memory import pool_of
-from nnet3.train.torch_module.programs import Programs
+from nnet3.train.torch_module.programs import Programs, ProgramWorker
+from tests.call_count import count_calls_of
 from tests.train.torch_module.networks import LSTM, TDNN, features, network
 
 POOL = pool_of(torch.device("cpu"))
@@ -37,6 +38,37 @@ def test_programs_come_from_the_cache_by_shape():
     assert len(cache) == 3
     nnet3.TorchModule(network(TDNN, seed=3), cache=cache)(features(2, 6)).sum().backward()
     assert len(cache) == 3
+
+
+def test_batches_of_all_shapes_share_a_worker():
+    """One view of the network and one collector, whatever the lengths; the least recent computers go."""
+    module, other = (nnet3.TorchModule(network(LSTM)) for _ in range(2))
+    shapes = [(2, 5), (1, 7), (3, 6), (2, 5), *((1, length) for length in range(8, 41)), (2, 5)]
+
+    def step() -> None:
+        for each in (module, other):
+            each.zero_grad()
+        for shape in shapes:
+            module(features(*shape)).square().sum().backward()
+            other(features(*shape)).square().sum().backward()
+            other._programs.clear()
+
+    assert count_calls_of(ProgramWorker.__init__, step) == 1 + len(shapes)
+    (program,) = module._programs._programs.values()
+    assert len(list(program.idle[0].computers)) == 32
+    for mine, theirs in zip(module.parameters(), other.parameters(), strict=True):
+        assert torch.equal(mine.grad, theirs.grad)
+
+
+def test_flights_of_several_shapes_at_once():
+    """Each has a worker to itself, if possible one that has a computer for its shape."""
+    module, batches = nnet3.TorchModule(network(LSTM)), [features(2, 6), features(1, 9), features(3, 4)]
+    for _ in range(3):
+        losses = [module(batch).square().sum() for batch in batches]
+        for loss in losses[::-1]:
+            loss.backward()
+    (program,) = module._programs._programs.values()
+    assert [len(list(worker.computers)) for worker in program.idle] == [1, 1, 1]
 
 
 @pytest.mark.filterwarnings("ignore:a batch-norm component in test mode has no statistics")

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import nnet3
+from nnet3.train.torch_module.layout import BatchShape
 from tests.train.torch_module.modules import module_of
 from tests.train.torch_module.networks import COMPOSITE, LSTM, TDNN, features, network
 
@@ -75,7 +76,9 @@ def test_self_repair_and_statistics_are_left_out():
     module(features(2, 5)).sum().backward()
     assert nnet.components["nonlin"].count == 0
     (program,) = module._programs._programs.values()
-    assert not program.request(program.idle[0].view).store_component_stats, "nothing is computed in vain"
+    assert not program.request(program.idle[0].view, BatchShape(2, 5)).store_component_stats, (
+        "nothing is computed in vain"
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from nnet3.train.autograd import BackwardOnly, Gradients, only_once
-from nnet3.train.torch_module.layout import BatchLayout
+from nnet3.train.torch_module.layout import BatchLayout, BatchShape
 from nnet3.train.torch_module.memory import Witness
 from nnet3.train.torch_module.programs import ModuleProgram, ProgramWorker
 from nnet3.train.torch_module.survey import Survey
@@ -19,9 +19,11 @@ from nnet3.train.torch_module.survey import Survey
 class Flight:
     """A forward run that waits for its backward run, with a computer to itself until then or until it is forgotten."""
 
-    def __init__(self, program: ModuleProgram, layout: BatchLayout, found: Survey, witness: Witness) -> None:
+    def __init__(
+        self, program: ModuleProgram, shape: BatchShape, layout: BatchLayout, found: Survey, witness: Witness
+    ) -> None:
         """`witness` watches what must not change in the network before the backward run."""
-        self.program, self.layout = program, layout
+        self.program, self.shape, self.layout = program, shape, layout
         self._witness, self._is_random = witness, found.is_random
         self._counting = found.with_running_statistics()
         self._worker: ProgramWorker | None = None
@@ -32,7 +34,7 @@ class Flight:
         if self._is_random:
             self._random = torch.get_rng_state()
         with _without_autocast(features):
-            worker = self.program.forward(self._inputs(features, ivectors), parameters)
+            worker = self.program.forward(self.shape, self._inputs(features, ivectors), parameters)
         for module in self._counting:
             module.finish_statistics()
         self._worker = worker
@@ -86,7 +88,8 @@ class Flight:
         try:
             if self._random is not None:
                 torch.set_rng_state(self._random)
-            self._worker = self.program.forward(self._inputs(features, ivectors), parameters, statistics=False)
+            inputs = self._inputs(features, ivectors)
+            self._worker = self.program.forward(self.shape, inputs, parameters, statistics=False)
         finally:
             torch.set_rng_state(now)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -241,18 +242,18 @@ class TorchModule(nn.Module):
         exact = lengths is not None and not (rows_are_independent and not found.with_running_statistics())
         present = tuple(lengths.tolist()) if exact and lengths is not None else None
         shape = BatchShape(features.shape[0], features.shape[1], present)
-        key = shape, needs, found.key, features.device, features.dtype
-        program = self._programs.get(key, lambda: self._program(shape, needs, features.device, found))
-        layout = program.layout
+        key = needs, found.key, features.device, features.dtype
+        program = self._programs.get(key, lambda: self._program(needs, features.device, found))
+        layout = program.layout_of(shape)
         if lengths is not None and not exact:
             layout = batch_layout(shape, self._framing, lengths, features.device)
         own = [*(tensor for tensor, _ in found.own), *self._memory, *found.constants()]
-        return Flight(program, layout, found, Witness(own if needs.backward else ()))
+        return Flight(program, shape, layout, found, Witness(own if needs.backward else ()))
 
-    def _program(self, shape: BatchShape, needs: Needs, device: torch.device, found: Survey) -> ModuleProgram:
-        layout = batch_layout(shape, self._framing, None, device)
+    def _program(self, needs: Needs, device: torch.device, found: Survey) -> ModuleProgram:
+        layout_of = lru_cache(32)(partial(batch_layout, framing=self._framing, lengths=None, device=device))
         cache = default_cache() if self._cache is None else self._cache
         survey_alone = replace(found, parameters=[])  # what is given for one call is not kept
         return ModuleProgram(
-            self._network, survey_alone, found.kinds(), layout, needs, self._output_names, cache, device
+            self._network, survey_alone, found.kinds(), layout_of, needs, self._output_names, cache, device
         )

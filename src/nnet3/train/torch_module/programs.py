@@ -1,4 +1,4 @@
-"""The compiled programs of a module, by what they are for, and the computers that run them."""
+"""What runs a module: views of its network, by what they are for, with computers for batches of all shapes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from nnet3.components import Component, Properties
 from nnet3.driver import ComputationCache
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
+from nnet3.runtime.recent import RecentComputers
 from nnet3.train.torch_module.collector import GradientCollector
 from nnet3.train.torch_module.guests import GuestCall, make_guest
-from nnet3.train.torch_module.layout import BatchLayout, specifications
+from nnet3.train.torch_module.layout import BatchLayout, BatchShape, specifications
 from nnet3.train.torch_module.survey import Survey, TensorKind
 from nnet3.train.torch_module.views import NetworkView
 
@@ -46,7 +47,12 @@ class _ModuleKernels:
 
 
 class ProgramWorker:
-    """A computer, the view of the network that it runs, and what it collects gradients in."""
+    """A view of the network, what collects its gradients, and computers for batches of several shapes.
+
+    Computers take turns; `computer` is the one in use.
+    """
+
+    computer: NnetComputer
 
     def __init__(self, program: ModuleProgram) -> None:
         network, survey, wanted = program.network, program.survey, program.needs.parameters
@@ -65,11 +71,17 @@ class ProgramWorker:
             make_guest(self.view.components[name].view, call)
         kinds = [program.kinds[number] for number in wanted]
         self.collector = GradientCollector(self.view, kinds, slot_of, self.calls)
-        computation = program.cache.compile(self.view.nnet, program.request(self.view))
-        self.computer = NnetComputer(
-            computation, _ModuleKernels(self.view.nnet.components), self.collector, program.device, check_finite=False
-        )
+        self.computers = RecentComputers()
+
+    def use(self, program: ModuleProgram, shape: BatchShape) -> None:
+        """Let the computer for batches of this shape be the one in use."""
+        self.computer = self.computers.get(shape, lambda: self._new_computer(program, shape))
         self.collector.expect({kernel.name for kernel in self.computer.plan.kernels if kernel.is_updated})
+
+    def _new_computer(self, program: ModuleProgram, shape: BatchShape) -> NnetComputer:
+        computation = program.cache.compile(self.view.nnet, program.request(self.view, shape))
+        kernels = _ModuleKernels(self.view.nnet.components)
+        return NnetComputer(computation, kernels, self.collector, program.device, check_finite=False)
 
     def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool) -> None:
         """Run forward, with guests that have these parameters (by number), and running statistics taken or not."""
@@ -87,23 +99,27 @@ class ProgramWorker:
 
 @dataclass
 class ModuleProgram:
-    """A network as a survey found it, the layout of its batch, and the workers that have nothing to do."""
+    """A network as a survey found it, and the workers that have nothing to do.
+
+    `layout_of` gives the layout of a batch in which no frame is repeated but at the ends.
+    """
 
     network: Nnet
     survey: Survey
     kinds: list[TensorKind]  # of all parameters
-    layout: BatchLayout
+    layout_of: Callable[[BatchShape], BatchLayout]
     needs: Needs
     output_names: list[str]
     cache: ComputationCache
     device: torch.device
     idle: list[ProgramWorker] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def request(self, view: NetworkView) -> ComputationRequest:
+    def request(self, view: NetworkView, shape: BatchShape) -> ComputationRequest:
         needs = self.needs
         inputs, outputs = specifications(
             view.nnet,
-            self.layout,
+            self.layout_of(shape),
             self.output_names,
             features=needs.features,
             ivectors=needs.ivectors,
@@ -112,13 +128,21 @@ class ModuleProgram:
         has_statistics = any(_keeps_statistics(c.view) for c in view.components.values())
         return ComputationRequest(inputs, outputs, bool(needs.parameters), has_statistics)
 
-    def acquire(self) -> ProgramWorker:
+    def acquire(self, shape: BatchShape) -> ProgramWorker:
         """Returns a worker for one run forward and maybe backward, for the settings that the network has now."""
-        while self.idle:
-            worker = self.idle.pop()
-            if not worker.view.follow():
-                return worker
-        return ProgramWorker(self)
+        while (worker := self._idle_worker(shape)) is not None and worker.view.follow():
+            pass  # its programs may be wrong now
+        worker = worker or ProgramWorker(self)
+        worker.use(self, shape)
+        return worker
+
+    def _idle_worker(self, shape: BatchShape) -> ProgramWorker | None:
+        """Takes a worker that has nothing to do, if possible one that has a computer for this shape."""
+        with self._lock:
+            if not self.idle:
+                return None
+            number = next((n for n, worker in enumerate(self.idle) if shape in worker.computers), -1)
+            return self.idle.pop(number)
 
     def give_back(self, worker: ProgramWorker) -> None:
         worker.computer.reset()
@@ -126,10 +150,15 @@ class ModuleProgram:
             self.idle.append(worker)
 
     def forward(
-        self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool = True
+        self,
+        shape: BatchShape,
+        inputs: Mapping[str, Tensor],
+        parameters: Sequence[Tensor],
+        *,
+        statistics: bool = True,
     ) -> ProgramWorker:
         """Runs forward; compiles again if settings of the network have changed that the program depends on."""
-        worker = self.acquire()
+        worker = self.acquire(shape)
         worker.forward(inputs, parameters, statistics=statistics)
         return worker
 
