@@ -56,6 +56,10 @@ class ToySource:
 
     # ---- what lowering asks ----
 
+    @property
+    def period(self) -> int:
+        return 1
+
     def may_use(self, node: int) -> Sequence[int]:
         if node in self.terms:
             return [self.number(name) for name, _ in self.terms[node]]

@@ -18,8 +18,16 @@ from tests.shared_data import GOLDEN, needs_shared
 def _lengths(seed: int) -> list[int]:
     rng = random.Random(shifted(seed))
     longest = rng.choice([31, 50, 75])
-    lengths = [longest, longest - 1, longest - 3, rng.randint(18, longest), rng.randint(1, 20), longest + 1]
-    return lengths if rng.random() < 0.7 else rng.sample([*lengths, 2 * longest], len(lengths) + 1)
+    lengths = [
+        longest,
+        longest - 1,
+        longest - 3,
+        rng.randint(18, longest),
+        rng.randint(1, 20),
+        longest + 1,
+        2 * longest + 3,
+    ]
+    return lengths if rng.random() < 0.7 else rng.sample([*lengths, 4 * longest], len(lengths) + 1)
 
 
 def _outcome(compile_: Callable[..., NnetComputation], *what: object) -> NnetComputation | str:

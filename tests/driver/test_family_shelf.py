@@ -1,4 +1,4 @@
-"""FamilyShelf: a cache compiles a form twice at most, and what it continues is what would be compiled."""
+"""FamilyShelf: a cache compiles few lengths of a form, and what it continues is what would be compiled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nnet3.driver.cached_computation import num_bytes
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation
-from tests.families.networks import BLSTM, TDNN, request_for, same_program
+from tests.families.networks import BLSTM, POOLING, TDNN, request_for, same_program
 
 RNN = """
     input-node name=input dim=3
@@ -31,7 +31,7 @@ RNN = """
 WINDOW = "input-node name=input dim=3\noutput-node name=output input=Sum(input, IfDefined(Offset(input, -100)))"
 
 
-def test_shorter_lengths_are_continued_and_longer_ones_compiled() -> None:
+def test_all_lengths_but_the_first_are_continued() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     found = []
     for frames in (30, 40, 31, 30, 200, 57):
@@ -40,7 +40,40 @@ def test_shorter_lengths_are_continued_and_longer_ones_compiled() -> None:
         assert same_program(program, nnet3.compile(nnet, request))
         counts = cache.counts
         found.append((counts.compiled, counts.continued, counts.found))
-    assert found == [(1, 0, 0), (2, 0, 0), (2, 1, 0), (2, 1, 1), (3, 1, 1), (3, 2, 1)]
+    assert found == [(1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 2, 1), (1, 3, 1), (1, 4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("config", "step", "compiled"), [(RNN, 1, 1), (BLSTM, 3, 1), (TDNN, 1, 1), (POOLING, 5, 1), (WINDOW, 1, 5)]
+)
+def test_members_far_beyond_what_was_compiled(config: str, step: int, compiled: int) -> None:
+    """The window of 100 frames is none of 64 periods: from one length to the next, programs are compared."""
+    nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
+    fewest = 120 if config is POOLING else 24
+    for k in (1, 3, 5, 17, 60):
+        request = request_for(nnet, fewest + k * step, 2, train=True)
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert cache.counts.compiled == compiled
+    assert cache.counts.continued == 5 - compiled
+
+
+def test_long_recurrences_are_not_compiled_for_their_length() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    request = request_for(nnet, 150, train=True)
+    options = nnet3.CompileOptions(check=True)
+    assert same_program(cache.compile(nnet, request, options), nnet3.compile(nnet, request))
+    assert (cache.counts.continued, cache.counts.compiled) == (1, 0)
+
+
+def test_what_is_too_short_for_a_proof_is_compared() -> None:
+    """The shortest member that tells of two windows of 15 frames has 31 frames."""
+    config = WINDOW.replace("-100", "-15").replace("Sum(input", "Sum(Offset(input, 15)")
+    nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
+    for frames in (60, 40, 29, 22, 28, 100):
+        request = request_for(nnet, frames, train=True)
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert cache.refusals == []
+    assert (cache.counts.continued, cache.counts.compiled) == (4, 2)
 
 
 def test_a_family_ends_where_programs_become_others() -> None:
@@ -78,7 +111,7 @@ def test_rows_in_another_order_are_compiled() -> None:
     rows[[20, 30]] = rows[[30, 20]]
     moved = nnet3.ComputationRequest(request.inputs, [nnet3.IoSpecification("output", rows)])
     program = cache.compile(nnet, moved)
-    assert cache.counts.compiled == 2
+    assert (cache.counts.continued, cache.counts.compiled) == (2, 1)
     assert same_program(program, nnet3.compile(nnet, moved))
 
 
@@ -88,7 +121,7 @@ def test_derivative_times_go_with_the_end() -> None:
     for frames in (90, 40, 60):
         request = request_for(nnet, frames, train=True)
         assert same_program(cache.compile(nnet, request, options), nnet3.compile(nnet, request, options))
-    assert cache.counts.continued == 2
+    assert cache.counts.continued == 3
 
 
 def test_short_requests_are_compiled() -> None:
@@ -133,12 +166,12 @@ def test_what_is_precomputed_follows_the_network_that_asks() -> None:
 
 
 def test_clearing_forgets_families() -> None:
-    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    nnet, cache = nnet3.Nnet.from_config(TDNN), nnet3.ComputationCache()
     for frames in (60, 40):
         cache.compile(nnet, request_for(nnet, frames))
     cache.clear()
     cache.compile(nnet, request_for(nnet, 50))
-    assert cache.counts.compiled == 2
+    assert (cache.counts.continued, cache.counts.compiled) == (1, 2)
 
 
 def of_lengths(*lengths: int) -> nnet3.ComputationRequest:
@@ -174,7 +207,7 @@ def test_times_with_a_wide_gap() -> None:
 
 
 def test_programs_that_the_cache_has_dropped_are_not_kept() -> None:
-    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(max_bytes=0)
+    nnet, cache = nnet3.Nnet.from_config(WINDOW), nnet3.ComputationCache(max_bytes=0)
     for frames in (60, 40, 50):
         dropped = weakref.ref(cache.compile(nnet, request_for(nnet, frames)))
         gc.collect()

@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
 import nnet3
+from nnet3.compiler.nnet_source import nnet_source
 from nnet3.driver.family_shelf import precompute_of
 from nnet3.driver.task import compile_task
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
+from nnet3.lowering.structure import structure_of
 from tests.effort import EFFORT
 from tests.families.networks import BLSTM, POOLING, TDNN, request_for, same_program
 from tests.random_networks import random_network
 from tests.seeds import shifted
 from tests.shared_data import GOLDEN, needs_shared
 
-#: Lengths to try, and the form that has a family: BLSTM goes three frames at once, POOLING needs long requests.
-FORMS = {BLSTM: ((25, 31, 49), 1), TDNN: ((20, 19, 45), 0), POOLING: ((260, 275, 400), 2)}
+#: Lengths to try, and the shortest member: POOLING needs long requests. BLSTM goes three frames at once.
+FORMS = {BLSTM: ((25, 31, 49), 0), TDNN: ((20, 19, 45), 0), POOLING: ((260, 275, 400), 32)}
 
 
-def family_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, number: int = 0) -> ProgramFamily:
-    form = request.task(nnet).forms[number]()
+def family_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, first: int = 0) -> ProgramFamily:
+    form = request.task(nnet).form()
     assert form is not None
-    return ProgramFamily([compile_task(form.shorter(k)[0]) for k in range(3)])
+    return ProgramFamily([compile_task(form.shorter(first + k)[0]) for k in range(3)])
 
 
-def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], number: int = 0, **how: bool | int) -> None:
-    family = family_of(nnet, request_for(nnet, lengths[0], **how), number)
+def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], first: int = 0, **how: bool | int) -> None:
+    family = family_of(nnet, request_for(nnet, lengths[0], **how), first)
     for length in lengths:
         request = request_for(nnet, length, **how)
         task = request.task(nnet)
-        form = task.forms[number]()
+        form = task.form()
         assert form is not None
-        assert same_program(family.at(form.k, precompute_of(task)), nnet3.compile(nnet, request))
+        assert same_program(family.at(form.k - first, precompute_of(task)), nnet3.compile(nnet, request))
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -43,8 +46,8 @@ def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], number: int = 0, *
 @pytest.mark.parametrize("config", [BLSTM, TDNN, POOLING])
 def test_members_are_the_compiled_programs(config: str, sequences: int, train: bool) -> None:
     nnet = nnet3.Nnet.from_config(config, seed=1)
-    lengths, number = FORMS[config]
-    check_members(nnet, lengths, number, sequences=sequences, train=train, by_time=sequences != 2)
+    lengths, first = FORMS[config]
+    check_members(nnet, lengths, first, sequences=sequences, train=train, by_time=sequences != 2)
 
 
 def test_outputs_at_every_third_frame() -> None:
@@ -66,7 +69,9 @@ def test_members_of_random_networks() -> None:
     for seed in range(12 * EFFORT):
         nnet = random_network(shifted(seed)).nnet()
         try:
-            check_members(nnet, (28 * nnet.modulus, 37 * nnet.modulus), seed % 2, train=bool(seed % 3))
+            source = nnet_source(nnet)
+            step = math.lcm(source.period or 1, structure_of(source).lag)
+            check_members(nnet, (28 * step, 37 * step), train=bool(seed % 3))
         except (NotAffineError, nnet3.Nnet3Error):
             continue
         found += 1
@@ -77,10 +82,10 @@ def test_members_run_to_the_same_bits() -> None:
     nnet = nnet3.Nnet.from_config(BLSTM, seed=1)
     request = request_for(nnet, 52, 3, train=True)
     task = request.task(nnet)
-    form = task.forms[1]()
+    form = task.form()
     assert form is not None
     results = []
-    for program in (family_of(nnet, request, 1).at(form.k, precompute_of(task)), nnet3.compile(nnet, request)):
+    for program in (family_of(nnet, request).at(form.k, precompute_of(task)), nnet3.compile(nnet, request)):
         gradient = nnet.gradient_copy()
         computer = nnet3.NnetComputer(program, nnet, gradient)
         generator = torch.Generator().manual_seed(3)

@@ -49,6 +49,10 @@ height-offsets=0 time-offsets=-1,0 required-time-offsets=0
 component-node name=y component=conv input=x
 output-node name=output input=y
 """
+ECHO = """
+input-node name=x dim=1
+output-node name=output input=Sum(x, IfDefined(Offset(x, -20)))
+"""
 
 
 @dataclass(frozen=True)
@@ -137,3 +141,9 @@ def halves() -> Example:
 def convolution() -> Example:
     """y(t) = w x(t-1) + v x(t) + b at t = 0, 1, 3; what is missing of x counts as zero."""
     return _example(CONVOLUTION, (0, 1, 3), (0, 1, 3))
+
+
+def echo(length: int) -> tuple[NnetSource, LoweringRequest]:
+    """y(t) = x(t) + x(t-20), as far as there is x, from x at t = 0..length-1."""
+    each = _example(ECHO, range(length), range(length))
+    return each.source, each.request

@@ -125,6 +125,10 @@ class ToyGraph:
 
     # ---- GraphSource ----
 
+    @property
+    def period(self) -> int:
+        return 1
+
     def may_use(self, node: int) -> Sequence[int]:
         if node in self.gatherings:
             return sorted({look.source for look in self.gatherings[node].looks})

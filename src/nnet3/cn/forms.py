@@ -16,6 +16,9 @@ from nnet3.lowering.source import GatherPart, NodeKind
 class SlotRule(abc.ABC):
     """The places at which the slots of a node look: `moves` (slots,) in time, at `sources` (slots,)."""
 
+    #: The frames of time after which the rule is the same again; None if that is not known.
+    period: int | None = 1
+
     def __init__(self, sources: Sequence[int], moves: Sequence[int]):
         self.sources = list(sources)
         self._moves = np.array(moves, np.int64)
@@ -67,7 +70,7 @@ class ComponentRule(SlotRule):
 
     def __init__(self, gathered: int, component: Component):
         super().__init__([gathered], [0])
-        self.component = component
+        self.component, self.period = component, component.rules_period
 
     def slots(self, indexes: IndexTable) -> tuple[np.ndarray, IndexTable]:
         looked_at = self.component.wanted_inputs(indexes)

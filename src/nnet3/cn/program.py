@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,11 +20,12 @@ from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
-from nnet3.driver import CompileTask, ComputationCache, LengthForm, length_forms
+from nnet3.driver import CompileTask, ComputationCache, LengthForm, steps_beyond
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.source import LoweringRequest, NodeKind, RequestedRows
+from nnet3.lowering.structure import structure_of
 from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 
@@ -134,13 +136,19 @@ class Program:
         )
         promises = sorted(map(repr, self.source.kernel_infos()))  # operations may be made anew under an old name
         key = {"cn": lines, "promises": promises, "question": self.question.key}
-        layout = self.question.layout
-        forms = [] if layout is None else length_forms(lambda: layout.length, partial(self._form, key, layout))
         options = CompileOptions(optimize=self.optimize)
-        return CompileTask(key, lambda: (self.source, self.request), options, forms=forms)
+        return CompileTask(key, lambda: (self.source, self.request), options, form=partial(self._form, key))
 
-    def _form(self, key: Mapping[str, object], layout: SampleLayout, step: int, k: int) -> LengthForm:
+    def _form(self, key: Mapping[str, object]) -> LengthForm | None:
         """The question as one of those for sequences that are some frames shorter or longer, or for fewer samples."""
+        layout = self.question.layout
+        if layout is None:
+            return None
+        period = self.source.period or 1 if layout.are_sequences else 1
+        step = math.lcm(period, structure_of(self.source).lag) if layout.are_sequences else 1
+        k = steps_beyond(layout.length // period, step // period)
+        if k < 0:
+            return None
 
         def question(j: int) -> Question:
             return replace(self.question, layout=layout.shorter((k - j) * step))
@@ -149,7 +157,8 @@ class Program:
             program = Program(question(j), optimize=self.optimize, cache=self.cache)
             return program.task, program.rows
 
-        return LengthForm({**key, "question": question(0).key, "step": step}, k, self.rows, shorter)
+        key = {**key, "question": question(0).key, "step": step}
+        return LengthForm(key, k, self.rows, shorter, (0, step, 0) if layout.are_sequences else (1, 0, 0))
 
     @property
     def rows(self) -> list[np.ndarray]:

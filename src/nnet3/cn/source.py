@@ -22,7 +22,7 @@ from nnet3.cn.shape import Shape
 from nnet3.errors import NetworkError
 from nnet3.index import IndexTable
 from nnet3.ir.kernel import Kernel, KernelInfo
-from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
 
 # What is made for a node is called as the node is, with an ending that no name of a node can have.
 GRADIENT = ":gradient"
@@ -163,6 +163,10 @@ class CnSource:
     @property
     def nodes(self) -> Sequence[SourceNode]:
         return self._nodes
+
+    @property
+    def period(self) -> int | None:
+        return common_period(rule.period for rule in self._rules if rule is not None)
 
     def may_use(self, node: int) -> Sequence[int]:
         rule = self._rules[node]

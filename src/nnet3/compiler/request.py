@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import CompileTask, LengthForm, length_forms
+from nnet3.driver import CompileTask, LengthForm, steps_beyond
 from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
+from nnet3.lowering.structure import structure_of
 from nnet3.nnet.network import Nnet
 from nnet3.options import CompileOptions
 from nnet3.structure.nodes import ComponentNode, InputNode
@@ -112,31 +113,29 @@ class ComputationRequest:
             lambda: (nnet_source(network), lowering_request(network, self, times)),
             options,
             fingerprint,
-            length_forms(lambda: self._num_periods(network), partial(self._form, network, name, options)),
+            partial(self._form, network, name, options),
         )
 
     @cached_property
     def _time_step(self) -> int:
         return math.lcm(*(_time_step(table[:, T]) for table in self.rows))
 
-    def _period(self, network: Nnet) -> int:
-        """The least time by which the request can end earlier so that all else is alike."""
-        return math.lcm(network.modulus, self._time_step)
-
-    def _num_periods(self, network: Nnet) -> int:
-        return min(int(np.ptp(io.indexes[:, T])) for io in self.outputs) // self._period(network)
-
-    def _form(self, network: Nnet, name: str, options: CompileOptions, step: int, k: int) -> LengthForm:
-        """The request as one of those that end some periods of time earlier or later."""
-        period = self._period(network) * step
+    def _form(self, network: Nnet, name: str, options: CompileOptions) -> LengthForm | None:
+        """The request as one of those that end some steps of time earlier or later; None if it is too short for it."""
+        source = nnet_source(network)
+        period = math.lcm(source.period or network.modulus, self._time_step)
+        step = math.lcm(period, structure_of(source).lag)
+        k = steps_beyond(min(int(np.ptp(io.indexes[:, T])) for io in self.outputs) // period, step // period)
+        if k < 0:
+            return None
 
         def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
-            request = self._ending_earlier((k - j) * period)
+            request = self._ending_earlier((k - j) * step)
             return request.task(network, options), request.rows
 
-        shortest = [self._ending_earlier((k - j) * period).key() for j in range(2)]
-        key = {"nnet": name, "shortest": shortest, "period": period}
-        return LengthForm(key, k, self.rows, shorter)
+        shortest = [self._ending_earlier((k - j) * step).key() for j in range(2)]
+        key = {"nnet": name, "shortest": shortest, "step": step}
+        return LengthForm(key, k, self.rows, shorter, (0, step, 0))
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
         """The request without the last times of each input and output that is long enough."""

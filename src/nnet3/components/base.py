@@ -222,6 +222,12 @@ class Component(ComponentForm, ComponentState, abc.ABC):
 
     #: True if output index (n, t, x) needs exactly input index (n, t, x), in the same row order.
     identity_indexes: bool = True
+
+    @property
+    def rules_period(self) -> int | None:
+        """The frames of time after which the index rules are the same again; None if that is not known."""
+        return 1 if self.identity_indexes else None
+
     #: True if `forward` must be given the result of `precompute_indexes`.
     needs_indexes: bool = False
     #: The type that `load_indexes` makes.

@@ -114,6 +114,7 @@ class ConstantComponent(_ConstantOutput):
 
     type_name = "ConstantComponent"
     identity_indexes = False
+    rules_period = 1
 
     shown = (_type_name, "output_dim", "is_updatable", "use_natural_gradient", Summary(mean_stddev, "output"))
 

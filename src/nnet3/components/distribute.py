@@ -31,6 +31,7 @@ class DistributeComponent(Component):
     type_name = "DistributeComponent"
     properties = Properties.NONE
     identity_indexes = False
+    rules_period = 1
     needs_indexes = True
     indexes_go_on = True
     indexes_type = BlockOfRow

@@ -75,6 +75,7 @@ class DropoutMaskComponent(DropoutBase):
     type_name = "DropoutMaskComponent"
     properties = Properties.RANDOM
     identity_indexes = False
+    rules_period = 1
 
     fields = (
         Field("output_dim", SIZE),

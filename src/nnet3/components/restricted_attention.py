@@ -141,6 +141,7 @@ class RestrictedAttentionComponent(Component):
     properties = Properties.BACKPROP_NEEDS_INPUT | Properties.STORES_STATS | Properties.USES_MEMO
     statistic_names = ("posterior_stats", "entropy_stats", "stats_count")
     identity_indexes = False
+    rules_period = 1
     needs_indexes = True
     indexes_type = AttentionWindows
 

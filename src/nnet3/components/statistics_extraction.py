@@ -91,6 +91,10 @@ class StatisticsExtractionComponent(StatisticsComponent):
 
     # ---- index rules ----
 
+    @property
+    def rules_period(self) -> int:
+        return self.output_period
+
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         steps = np.arange(0, self.output_period, self.input_period, dtype=np.int32)
         wanted = np.repeat(outputs[:, np.newaxis], len(steps), axis=1)

@@ -86,6 +86,10 @@ class StatisticsPoolingComponent(StatisticsComponent):
 
     # ---- index rules ----
 
+    @property
+    def rules_period(self) -> int:
+        return self.input_period
+
     def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
         steps = np.arange(-self.left_context, self.right_context + 1, self.input_period, dtype=np.int32)
         wanted = np.repeat(outputs[:, np.newaxis], len(steps), axis=1)

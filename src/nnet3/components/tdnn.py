@@ -79,6 +79,7 @@ class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
     properties = Properties.UPDATABLE | Properties.REORDERS_INDEXES | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
     identity_indexes = False
+    rules_period = 1
     needs_indexes = True
     indexes_go_on = True
 

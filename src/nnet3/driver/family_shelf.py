@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,10 +15,17 @@ from nnet3.errors import Nnet3Error
 from nnet3.families.continued import Continued, NotAffineError, continued, table_of
 from nnet3.families.family import ProgramFamily
 from nnet3.families.precomputed import Precompute
+from nnet3.index import T
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import KernelRows, NnetComputation
+from nnet3.lowering.continuation import frames_missing
+from nnet3.lowering.structure import structure_of
 
-_MEMBERS = 2  # say how a family goes on; the longest program of the form that was compiled confirms it
+_MEMBERS = 2  # say how a family goes on, a longer one confirms it
+_CONFIRMING = 3  # steps by which that is longer than the shortest one, if no program is known that confirms it
+_MOST_LATER = 48  # steps by which the shortest member may be longer than the shortest of its form
+_LATER = 32  # steps by which it is longer if programs do not go on alike before
+_FAR = 32  # steps from which on a recurrence is not compiled for its length first
 _MOST_PLACES = 64
 
 #: Of index tables: the rows of each, and a name for all that stands in them.
@@ -27,18 +34,33 @@ _Digest = tuple[tuple[int, ...], str]
 
 @dataclass
 class _Place:
-    """The longest program of a form that was compiled; then the family that goes up to it, or why there is none.
+    """What is known of the programs of a form: the longest that was compiled, and the family or why there is none.
 
-    `rows`: the indexes that the members of the family name. Only the cache keeps the longest program in memory: when it
-    has dropped that, the next one that is compiled is the longest.
+    `rows`: the indexes that the members of the family name. `first`: the shortest member. `is_proved`: all longer ones
+    go on likewise; None before that was looked at, False if a family reaches as far as the longest program alone.
+    `short`: what is known of programs below `first`. Only the cache keeps the longest program in memory: when it has
+    dropped that, the next one that is compiled is the longest.
     """
 
+    is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
     longest_rows: _Digest = ((), "")
     rows: Continued | None = None
+    first: int = 0
     family: ProgramFamily | None = None
     refusal: str = ""
+    short: _Place | None = None
+
+    def of(self, form: LengthForm) -> _Place:
+        """Returns the place of programs of this length."""
+        if form.k >= self.first:
+            return self
+        self.short = self.short or _Place(is_proved=False)
+        return self.short
+
+    def all(self) -> list[_Place]:
+        return [self, *([] if self.short is None else self.short.all())]
 
     def note(self, form: LengthForm, program: NnetComputation) -> None:
         """Take note of a program that was compiled."""
@@ -49,9 +71,11 @@ class _Place:
         elif self.family is None and (form.k > self.longest_k or self.longest() is None):
             self.longest_k, self.longest, self.longest_rows = form.k, weakref.ref(program), _digest(form.rows)
 
-    def has(self, form: LengthForm) -> bool:
-        """True if this form is that of a member of the family, which is made if there is none yet."""
-        if self.refusal or form.k > self.longest_k:
+    def has(self, form: LengthForm, task: CompileTask) -> bool:
+        """True if this form is that of a member of the family, which is made if it is time for it."""
+        if self.refusal or (self.longest_k < 0 and not _is_far(form, task)):
+            return False
+        if self.is_proved is False and form.k > self.longest_k:
             return False
         try:
             if self.rows is None:
@@ -62,22 +86,54 @@ class _Place:
                 self._find_family(form)
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
-        return self.family is not None
+        return self.family is not None and (bool(self.is_proved) or form.k <= self.longest_k)
 
     def _find_family(self, form: LengthForm) -> None:
-        """Make the family, if the longest program is of it. Raises NotAffineError or what compiling raises."""
-        program = self.longest()
+        """Make the family, if this form is long enough and there is a program that confirms it.
+
+        Raises NotAffineError or what compiling raises.
+        """
+        self._prove(form)
         assert self.rows is not None
-        if program is None or not _has_rows(self.rows, self.longest_k, self.longest_rows):
+        if self.is_proved is None or form.k < self.first + _MEMBERS:
+            return
+        k, program = self.longest_k, self.longest()
+        if program is not None and (k < self.first + _MEMBERS or not _has_rows(self.rows, k, self.longest_rows)):
+            program = None
+        if program is None and not self.is_proved:
             self.longest_k = -1
-        else:
-            family = ProgramFamily([compile_task(form.shorter(j)[0]) for j in range(_MEMBERS)])
-            self._confirm(family, self.longest_k, program)
+            return
+        try:
+            family = ProgramFamily([compile_task(form.shorter(self.first + j)[0]) for j in range(_MEMBERS)])
+        except NotAffineError:
+            if self.first >= _LATER:
+                raise
+            self.first += _LATER
+            return self._find_family(form)
+        if program is None:
+            k = min(form.k, self.first + _CONFIRMING)
+            program = compile_task(form.shorter(k)[0])
+        self._confirm(family, k, program)
+
+    def _prove(self, form: LengthForm) -> None:
+        """Find the shortest member after which all go on alike, unless this form is too short to tell."""
+        assert self.rows is not None
+        if self.is_proved is None and not self.rows.moves_by(form.step):
+            self.is_proved = False
+        while self.is_proved is None and form.k >= self.first + _MEMBERS:
+            short, long = (form.shorter(self.first + j)[0].lowered_from() for j in range(_MEMBERS))
+            missing = frames_missing(short, long, form.step[T])
+            if missing == 0:
+                self.is_proved = True
+            else:
+                self.first += -(-(missing or 0) // max(1, form.step[T]))
+                if missing is None or self.first > _MOST_LATER:
+                    self.first, self.is_proved = 0, False
 
     def _confirm(self, family: ProgramFamily, k: int, program: NnetComputation) -> None:
         """Take a family if it gives this program, else refuse it."""
         try:
-            family.check(k, program)
+            family.check(k - self.first, program)
             self.family, self.longest_k = family, k
         except NotAffineError as error:
             self.family, self.refusal = None, f"a longer program is not what the short ones promise ({error})"
@@ -86,51 +142,59 @@ class _Place:
 class FamilyShelf:
     """Continues programs to other lengths.
 
-    Programs of a form are compiled as long as each is longer than all before it. When a shorter one is wanted, the two
-    shortest programs of the form are compiled and continued; what that gives for the longest must be, command by
-    command, the program that was compiled for it. If it is, every shorter one is had by arithmetic, else each is
-    compiled. A family never goes beyond what was compiled: a longer program is compiled, compared, and then confirms
-    the family up to its own length (where a window of 60 frames is whole, programs may be others than below).
+    The first program of a form is compiled. When another length is wanted, or at once if a recurrence is to go on for
+    long, two short programs of the form are compiled and continued; what that gives for a third, which was compiled
+    too, must be that program, command by command. The two are long enough to show all that longer ones are made of
+    (see `nnet3.lowering.continuation`), so every longer program is had by arithmetic from then on. Where they would
+    have to be very long for it, or where it cannot be told, a family is made when a shorter program than the longest
+    one is wanted, it is compared with that, and never goes beyond it: a longer program is compiled, compared, and then
+    confirms the family up to its own length.
     """
 
     def __init__(self) -> None:
         self._places: OrderedDict[str, _Place] = OrderedDict()
 
     def __len__(self) -> int:
-        return sum(place.family is not None for place in self._places.values())
+        return sum(place.family is not None for place in self._all())
 
     @property
     def refusals(self) -> list[str]:
         """Why some forms have no family, one line each."""
-        return [place.refusal for place in self._places.values() if place.refusal]
+        return [place.refusal for place in self._all() if place.refusal]
+
+    def _all(self) -> list[_Place]:
+        return [each for place in self._places.values() for each in place.all()]
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
         """Take note of a program that was compiled."""
-        for form in _forms(task):
-            self._places.setdefault(_name(form, task), _Place()).note(form, program)
-        while len(self._places) > _MOST_PLACES:
-            self._places.popitem(last=False)
+        form = task.form()
+        if form is not None:
+            self._place(form, task).note(form, program)
 
     def program(self, task: CompileTask) -> NnetComputation | None:
-        """Returns the program of a task from the family of one of its forms; None if there is none."""
-        for form in _forms(task):
-            name = _name(form, task)
-            if name not in self._places:
-                continue
-            self._places.move_to_end(name)
-            place = self._places[name]
-            if place.has(form):
-                assert place.family is not None
-                program = place.family.at(form.k, precompute_of(task))
-                if task.options.check:
-                    check_computation(program)
-                return program
-        return None
+        """Returns the program of a task from the family of its form; None if there is none."""
+        form = task.form()
+        if form is None or not self._place(form, task).has(form, task):
+            return None
+        place = self._place(form, task)
+        assert place.family is not None
+        program = place.family.at(form.k - place.first, precompute_of(task))
+        if task.options.check:
+            check_computation(program)
+        return program
+
+    def _place(self, form: LengthForm, task: CompileTask) -> _Place:
+        name = _name(form, task)
+        place = self._places.setdefault(name, _Place())
+        self._places.move_to_end(name)
+        while len(self._places) > _MOST_PLACES:
+            self._places.popitem(last=False)
+        return place.of(form)
 
 
-def _forms(task: CompileTask) -> Iterator[LengthForm]:
-    """Yields the forms of a task, the best first."""
-    return (form for make in task.forms if (form := make()) is not None)
+def _is_far(form: LengthForm, task: CompileTask) -> bool:
+    """True for a long recurrence: it takes longer to compile than the members of its family."""
+    return form.k >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent)
 
 
 def _name(form: LengthForm, task: CompileTask) -> str:

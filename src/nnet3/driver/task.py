@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,9 +16,8 @@ from nnet3.lowering import lower
 from nnet3.lowering.source import GraphSource, LoweringRequest
 from nnet3.options import CompileOptions
 
-#: Periods by which neighbours differ (recurrences may go several frames at once), and those that the shortest has at
-#: least (by then the programs of most networks go on alike).
-_STEPS = ((1, 16), (3, 18), (1, 48))
+_FEWEST = 16  # periods that the shortest member has at least
+_FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
 _FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
 
 
@@ -27,30 +25,25 @@ _FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs
 class LengthForm:
     """A task as one of a row of tasks that differ in their length alone.
 
-    `key` is equal for all of them, `k` is the number of periods of time that this one has in addition to the shortest,
-    `rows` the indexes that it names. `shorter(j)` is the task with j periods in addition, and its indexes.
+    `key` is equal for all of them, `k` is the number of steps by which this one is longer than the shortest, `rows` the
+    indexes that it names. `shorter(j)` is the task that is j steps longer than the shortest, and its indexes.
+    `step`: what indexes (n, t, x) that move on from one task to the next move by.
     """
 
     key: Mapping[str, object]
     k: int
     rows: Sequence[np.ndarray]
     shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
+    step: tuple[int, int, int]
 
 
-def length_forms(
-    num_periods: Callable[[], int], form: Callable[[int, int], LengthForm]
-) -> list[Callable[[], LengthForm | None]]:
-    """Returns the forms of a task that are tried in turn; each gives None if the task is too short for it.
+def steps_beyond(num_periods: int, step: int) -> int:
+    """Returns by how many steps of so many periods a task of this length is longer than the shortest of its form.
 
-    `num_periods` counts the periods of the task. `form(step, k)` makes the form in which neighbours differ by `step`
-    periods, and which the task has k times in addition to the shortest.
+    It has no form if that is negative.
     """
-
-    def make(step: int, fewest: int) -> LengthForm | None:
-        k = (num_periods() - fewest) // step
-        return form(step, k) if k >= _FEWEST_MORE else None
-
-    return [partial(make, *each) for each in _STEPS]
+    k = (num_periods - max(_FEWEST, _FEWEST_STEPS * step)) // step
+    return k if k >= _FEWEST_MORE else -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +53,14 @@ class CompileTask:
     `key`: everything that the program depends on, beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
     `fingerprint`: the graph's aspects, which a program that is run compares with those of its network.
-    `forms`: rows of tasks to which it belongs, the best first; None for one that does not hold this task.
+    `form` makes the row of tasks to which it belongs, None if it is too short for one.
     """
 
     key: Mapping[str, object]
     lowered_from: Callable[[], tuple[GraphSource, LoweringRequest]]
     options: CompileOptions
     fingerprint: Mapping[str, str] = field(default_factory=dict)
-    forms: Sequence[Callable[[], LengthForm | None]] = ()
+    form: Callable[[], LengthForm | None] = lambda: None
 
 
 def compile_task(task: CompileTask) -> NnetComputation:

@@ -105,6 +105,10 @@ class Continued:
         found = [table for group in self._groups for table in group.at(k)]
         return [found[place] for place in self._place.tolist()]
 
+    def moves_by(self, step: Sequence[int]) -> bool:
+        """True if more rows are rows that repeat, moved on by `step` each, and those behind them are moved on by it."""
+        return all(group.moves_by(np.array(step)) for group in self._groups)
+
     def check(self, k: int, tables: Sequence[NumberTable]) -> None:
         """Raise NotAffineError, with the number of one of these tables, if they are not what `at(k)` gives."""
         differs = np.flatnonzero(self.lengths(k) != [len(table.kinds) for table in tables])
@@ -135,6 +139,12 @@ class _Joined:
 
     def lengths(self, k: int) -> np.ndarray:
         return np.diff(self._ends((self.turns + k * self.more_turns) * self.period))
+
+    def moves_by(self, change: np.ndarray) -> bool:
+        _, slope, step, twist = self.rows
+        grows = np.repeat(self.more_turns > 0, self.period)
+        stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
+        return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all()) and not twist.any()
 
     def at(self, k: int) -> list[NumberTable]:
         turns = self.turns + k * self.more_turns

@@ -25,7 +25,8 @@ A node that puts x(t-1) and x(t) side by side has two slots. Its rows t = 0..3 l
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -94,6 +95,12 @@ class SourceNode:
     gradient: str = ""
 
 
+def common_period(periods: Iterable[int | None]) -> int | None:
+    """Returns the period of several rules together, None if that of one is not known."""
+    each = set(periods)
+    return None if None in each else math.lcm(1, *(period for period in each if period is not None))
+
+
 class GraphRules(Protocol):
     """The nodes of a front-end's graph and what they use: enough to find out what a request involves.
 
@@ -103,6 +110,10 @@ class GraphRules(Protocol):
     @property
     def nodes(self) -> Sequence[SourceNode]:
         """All nodes; elsewhere a node is its position in this list."""
+
+    @property
+    def period(self) -> int | None:
+        """Frames of time: what holds at t holds at t + period, but for constant times. None if that is not known."""
 
     def may_use(self, node: int) -> Sequence[int]:
         """The nodes to which this one may refer at any index (of a GATHERED node, all its slots' sources)."""

@@ -15,8 +15,10 @@ Reach(total_t=1, longest_t=1, total_x=0)
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -94,6 +96,30 @@ class Structure:
                 return shape
             self._irregular.add(node)
         return slot_shape(self.source, node, slots, grid, self.has_samples)
+
+    @cached_property
+    def lag(self) -> int:
+        """The frames that all recurrences can go on at once: 3 if each of them looks back or ahead by 3."""
+        pairs = zip(self.components, self.is_recurrent, strict=True)
+        return math.lcm(1, *(self._lag(nodes) or 1 for nodes, is_recurrent in pairs if is_recurrent))
+
+    def _lag(self, nodes: Sequence[int]) -> int:
+        """Returns the greatest number that divides the distance in time round each cycle of a recurrence."""
+        shapes = {node: self.shape(node, _PROBE) for node in nodes}
+        if any(some.source in shapes for shape in shapes.values() for some in shape.scattered):
+            return 1
+        moves = [(node, s.source, s.dt) for node, shape in shapes.items() for s in shape.shifts if s.source in shapes]
+        time, waiting = {nodes[0]: 0}, [nodes[0]]  # of each node, where a path from the first one ends
+        users: dict[int, list[tuple[int, int]]] = {node: [] for node in nodes}
+        for user, source, dt in moves:
+            users[user].append((source, dt))
+            users[source].append((user, -dt))
+        for node in waiting:
+            for other, dt in users[node]:
+                if other not in time:
+                    time[other] = time[node] + dt
+                    waiting.append(other)
+        return math.gcd(*(time[user] + dt - time[source] for user, source, dt in moves))
 
     def reach(self, component: int) -> Reach:
         """Returns how far the slots of a recurrence look within it."""

@@ -72,7 +72,7 @@ class Sweeps:
         """Sweep until the edge does not matter. Raises RequestError for a recurrence that goes on past all inputs."""
         while True:
             self._sweep()
-            at_edge = self._at_edge()
+            at_edge = self.at_edge()
             if not at_edge or not self._matters():
                 return
             if not self._grow(at_edge):
@@ -82,11 +82,11 @@ class Sweeps:
         """Sweep until the computable outputs are known; what only comes from beyond all inputs is not computable."""
         while True:
             self._sweep()
-            at_edge = self._at_edge()
+            at_edge = self.at_edge()
             if not at_edge or not self._outputs_differ(self._best()) or not self._grow(at_edge):
                 return
 
-    def _at_edge(self) -> list[int]:
+    def at_edge(self) -> list[int]:
         """Returns the recurrences in which some row depends on what is beyond the domain."""
         components = self.structure.components
         return [

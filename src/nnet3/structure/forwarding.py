@@ -31,6 +31,12 @@ class ForwardingDescriptor(abc.ABC):
     def modulus(self) -> int:
         """The period in t under which the structure does not change."""
 
+    @property
+    def period(self) -> int:
+        """The frames after which it refers alike again; `modulus`, as in Kaldi, overlooks what Round is put round."""
+        inner = (each.period for each in self.arguments if isinstance(each, ForwardingDescriptor))
+        return math.lcm(self.modulus, *inner)
+
     @abc.abstractmethod
     def map_to_input(self, indexes: np.ndarray, node_number: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray]:
         """Node numbers (rows,) and indexes (rows, 3) that the given indexes refer to."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
 from nnet3.components import Component
 from nnet3.index import IndexTable, N, T, X
-from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use
+from nnet3.lowering.source import GatherPart, NodeKind, Operand, SourceNode, Use, common_period
 from nnet3.structure.intervals import ALL_TIMES, ALWAYS, Interval, NotIntervalsError
 from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
 from nnet3.structure.parts import NetworkParts
@@ -35,6 +36,14 @@ class NodeRules:
     @cached_property
     def nodes(self) -> Sequence[SourceNode]:
         return [self._source_node(number) for number in range(len(self.parts.nodes))]
+
+    @cached_property
+    def period(self) -> int | None:
+        """See `GraphRules`."""
+        nodes, component = self.parts.nodes, self.parts.component
+        slots = (slot.period for node in nodes if isinstance(node, DescriptorNode) for slot in node.descriptor.slots())
+        kernels = (component(node).rules_period for node in nodes if isinstance(node, ComponentNode))
+        return common_period(chain(slots, kernels))
 
     def component(self, number: int) -> Component:
         """The component of a component node."""

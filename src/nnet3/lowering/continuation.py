@@ -1,0 +1,179 @@
+"""The proof that the graphs of all longer requests go on as those of two short ones do.
+
+Take two requests, of which the long one goes on for P more frames, P a multiple of the period of the rules. The *state*
+of a node at a time is all that sweeps know of its rows there: which are given, asked for, computable and needed, which
+slots they use, and how far these look. If the long request's states are those of the short one with P frames inserted,
+then there are times a and b, at least P apart, such that nothing changes before b, and what is from a on moves on by P;
+between a and b states repeat with period P. So they tell, for every k, what states would be with k P frames inserted.
+
+They are right if each rule finds there what it finds in the short request. Take a rule at t that looks at t + d of
+another node, whose states are those of the short request before its b', and those moved on by k P from its a' + k P
+on. The rule at t < b' - d finds what it finds at t, that at t >= a' - d + k P what it finds at t - k P. Times
+that are both, P of them in a row, stand for those between. Derivatives go the other way, so each rule must find its
+users likewise. Then the states are a fixed point of all rules. The computable rows are the least one, so they are
+among these; and a program that computes the needed ones, each from rows that it has computed before, shows that these
+are computable. What is used lies between the two, and by the rule of `GraphRules.computable` it is the same.
+
+A node that adds x(t - 20), where there is such a frame, to x(t) does not do so within 16 frames, and 41 are needed
+for a frame that adds and is added:
+
+>>> from tests.lowering.examples import echo
+>>> [frames_missing(echo(length), echo(length + 1), 1) for length in (16, 40, 41)]
+[5, 1, 0]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.index import T
+from nnet3.lowering.source import GraphRules, LoweringRequest
+from nnet3.lowering.sweeps import Sweeps
+
+_NEVER = 2**40  # a time that no row has
+_MOST_TIMES = 2**20
+_NO_LIMITS = -(2**31), 2**31 - 1
+
+Case = tuple[GraphRules, LoweringRequest]
+
+
+def frames_missing(short: Case, long: Case, period: int) -> int | None:
+    """Returns by how many frames two requests must at least be longer to tell what all longer ones are; 0 if they do.
+
+    `period`: the frames by which the second is longer than the first; 0 for more sequences of equal lengths. None for
+    requests that are not alike, and for those that tell nothing, however long they are.
+    """
+    if any(rules.period is None or period % rules.period for rules, _ in (short, long)):
+        return None
+    one, other = _History(*short), _History(*long)
+    if one.depends_on_edge or other.depends_on_edge or one.outline != other.outline:
+        return None
+    lines = [(*pair, _zone(*pair, period)) for pair in zip(one.lines, other.lines, strict=True)]
+    zones = [zone for _, _, zone in lines]
+    missing = max([0, *(period - (zone.end - zone.first) for zone in zones)])
+    if not missing:
+        limits = _zone_of_limits(short[1].deriv_times, long[1].deriv_times, period)
+        missing = max([0, *(_missing(line, zone, limits, zones, period) for line, _, zone in lines)])
+    return None if missing and (period == 0 or missing > _MOST_TIMES) else missing
+
+
+class _Zone(NamedTuple):
+    """Where periods are inserted: nothing changes before `end`, what is from `first` on moves on."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """The states of a node: a row of numbers for each of its times, which ascend.
+
+    `looks`: (line, least distance, greatest distance) of each slot, and of those of other nodes that look at this one.
+    `fixed`: (line, time) of slots that look at one time only.
+    """
+
+    times: npt.NDArray[np.int64]
+    states: npt.NDArray[np.int64]  # (times, numbers)
+    looks: list[tuple[int, int, int]]
+    fixed: list[tuple[int, int]]
+
+
+class _History:
+    """The states of all nodes in the domain of a request."""
+
+    def __init__(self, source: GraphRules, request: LoweringRequest) -> None:
+        self._sweeps = sweeps = Sweeps(source, request)
+        sweeps.run()
+        self.depends_on_edge = bool(sweeps.at_edge())
+        ground = sweeps.ground
+        nodes = [node for node, table in enumerate(ground.tables) if table is not None]
+        self._number = {node: number for number, node in enumerate(nodes)}
+        self.lines = [self._line(node) for node in nodes]
+        looks = [(number, look) for number, line in enumerate(self.lines) for look in line.looks]
+        for number, (other, least, greatest) in looks:
+            self.lines[other].looks.append((number, -greatest, -least))
+        xs = [ground.domain.grid(node).x_values for node in nodes]
+        sizes = [(line.states.shape[1], line.looks, line.fixed) for line in self.lines]
+        self.outline = nodes, xs, sizes, ground.num_classes
+
+    def _line(self, node: int) -> _Line:
+        sweeps, ground = self._sweeps, self._sweeps.ground
+        grid, shape, empty = ground.domain.grid(node), ground.domain.shapes[node], ground.empty(node)
+        assert shape is not None
+        states: list[np.ndarray | None] = [sweeps.known(node), sweeps.need[node], sweeps.computability.used[node]]
+        states += [rows.get(node, empty) for rows in (ground.given, ground.samples, sweeps.asked)]
+        looks, fixed = [(self._number[s.source], s.dt, s.dt) for s in shape.shifts], list[tuple[int, int]]()
+        for some in shape.scattered:
+            states += [some.valid, some.xs]
+            for times, valid in zip(some.times.T, some.valid.T, strict=True):
+                moves = times - grid.table()[:, T]
+                if not valid.any():
+                    continue
+                if (times[valid] == times[valid][0]).all() and (moves[valid] != moves[valid][0]).any():
+                    fixed.append((self._number[some.source], int(times[valid][0])))
+                else:
+                    looks.append((self._number[some.source], int(moves[valid].min()), int(moves[valid].max())))
+                    states.append(np.where(valid, moves, 0))
+        rows = [np.asarray(each).reshape(grid.shape[0], -1) for each in states if each is not None]
+        times = grid.times if sweeps.structure.has_samples[node] else np.zeros(1, np.int64)
+        return _Line(times, np.concatenate(rows, axis=1).astype(np.int64), looks, fixed)
+
+
+def _zone(short: _Line, long: _Line, period: int) -> _Zone:
+    """Returns where the states of the long line are those of the short one with a period inserted.
+
+    If they are not, it ends before it begins.
+    """
+    low, high = (int(end) for end in (min(short.times[0], long.times[0]), max(short.times[-1], long.times[-1])))
+    if high - low > _MOST_TIMES:
+        return _Zone(_NEVER, low)
+    times = np.arange(low - period, high + 1)
+    changes = times[_differ(short, long, times, 0)]
+    moves = times[_differ(short, long, times, period)]
+    return _Zone(int(moves[-1]) + 1 if len(moves) else -_NEVER, int(changes[0]) if len(changes) else _NEVER)
+
+
+def _differ(short: _Line, long: _Line, times: npt.NDArray[np.int64], move: int) -> npt.NDArray[np.bool_]:
+    """Returns at which times t the state of the short line is not that of the long one at t + move, (times,)."""
+    places = [_places(line.times, at) for line, at in ((short, times), (long, times + move))]
+    both = (places[0] >= 0) & (places[1] >= 0)
+    differs = (places[0] >= 0) != (places[1] >= 0)
+    differs[both] = (short.states[places[0][both]] != long.states[places[1][both]]).any(axis=1)
+    return differs
+
+
+def _places(known: npt.NDArray[np.int64], times: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    place = np.minimum(np.searchsorted(known, times), len(known) - 1)
+    return np.where(known[place] == times, place, -1)
+
+
+def _zone_of_limits(short: tuple[int, int] | None, long: tuple[int, int] | None, period: int) -> _Zone:
+    """Returns where a period is inserted into the times that have derivatives."""
+    (first, last), (later_first, later_last) = (limits or _NO_LIMITS for limits in (short, long))
+    end = min([_NEVER, *([min(last, later_last) + 1] if last != later_last else [])])
+    end = min(end, first, later_first) if first != later_first else end
+    begin = max(first, later_first - period) if later_first - period != first else -_NEVER
+    if last < _NO_LIMITS[1] and later_last - period != last:
+        begin = max(last, later_last - period) + 1
+    return _Zone(begin, end)
+
+
+def _missing(line: _Line, zone: _Zone, limits: _Zone, zones: Sequence[_Zone], period: int) -> int:
+    """Returns by how many frames the zone is too short for the rules of a node, 0 if it is not."""
+    first = max([zone.first, limits.first, *(zones[other].first - least for other, least, _ in line.looks)])
+    end = min([zone.end, limits.end, *(zones[other].end - greatest for other, _, greatest in line.looks)])
+    missing = [0, *(time + 1 - zones[other].end for other, time in line.fixed)]
+    before, inside = line.times < zone.first, (line.times >= zone.first) & (line.times < zone.end)
+    behind = line.times >= zone.end
+    if inside.any():
+        missing.append(period - (end - first))
+    if before.any():
+        missing.append(int(line.times[before][-1]) + 1 - end)
+    if behind.any():
+        missing.append(first - int(line.times[behind][0]))
+    return max(missing)
