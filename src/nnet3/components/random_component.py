@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
 from nnet3.components.base import Component
 from nnet3.errors import ComponentError
-
-if TYPE_CHECKING:
-    from nnet3.kaldi_io import Reader
 
 
 class RandomComponent(Component):
@@ -58,12 +53,3 @@ class DropoutBase(RandomComponent):
     def uniform(self, *shape: int, like: Tensor) -> Tensor:
         """Uniform float32 numbers on the device of `like`: fewer bits would make the proportion inexact."""
         return self.rng.uniform_tensor(*shape, like=like.new_empty(0, dtype=torch.float32))
-
-
-def read_proportion(reader: Reader, what: str) -> float:
-    """A number in [0, 1]."""
-    start = reader.position
-    value = reader.real()
-    if not 0.0 <= value <= 1.0:
-        raise reader.error_at(start, f"{what} must be in [0, 1], got {value:g}")
-    return value

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from nnet3.components import Component, Properties
+from nnet3.components.base import Deriv
 from nnet3.errors import NetworkError
 from nnet3.train.torch_module.component_module import ComponentModule
 from nnet3.train.torch_module.run_component import Rows, within_a_program
@@ -126,21 +127,12 @@ def _guest_type(kind: type[_C]) -> type[_C]:
             kept = properties & (Properties.SIMPLE | Properties.REORDERS_INDEXES)
             return kept | Properties.USES_MEMO | (Properties.UPDATABLE if self._call.learns else Properties.NONE)
 
-        def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:
-            x = inputs[0] if inputs else output.new_empty(0, self.input_dim)
-            return self._call.forward(x, output, indexes)
+        def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> Any:
+            return self._call.forward(x, y, indexes)
 
-        def run_backward(
-            self,
-            inputs: Sequence[Tensor],
-            output: Tensor,
-            output_deriv: Tensor,
-            memo: Any,
-            to_update: Any,
-            input_derivs: Sequence[Tensor | None],
-            accumulate: Sequence[bool],
-            indexes: Any,
+        def backward(
+            self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Any, x_deriv: Deriv, indexes: Any = None
         ) -> None:
-            self._call.backward(memo, output_deriv, to_update, input_derivs[0] if input_derivs else None)
+            self._call.backward(memo, y_deriv, to_update, x_deriv)
 
     return GuestComponent
