@@ -42,7 +42,9 @@ KINDS = {
 @pytest.mark.parametrize("block", [1, 5, 8192])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("blocks", [False, True])
-def test_sums(kind: str, blocks: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_over_arcs_are_those_of_a_loop(
+    kind: str, blocks: bool, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_BLOCK", block)
     sizes, columns, expected_way = KINDS[kind]
     rng = np.random.default_rng(1)

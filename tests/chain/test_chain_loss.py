@@ -31,7 +31,7 @@ def test_it_is_public() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_gradients(seed: int) -> None:
+def test_gradients_are_those_of_finite_differences(seed: int) -> None:
     """By the output, with all terms; that by the second output is of its part alone."""
 
     def loss(y: Tensor) -> Tensor:
@@ -259,7 +259,7 @@ def test_lengths_that_do_not_fit() -> None:
 # ---- transformations ----
 
 
-def test_transformations() -> None:
+def test_grad_of_torch_func_works_and_vmap_is_refused() -> None:
     y = _output()
     (expected,) = torch.autograd.grad(chain_loss(z := y.clone().requires_grad_(), SUPERVISION, DENOMINATOR), z)
     torch.testing.assert_close(torch.func.grad(lambda y: chain_loss(y, SUPERVISION, DENOMINATOR))(y), expected)
@@ -314,12 +314,12 @@ def test_it_trains_any_module() -> None:
     assert losses[-1] < losses[0] - 0.3
 
 
-def test_without_gradients() -> None:
+def test_without_gradients_none_is_required() -> None:
     with torch.no_grad():
         assert not chain_loss(_output(), SUPERVISION, DENOMINATOR).requires_grad
 
 
-def test_wrong_arguments() -> None:
+def test_wrong_arguments_are_refused() -> None:
     y = _output()
     with pytest.raises(ArgumentError, match="the denominator must be a Denominator"):
         chain_loss(y, SUPERVISION, DENOMINATOR.graph)  # type: ignore[arg-type]

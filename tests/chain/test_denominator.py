@@ -17,7 +17,7 @@ from tests.chain.chain_data import random_graph, small_graph
 Y = torch.tensor([[0.5, -1.0, 0.2], [0.0, 0.0, 0.0], [-0.3, 0.8, 1.1], [1.0, -2.0, 0.5]])
 
 
-def test_worked_numbers() -> None:
+def test_a_worked_example_has_its_log_probs_and_posteriors() -> None:
     result = Denominator(small_graph(), 0.1).forward_backward(Y, 2)
     np.testing.assert_allclose(result.log_probs, [0.7756281, 0.7000552], atol=2e-7)
     assert result.posteriors is not None

@@ -61,7 +61,7 @@ def test_golden_supervisions_are_rewritten_byte_for_byte(case: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("case", golden_cases("chain", "egs.ark"), ids=lambda case: case.name)
-def test_golden_text(case: Path) -> None:
+def test_golden_text_is_written_but_for_digits(case: Path) -> None:
     """The same but for the number of digits; and what is read from it is the same."""
     (key, example), *_ = ExampleReader(f"ark:{case}/egs.ark", CHAIN_EXAMPLES)
     text = (case / "first_eg.txt").read_bytes().removeprefix(key.encode() + b" ")
@@ -76,7 +76,7 @@ def test_golden_text(case: Path) -> None:
 
 
 @pytest.mark.parametrize("case", golden_cases("chain", "egs.ark"), ids=lambda case: case.name)
-def test_golden_merging(case: Path) -> None:
+def test_golden_examples_are_merged_to_the_same_bytes(case: Path) -> None:
     """The bytes. Compressed features are decoded without fused multiply-add, as by the build that merged them.
 
     What is left of several structures in the end comes in another order there, that of a hash table.
@@ -154,7 +154,7 @@ def test_damage_is_an_error() -> None:
     [(0, "cannot have 0"), (-1, "cannot have -1"), (1_000_001, "cannot have 1000001"), (1_000_000, "expected <")],
 )
 @pytest.mark.parametrize("what", ["Inputs", "Outputs"])
-def test_counts(what: str, count: int, message: str) -> None:
+def test_damaged_counts_are_refused(what: str, count: int, message: str) -> None:
     text = _bytes(_example(), binary=False).replace(f"<Num{what}> 1".encode(), f"<Num{what}> {count}".encode())
     with pytest.raises(ModelFormatError, match=message):
         read_example(Reader(text, binary=False))

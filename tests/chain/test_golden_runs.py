@@ -23,7 +23,7 @@ _LOGGED = re.compile(r"^LOG \(nnet3-chain-train\[5.5\]:(?:Print|Update)\w*\(\):\
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize("path", golden_cases("chain", "start.raw"), ids=lambda path: path.name)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_golden_run(path: Path, run: str, seed: int) -> None:
+def test_golden_runs_are_trained_again(path: Path, run: str, seed: int) -> None:
     given = dict(re.findall(r"--([\w-]+)=(\S+)", (path / f"train_{run}.cmd").read_text()))
     number = {name.replace("-", "_"): float(text) for name, text in given.items() if text not in ("true", "false")}
     objective = ChainObjective(

@@ -73,7 +73,7 @@ def _phones(case: ChainCase, lm_scale: float) -> Iterator[tuple[str, TimedPhones
 
 @needs_shared
 @pytest.mark.parametrize("case", WITH_SUPERVISION, ids=lambda case: case.folder.name)
-def test_golden_supervision(case: ChainCase) -> None:
+def test_golden_supervisions_are_made_again(case: ChainCase) -> None:
     given = case.options("chain-get-supervision")
     tolerances = [int(given[name]) for name in ("left-tolerance", "right-tolerance", "frame-subsampling-factor")]
     options = SupervisingOptions(
@@ -132,7 +132,7 @@ def _check_example(made: ChainExample, expected: ChainExample, random: np.random
 
 @needs_shared
 @pytest.mark.parametrize("case", WITH_SUPERVISION, ids=lambda case: case.folder.name)
-def test_golden_examples(case: ChainCase) -> None:
+def test_each_golden_example_is_made_again(case: ChainCase) -> None:
     """Each of Kaldi's examples is made again, from the same chunk of the same utterance."""
     given = case.options("nnet3-chain-get-egs")
     factor = int(given["frame-subsampling-factor"])
@@ -227,7 +227,7 @@ def test_chunks_of_an_utterance() -> None:
     assert target.supervision.fsts[0].ilabel.tolist() == [0, 3, 2]
 
 
-def test_long_keys() -> None:
+def test_long_keys_say_frames_and_context() -> None:
     made = _maker(long_key=True).make(Utterance("utt", FEATURES), SUPERVISION)
     assert [key for key, _ in made] == ["utt-0-1-6-2-v1", "utt-6-1-6-2-v1"]
 

@@ -35,7 +35,7 @@ INF = np.inf
 LINEAR = fst_of([(0, 1, 1, 4.0593629), (1, 2, 1, 0.0), (2, 3, 3, 0.0), (3, 4, 2, 0.0)], [INF] * 4 + [0.0])
 
 
-def test_worked_numbers() -> None:
+def test_a_worked_example_has_its_value() -> None:
     denominator = Denominator(small_graph(), 0.1)
     value = chain_value(SCORES, supervision_of([LINEAR], 4, 3), denominator, ChainOptions())
     assert (value.num_log_prob, value.den_log_prob) == pytest.approx((-6.4593629, 1.4006445), abs=1e-6)
@@ -57,7 +57,7 @@ def test_worked_numbers() -> None:
 
 
 @pytest.mark.parametrize("path", golden_cases("chain", "objf.json"), ids=lambda path: path.name)
-def test_golden_objectives(path: Path) -> None:
+def test_golden_objectives_are_computed_again(path: Path) -> None:
     graph = golden_graph(path)
     compared = 0
     for case in golden_minibatches(path):
@@ -116,7 +116,7 @@ def test_derivative_by_finite_differences(seed: int, end_to_end: bool) -> None:
 
 
 @pytest.mark.parametrize("end_to_end", [False, True])
-def test_failure(end_to_end: bool) -> None:
+def test_a_failed_minibatch_has_no_derivative_but_that_of_the_l2_term(end_to_end: bool) -> None:
     """An output that is NaN: -10 per frame, no derivative but that of the l2 term (if the numerator is fine)."""
     supervision = supervision_of([LINEAR], 4, 3, weight=0.5, end_to_end=end_to_end)
     y = SCORES.clone()
@@ -244,7 +244,7 @@ def test_without_derivatives_nothing_is_drawn() -> None:
     assert rng.uniform() == RandomSource(0).uniform()
 
 
-def test_other_targets() -> None:
+def test_other_targets_are_refused() -> None:
     target = MatrixTarget("output", indexes(1, 4), Y)
     with pytest.raises(TrainingError, match="supervision of sequences, got a MatrixTarget"):
         ChainObjective(DENOMINATOR).evaluate(target, [Y], rng=RandomSource(0), with_derivs=False)

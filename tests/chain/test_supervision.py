@@ -20,7 +20,7 @@ def _lines(fst: Fst) -> list[tuple[int, int, int, float]]:
     return list(zip(fst.src.tolist(), fst.dst.tolist(), fst.ilabel.tolist(), fst.cost.tolist(), strict=True))
 
 
-def test_concatenation() -> None:
+def test_ends_get_the_first_arcs_of_the_next_one() -> None:
     """Ends get the next one's first arcs; the arcs of each state are in reverse order; states are breadth-first."""
     merged = concatenate([TWO_ENDS, CHAIN])
     expected = [(0, 1, 2, 2.0), (0, 2, 1, 1.0), (1, 3, 3, 4.0), (2, 4, 1, 0.0), (3, 5, 1, 0.75), (4, 5, 1, 1.0)]
@@ -94,7 +94,7 @@ def test_what_cannot_be_a_supervision(change: dict[str, object], message: str) -
 ONE = supervision_of([random_acceptor(1, 4, 3)], 4, 3)
 
 
-def test_merging() -> None:
+def test_merged_targets_interleave_their_sequences() -> None:
     first = ChainTarget("output", indexes(1, 4), ONE, np.array([1, 2, 3, 4], np.float32))
     second = ChainTarget("output", indexes(1, 4), ONE, np.array([5, 6, 7, 8], np.float32))
     assert first.is_finite

@@ -27,7 +27,7 @@ def _binary(target: ChainTarget) -> bytes:
     return writer.getvalue()
 
 
-def test_worked_bytes() -> None:
+def test_a_worked_example_has_its_bytes() -> None:
     head = (
         b"<NnetChainSup> output <I1V> \4\2\0\0\0\0\3<Supervision> <Weight> \4\0\0\x80?<NumSequences> \4\1\0\0\0"
         b"<FramesPerSeq> \4\2\0\0\0<LabelDim> \4\3\0\0\0<End2End> F\xd6\xfd\xb2\x7e\x10\0\0\0compact_acceptor\x08\0\0\0"
@@ -40,7 +40,7 @@ def test_worked_bytes() -> None:
     assert _binary(read_target(Reader(data, binary=True))) == data
 
 
-def test_worked_text() -> None:
+def test_a_worked_example_has_its_text() -> None:
     writer = Writer(binary=False)
     write_target(writer, TARGET)
     assert writer.getvalue() == TEXT
@@ -65,7 +65,7 @@ def test_end_to_end_with_pdfs() -> None:
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("weights", ["none", "bytes", "floats"])
 @pytest.mark.parametrize("end_to_end", [True, False])
-def test_old_forms(binary: bool, weights: str, end_to_end: bool) -> None:
+def test_old_forms_are_read(binary: bool, weights: str, end_to_end: bool) -> None:
     """Without <End2End>; weights of a byte each (in text: floats), or none at all."""
     data = _binary(TARGET) if binary else TEXT
     if not end_to_end:
@@ -104,7 +104,7 @@ def _damaged(old: bytes, new: bytes) -> bytes:
         (_binary(TARGET)[:200], "byte"),
     ],
 )
-def test_damage(data: bytes, message: str) -> None:
+def test_damaged_supervisions_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         read_target(Reader(data, "egs.ark", binary=True))
 

@@ -7,7 +7,7 @@ import torch
 from nnet3.chain.trellis import log_sums
 
 
-def test_log_sums() -> None:
+def test_log_sums_do_not_overflow() -> None:
     values = torch.tensor([0.0, 1000.0, 1000.0, -torch.inf, -2000.0], dtype=torch.float64)
     sums = log_sums(values, torch.tensor([0, 1, 1, 3, 0]), 4)
     expected = [0.0, 1000.0 + float(torch.log(torch.tensor(2.0, dtype=torch.float64))), -torch.inf, -torch.inf]

@@ -127,7 +127,7 @@ def test_what_another_graph_does_not_have_is_not_normalized(cli: Cli) -> None:
     assert 0 < len(made) < len(whole)
 
 
-def test_whole_utterances(cli: Cli) -> None:
+def test_end_to_end_examples_are_whole_utterances(cli: Cli) -> None:
     pytest.importorskip("kaldifst")
     folder = CHAIN / "e2e"
     with open_matrix_table(f"ark:{folder / 'feats.ark'}") as table, matrix_writer("ark:feats.ark") as writer:

@@ -61,14 +61,14 @@ def test_from_phones_to_examples(cli: Cli) -> None:
     assert f"{len(_examples('raw'))} examples normalized; 0 could not be" in outcome.err
 
 
-def test_lattices(cli: Cli) -> None:
+def test_supervisions_are_made_of_lattices(cli: Cli) -> None:
     _copy("lattice", "phone_lat.ark")
     options = ["--lattice-input=true", "--lm-scale=0.5", "--frame-subsampling-factor=3", "--weight=3"]
     outcome = cli.good("chain-get-supervision", *options, "tree", "0.trans_mdl", "ark:phone_lat.ark", "ark:sup")
     assert "supervision of 14 utterances" in outcome.err
 
 
-def test_free_times(cli: Cli) -> None:
+def test_end_to_end_supervisions_make_examples(cli: Cli) -> None:
     _copy("unconstrained", "sup.ark")
     options = ["--frame-subsampling-factor=3", "--num-frames=30", "--transition-model=0.trans_mdl", "--long-key=true"]
     cli.good("chain-get-egs", *options, "normalization.fst", "ark:feats.ark", "ark:sup.ark", "ark:egs")
@@ -118,7 +118,7 @@ def test_pdfs_that_do_not_occur_are_counted(cli: Cli) -> None:
     assert f"warning: {total - occurring} of {total} pdfs do not occur in the denominator graph\n" in outcome.err
 
 
-def test_mistakes(cli: Cli) -> None:
+def test_mistakes_end_with_status_1(cli: Cli) -> None:
     _copy("mono", "sup.ark", "den.fst")
     Path("few.txt").write_text("utt000 1 3 ; 2 4\nutt001 1 0\nutt002 7 1 ; 3 1 ; 2 1\n")
     arguments = ["tree", "0.trans_mdl", "ark:few.txt", "ark,t:few.sup"]
@@ -144,7 +144,7 @@ def test_mistakes(cli: Cli) -> None:
     assert not Path("x").exists()
 
 
-def test_without_kaldifst(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kaldifst_the_error_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     _copy("mono", "sup.ark")
     monkeypatch.setattr(openfst, "kaldifst", None)
     options = ["--frame-subsampling-factor=3", "--num-frames=30"]
@@ -155,7 +155,7 @@ def test_without_kaldifst(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.good("chain-get-supervision", "--frame-subsampling-factor=3", "tree", "0.trans_mdl", "ark:lengths.ark", "ark:s")
 
 
-def test_kaldis_programs(shell: Shell) -> None:
+def test_kaldis_programs_work_in_a_pipe(shell: Shell) -> None:
     folder = GOLDEN / "chain" / "mono"
     outcome = shell(f"""
         chain-get-supervision --frame-subsampling-factor=3 {folder}/tree {folder}/0.trans_mdl \\

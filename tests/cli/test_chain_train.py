@@ -105,7 +105,7 @@ def test_train_as_kaldi_does(cli: Cli) -> None:
 
 
 @needs_shared
-def test_mistakes(cli: Cli) -> None:
+def test_mistakes_end_with_a_message(cli: Cli) -> None:
     model, den, egs = MONO / "start.raw", MONO / "den.fst", f"ark:{MONO}/merged.ark"
     outcome = cli("chain-train", model, GOLDEN / "chain" / "biphone" / "den.fst", egs, "x.raw")
     assert outcome.status == 1

@@ -128,7 +128,7 @@ def test_nothing_finished_leaves_nothing(features: Cli) -> None:
 
 
 @pytest.mark.parametrize("options", ["", "t,"])
-def test_resume(features: Cli, options: str) -> None:
+def test_a_resumed_table_is_as_if_never_interrupted(features: Cli, options: str) -> None:
     output = f"{options}ark,scp:out.ark,out.scp"
     features.good("compute", "--resume", "net.raw", "ark:feats.ark", output)
     complete = Path("out.ark").read_bytes(), Path("out.scp").read_bytes()
@@ -158,7 +158,7 @@ def test_resume_only_what_belongs_together(features: Cli) -> None:
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 @pytest.mark.parametrize("old", [False, True])
-def test_a_signal(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
+def test_a_signal_keeps_finished_utterances(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
     if old:
         Path("out.ark").write_bytes(b"old")
     # The third entry does not end, and a pipe does not hold what there is of it: once written, it is being read.

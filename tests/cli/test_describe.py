@@ -28,7 +28,7 @@ def test_what_is_no_layer(cli: Cli) -> None:
     assert "\noutput name=output input=softmax\n" in outcome.out
 
 
-def test_mistakes(cli: Cli) -> None:
+def test_mistakes_in_the_config_are_shown_where_they_are(cli: Cli) -> None:
     Path("network.config").write_text("relu-layer nam=x\n")
     outcome = cli("describe", "network.config")
     assert outcome.status == 1

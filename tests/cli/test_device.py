@@ -28,7 +28,7 @@ def test_by_use_gpu(count: int) -> None:
                 choose_device(None, use)
 
 
-def test_by_name(count: int) -> None:
+def test_a_named_device_must_be_there(count: int) -> None:
     assert choose_device("cpu", "yes") == "cpu"
     for name, needed in (("cuda", 1), ("cuda:0", 1), ("cuda:1", 2)):
         if count >= needed:

@@ -42,7 +42,7 @@ def test_dot_and_png(cli: Cli) -> None:
     assert Path("model.PNG").read_bytes().startswith(b"\x89PNG")
 
 
-def test_unrolled(cli: Cli) -> None:
+def test_unrolled_networks_show_each_frame(cli: Cli) -> None:
     cli.good("draw", "--unroll=0:2", "net.raw", "unrolled.svg")
     assert texts("unrolled.svg").count("input") == 4
     assert texts("unrolled.svg").count("output") == 3
@@ -75,7 +75,7 @@ def test_to_standard_output(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         assert ("net.config" in texts("taken.svg")) == (source != "-")
 
 
-def test_every_node(cli: Cli) -> None:
+def test_every_node_can_be_drawn(cli: Cli) -> None:
     cli.good("draw", "--every-node", "net.raw", "nodes.svg")
     assert "softmax" in texts("nodes.svg")
 

@@ -49,7 +49,7 @@ def _egs(name: str) -> dict[str, Example]:
         return dict(table)
 
 
-def test_get_egs(cli: Cli) -> None:
+def test_examples_are_made_of_tables(cli: Cli) -> None:
     options = ["--left-context=2", "--right-context=1", "--num-frames=10,6", "--num-pdfs=6", "--srand=3"]
     ivectors = ["--online-ivectors=ark:ivectors.ark", "--online-ivector-period=10"]
     outcome = cli.good("get-egs", *options, *ivectors, "scp:feats.scp", "ark:post.ark", "ark:egs.ark")
@@ -120,7 +120,7 @@ def test_shuffle_and_subset(cli: Cli) -> None:
     assert set(_egs("some.ark")) < set(keys)
 
 
-def test_copy_egs(cli: Cli) -> None:
+def test_copies_change_what_options_say(cli: Cli) -> None:
     made = _make(cli, "--left-context=3", "--right-context=3", "--compress=false")
     cli.good("copy-egs", "ark:egs.ark", "ark,t:1.ark", "ark:2.ark")
     assert [list(_egs(name)) for name in ("1.ark", "2.ark")] == [list(made)[0::2], list(made)[1::2]]
@@ -159,7 +159,7 @@ def test_copy_egs(cli: Cli) -> None:
         (["merge-egs", "--multilingual-eg=true", "ark:egs.ark", "ark:x"], 2, "not supported here yet"),
     ],
 )
-def test_mistakes(cli: Cli, arguments: list[str], status: int, message: str) -> None:
+def test_mistakes_end_with_a_message(cli: Cli, arguments: list[str], status: int, message: str) -> None:
     _make(cli)
     cli.good("merge-egs", "--minibatch-size=1:64", "--measure-output-frames=false", "ark:egs.ark", "ark:merged.ark")
     outcome = cli(*arguments)

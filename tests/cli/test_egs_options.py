@@ -8,7 +8,7 @@ from tests.cli.check_options import check_options, parsed
 
 
 @pytest.mark.parametrize("verb", ["copy-egs", "chain-copy-egs"])
-def test_copying(verb: str) -> None:
+def test_options_of_copying_have_defaults_and_bounds(verb: str) -> None:
     check_options(
         verb,
         {
@@ -26,7 +26,7 @@ def test_copying(verb: str) -> None:
     assert (given["examples"], given["outputs_to_write"]) == ("b", ("c", "a", "a"))
 
 
-def test_normalization() -> None:
+def test_options_of_normalizing_have_defaults_and_bounds() -> None:
     check_options("chain-normalize-egs", {"--normalization-fst-scale": (1.0, 0)})
 
 

@@ -57,7 +57,7 @@ def test_what_is_said(cli: Cli, source: str, count: int, more: str) -> None:
         assert cli.good(*arguments).err.splitlines()[-1] == f"nnet3: {said}{more}"
 
 
-def test_merging(cli: Cli) -> None:
+def test_sizes_and_compression_of_minibatches_are_obeyed(cli: Cli) -> None:
     cli.good("merge-egs", "--minibatch-size=2:4", "ark:egs.ark", "ark:x")
     assert _numbers("x") == [[0, 1, 2, 3], [4, 5, 6, 7]]
     cli.good("merge-egs", "--minibatch-size=1:4", "--compress", "ark:egs.ark", "ark:y")
@@ -66,7 +66,7 @@ def test_merging(cli: Cli) -> None:
     assert kinds == {"CompressedMatrix"}
 
 
-def test_shuffling(cli: Cli) -> None:
+def test_the_seed_decides_the_order(cli: Cli) -> None:
     orders = {}
     for name, options in {
         "one": ["--srand=1", "--buffer-size=4"],
@@ -81,7 +81,7 @@ def test_shuffling(cli: Cli) -> None:
     assert len({tuple(order) for order in orders.values()}) == 3
 
 
-def test_a_subset(cli: Cli) -> None:
+def test_subsets_are_drawn_by_the_seed(cli: Cli) -> None:
     """Without random order, what is not replaced by a later one stays in its place."""
     for options in ([], ["--randomize-order=false"]):
         taken = []
@@ -94,7 +94,7 @@ def test_a_subset(cli: Cli) -> None:
         assert all(number in (place, *range(5, COUNT)) for place, number in places) == bool(options)
 
 
-def test_copies(cli: Cli) -> None:
+def test_copies_go_to_tables_in_turn_or_at_random(cli: Cli) -> None:
     cli.good("copy-egs", "ark:egs.ark", "ark:x", "ark:y")
     assert (_numbers("x"), _numbers("y")) == ([[0], [2], [4], [6], [8]], [[1], [3], [5], [7]])
     cli.good("copy-egs", "--keep-proportion=2", "ark:egs.ark", "ark:x")

@@ -10,7 +10,7 @@ from tests.cli.check_options import check_ignored, check_options, parsed
 
 
 @pytest.mark.parametrize(("prefix", "size"), [("", "256"), ("chain-", "64")])
-def test_options(prefix: str, size: str) -> None:
+def test_options_have_defaults_and_bounds(prefix: str, size: str) -> None:
     check_options(f"{prefix}merge-egs", {"--minibatch-size": (size, None), "--compress": (False, None)})
     check_ignored(f"{prefix}merge-egs", "--measure-output-frames=false", "--discard-partial-minibatches=true")
     check_options(f"{prefix}shuffle-egs", {"--srand": (0, None), "--buffer-size": (0, 0)})

@@ -47,7 +47,7 @@ def _read(*words: str) -> list[str]:
         ("--flag -- --flag --name= --A_B", "--flag=true -- --flag --name= --A_B"),
     ],
 )
-def test_words(words: str, expected: str) -> None:
+def test_words_become_click_arguments(words: str, expected: str) -> None:
     assert _read(*words.split()) == expected.split()
 
 
@@ -121,6 +121,6 @@ def test_values_of_internals(word: str, message: str) -> None:
         ("-f", "No such option '-f'"),
     ],
 )
-def test_unknown_options(option: str, message: str) -> None:
+def test_unknown_options_are_explained(option: str, message: str) -> None:
     of_verbs = {"flag", "other-flag", "name", "scale", "raw", "optimize"}
     assert explain_unknown(option, COMMAND, of_verbs) == message

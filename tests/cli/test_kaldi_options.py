@@ -76,7 +76,7 @@ def test_empty_values_are_as_if_not_given(cli: Cli) -> None:
     assert Path("out.raw").read_bytes() == Path("net.raw").read_bytes()
 
 
-def test_print_args(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_print_args_shows_the_command_line(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["nnet3", "copy", "--edits=a b"])
     assert cli.good("copy", "--print-args", "net.raw", "out.raw").err == "nnet3: nnet3 copy '--edits=a b'\n"
     assert cli.good("copy", "--print-args=false", "net.raw", "out.raw").err == ""

@@ -103,7 +103,7 @@ def test_large_numbers_and_what_is_not_finite() -> None:
     assert _printed(gradient)[-1].endswith("; holds a gradient")
 
 
-def test_learning_rates() -> None:
+def test_learning_rates_have_colons_between() -> None:
     assert learning_rates(Nnet.from_config(CONFIG)) == "0.25:0:0.001"
 
 

@@ -44,7 +44,7 @@ def test_a_network_with_an_ivector(cli: Cli) -> None:
         (["two.config"], "only a simple network can be profiled"),
     ],
 )
-def test_wrong_usage(arguments: list[str], message: str, cli: Cli) -> None:
+def test_wrong_usage_is_status_2(arguments: list[str], message: str, cli: Cli) -> None:
     text = "input-node name=a dim=3\ninput-node name=b dim=3\noutput-node name=output input=Append(a, b)\n"
     Path("two.config").write_text(text)
     outcome = cli("profile", *arguments)

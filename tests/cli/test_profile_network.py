@@ -24,7 +24,7 @@ def _rows(io: Any) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("train", [False, True])
-def test_the_request(train: bool) -> None:
+def test_the_request_asks_for_so_many_frames(train: bool) -> None:
     nnet = Nnet.from_config(LOOKAHEAD)
     request = module._request(nnet, num_sequences=2, frames=3, factor=4, train=train)
     (given,), (wanted,) = request.inputs, request.outputs

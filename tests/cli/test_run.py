@@ -28,7 +28,7 @@ def test_help_lists_every_verb(cli: Cli) -> None:
     assert cli.good("-h").out == text
 
 
-def test_version(cli: Cli) -> None:
+def test_version_is_printed(cli: Cli) -> None:
     assert cli.good("--version").out.startswith("nnet3, version ")
 
 

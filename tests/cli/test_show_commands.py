@@ -45,7 +45,7 @@ def test_headings_say_what_commands_are_for() -> None:
     assert headings == [heading for number, heading in enumerate(headings) if heading != headings[number - 1]]
 
 
-def test_both_ways() -> None:
+def test_forward_commands_come_before_backward_ones() -> None:
     computation = _computation(backward=True)
     text = grouped_commands(computation, NNET)
     headings = _headings(text)

@@ -30,7 +30,7 @@ LOOKAHEAD = CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(in
         (f"x={2**30 - 1}", "x", [2**30 - 1]),
     ],
 )
-def test_times(text: str, name: str, times: list[int]) -> None:
+def test_times_of_an_option_are_read(text: str, name: str, times: list[int]) -> None:
     found = module._times(text)
     assert (found[0], found[1].tolist()) == (name, times)
 
@@ -64,7 +64,7 @@ def test_what_the_output_needs_is_given() -> None:
 
 
 @pytest.mark.parametrize("backward", [False, True])
-def test_both_ways(backward: bool) -> None:
+def test_the_request_goes_backward_if_asked(backward: bool) -> None:
     request = module._request(Nnet.from_config(IVECTOR_CONFIG), (), ("output=0",), 3, backward)
     assert [io.name for io in request.inputs] == ["input", "ivector"]
     assert _rows(request.inputs[1]) == [[0, 0], [1, 0], [2, 0]]

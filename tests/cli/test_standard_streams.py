@@ -94,7 +94,7 @@ def test_a_closed_standard_input(features: Shell) -> None:
         assert CLOSED in line
 
 
-def test_all_closed(features: Shell) -> None:
+def test_with_all_streams_closed_files_are_the_same(features: Shell) -> None:
     result = features("nnet3 copy net.raw out.raw <&- >&- 2>&-; nnet3 copy net.raw good.raw")
     assert result.returncode == 0
     assert Path("out.raw").read_bytes() == Path("good.raw").read_bytes()

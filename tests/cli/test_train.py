@@ -33,7 +33,7 @@ def test_training_is_that_of_the_library(cli: Cli) -> None:
 
 
 @needs_shared
-def test_the_log(cli: Cli) -> None:
+def test_the_log_has_kaldis_lines(cli: Cli) -> None:
     log = cli.good("train", "--print-interval=4", "--write-cache=cache", TDNN / "start.raw", EGS, "out.raw").err
     assert "Average objective function for 'output' for minibatches 0-3 is -2.31" in log
     match = re.search(r"\[this line is to be parsed by a script:\] log-prob-per-frame=(\S+)", log)
@@ -43,7 +43,7 @@ def test_the_log(cli: Cli) -> None:
 
 
 @needs_shared
-def test_compute_prob(cli: Cli) -> None:
+def test_compute_prob_says_what_kaldi_says(cli: Cli) -> None:
     log = cli.good("compute-prob", TDNN / "plain.raw", EGS).err
     assert "Overall log-likelihood for 'output' is -2.2688" in log
     assert "Overall accuracy for 'output' is 0.133102 per frame, over 864 frames." in log
@@ -73,7 +73,7 @@ def test_compute_prob_by_column(cli: Cli) -> None:
 
 
 @needs_shared
-def test_show_progress(cli: Cli) -> None:
+def test_show_progress_says_differences_and_changes(cli: Cli) -> None:
     log = cli.good("show-progress", TDNN / "start.raw", TDNN / "plain.raw").err
     names = [name for name, component in load(TDNN / "plain.raw").components.items() if component.num_parameters]
     for line in ("Parameter differences per layer are", "Relative parameter differences per layer are"):
@@ -86,7 +86,7 @@ def test_show_progress(cli: Cli) -> None:
 
 
 @needs_shared
-def test_combine(cli: Cli) -> None:
+def test_the_best_average_is_written(cli: Cli) -> None:
     models = [TDNN / f"{name}.raw" for name in ("plain", "momentum", "start")]
     log = cli.good("combine", *models, EGS, "best.raw").err
     assert "objective function using the last model is -2." in log
@@ -106,7 +106,7 @@ def bad(cli: Cli, *arguments: str | Path) -> str:
 
 
 @needs_shared
-def test_mistakes(cli: Cli) -> None:
+def test_mistakes_end_with_a_message(cli: Cli) -> None:
     outcome = cli("train", "--momentum=1", TDNN / "start.raw", EGS, "x.raw")
     assert outcome.status == 2
     assert "'--momentum': it must be >= 0 and < 1, got 1.0" in outcome.err
@@ -132,7 +132,7 @@ def test_where_nothing_can_be_written_nothing_is_computed(cli: Cli) -> None:
 
 
 @needs_shared
-def test_derivative_times(cli: Cli) -> None:
+def test_derivative_times_are_obeyed(cli: Cli) -> None:
     """Those that include all change nothing, Kaldi's defaults included; those that include some are obeyed."""
     times = {
         "all": [],

@@ -44,7 +44,7 @@ def test_what_is_wrong(word: str) -> None:
         _run(word)
 
 
-def test_the_help() -> None:
+def test_help_lists_own_options_before_kaldis() -> None:
     text = some.get_help(click.Context(some))
     own, _, kaldis = text.partition("\n\nOptions of all verbs, as in Kaldi:\n")
     words = " ".join(own.partition("Options:\n")[2].split())

@@ -175,7 +175,7 @@ def test_copy_puts_batch_norm_in_test_mode(cli: Cli, mode: str) -> None:
     assert load_nnet("out.raw").components["norm"].test_mode == (mode == "true")
 
 
-def test_average(cli: Cli) -> None:
+def test_averages_are_weighted(cli: Cli) -> None:
     cli.good("init", "--srand=1", "net.config", "other.raw")
     cli.good("average", "--weights=0.25:0.75", "net.raw", "other.raw", "out.raw")
     expected = 0.25 * _parameters("net.raw")["linear_params"] + 0.75 * _parameters("other.raw")["linear_params"]
@@ -185,7 +185,7 @@ def test_average(cli: Cli) -> None:
     torch.testing.assert_close(_parameters("same.raw")["linear_params"], expected)
 
 
-def test_am_info(cli: Cli) -> None:
+def test_am_info_says_the_same_of_text_and_binary(cli: Cli) -> None:
     outcome = cli.good("am-info", MDL / "final.mdl")
     assert "152 pdfs" in outcome.out
     assert "981 transition-ids" in outcome.out
@@ -230,7 +230,7 @@ def test_am_copy_warns_of_a_network_for_another_tree(cli: Cli) -> None:
     assert "pdfs" not in cli.good("am-copy", MDL / "final.mdl", "same.mdl").err
 
 
-def test_show_computation(cli: Cli) -> None:
+def test_show_computation_prints_request_steps_and_commands(cli: Cli) -> None:
     outcome = cli.good("show-computation", "--output=output=0:1", "--backward=true", "--show-steps=true", "net.config")
     lines = outcome.out.splitlines()
     assert lines[:2] == ["request: input input [ (0, -1:1) ]", "request: output output [ (0, 0:1) ] with derivative"]

@@ -6,13 +6,13 @@ from nnet3.xconfig import LAYER_TYPES
 from tests.cli.run_command import Cli
 
 
-def test_all_types(cli: Cli) -> None:
+def test_all_types_are_listed(cli: Cli) -> None:
     words = cli.good("xconfig-help").out.split()
     assert set(LAYER_TYPES) <= set(words)
 
 
 @pytest.mark.parametrize("layer_type", LAYER_TYPES)
-def test_one_type(cli: Cli, layer_type: str) -> None:
+def test_help_of_a_type_lists_its_keys_and_an_example(cli: Cli, layer_type: str) -> None:
     printed = cli.good("xconfig-help", layer_type).out
     words = printed.split()
     assert words[0] == f"{layer_type}:"

@@ -38,7 +38,7 @@ def test_the_final_config_alone(cli: Cli) -> None:
     assert not Path("configs").exists()
 
 
-def test_mistakes(cli: Cli) -> None:
+def test_mistakes_leave_no_folder(cli: Cli) -> None:
     Path("network.xconfig").write_text(XCONFIG.replace("relu", "rely"))
     outcome = cli("xconfig-to-configs", "--xconfig-file=network.xconfig", "--config-dir=configs")
     assert outcome.status == 1

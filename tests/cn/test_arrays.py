@@ -22,7 +22,7 @@ from nnet3.errors import ShapeError
         torch.tensor([[1.0, 0.0], [2.0, 3.0]], dtype=torch.float16),
     ],
 )
-def test_numbers(value) -> None:
+def test_numbers_of_all_kinds_become_arrays(value) -> None:
     array = as_array(value, "it")
     assert isinstance(array, np.ndarray)
     np.testing.assert_array_equal(array, [[1, 0], [2, 3]])

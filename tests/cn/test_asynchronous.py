@@ -28,7 +28,7 @@ def branches(number: int = 4) -> tuple[cn.Network, dict[str, np.ndarray]]:
 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_branches(policy, workers) -> None:
+def test_branches_give_what_one_thread_gives(policy, workers) -> None:
     net, inputs = branches()
     evaluator = cn.AsynchronousEvaluator(net, workers, policy)
     np.testing.assert_array_equal(evaluator.evaluate("out", inputs), net.evaluate("out", inputs))

@@ -35,7 +35,7 @@ def test_the_worst_element_of_each_parameter(capsys) -> None:
     assert capsys.readouterr().out == f"{check}\n"
 
 
-def test_the_table() -> None:
+def test_the_table_shows_each_element() -> None:
     check = GradientCheck(
         [CheckedElement("a.long.name", 12, 3, 1.5, -2.25e-7, 0.5), CheckedElement("b", 0, 0, 1 / 3, 0.25, 1e-9)]
     )

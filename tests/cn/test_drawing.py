@@ -58,7 +58,7 @@ def test_labels_titles_and_tooltips() -> None:
     assert boxes["ahead"].tooltip == 'ahead = cn.delay(x, -1, name="ahead")'
 
 
-def test_files(tmp_path) -> None:
+def test_pictures_go_to_files_by_their_ending(tmp_path) -> None:
     net = network()
     net.draw(tmp_path / "net.svg")
     assert "{W : parameter}" in (tmp_path / "net.svg").read_text()
@@ -68,7 +68,7 @@ def test_files(tmp_path) -> None:
         net.draw(tmp_path / "net.txt")
 
 
-def test_highlighted_nodes() -> None:
+def test_highlighted_nodes_have_another_colour() -> None:
     boxes = {box.id: box.kind for box in network().draw(highlight=["W"]).graph.nodes}
     assert boxes["W"] == "output"
     h = (net := network()).find("h")

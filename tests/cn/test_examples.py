@@ -28,20 +28,20 @@ def test_one_hidden_layer(example) -> None:
     assert example("one_hidden_layer").run() > 0.94
 
 
-def test_convolutional_network(example, tmp_path) -> None:
+def test_the_convolutional_network_learns(example, tmp_path) -> None:
     assert example("cnn").run(path=str(tmp_path / "kernels.png")) >= 0.98
     assert (tmp_path / "kernels.png").stat().st_size > 1000
 
 
-def test_tensor_network(example) -> None:
+def test_the_tensor_network_learns(example) -> None:
     assert example("tensor_network").run(epochs=12) > 0.95
 
 
-def test_cosine_matcher(example) -> None:
+def test_the_cosine_matcher_learns(example) -> None:
     assert example("cosine_matcher").run(steps=500) > 0.95
 
 
 @pytest.mark.skipif(not RECORDINGS.exists(), reason="no recordings of spoken digits")
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_spoken_digits(example, bidirectional) -> None:
+def test_spoken_digits_are_learnt(example, bidirectional) -> None:
     assert example("spoken_digits").run(str(RECORDINGS), bidirectional, speakers=["jackson"], epochs=10) > 0.85

@@ -20,13 +20,13 @@ def test_one_hidden_layer() -> None:
 @pytest.mark.parametrize("lag", [1, 2, -1, -3])
 @pytest.mark.parametrize("default", [0.0, 0.7])
 @pytest.mark.parametrize("lengths", [(4, 2, 3), (3, 3), (1,)])
-def test_recurrence(lag, default, lengths) -> None:
+def test_recurrences_agree_with_the_reference(lag, default, lengths) -> None:
     net = recurrence(lag, default)
     compare(net, {"x": batch(3, lengths), "y": batch(2, lengths)})
 
 
 @pytest.mark.parametrize("lag", [1, 2, -2])
-def test_initial_state(lag) -> None:
+def test_an_initial_state_is_read_before_the_first_frame(lag) -> None:
     net = recurrence(lag, initial=cn.input("state", 4))
     lengths = (4, 2, 3)
     compare(net, {"x": batch(3, lengths), "y": batch(2, lengths), "state": batch(4, (abs(lag),) * 3)})

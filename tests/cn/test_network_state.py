@@ -12,7 +12,7 @@ from tests.cn.small_networks import batch, one_hidden_layer, recurrence
 from tests.seeds import RANDOM
 
 
-def test_parameters() -> None:
+def test_parameters_are_what_was_set() -> None:
     net, _ = one_hidden_layer()
     values = {name: RANDOM.normal(size=value.shape) for name, value in net.parameters().items()}
     net.set_parameters(values)

@@ -13,7 +13,7 @@ x, y = cn.input("x", 3), cn.input("y", 3)
 
 
 @pytest.mark.parametrize("name", ["a", "_", "A.b-c_9", "größe"])
-def test_names(name) -> None:
+def test_names_of_all_kinds_are_kept(name) -> None:
     assert cn.tanh(x, name=name).name == name
 
 
@@ -23,7 +23,7 @@ def test_what_is_no_name(name) -> None:
         cn.tanh(x, name=name)
 
 
-def test_formulas() -> None:
+def test_formulas_stop_at_named_nodes() -> None:
     W, b = cn.parameter("W", (3, 3)), cn.parameter("b", (3, 1))
     assert (W @ x + b).formula == "plus(times(W, x), b)"
     assert repr(cn.tanh(W @ x, name="h")) == "<h : tanh, 3 x S>"
@@ -40,7 +40,7 @@ def test_formulas() -> None:
     assert long.formula.endswith("…")
 
 
-def test_shortened_texts() -> None:
+def test_long_texts_are_shortened() -> None:
     assert [shorten("abcd", length) for length in (5, 4, 3)] == ["abcd", "abcd", "ab…"]
 
 

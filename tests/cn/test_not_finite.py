@@ -40,7 +40,7 @@ def assert_refused(net: cn.Network, batches: list, says: str) -> None:
             np.testing.assert_array_equal(value, before[name])
 
 
-def test_inputs() -> None:
+def test_an_input_that_is_not_finite_is_named_with_its_place() -> None:
     net, batch = network(), minibatch()
     says = "epoch 1, after 0 samples: the criterion is nan: input '{}' holds nan in column {}, row {}$"
     x, y = (changed(batch[name], place, NAN) for name, place in (("x", (2, 5)), ("y", (1, 4))))
@@ -55,13 +55,13 @@ def test_inputs() -> None:
 
 
 @pytest.mark.parametrize("value", [NAN, INFINITE])
-def test_parameters(value) -> None:
+def test_a_parameter_that_is_not_finite_is_named_with_its_place(value) -> None:
     net, batch = network(), minibatch()
     net.set_parameters({"V": changed(net.parameters()["V"], (1, 2), value)})
     assert_refused(net, [batch], f"parameter 'V' holds {value} in column 2, row 1; a smaller learning rate may help")
 
 
-def test_nodes() -> None:
+def test_the_first_node_that_is_not_finite_is_named() -> None:
     net, batch = network(), minibatch()
     assert_refused(
         net,

@@ -38,7 +38,7 @@ def test_forward_order_of_the_one_hidden_layer_network() -> None:
     ]
 
 
-def test_gradient_order() -> None:
+def test_gradients_go_from_the_root_down() -> None:
     assert names(gradient_order(two_layers())) == ["J", "times", "sigmoid", "plus", "times"]
 
 
@@ -51,7 +51,7 @@ def test_a_shared_node_comes_after_all_its_parents() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_random_graphs(seed) -> None:
+def test_operands_of_random_graphs_come_first(seed) -> None:
     random.seed(seed)
     nodes = [cn.parameter(f"p{i}", (2, 2)) for i in range(3)]
     for _ in range(30):

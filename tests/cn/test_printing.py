@@ -15,7 +15,7 @@ def network() -> cn.Network:
     return net
 
 
-def test_a_network() -> None:
+def test_a_network_prints_as_a_table_of_nodes() -> None:
     assert str(network()).splitlines() == [
         "x       : input                         3 x S",
         "y       : input                         2 x S",

@@ -68,7 +68,7 @@ def test_values_and_gradients(power) -> None:
     assert cn.check_gradients(network(power(2.5)), {"x": RANDOM.normal(size=(3, 4))}).worst < 1e-6
 
 
-def test_files(power, tmp_path) -> None:
+def test_registered_operations_are_saved_and_loaded(power, tmp_path) -> None:
     net = network(power(2, (3, 4), "a, 'b' and \"c\"\n(d"))
     X = {"x": RANDOM.normal(size=(3, 4))}
     cn.save(net, tmp_path / "net.cn")

@@ -13,7 +13,7 @@ from nnet3.errors import ShapeError
 A, B = np.arange(6.0).reshape(2, 3), 10 + np.arange(4.0).reshape(2, 2)
 
 
-def test_independent_samples() -> None:
+def test_independent_samples_are_sequences_of_one_frame() -> None:
     layout = SampleLayout.of(A, "x")
     assert layout.indexes.tolist() == [[0, 0, 0], [1, 0, 0], [2, 0, 0]]
     rows = layout.rows_of(A, 2, "x", torch.float32)

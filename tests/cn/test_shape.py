@@ -10,7 +10,7 @@ from nnet3.cn.shape import as_shape
 from nnet3.errors import ShapeError
 
 
-def test_shapes() -> None:
+def test_shapes_are_made_of_numbers_and_tuples() -> None:
     assert as_shape(3, "it") == as_shape((3,), "it") == cn.Shape(3)
     assert as_shape((3, 4), "it") == as_shape([np.int64(3), np.int32(4)], "it") == cn.Shape(3, 4)
     assert (str(cn.Shape(3)), str(cn.Shape(3, 4))) == ("3 x S", "3 x 4")
@@ -21,7 +21,7 @@ def test_shapes() -> None:
     ("shape", "has_samples", "is_scalar"),
     [((1,), True, False), ((1, 1), False, True), ((1, 2), False, False), ((2, 1), False, False), ((2,), True, False)],
 )
-def test_properties(shape, has_samples, is_scalar) -> None:
+def test_shapes_know_samples_and_scalars(shape, has_samples, is_scalar) -> None:
     found = cn.Shape(*shape)
     assert found.has_samples == has_samples
     assert found.is_scalar == is_scalar

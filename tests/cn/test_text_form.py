@@ -51,7 +51,7 @@ def test_a_copy_is_equal_and_shares_nothing() -> None:
     assert (net.parameters()["V"] != 7).all()
 
 
-def test_files(tmp_path) -> None:
+def test_a_saved_network_is_loaded_the_same(tmp_path) -> None:
     net, batch = everything(), inputs()
     net.compute_statistics([{"x": batch["x"]}])
     path = tmp_path / "net.cn"
@@ -76,14 +76,14 @@ def test_the_type_of_numbers_stays(tmp_path, dtype) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"nothing", b"\xff" * 100])
-def test_damaged_files(tmp_path, damage) -> None:
+def test_damaged_files_are_refused(tmp_path, damage) -> None:
     path = tmp_path / "net.cn"
     path.write_bytes(damage)
     with pytest.raises(ModelFormatError, match=r"net\.cn"):
         cn.load(path)
 
 
-def test_cut_files(tmp_path) -> None:
+def test_cut_files_are_refused(tmp_path) -> None:
     path = tmp_path / "net.cn"
     cn.save(everything(), path)
     whole = path.read_bytes()

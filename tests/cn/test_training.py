@@ -111,7 +111,7 @@ def test_an_epoch_is_the_mean_over_samples_not_over_minibatches() -> None:
 
 
 @pytest.mark.parametrize("make", [torch.optim.Adam, torch.optim.SGD, torch.optim.AdamW])
-def test_torch_optimizers(make) -> None:
+def test_optimizers_of_torch_train_networks(make) -> None:
     net, batch = linear()
     optimizer = make(list(net.tensors().values()), lr=0.05)
     history = cn.train(net, [batch], optimizer, epochs=100)

@@ -97,7 +97,7 @@ def recurrent_case(delay: int, num_sequences: int) -> Case:
 
 @pytest.mark.parametrize("delay", [1, 3])
 @pytest.mark.parametrize("times", [(0, 29), (-14, 12), (20, 41)])
-def test_long_recurrences(delay: int, times: tuple[int, int]) -> None:
+def test_long_recurrences_agree_with_the_oracle(delay: int, times: tuple[int, int]) -> None:
     """Their steps repeat, before the times, within them and after them."""
     case = recurrent_case(delay, 1)
     limit = sys.getrecursionlimit()
@@ -236,7 +236,7 @@ def test_truncation_counts_rows_that_have_derivatives(options: nnet3.CompileOpti
     assert float(found["statistic truncated.count_zeroing_boundaries"]) == 6
 
 
-def test_mistakes() -> None:
+def test_impossible_times_are_refused() -> None:
     with pytest.raises(ArgumentError, match="min_deriv_time is 5, after max_deriv_time, 4"):
         nnet3.CompileOptions(min_deriv_time=5, max_deriv_time=4)
     with pytest.raises(ArgumentError, match=r"max_deriv_time_relative must be an integer, got 1\.5"):

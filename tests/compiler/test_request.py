@@ -43,7 +43,7 @@ def test_what_needs_a_backward_pass() -> None:
     assert [request.needs_backward for request in REQUESTS] == [False, True, True, True, True] + 7 * [False]
 
 
-def test_printed_form() -> None:
+def test_a_request_prints_a_line_for_each_io() -> None:
     request = ComputationRequest([io("input")], [io("output", FRAMES[:2], has_deriv=True)], True, True)
     assert str(request).splitlines() == [
         "input input [ (0, 0:2) ]",

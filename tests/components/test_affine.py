@@ -22,14 +22,14 @@ OLD_NATURAL_GRADIENT = (
 )
 
 
-def test_values() -> None:
+def test_output_is_a_product_plus_bias() -> None:
     component = AffineComponent(torch.tensor([[1.0, 2.0], [3.0, 4.0], [0.0, -1.0]]), torch.tensor([10.0, 20.0, 30.0]))
     assert component.propagate(torch.tensor([[1.0, -1.0]]))[0].tolist() == [[9.0, 19.0, 31.0]]
     assert list(component.parameters()) == ["linear_params", "bias_params"]
     assert component.num_parameters == 9
 
 
-def test_plain_update() -> None:
+def test_a_plain_update_is_rate_times_gradient() -> None:
     component = AffineComponent(torch.zeros(1, 2), torch.zeros(1))
     component.learning_rate_factor = 2.0
     component.set_learning_rate(0.1)
@@ -75,7 +75,7 @@ def test_orthonormal_matrix_is_the_linear_part() -> None:
     assert component.orthonormal_matrix is component.linear_params
 
 
-def test_matrix_file(tmp_path: Path) -> None:
+def test_a_matrix_file_has_the_bias_as_its_last_column(tmp_path: Path) -> None:
     (tmp_path / "m").write_text(" [\n 1 2 3\n 4 5 6 ]\n")
     for type_name in TYPES:
         component = components.create(type_name, f"input-dim=2 matrix={tmp_path}/m")
@@ -90,7 +90,7 @@ def test_matrix_file(tmp_path: Path) -> None:
     check_config_error("AffineComponent", f"matrix={tmp_path}/column", "at least 2 columns", f"{tmp_path}/column")
 
 
-def test_initial_values() -> None:
+def test_initial_values_have_their_mean_and_deviation() -> None:
     component = components.create("AffineComponent", "input-dim=400 output-dim=100 bias-stddev=2")
     assert float(component.parameters()["linear_params"].std()) == pytest.approx(0.05, rel=0.05)
     assert float(component.parameters()["bias_params"].std()) == pytest.approx(2, rel=0.3)
@@ -109,7 +109,7 @@ def test_initial_values() -> None:
         "</NaturalGradientAffineComponent> ",
     ],
 )
-def test_old_layouts(tail: str) -> None:
+def test_old_layouts_are_read(tail: str) -> None:
     component = from_text(OLD_NATURAL_GRADIENT + tail)
     assert isinstance(component, NaturalGradientAffineComponent)
     assert component.is_gradient == ("<IsGradient> T" in tail)
@@ -137,7 +137,7 @@ def test_info_with_all_settings() -> None:
     )
 
 
-def test_generic_operations() -> None:
+def test_parameters_are_scaled_and_added() -> None:
     component = components.create("AffineComponent", "input-dim=3 output-dim=2")
     other = components.create("AffineComponent", "input-dim=3 output-dim=2", seed=1)
     expected = 0.5 * component.parameters()["bias_params"] + 2 * other.parameters()["bias_params"]

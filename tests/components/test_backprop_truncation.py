@@ -34,7 +34,7 @@ def backward(
 
 
 @pytest.mark.parametrize(("interval", "recurrence"), [(20, 1), (7, 3), (3, 5), (1, 1)])
-def test_boundaries(interval: int, recurrence: int) -> None:
+def test_boundaries_differ_by_sequence(interval: int, recurrence: int) -> None:
     component = create(f"dim=1 zeroing-interval={interval} recurrence-interval={recurrence}")
     n, t = [i % 3 for i in range(90)], [i - 45 for i in range(90)]
     expected = [(t_i - n_i) // interval != (t_i - recurrence - n_i) // interval for n_i, t_i in zip(n, t, strict=True)]
@@ -59,7 +59,7 @@ def test_clipping_and_zeroing() -> None:
     check_round_trip(component)
 
 
-def test_in_place() -> None:
+def test_derivatives_may_be_clipped_in_place() -> None:
     component = create("dim=2 scale=0.5 clipping-threshold=10 zeroing-threshold=4 zeroing-interval=5")
     indexes = indexes_of(component, [0, 0], [0, 1])
     deriv = torch.tensor([[60.0, 80.0], [60.0, 80.0]])

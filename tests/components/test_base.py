@@ -32,7 +32,7 @@ def test_matrices_of_any_kind() -> None:
         ([[1.0, 2.0, 3.0]], "AffineComponent: input: expected a tensor or an array, got list"),
     ],
 )
-def test_wrong_matrices(matrix: torch.Tensor, message: str) -> None:
+def test_wrong_matrices_are_refused(matrix: torch.Tensor, message: str) -> None:
     with pytest.raises(ComponentError, match=message):
         components.create("AffineComponent", "input-dim=3 output-dim=2").propagate(matrix)
 

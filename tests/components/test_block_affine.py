@@ -24,7 +24,7 @@ def test_is_an_affine_map_with_a_block_diagonal_matrix() -> None:
     torch.testing.assert_close(component.propagate(x)[0], x @ whole.t() + component.bias_params)
 
 
-def test_old_file() -> None:
+def test_an_old_file_is_read() -> None:
     component = from_text(TEXT)
     assert isinstance(component, BlockAffineComponent)
     assert component.is_gradient

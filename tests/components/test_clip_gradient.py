@@ -63,7 +63,7 @@ def repaired(component: ClipGradientComponent, x: Tensor, y_deriv: Tensor) -> tu
     return result, times
 
 
-def test_self_repair() -> None:
+def test_self_repair_pushes_inputs_to_the_target() -> None:
     config = "dim=2 clipping-threshold=5 norm-based-clipping=true self-repair-target=1 self-repair-scale=0.5"
     component = create(config)
     component.count, component.num_clipped = 10.0, torch.tensor(4.0, dtype=torch.float64)
@@ -123,7 +123,7 @@ def test_scale_and_add_change_only_the_clipped_proportion() -> None:
 FIELDS = "<Dim> 2 <ClippingThreshold> 3 <NormBasedClipping> T "
 
 
-def test_old_files() -> None:
+def test_old_files_are_read() -> None:
     text = f"<ClipGradientComponent> {FIELDS}<NumElementsClipped> 1 <NumElementsProcessed> 4 </ClipGradientComponent> "
     component = from_text(text)
     assert component.info() == (

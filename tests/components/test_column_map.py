@@ -41,7 +41,7 @@ def test_old_sum_group_files_end_with_the_opening_token() -> None:
 
 
 @given(st.permutations(range(7)))
-def test_permute(column_map: list[int]) -> None:
+def test_permute_reorders_columns_and_derivatives(column_map: list[int]) -> None:
     component = PermuteComponent(np.array(column_map))
     x = torch.randn(2, 7)
     y, _ = component.propagate(x)

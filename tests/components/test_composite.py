@@ -144,7 +144,7 @@ def test_random_state_of_parts() -> None:
     assert len(set(first)) == 3
 
 
-def test_file() -> None:
+def test_a_file_is_rewritten_the_same() -> None:
     text = wrap(TANH)
     assert to_text(from_text(text)) == text
     full = text.replace("<LearningRate>", "<LearningRateFactor> 2 <MaxChange> 1 <L2Regularize> 1 <LearningRate>")

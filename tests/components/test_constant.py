@@ -21,7 +21,7 @@ TEXT = (
 )
 
 
-def test_values() -> None:
+def test_every_row_is_the_constant() -> None:
     torch.manual_seed(0)
     component = from_text(TEXT)
     assert component.propagate(torch.randn(2, 3))[0].tolist() == [[1, 2], [1, 2]]
@@ -64,7 +64,7 @@ def test_without_parameters_nothing_moves() -> None:
 
 
 @pytest.mark.parametrize("use", ["true", "false"])
-def test_update(use: str) -> None:
+def test_updates_are_natural_if_asked(use: str) -> None:
     torch.manual_seed(0)
     component = components.create(FUNCTION, f"input-dim=1 output-dim=50 use-natural-gradient={use} learning-rate=0.1")
     g = torch.randn(30, 50)

@@ -39,7 +39,7 @@ def test_output_is_the_sum_over_each_patch(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["zyx", "yzx"])
-def test_derivatives(order: str) -> None:
+def test_derivatives_are_those_of_finite_differences(order: str) -> None:
     check_derivatives(convolution(f"{SIZES} num-filters=3 input-vectorization-order={order}"), rows=4)
 
 

@@ -94,5 +94,7 @@ def test_info_names_sizes_and_offsets() -> None:
         (((0, 0),), (0,), 2**31, f"input dim {2**31} and output dim 6 must fit 32 bits"),
     ],
 )
-def test_faults(offsets: tuple[tuple[int, int], ...], required: tuple[int, ...], height_in: int, fault: str) -> None:
+def test_impossible_models_say_their_fault(
+    offsets: tuple[tuple[int, int], ...], required: tuple[int, ...], height_in: int, fault: str
+) -> None:
     assert ConvolutionModel(offsets, required, 1, 1, height_in, 6, 1).fault() == fault

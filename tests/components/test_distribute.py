@@ -41,14 +41,14 @@ def oracle(component: DistributeComponent, lookup: Lookup, index: Index) -> Tens
         np.array([(0, 1, -4), (0, 1, 4), (2, 0, 0)], np.int32),
     ],
 )
-def test_formula(outputs: np.ndarray) -> None:
+def test_outputs_agree_with_the_oracle(outputs: np.ndarray) -> None:
     check_against_oracle(distribute("input-dim=6 output-dim=2"), outputs, ALL, oracle)
     check_against_oracle(
         distribute("input-dim=4 output-dim=4"), outputs, table(range(5), ns=range(3), xs=range(-4, 6)), oracle
     )
 
 
-def test_worked_example() -> None:
+def test_a_worked_example_has_its_inputs_and_blocks() -> None:
     case = index_case(distribute("input-dim=6 output-dim=2"), table([0], xs=(-1, 5)), ALL)
     assert case.inputs[:, 2].tolist() == [-1, 1]
     assert case.plan.block.tolist() == [2, 2]

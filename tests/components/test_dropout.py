@@ -49,7 +49,7 @@ def test_whole_rows_are_zeroed() -> None:
     assert 0.25 < 1 - float(y.mean()) < 0.35
 
 
-def test_the_extremes() -> None:
+def test_proportions_0_and_1_keep_all_and_nothing() -> None:
     x = torch.randn(10, 4)
     assert torch.equal(dropout("dim=4 dropout-proportion=0").propagate(x)[0], x)
     assert float(dropout("dim=4 dropout-proportion=1").propagate(x)[0].abs().sum()) == 0
@@ -131,7 +131,7 @@ def test_mask_for_two_gates_zeroes_both_if_it_must() -> None:
     assert float((y[:, 0] * y[:, 1]).sum()) == 0
 
 
-def test_continuous_mask() -> None:
+def test_a_continuous_mask_is_uniform() -> None:
     y = mask("output-dim=2 dropout-proportion=0.25 continuous=true", 4000)
     assert 0.5 <= float(y.min()) < 0.51
     assert 1.49 < float(y.max()) <= 1.5
@@ -152,7 +152,7 @@ def test_masks_that_are_constant(config: str, value: float) -> None:
     assert torch.equal(mask(f"output-dim=4 {config}", 10), torch.full((10, 4), value))
 
 
-def test_mask_files() -> None:
+def test_masks_are_rewritten_the_same() -> None:
     component = components.create("DropoutMaskComponent", "output-dim=3 continuous=true test-mode=true")
     check_round_trip(component)
     assert component.info() == "DropoutMaskComponent, output-dim=3, dropout-proportion=0.5, continuous=true"

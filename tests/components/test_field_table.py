@@ -79,14 +79,14 @@ TEXT = (
 )
 
 
-def test_defaults() -> None:
+def test_fields_that_are_not_given_have_defaults() -> None:
     component = sample("dim=4")
     assert (component.block_dim, component.share, component.offset, component.rank) == (4, 0.5, 0.0, 3)
     assert component.info() == "SampleComponent, dim=4, block-dim=4, proportion=0.5, sums-{mean,stddev}=0,0, 7!"
     check_round_trip(component)
 
 
-def test_given_values() -> None:
+def test_given_values_are_kept_shown_and_written() -> None:
     component = sample("dim=4 block-dim=2 proportion=0.75 offset=-1 rank=5 extra=1 more=true special=true")
     assert component.info().startswith(
         "SampleComponent, dim=4, block-dim=2, proportion=0.75, offset=-1, special=true, sums"
@@ -103,7 +103,7 @@ def test_sums_are_means_in_files() -> None:
     assert to_text(component).split() == TEXT.split()
 
 
-def test_old_files() -> None:
+def test_old_tokens_are_read() -> None:
     old = TEXT.replace("<Dim>", "<OldDim>").replace("</Sample", "<Forgotten> 3 </Sample")
     assert to_text(from_text(old)).split() == TEXT.split()
 

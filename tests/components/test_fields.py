@@ -49,7 +49,7 @@ def test_what_does_not_fit(read: Callable[[Reader], Any], text: str, message: st
     assert str(caught.value) == f"<test>: line 1, column 1: {message}"
 
 
-def test_what_fits() -> None:
+def test_values_that_keep_their_rule_are_read() -> None:
     assert read_number(reader_of("1 "), "<Dim>", at_least(1), integer=True) == 1
     assert read_number(reader_of("0 "), "<Alpha>", at_least(0)) == 0.0
     assert read_number(reader_of("-2 "), "<Alpha>", ANY) == -2.0

@@ -11,7 +11,7 @@ from tests.components.component_text import check_config_error, to_text
 from tests.components.contract import component_contract
 
 
-def test_values() -> None:
+def test_fixed_components_compute_their_formulas() -> None:
     x = torch.randn(3, 5)
     affine = components.create("FixedAffineComponent", "input-dim=5 output-dim=3")
     torch.testing.assert_close(affine.propagate(x)[0], x @ affine.linear_params.t() + affine.bias_params)

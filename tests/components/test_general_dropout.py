@@ -48,7 +48,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_in_place(config: str) -> None:
+def test_in_place_gives_the_same(config: str) -> None:
     component = create(config)
     indexes = indexes_of(component, table(3, 4))
     x, y_deriv = torch.randn(12, 6), torch.randn(12, 6)
@@ -84,7 +84,7 @@ def test_rows_and_blocks_share_masks_and_the_rest_is_rescaled() -> None:
     assert len(y[:10].unique(dim=0)) == 10
 
 
-def test_continuous_mask() -> None:
+def test_a_continuous_mask_is_uniform() -> None:
     y = output("dim=400 dropout-proportion=0.25 continuous=true", table(10, 1))
     assert 0.5 <= float(y.min()) < 0.51
     assert 1.49 < float(y.max()) <= 1.5
@@ -136,7 +136,7 @@ def test_specaugment_flip_follows_the_definition(block_dim: int, monkeypatch: py
     assert component._specaugment_mask(1).tolist() == [expected.tolist()]
 
 
-def test_info() -> None:
+def test_info_shows_what_is_not_default() -> None:
     config = "dim=6 block-dim=3 time-period=2 specaugment-max-proportion=0.5 specaugment-max-regions=2"
     assert create(config).info() == (
         "GeneralDropoutComponent, dim=6, block-dim=3, dropout-proportion=0.5, specaugment-max-proportion=0.5, "

@@ -20,7 +20,7 @@ TEXT = (
 )
 
 
-def test_values() -> None:
+def test_output_is_a_matrix_product() -> None:
     component = LinearComponent(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
     assert component.propagate(torch.tensor([[1.0, -1.0]]))[0].tolist() == [[-1.0, -1.0]]
     assert component.orthonormal_matrix is component.params
@@ -40,7 +40,7 @@ def test_natural_gradient_whatever_the_flag_says(rows: int, use: str) -> None:
     torch.testing.assert_close(component.params, (0.1 * s_in * s_out * g_hat.t() @ x_hat).float(), rtol=1e-3, atol=1e-4)
 
 
-def test_file() -> None:
+def test_a_file_is_read_with_its_options() -> None:
     component = from_text(TEXT)
     assert isinstance(component, LinearComponent)
     assert component.params.tolist() == [[1, 2, 3]]
@@ -61,7 +61,7 @@ def test_reduced_rank_is_written() -> None:
     assert "<RankInOut> 3 2" in to_text(component)
 
 
-def test_matrix_file(tmp_path: Path) -> None:
+def test_a_matrix_file_gives_the_dimensions(tmp_path: Path) -> None:
     (tmp_path / "m").write_text(" [\n 1 2 3\n 4 5 6 ]\n")
     component = components.create("LinearComponent", f"matrix={tmp_path}/m output-dim=2")
     assert (component.input_dim, component.output_dim) == (3, 2)

@@ -58,12 +58,12 @@ def test_against_the_definition(shape: tuple[tuple[int, ...], ...]) -> None:
 
 
 @pytest.mark.parametrize("shape", CASES)
-def test_derivatives(shape: tuple[tuple[int, ...], ...]) -> None:
+def test_derivatives_are_those_of_finite_differences(shape: tuple[tuple[int, ...], ...]) -> None:
     check_derivatives(create(*shape), 3)
     check_round_trip(create(*shape))
 
 
-def test_file() -> None:
+def test_the_text_form_has_all_sizes() -> None:
     assert to_text(create((4, 3, 2), (2, 1, 2), (1, 1, 2))) == (
         "<MaxpoolingComponent> <InputXDim> 4 <InputYDim> 3 <InputZDim> 2 <PoolXSize> 2 <PoolYSize> 1 <PoolZSize> 2 "
         "<PoolXStep> 1 <PoolYStep> 1 <PoolZStep> 2 </MaxpoolingComponent> "
@@ -89,7 +89,9 @@ GOOD = {"x": (4, 2, 1), "y": (3, 3, 3), "z": (6, 2, 2)}  # dim, size, step
         ("x", (2**31 - 1, 1, 1), "'input-z-dim' times the other", "<InputZDim> times the other input dimensions"),
     ],
 )
-def test_bad_input(axis: str, values: tuple[int, ...], config_message: str, file_message: str) -> None:
+def test_impossible_sizes_are_refused_in_configs_and_files(
+    axis: str, values: tuple[int, ...], config_message: str, file_message: str
+) -> None:
     axes = {**GOOD, axis: values}
     keys = ("input-{}-dim", "pool-{}-size", "pool-{}-step")
     config = {key.format(a): axes[a][i] for i, key in enumerate(keys) for a in axes}

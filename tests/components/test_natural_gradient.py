@@ -246,7 +246,7 @@ def _difficult() -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("name", _difficult())
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_difficult_inputs(name: str, dtype: torch.dtype) -> None:
+def test_difficult_inputs_stay_finite(name: str, dtype: torch.dtype) -> None:
     x = _difficult()[name].to(dtype)
     preconditioner = OnlineNaturalGradient(10)
     for _ in range(15):

@@ -11,7 +11,7 @@ from tests.components.contract import component_contract
 from tests.components.finite_differences import check_in_place
 
 
-def test_backprop_scale() -> None:
+def test_backprop_scale_is_of_derivatives_alone() -> None:
     component = components.create("NoOpComponent", "dim=4 backprop-scale=-0.5")
     x, y_deriv = torch.randn(3, 4), torch.randn(3, 4)
     y, _ = component.propagate(x)
@@ -26,7 +26,7 @@ def test_backprop_scale() -> None:
     "middle",
     ["", "<OderivRms> [ 1 ]\n<OderivCount> 2 ", "<NumDimsSelfRepaired> 0 <NumDimsProcessed> 0 "],
 )
-def test_old_files(middle: str) -> None:
+def test_old_files_are_read(middle: str) -> None:
     text = f"<NoOpComponent> <Dim> 2 <ValueAvg> [ ]\n<DerivAvg> [ ]\n<Count> 0 {middle}</NoOpComponent> "
     assert from_text(text).info() == "NoOpComponent, dim=2"
 

@@ -78,7 +78,7 @@ def test_nan_is_not_hidden(type_name: str) -> None:
     assert not bool(y[1].isnan().any())
 
 
-def test_example_file() -> None:
+def test_an_example_file_is_rewritten_the_same() -> None:
     component = from_text(EXAMPLE)
     assert component.value_sum.tolist() == [4, 10]
     assert component.deriv_sum.tolist() == [4, 8]
@@ -187,7 +187,7 @@ def test_scale_and_add_are_linear_in_all_statistics() -> None:
     assert component.count == 8
 
 
-def test_sigmoid_repair() -> None:
+def test_saturated_sigmoids_are_repaired() -> None:
     component = with_average_deriv(create("SigmoidComponent", "dim=2 self-repair-scale=1e-5"), [0.01, 0.06])
     change, times, counted = repair_change(component, torch.tensor([[0.99, 0.99]]))
     torch.testing.assert_close(change, torch.tensor([[-1.96e-5, 0.0]]), rtol=1e-4, atol=0)
@@ -196,7 +196,7 @@ def test_sigmoid_repair() -> None:
     assert float(counted.num_dims_self_repaired) == times
 
 
-def test_tanh_repair() -> None:
+def test_saturated_tanhs_are_repaired() -> None:
     component = with_average_deriv(create("TanhComponent", "dim=2 self-repair-scale=1e-5"), [0.1, 0.21])
     change, _, _ = repair_change(component, torch.tensor([[0.9, 0.9]]))
     torch.testing.assert_close(change, torch.tensor([[-1.8e-5, 0.0]]))

@@ -24,7 +24,7 @@ def create(config: str) -> components.Component:
     return components.create("NormalizeComponent", config)
 
 
-def test_worked_example() -> None:
+def test_a_worked_example_has_its_output() -> None:
     y, _ = create("dim=2 add-log-stddev=true").propagate(torch.tensor([[3.0, 4.0]]))
     torch.testing.assert_close(y, torch.tensor([[0.848528, 1.131371, 1.262864]]))
 
@@ -68,7 +68,7 @@ def test_in_place_only_without_the_extra_column() -> None:
         "<DerivAvg> [ ]\n<Count> 0 </NormalizeComponent> ",
     ],
 )
-def test_old_files(old: str) -> None:
+def test_old_files_are_read(old: str) -> None:
     expected = "NormalizeComponent, input-dim=4, output-dim=4, target-rms=1, add-log-stddev=false"
     assert from_text(old).info() == expected
 

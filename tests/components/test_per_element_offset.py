@@ -16,14 +16,14 @@ TYPE = "PerElementOffsetComponent"
 TEXT = f"<{TYPE}> <LearningRate> 0.5 <Offsets>  [ 1 2 ]\n<Dim> 6 <UseNaturalGradient> F </{TYPE}> "
 
 
-def test_values() -> None:
+def test_offsets_are_added_block_by_block() -> None:
     component = from_text(TEXT)
     assert component.propagate(torch.zeros(1, 6))[0].tolist() == [[1, 2, 1, 2, 1, 2]]
     assert to_text(component) == TEXT
     assert "offsets-min=1, offsets-max=2, block-dim=2, use-natural-gradient=false" in component.info()
 
 
-def test_old_file() -> None:
+def test_an_old_file_is_read() -> None:
     component = from_text(f"<{TYPE}> <LearningRate> 0.5 <Offsets> [ 1 2 ]\n<IsGradient> T </{TYPE}> ")
     assert isinstance(component, PerElementOffsetComponent)
     assert component.is_gradient
@@ -31,7 +31,7 @@ def test_old_file() -> None:
     assert component.use_natural_gradient
 
 
-def test_updates() -> None:
+def test_updates_are_plain_or_natural() -> None:
     torch.manual_seed(0)
     x, g = torch.randn(30, 24), torch.randn(30, 24)
     blocks = g.view(60, 12)
@@ -43,7 +43,7 @@ def test_updates() -> None:
         torch.testing.assert_close(component.parameters()["offsets"], expected.float(), rtol=1e-4, atol=1e-5)
 
 
-def test_vector_file(tmp_path: Path) -> None:
+def test_a_vector_file_is_repeated_in_all_blocks(tmp_path: Path) -> None:
     (tmp_path / "v").write_text(" [ 1 2 3 ]\n")
     component = components.create(TYPE, f"vector={tmp_path}/v")
     assert component.input_dim == 3

@@ -19,7 +19,7 @@ TEXT = (
 )
 
 
-def test_plain_update() -> None:
+def test_a_plain_update_is_rate_times_gradient() -> None:
     component = components.create(PLAIN, "dim=2 learning-rate=0.1")
     x, g = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[1.0, 1.0], [10.0, 0.0]])
     component.backprop(x, x, g, None, component)
@@ -37,7 +37,7 @@ def test_natural_gradient_update() -> None:
     torch.testing.assert_close(updated.parameters()["params"] - 1, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_vector_files(tmp_path: Path) -> None:
+def test_vector_files_give_the_scales(tmp_path: Path) -> None:
     (tmp_path / "v").write_text(" [ 1 2 3 ]\n")
     component = components.create(PLAIN, f"vector={tmp_path}/v dim=3")
     assert component.parameters()["params"].tolist() == [1, 2, 3]
@@ -48,7 +48,7 @@ def test_vector_files(tmp_path: Path) -> None:
     check_config_error(PLAIN, f"vector={tmp_path}/w", "cannot read vector=", f"{tmp_path}/w")
 
 
-def test_files() -> None:
+def test_files_are_rewritten_the_same_and_old_ones_read() -> None:
     assert to_text(from_text(TEXT)) == TEXT
     old = from_text(TEXT.replace("<Alpha> 4", "<Alpha> 4 <MaxChangePerMinibatch> 1").replace("> F", "> T"))
     assert isinstance(old, NaturalGradientPerElementScaleComponent)

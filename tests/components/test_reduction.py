@@ -8,7 +8,7 @@ from nnet3 import components
 from tests.components.contract import component_contract
 
 
-def test_values() -> None:
+def test_reductions_compute_their_formulas() -> None:
     x = torch.tensor([[3.0, 4.0, 5.0, 12.0]])
     expected = {
         "PnormComponent": [[5.0, 13.0]],  # neighbours belong together

@@ -46,13 +46,13 @@ def test_natural_gradient_is_on_rows_of_the_gradient() -> None:
 
 
 @pytest.mark.parametrize(("dim", "rank"), [(1, 1), (3, 1), (10, 5), (200, 40)])
-def test_rank(dim: int, rank: int) -> None:
+def test_the_rank_is_half_the_input_and_at_most_40(dim: int, rank: int) -> None:
     component = components.create(TYPES[1], f"input-dim={dim} output-dim=2 num-repeats=1")
     assert isinstance(component, NaturalGradientRepeatedAffineComponent)
     assert component.preconditioner.rank == rank
 
 
-def test_old_file() -> None:
+def test_an_old_file_is_read() -> None:
     component = from_text(TEXT)
     assert isinstance(component, RepeatedAffineComponent)
     assert component.is_gradient

@@ -79,7 +79,7 @@ ROW_SETS = {
         "num-left-inputs=0 num-right-inputs=2 time-stride=2 key-scale=1",
     ],
 )
-def test_formula(config: str, outputs: np.ndarray, available: np.ndarray) -> None:
+def test_outputs_agree_with_the_oracle(config: str, outputs: np.ndarray, available: np.ndarray) -> None:
     component = attention(f"{config} num-left-inputs-required=0 num-right-inputs-required=0")
     check_against_oracle(component, outputs, available, oracle)
 

@@ -19,7 +19,7 @@ TABLES = {
 
 @pytest.mark.parametrize("rows", TABLES.values(), ids=TABLES.keys())
 @pytest.mark.parametrize("columns", [0, 3])
-def test_sums(rows: np.ndarray, columns: int) -> None:
+def test_sums_of_groups_are_those_of_a_loop(rows: np.ndarray, columns: int) -> None:
     matrix = torch.randn(4, columns + 1, dtype=torch.float64)[:, 1:]
     expected = torch.stack([sum((matrix[r] for r in group if r >= 0), torch.zeros(columns)) for group in rows.tolist()])
     torch.testing.assert_close(RowGroups(**load_fields(row_groups(rows), "cpu")).sum(matrix), expected.double())

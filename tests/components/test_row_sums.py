@@ -40,7 +40,7 @@ def test_alone_nothing_changes() -> None:
     assert x.tolist() == [1, 1, 1]
 
 
-def test_together() -> None:
+def test_sums_are_those_of_all_processes() -> None:
     x = torch.ones(3)
     with summed_by(Twins()):
         assert rows_are_divided()

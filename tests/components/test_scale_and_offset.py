@@ -26,7 +26,7 @@ def perturbed(config: str) -> Component:
     return component
 
 
-def test_values() -> None:
+def test_scales_and_offsets_act_block_by_block() -> None:
     component = from_text(TEXT)
     assert component.propagate(torch.tensor([[1.0, 1.0, 2.0, 2.0]]))[0].tolist() == [[12, 17, 14, 14]]
     assert to_text(component) == TEXT

@@ -42,7 +42,7 @@ def masks(component: SpecAugmentTimeMaskComponent, rows: np.ndarray) -> list[lis
     return [[int(y[i, 0]) for i in by_time if rows[i, 0] == n] for n in np.unique(rows[:, 0])]
 
 
-def test_in_place() -> None:
+def test_in_place_gives_the_same() -> None:
     component = create("dim=3 zeroed-proportion=0.4")
     rows = shuffled_table([50, 9])
     indexes = precomputed(component, rows, rows)
@@ -69,7 +69,7 @@ def test_segments_alternate_and_have_bounded_lengths() -> None:
     assert zeroed == set(range(1, 9))
 
 
-def test_proportions() -> None:
+def test_the_proportion_is_that_of_zeroed_frames() -> None:
     component = create("dim=1 zeroed-proportion=0.25")
     drawn = masks(component, shuffled_table([1] * 2000))
     assert 0.2 < sum(mask[0] for mask in drawn) / 2000 < 0.3  # a sequence begins with a kept segment: 0.25

@@ -41,13 +41,13 @@ def extraction_oracle(component: StatisticsExtractionComponent, lookup: Lookup, 
     ids=["regular", "one", "unsorted", "different lengths"],
 )
 @pytest.mark.parametrize("periods", ["", "output-period=4", "input-period=2 output-period=4", "output-period=2"])
-def test_extraction(periods: str, outputs: np.ndarray, available: np.ndarray) -> None:
+def test_extraction_agrees_with_the_oracle(periods: str, outputs: np.ndarray, available: np.ndarray) -> None:
     for variance in ("true", "false"):
         component = components.create(EXTRACTION, f"input-dim=3 include-variance={variance} {periods}")
         check_against_oracle(component, outputs, available, extraction_oracle)
 
 
-def test_worked_example() -> None:
+def test_a_worked_example_has_count_sum_and_squares() -> None:
     extraction = components.create(EXTRACTION, "input-dim=1 output-period=2")
     case = index_case(extraction, table([0]), table([0, 1]))
     row = torch.empty(1, 3)

@@ -46,7 +46,7 @@ def pooling_oracle(component: StatisticsPoolingComponent, lookup: Lookup, index:
         "left-context=2 right-context=6 input-period=2 output-stddevs=true num-log-count-features=1",
     ],
 )
-def test_pooling(config: str, outputs: np.ndarray, available: np.ndarray) -> None:
+def test_pooling_agrees_with_the_oracle(config: str, outputs: np.ndarray, available: np.ndarray) -> None:
     component = components.create(POOLING, f"input-dim=5 variance-floor=0.05 {config}")
     check_against_oracle(component, outputs, available, pooling_oracle, positive_input=True)
 

@@ -54,13 +54,13 @@ ROW_SETS = {
 
 @pytest.mark.parametrize("rows", ROW_SETS.values(), ids=ROW_SETS.keys())
 @pytest.mark.parametrize("offsets", ["0", "-3,0,3", "-1,0", "2,-1,0", "-9,0,10"])
-def test_formula(rows: np.ndarray, offsets: str) -> None:
+def test_outputs_agree_with_the_oracle(rows: np.ndarray, offsets: str) -> None:
     for bias in ("true", "false"):
         component = tdnn(f"time-offsets={offsets} input-dim=3 output-dim=2 use-bias={bias}")
         check_against_oracle(component, rows, ALL, oracle)
 
 
-def test_worked_example() -> None:
+def test_a_worked_example_has_its_output() -> None:
     component = tdnn("time-offsets=-3,0,3 input-dim=1 output-dim=1 bias-stddev=0")
     component.linear_params[:] = torch.tensor([1.0, 10.0, 100.0])
     case = index_case(component, table([5]), ALL)

@@ -55,7 +55,7 @@ GEOMETRIES = {
 
 
 @pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES.keys())
-def test_formula(geometry: str) -> None:
+def test_outputs_agree_with_the_oracle(geometry: str) -> None:
     component = convolution(BASE + geometry)
     check_against_oracle(component, table(range(4), ns=range(3)), ALL, oracle)
     check_against_oracle(component, table(range(0, 9, 3), ns=range(2)), ALL, oracle)

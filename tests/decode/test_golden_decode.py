@@ -29,7 +29,7 @@ def _options(path: Path) -> UtteranceOptions:
 
 
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
-def test_golden_utterances(folder: Path) -> None:
+def test_golden_utterances_are_computed_again(folder: Path) -> None:
     computer = UtteranceComputer(nnet3.load(folder / "model.raw"), _options(folder / "compute.cmd"))
     features, ivectors = _read(folder / "feats.ark"), _read(folder / "ivectors.ark")
     expected = _read(folder / "compute.ark")

@@ -17,7 +17,7 @@ def _model(*priors: float) -> Any:
     return SimpleNamespace(priors=torch.tensor(priors))
 
 
-def test_log_priors() -> None:
+def test_log_priors_are_none_without_priors() -> None:
     assert log_priors(_model()) is None
     found = log_priors(_model(0.5, 0.25))
     assert found is not None

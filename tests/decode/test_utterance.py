@@ -70,7 +70,7 @@ def test_a_gradient_that_is_not_computed_is_warned_of(make: Callable[[torch.Tens
         computer.compute(features)
 
 
-def test_inference_tensors() -> None:
+def test_inference_tensors_may_be_features() -> None:
     computer = UtteranceComputer(Nnet.from_config(CONFIG))
     expected = computer.compute(FEATURES)
     with torch.inference_mode():

@@ -25,7 +25,9 @@ def real_model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_copies(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_copies_of_a_real_model_are_equal(
+    real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     real_model.copies(MDL, tmp_path)
     assert real_model.failures == []
     assert capsys.readouterr().out.count("good  ") == 2
@@ -37,7 +39,9 @@ def test_copies(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFi
     assert real_model.failures == ["a difference"]
 
 
-def test_fine_tuning(real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fine_tuning_leaves_the_model_itself_alone(
+    real_model: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     am = load(MDL)
     assert isinstance(am, AcousticModel)
     dim, generator = am.nnet.node_dim("input"), torch.Generator().manual_seed(0)

@@ -30,7 +30,7 @@ def test_every_layer_has_a_section() -> None:
             assert f"| `{key.name}` |" in text
 
 
-def test_examples_expand() -> None:
+def test_examples_of_the_page_expand() -> None:
     blocks = re.findall(r"^```xconfig\n(.*?)^```$", (DOCS / "xconfig.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(blocks) == 1 + len(LAYER_TYPES)
     for block in blocks:

@@ -57,7 +57,7 @@ def test_svg_is_well_formed_and_says_everything() -> None:
 
 @pytest.mark.usefixtures("_no_program")
 @pytest.mark.parametrize("seed", range(3))
-def test_random_graphs(seed: int) -> None:
+def test_random_graphs_are_drawn_whole(seed: int) -> None:
     graph = random_graph(seed)
     svg = to_svg(graph)
     assert (len(groups(svg, "node")), len(groups(svg, "edge"))) == (25, len(graph.arcs))
@@ -90,7 +90,7 @@ def test_pictures_of_almost_nothing(graph: Graph) -> None:
 
 
 @pytest.mark.usefixtures("_no_program")
-def test_png(tmp_path: Path) -> None:
+def test_a_png_has_its_size(tmp_path: Path) -> None:
     to_png(small_graph(), tmp_path / "graph.png")
     contents = (tmp_path / "graph.png").read_bytes()
     assert contents.startswith(b"\x89PNG")
@@ -135,6 +135,6 @@ def test_failures_of_graphviz_are_errors(monkeypatch: pytest.MonkeyPatch) -> Non
         to_svg(small_graph())
 
 
-def test_another_form() -> None:
+def test_other_forms_are_refused() -> None:
     with pytest.raises(DrawingError, match="svg, png, dot, not as 'gif'"):
         draw(small_graph(), "gif")

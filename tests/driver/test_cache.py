@@ -59,7 +59,7 @@ def test_one_that_is_too_large_is_not_kept() -> None:
     assert (make.count, len(cache)) == (2, 0)
 
 
-def test_plans_count() -> None:
+def test_plans_count_among_the_bytes() -> None:
     cache = ComputationCache()
     computation = cache.get_or_compile(0, Maker())
     before = cache.num_bytes

@@ -55,7 +55,7 @@ def test_settings_come_from_the_first() -> None:
     assert average(models).components["a"].learning_rate == 0.25  # type: ignore[attr-defined]
 
 
-def test_weights(caplog: pytest.LogCaptureFixture) -> None:
+def test_weights_that_sum_to_one_are_taken_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
     models = [_nnet(1), _nnet(2)]
     with caplog.at_level(logging.WARNING, "nnet3"):
         result = average(models, [0.75, 0.25])
@@ -134,6 +134,6 @@ def test_one_component_of_several_is_named() -> None:
         average([_nnet(1), Nnet.from_config(CONFIG + "\n" + more.split("\n")[0])])
 
 
-def test_no_networks() -> None:
+def test_no_networks_have_no_average() -> None:
     with pytest.raises(NetworkError, match="no networks to average"):
         average([])

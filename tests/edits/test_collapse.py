@@ -203,7 +203,7 @@ LEFT_ALONE = {
 
 
 @pytest.mark.parametrize("lines", LEFT_ALONE.values(), ids=LEFT_ALONE)
-def test_left_alone(lines: str) -> None:
+def test_what_cannot_be_collapsed_is_left_alone(lines: str) -> None:
     nnet = short_network(lines)
     before = nnet.config_lines()
     collapsed = _collapsed(nnet)

@@ -21,7 +21,7 @@ output-layer name=output dim=5
 IDCT = "input name=input dim=3\nidct-layer name=idct affine-transform-file=idct.mat\noutput-layer name=output dim=2\n"
 
 
-def test_files(tmp_path: Path) -> None:
+def test_a_config_folder_has_kaldis_files(tmp_path: Path) -> None:
     made = make_config_dir(XCONFIG, command="nnet3 xconfig-to-configs\n--more")
     made.write(tmp_path / "a" / "configs")
     files = {path.name: path for path in (tmp_path / "a" / "configs").iterdir()}

@@ -204,7 +204,7 @@ def test_model_operations_come_in_order() -> None:
 
 
 @pytest.mark.parametrize("folder", golden_cases("mdl"), ids=lambda folder: folder.name)
-def test_golden_models(folder: Path, tmp_path: Path) -> None:
+def test_a_prepared_golden_model_gives_the_same_output(folder: Path, tmp_path: Path) -> None:
     """A real model, prepared for test and written, gives the same output when it is read again."""
     model = load(folder / "final.mdl")
     nnet = model.nnet

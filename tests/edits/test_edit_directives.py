@@ -156,7 +156,7 @@ def test_remove_output_nodes_leaves_the_rest_to_remove_orphans() -> None:
         ("remove-orphans remove-orphan-inputs=true", ["input"], False, ["used"]),
     ],
 )
-def test_removing_orphans(edit: str, inputs: list[str], nodes_left: bool, components: list[str]) -> None:
+def test_orphans_are_removed(edit: str, inputs: list[str], nodes_left: bool, components: list[str]) -> None:
     nnet = Nnet.from_config(ORPHANS)
     assert apply_edits(nnet, edit) == []
     assert nnet.input_names == inputs

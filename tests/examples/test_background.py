@@ -141,6 +141,6 @@ def test_who_is_busy_waits_for_nothing(watched: Watched) -> None:
     assert (items.waited_seconds, items.idle_share, items.seconds) == (0.0, 0.0, 5.0)
 
 
-def test_wrong_numbers() -> None:
+def test_no_items_ahead_are_refused() -> None:
     with pytest.raises(ArgumentError, match="at least one item"):
         Background([], 0)

@@ -24,7 +24,7 @@ def test_an_ivector_of_a_frame_of_the_chunk_or_of_so_many_frames(frames: int | N
     assert drawn == (set(range(13, 20)) if frames is None else {13, 14, 15})
 
 
-def test_indexes() -> None:
+def test_indexes_count_on_in_steps() -> None:
     assert indexes(-1, 3).tolist() == [[0, -1, 0], [0, 0, 0], [0, 1, 0]]
     assert indexes(2, 2, 3).tolist() == [[0, 2, 0], [0, 5, 0]]
 

@@ -32,7 +32,7 @@ from nnet3.options import WHOLE, ChunkOptions
         ((140, 100, 160), 440, [140, 140, 160]),
     ],
 )
-def test_worked_examples(num_frames: tuple[int, ...], length: int, lengths: list[int]) -> None:
+def test_worked_examples_have_their_lengths(num_frames: tuple[int, ...], length: int, lengths: list[int]) -> None:
     splitter = ChunkSplitter(ChunkOptions(num_frames))
     for seed in range(10):
         chunks = splitter.split(length, np.random.default_rng(seed))
@@ -182,7 +182,7 @@ def test_by_default_chunks_are_single_frames() -> None:
     assert ChunkOptions(left_context=1_000_000).left_context == 1_000_000
 
 
-def test_whole_utterances() -> None:
+def test_whole_utterances_are_one_chunk() -> None:
     splitter = ChunkSplitter(ChunkOptions(WHOLE, left_context_initial=2, right_context=3, frame_subsampling_factor=3))
     (chunk,) = splitter.split(11, np.random.default_rng(0))
     assert (chunk.first_frame, chunk.num_frames, chunk.left_context, chunk.right_context) == (0, 11, 2, 3)
@@ -210,6 +210,6 @@ def test_lengths_are_rounded_up_to_output_frames() -> None:
         ({"right_context_final": 1_000_001}, "right_context_final must be <= 1000000, got 1000001"),
     ],
 )
-def test_wrong_options(wrong: dict[str, object], message: str) -> None:
+def test_wrong_options_are_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         ChunkOptions(**wrong)  # type: ignore[arg-type]

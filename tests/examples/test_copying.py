@@ -26,7 +26,7 @@ def _times(example: Example | None) -> dict[str, list[int]]:
     return {io.name: io.indexes[:, 1].tolist() for io in example.ios}
 
 
-def test_no_changes() -> None:
+def test_without_changes_it_is_the_same_object() -> None:
     assert Changes().apply(EXAMPLE, np.random.default_rng(0)) is EXAMPLE
 
 
@@ -44,7 +44,7 @@ def test_one_frame_with_less_context() -> None:
     assert drawn == {(t,) for t in range(8)}
 
 
-def test_shift() -> None:
+def test_all_times_are_shifted() -> None:
     changed = Changes(frame_shift=2).apply(EXAMPLE, np.random.default_rng(0))
     assert changed is not None
     empty = NnetIo("other", np.zeros((0, 3), np.int32), np.zeros((0, 1), np.float32))
@@ -96,7 +96,7 @@ def test_merged_examples_are_refused() -> None:
         Changes(right_context=1).apply(shifted, rng)
 
 
-def test_wrong_options() -> None:
+def test_wrong_options_are_refused() -> None:
     with pytest.raises(ArgumentError, match="a number or 'random', got 'any'"):
         Changes(frame="any")
     for wrong in ({"left_context": -1}, {"right_context": -1}):

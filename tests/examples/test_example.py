@@ -47,7 +47,7 @@ def _copy(source: Path, wspecifier: str) -> None:
     assert writer.count > 2
 
 
-def test_text() -> None:
+def test_text_is_read_and_written_the_same() -> None:
     example = read_example(Reader(TEXT.encode()))
     assert [io.name for io in example.ios] == ["input", "output"]
     assert example.ios[0].indexes.tolist() == [[0, 0, 0], [0, 1, 0]]
@@ -60,7 +60,7 @@ def test_text() -> None:
 
 
 @given(examples())
-def test_round_trip(example: Example) -> None:
+def test_what_is_written_is_read_the_same(example: Example) -> None:
     contents = written(example)
     again = read_example(Reader(contents, binary=True))
     assert written(again) == contents
@@ -185,6 +185,6 @@ def test_a_script_with_a_damaged_entry(tmp_path: Path) -> None:
     assert len(made) == 6
 
 
-def test_unknown_policy(tmp_path: Path) -> None:
+def test_an_unknown_policy_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="'error' or 'skip', got 'ignore'"):
         ExampleReader(f"ark:{_archive(tmp_path, True)[0]}", EXAMPLES, "ignore")  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_supervision_that_is_too_short_has_no_labels_at_the_end() -> None:
     np.testing.assert_array_equal(dense(example.ios[1].matrix).sum(axis=1), [1] * 48 + [0, 0])
 
 
-def test_dense_targets() -> None:
+def test_dense_targets_become_chunks() -> None:
     targets = RNG.normal(size=(17, 2)).astype(np.float32)
     maker = ExampleMaker(_plain(num_frames=(51,), frame_subsampling_factor=3))
     assert maker.make("u", FEATURES, targets) == []
@@ -87,7 +87,7 @@ def test_dense_targets() -> None:
     np.testing.assert_array_equal(example.ios[1].matrix, targets[np.minimum(np.arange(first, first + 17), 16)])
 
 
-def test_whole_utterances() -> None:
+def test_whole_utterances_are_one_example() -> None:
     maker = ExampleMaker(_plain(num_frames=WHOLE, frame_subsampling_factor=3, left_context=2))
     ((key, example),) = maker.make("u", FEATURES, alignment_matrix(PDFS[:17], 7))
     assert key == "u-0"
@@ -108,7 +108,7 @@ def test_ivectors_are_those_of_a_frame_of_the_chunk() -> None:
     assert drawn == {"u-0": {0, 1, 2, 3, 4}, "u-25": {2, 3, 4}}
 
 
-def test_compression() -> None:
+def test_data_are_compressed_if_asked_and_stay_compressed() -> None:
     options = replace(_plain(num_frames=(10,)), compress=True)
     _, example = ExampleMaker(options).make("u", FEATURES, FEATURES)[1]
     assert [type(io.matrix) for io in example.ios] == [CompressedMatrix] * 2
@@ -121,7 +121,7 @@ def test_compression() -> None:
         np.testing.assert_array_equal(matrix.codes, packed.codes[10:20])
 
 
-def test_posteriors() -> None:
+def test_posteriors_become_sparse_rows() -> None:
     posterior = Posterior(
         np.array([0, 4, 4, 5]), np.array([3, 1, 3, 2], np.int32).repeat([1, 1, 1, 2]), np.ones(5, np.float32)
     )
@@ -151,7 +151,7 @@ def test_lengths_that_do_not_fit(targets: np.ndarray, ivectors: np.ndarray | Non
         ExampleMaker(_plain(num_frames=(10,))).make("u", FEATURES, alignment_matrix(targets, 7), ivectors)
 
 
-def test_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_examples_are_made_of_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     rng = np.random.default_rng(1)
     feats, post, ivectors = (tmp_path / name for name in ("feats.ark", "post.ark", "iv.ark"))
     lengths = {"a": 20, "b": 5, "c": 20, "d": 20, "e": 33, "f": 20, "g": 9}
@@ -187,7 +187,7 @@ def test_tables(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert "b is left out: its 5 frames are too few for a chunk" in caplog.text
 
 
-def test_generators() -> None:
+def test_generators_take_any_seed() -> None:
     assert generator(-2).random() == generator(-2).random() != generator(2).random()
     assert generator(2**64 + 2).random() == generator(2).random()
 

@@ -34,7 +34,9 @@ from tests.train.example_data import frame_example, grid, written
         ("999999999", 1, 999999999, {}),
     ],
 )
-def test_sizes(text: str, size: int, largest: int, within: dict[int, int]) -> None:
+def test_rules_say_how_many_examples_make_a_minibatch(
+    text: str, size: int, largest: int, within: dict[int, int]
+) -> None:
     rule = MinibatchSizes.parse(text)
     assert rule.largest(size) == largest
     assert {available: rule.largest_within(size, available) for available in within} == within
@@ -73,7 +75,7 @@ def test_of_several_processes_together() -> None:
 @pytest.mark.parametrize(
     "path", golden_cases("train", "egs.ark") + golden_cases("xvector", "egs.ark"), ids=lambda path: path.parent.name
 )
-def test_golden_minibatches(path: Path, tmp_path: Path) -> None:
+def test_golden_minibatches_are_merged_to_the_same_bytes(path: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged.ark"
     with ExampleReader(f"ark:{path / 'egs.ark'}", EXAMPLES) as table, example_writer(f"ark:{merged}", EXAMPLES) as out:
         for key, minibatch in merge_examples(table, EXAMPLES, MinibatchSizes.parse("16")):

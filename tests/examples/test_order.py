@@ -51,13 +51,13 @@ def test_every_entry_is_in_subsets_equally_often() -> None:
     assert all(500 < counts[number] < 700 for number in range(10))
 
 
-def test_small_subsets() -> None:
+def test_a_subset_of_all_is_all() -> None:
     rng = np.random.default_rng(0)
     assert sorted(subset("ab", 5, rng)) == ["a", "b"]
     assert subset("abc", 3, rng, randomize_order=False) == ["a", "b", "c"]
 
 
-def test_wrong_numbers() -> None:
+def test_wrong_numbers_are_refused() -> None:
     with pytest.raises(ArgumentError, match="cannot have -1 slots"):
         list(shuffled("a", np.random.default_rng(0), -1))
     with pytest.raises(ArgumentError, match="at least one"):

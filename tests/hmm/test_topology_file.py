@@ -44,7 +44,7 @@ def test_both_forms_hold_the_same(topology: HmmTopology) -> None:
         assert _written(again, binary) == _written(topology, binary)
 
 
-def test_text() -> None:
+def test_text_is_read_and_written_the_same() -> None:
     topology = _read(TEXT.encode())
     assert topology.phones.tolist() == [1, 2]
     assert topology.is_hmm
@@ -70,7 +70,7 @@ def test_a_chain_topology_has_two_classes_a_state() -> None:
         ("</Topology>", "", "."),
     ],
 )
-def test_damaged_text(old: str, new: str, message: str) -> None:
+def test_damaged_text_is_refused(old: str, new: str, message: str) -> None:
     assert old in TEXT
     with pytest.raises(ModelFormatError, match=message) as caught:
         _read(TEXT.replace(old, new).encode())

@@ -234,7 +234,7 @@ BAD_TEXTS = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD_TEXTS, ids=range(len(BAD_TEXTS)))
-def test_damaged_text(old: str, new: str, message: str) -> None:
+def test_damaged_text_is_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ModelFormatError) as raised:
         _read(change(TRANSITIONS_TEXT, old, new))
     assert message in str(raised.value)
@@ -258,7 +258,7 @@ BAD_BINARIES = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD_BINARIES, ids=range(len(BAD_BINARIES)))
-def test_damaged_binary(old: bytes, new: bytes, message: str) -> None:
+def test_damaged_bytes_are_refused(old: bytes, new: bytes, message: str) -> None:
     contents = _bytes(_read(TRANSITIONS_TEXT))
     assert old in contents
     with pytest.raises(ModelFormatError) as raised:

@@ -36,7 +36,7 @@ def test_golden_tree_and_topology_make_kaldis_transition_model(folder: Path) -> 
     np.testing.assert_allclose(model.log_probs, expected.log_probs, rtol=1e-6)
 
 
-def test_text() -> None:
+def test_a_tree_is_read_from_text() -> None:
     tree = _tree(TEXT)
     assert tree.root == Branch(1, (Leaf(None), Leaf(4), Branch(0, (Leaf(0), Leaf(1)), frozenset({0, 1}))))
     assert tree.pdfs({1: 1}, 0) == {4}
@@ -57,7 +57,7 @@ def test_text() -> None:
         ("ContextDependency 1 0 ToPdf " + "SE 0 [ 1 ]\n{ " * 5000, "more than 500 questions deep"),
     ],
 )
-def test_damage(text: str, message: str) -> None:
+def test_damaged_trees_are_refused(text: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         _tree(text)
 
@@ -84,7 +84,7 @@ def _file(tree: ContextDependency) -> bytes:
     return start + b"ToPdf " + _binary(tree.root) + b"EndContextDependency "
 
 
-def test_binary() -> None:
+def test_a_tree_is_read_from_bytes_and_every_cut_is_found() -> None:
     tree = _tree(TEXT)
     contents = _file(tree)
     assert ContextDependency.read(Reader(contents, "tree")) == tree

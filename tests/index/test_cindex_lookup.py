@@ -104,7 +104,7 @@ def test_the_grid_seldom_grows(column: int, step: int) -> None:
     assert 0 < growths <= 10  # 2**9 > 500
 
 
-def test_many_rows() -> None:
+def test_many_rows_are_found() -> None:
     lookup = CindexLookup(np.arange(64))
     table = np.stack(np.meshgrid(np.arange(64), np.arange(5000), [0]), axis=-1).reshape(-1, 3).astype(np.int32)
     lookup.insert(table, np.arange(len(table), dtype=np.int32))

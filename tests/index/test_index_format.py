@@ -28,7 +28,7 @@ from nnet3.index import NO_TIME, as_index_table, format_cindexes, format_indexes
         ([(0, 2), (0, 1), (0, 3), (0, 5)], "[ (0, 2) (0, 1) (0, 3) (0, 5) ]"),
     ],
 )
-def test_format_indexes(rows: list[tuple[int, ...]], printed: str) -> None:
+def test_runs_of_indexes_print_as_ranges(rows: list[tuple[int, ...]], printed: str) -> None:
     assert format_indexes(as_index_table(rows)) == printed
 
 

@@ -115,7 +115,7 @@ def test_an_int32_table_is_not_copied_and_other_layouts_become_contiguous() -> N
         ([(0, 2**80)], "expected integers that fit in int32"),
     ],
 )
-def test_bad_tables(bad: Any, message: str) -> None:
+def test_bad_tables_are_refused(bad: Any, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         as_index_table(bad)
 

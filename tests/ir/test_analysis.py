@@ -75,7 +75,7 @@ def test_reading_and_writing_in_one_command_is_an_update() -> None:
     assert analysis.accesses_of_variable(1) == [(0, WRITE)]
 
 
-def test_lifetimes() -> None:
+def test_matrices_live_from_allocation_to_deallocation() -> None:
     c = training_step()
     analysis = Analysis(c)
     assert analysis.alloc_command[3] == 2
@@ -118,7 +118,7 @@ def test_an_analysis_is_kept_as_long_as_it_holds() -> None:
     assert "_analysis" not in vars(c)
 
 
-def test_empty_computation() -> None:
+def test_an_empty_computation_has_no_events() -> None:
     analysis = Analysis(NnetComputation())
     assert len(analysis.variables) == 0
     assert analysis.event_command.tolist() == []

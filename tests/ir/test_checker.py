@@ -137,7 +137,7 @@ CONTENTS = {
     ("change", "message"),
     [pytest.param(*case, id=name) for table in (ORDER, LIFETIME, CONTENTS) for name, case in table.items()],
 )
-def test_broken(change: Change, message: str) -> None:
+def test_broken_computations_are_refused(change: Change, message: str) -> None:
     computation = training_step()
     check_computation(computation)
     change(computation)
@@ -167,7 +167,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("change", ALLOWED.values(), ids=ALLOWED.keys())
-def test_allowed(change: Change) -> None:
+def test_unusual_computations_are_allowed(change: Change) -> None:
     computation = training_step()
     change(computation)
     check_computation(computation)
@@ -193,7 +193,7 @@ OUTSIDE = {
 
 
 @pytest.mark.parametrize(("change", "message"), OUTSIDE.values(), ids=OUTSIDE.keys())
-def test_outside_matrices(change: Change, message: str) -> None:
+def test_broken_uses_of_outside_matrices_are_refused(change: Change, message: str) -> None:
     computation = training_step()
     change(computation)
     with pytest.raises(ComputationCheckError, match=re.escape(message)):

@@ -48,7 +48,9 @@ DECLARED: list[tuple[Command, Mapping[int, AccessKind], bool]] = [
 
 
 @pytest.mark.parametrize(("command", "accesses", "side_effects"), DECLARED)
-def test_declarations(command: Command, accesses: Mapping[int, AccessKind], side_effects: bool) -> None:
+def test_accesses_follow_from_declarations(
+    command: Command, accesses: Mapping[int, AccessKind], side_effects: bool
+) -> None:
     computation = NnetComputation()
     for _ in range(6):
         computation.new_matrix(4, 2)

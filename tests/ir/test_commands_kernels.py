@@ -144,5 +144,5 @@ def test_inputs_without_samples_may_have_any_size() -> None:
 
 
 @pytest.mark.parametrize(("change", "message"), KERNELS.values(), ids=KERNELS.keys())
-def test_broken(change: Change, message: str) -> None:
+def test_broken_kernel_commands_are_refused(change: Change, message: str) -> None:
     check_broken(change, message)

@@ -128,5 +128,5 @@ OPERANDS = {
 
 
 @pytest.mark.parametrize(("change", "message"), OPERANDS.values(), ids=OPERANDS.keys())
-def test_broken(change: Change, message: str) -> None:
+def test_broken_row_commands_are_refused(change: Change, message: str) -> None:
     check_broken(change, message)

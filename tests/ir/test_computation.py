@@ -32,7 +32,7 @@ def test_equal_blocks_are_one() -> None:
 
 
 @pytest.mark.parametrize("block", [(5, 6), (-1, 2), (0, 2, 38, 3), (0, 2, -1, 3)])
-def test_blocks_outside(block: tuple[int, ...]) -> None:
+def test_blocks_outside_of_a_matrix_are_refused(block: tuple[int, ...]) -> None:
     c = NnetComputation()
     with pytest.raises(AssertionError, match="range outside the sub-matrix"):
         c.new_submatrix(c.new_matrix(10, 40), *block)

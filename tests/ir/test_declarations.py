@@ -8,7 +8,7 @@ from nnet3.ir import commands as cmd
 from nnet3.ir.commands import Command, substitute, with_operands, with_values
 
 
-def test_other_operands() -> None:
+def test_commands_are_made_with_other_operands() -> None:
     back = cmd.Backprop(0, "a", (1, 0), 2, 3, (0, 4), (5, 0), update=True, memo=1)
     assert back.form.operands(back) == (1, 0, 2, 3, 0, 4, 5, 0)
     assert with_operands(back, range(8)) == cmd.Backprop(0, "a", (0, 1), 2, 3, (4, 5), (6, 7), update=True, memo=1)
@@ -16,7 +16,7 @@ def test_other_operands() -> None:
     assert with_values(cmd.CopyRows(1, 2, 7), scale=2.0) == cmd.CopyRows(1, 2, 7, 2.0)
 
 
-def test_substitution() -> None:
+def test_substitution_renumbers_operands() -> None:
     target = [0, 1, 9, 3]
     copy = cmd.MatrixCopy(1, 3, 0.5)
     assert substitute(copy, target) is copy

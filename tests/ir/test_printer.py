@@ -93,7 +93,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("command", "text"), COMMANDS, ids=[type(c).__name__ for c, _ in COMMANDS])
-def test_command(command: cmd.Command, text: str) -> None:
+def test_each_command_prints_as_a_line(command: cmd.Command, text: str) -> None:
     assert format_command(_computation(), command) == text
 
 
@@ -121,7 +121,7 @@ def test_broken_references_still_print(command: cmd.Command, text: str) -> None:
     assert format_command(computation, command) == text
 
 
-def test_whole_computation() -> None:
+def test_a_computation_prints_matrices_and_commands() -> None:
     computation = training_step()
     assert print_computation(computation, max_commands=2) == TRAINING_STEP
     printed = str(computation).splitlines()

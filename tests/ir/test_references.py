@@ -91,7 +91,7 @@ def _problems(command: Command, change: Callable[[NnetComputation], object] = la
         (cmd.DeallocMatrix(3), " must be a whole matrix, got m1(0:1, :)"),
     ],
 )
-def test_commands(command: Command, message: str | None) -> None:
+def test_commands_that_refer_to_nothing_are_found(command: Command, message: str | None) -> None:
     found = next(reference_problems(_computation(), command, {}), None)
     assert (found is None) if message is None else (found is not None and message in found)
 
@@ -150,5 +150,5 @@ def test_tables_of_a_computation(change: Callable[[NnetComputation], object], me
 
 
 @pytest.mark.parametrize(("change", "message"), TABLES.values(), ids=TABLES.keys())
-def test_broken(change: Change, message: str) -> None:
+def test_broken_references_are_refused(change: Change, message: str) -> None:
     check_broken(change, message)

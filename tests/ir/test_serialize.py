@@ -150,7 +150,7 @@ def test_arrays_of_another_shape(key: str) -> None:
             from_data(header, {**arrays, key: changed})
 
 
-def test_random_damage() -> None:
+def test_random_damage_is_refused_or_harmless() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         header, arrays = to_data(recurrence(3))

@@ -31,7 +31,9 @@ def c() -> NnetComputation:
         (shape_rules.same_rows, (1, 3), "its dest has 4 rows, its source 5; they must be equal"),
     ],
 )
-def test_two_operands(c: NnetComputation, rule, operands: tuple[int, int], message: str | None) -> None:
+def test_rules_of_two_operands_say_what_is_wrong(
+    c: NnetComputation, rule, operands: tuple[int, int], message: str | None
+) -> None:
     found = list(rule(c, dest=operands[0], source=operands[1]))
     assert found == ([] if message is None else [message])
 
@@ -44,7 +46,7 @@ def test_two_operands(c: NnetComputation, rule, operands: tuple[int, int], messa
         ([-2, 9], "entry 0 of its index table is row -2, expected -1 to 3"),
     ],
 )
-def test_rows_exist(c: NnetComputation, rows: list[int], message: str | None) -> None:
+def test_rows_must_exist(c: NnetComputation, rows: list[int], message: str | None) -> None:
     assert list(shape_rules.rows_exist(c, np.array(rows), 1)) == ([] if message is None else [message])
 
 
@@ -56,7 +58,7 @@ def test_rows_exist(c: NnetComputation, rows: list[int], message: str | None) ->
         ([(0, 5)], "entry 0 of its range table is [0, 5), expected 0 <= first <= end <= 4"),
     ],
 )
-def test_ranges_exist(c: NnetComputation, ranges: list[tuple[int, int]], message: str | None) -> None:
+def test_ranges_must_exist(c: NnetComputation, ranges: list[tuple[int, int]], message: str | None) -> None:
     assert list(shape_rules.ranges_exist(c, np.array(ranges), 1)) == ([] if message is None else [message])
 
 
@@ -91,7 +93,7 @@ def test_no_row_twice(c: NnetComputation, pairs: list[tuple[int, int]], entries:
         assert found[0].startswith(f"entries {entries[0]} and {entries[1]} of its row table name the same row")
 
 
-def test_overlap(c: NnetComputation) -> None:
+def test_sub_matrices_that_share_elements_overlap(c: NnetComputation) -> None:
     left, right = (c.submatrices[c.new_submatrix(1, 0, 4, col, 3)] for col in (0, 3))
     whole, other, rows = c.submatrices[1], c.submatrices[3], c.submatrices[4]
     assert shape_rules.overlap(left, rows)

@@ -72,7 +72,7 @@ def test_decodes_kaldis_bytes(method: CompressionMethod, tmp_path: Path) -> None
         np.testing.assert_allclose(decoded, expected, rtol=0, atol=3e-7 * scale)
 
 
-def test_by_hand() -> None:
+def test_matrices_are_decoded_as_by_hand() -> None:
     header = struct.pack("<ffii", 0, 10, 1, 2)
     two_byte = Reader(b"CM2 " + header + struct.pack("<HH", 32768, 65535), binary=True).matrix()
     np.testing.assert_allclose(two_byte, [[5.00008, 10]], rtol=1e-6)
@@ -143,7 +143,7 @@ def test_decoded_is_near(matrix: np.ndarray, method: CompressionMethod) -> None:
 
 
 @pytest.mark.parametrize(("method", "low", "high"), [(4, -32768, 32767), (6, 0, 255)])
-def test_integers_survive(method: int, low: int, high: int) -> None:
+def test_integers_survive_compression(method: int, low: int, high: int) -> None:
     matrix = np.random.default_rng(0).integers(low, high, (30, 5), endpoint=True).astype(np.float32)
     np.testing.assert_allclose(compress(matrix, method).decode(), matrix, rtol=0, atol=0.005)
 
@@ -173,7 +173,7 @@ def test_text_has_the_values() -> None:
     assert np.array_equal(Reader(writer.getvalue()).general_matrix(), compressed.decode())
 
 
-def test_empty_matrices() -> None:
+def test_empty_matrices_are_written_as_full_ones() -> None:
     writer = Writer(True)
     writer.general_matrix(compress(np.empty((0, 5))))
     assert writer.getvalue()[:3] == b"FM "
@@ -201,7 +201,7 @@ def test_only_finite_numbers(value: float) -> None:
         ("CM4", (0, 1, 1, 1), "got 'CM4'"),
     ],
 )
-def test_damaged(tag: str, header: tuple[float, float, int, int], message: str) -> None:
+def test_damaged_headers_are_refused(tag: str, header: tuple[float, float, int, int], message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Reader(tag.encode() + b" " + struct.pack("<ffii", *header), binary=True).matrix()
 

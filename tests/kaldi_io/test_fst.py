@@ -25,7 +25,7 @@ def test_arcs_are_grouped_by_source_in_order() -> None:
     assert repr(fst) == "<Fst: acceptor of 3 states and 4 arcs>"
 
 
-def test_empty() -> None:
+def test_the_empty_fst_has_no_states() -> None:
     fst = Fst.empty()
     assert (fst.start, fst.num_states, fst.num_arcs, fst.largest_label) == (-1, 0, 0, 0)
     assert fst.is_acceptor
@@ -48,7 +48,7 @@ def test_empty() -> None:
         ((0, [0.0], [0], [0], [1], [1], [-5]), "arc 0 has the label -5"),
     ],
 )
-def test_refused(arguments: tuple, message: str) -> None:
+def test_impossible_fsts_are_refused(arguments: tuple, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Fst.from_arcs(*arguments)
 

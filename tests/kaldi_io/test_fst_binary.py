@@ -69,7 +69,7 @@ def test_arcs_that_a_file_cannot_hold(count: int, state: int) -> None:
         fst_from(changed[: place + 8 + 40])
 
 
-def test_aligned_form() -> None:
+def test_the_aligned_form_is_read() -> None:
     """As version 1 has it: both tables begin at multiples of 16 of the position in the file."""
     header, offsets, elements = WORKED_BYTES[:76], WORKED_BYTES[76:92], WORKED_BYTES[92:]
     version_1 = header[:36] + struct.pack("<i", 1) + header[40:]

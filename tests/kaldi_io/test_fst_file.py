@@ -23,7 +23,7 @@ from tests.kaldi_io.random_fsts import random_fst, same
 from tests.shared_data import GOLDEN, needs_shared
 
 
-def test_worked_bytes() -> None:
+def test_a_worked_example_has_its_bytes_and_text() -> None:
     assert fst_bytes(WORKED, acceptor=True) == WORKED_BYTES
     assert same(fst_from(WORKED_BYTES), WORKED)
     text = b"\n0\t1\t1\t1\t0.5\n1\t2\t3\t3\n2\n\n"
@@ -34,7 +34,7 @@ def test_worked_bytes() -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_round_trips(seed: int) -> None:
+def test_what_is_written_is_read_the_same(seed: int) -> None:
     fst = random_fst(np.random.default_rng(seed))
     assert same(fst_from(fst_bytes(fst)), fst)
     if fst.is_acceptor:
@@ -113,7 +113,7 @@ def test_openfst_reads_and_writes_the_same(seed: int, tmp_path: Path) -> None:
         (" 0 1 1 1\n\n", "expected an FST as text, which begins with a newline"),
     ],
 )
-def test_damaged_text(text: str, message: str) -> None:
+def test_damaged_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         fst_from(text.encode(), binary=False)
 

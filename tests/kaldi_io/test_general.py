@@ -30,7 +30,7 @@ KINDS: dict[str, GeneralMatrix] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(rows=st.lists(st.integers(0, 11), max_size=20))
-def test_rows(kind: str, rows: list[int]) -> None:
+def test_rows_are_taken_from_all_kinds(kind: str, rows: list[int]) -> None:
     matrix = KINDS[kind]
     taken = take_rows(matrix, np.array(rows, int))
     assert type(taken) is type(matrix)
@@ -62,7 +62,7 @@ def test_nothing_to_repeat() -> None:
 
 
 @given(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
-def test_appended_rows(kinds: list[str]) -> None:
+def test_appended_rows_are_sparse_if_all_are(kinds: list[str]) -> None:
     matrices = [KINDS[kind] for kind in kinds]
     joined = append_rows(matrices)
     assert isinstance(joined, SparseMatrix) == (set(kinds) == {"sparse"})
@@ -77,7 +77,7 @@ def test_appending_matrices_of_different_widths() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_scaling(kind: str) -> None:
+def test_scaling_keeps_the_kind(kind: str) -> None:
     matrix = KINDS[kind]
     result = scaled(matrix, -0.5)
     assert type(result) is type(matrix)

@@ -43,7 +43,7 @@ def test_text_is_written_as_kaldi_does(pattern: str) -> None:
 
 
 @needs_shared
-def test_transforms() -> None:
+def test_transforms_of_golden_cases_are_read() -> None:
     paths = sorted(GOLDEN.glob("*/*/*.mat"))
     assert paths
     for path in paths:

@@ -45,7 +45,7 @@ INTERESTING = [0, 1, 4, 8, 10, 32, 46, 59, 91, 93, 101, 124, 125, 126, 127, 128,
 
 @pytest.mark.parametrize("binary", [False, True])
 @pytest.mark.parametrize("case", range(len(OBJECTS)))
-def test_mutations(case: int, binary: bool) -> None:
+def test_mutated_objects_are_read_or_refused(case: int, binary: bool) -> None:
     write, read = OBJECTS[case]
     writer = Writer(binary)
     write(writer)

@@ -35,7 +35,7 @@ def slowly_written(indexes: list[tuple[int, int, int]]) -> bytes:
     return contents
 
 
-def test_bytes() -> None:
+def test_a_worked_example_has_its_bytes_and_text() -> None:
     contents = bytes.fromhex("3c4931563e20 04 04000000 fe 01 01 7f 04 01000000 04 feffffff 04 00000000")
     indexes = [[0, -2, 0], [0, -1, 0], [0, 0, 0], [1, -2, 0]]
     assert Reader(contents, binary=True).index_vector().tolist() == indexes
@@ -50,7 +50,7 @@ LARGE = st.tuples(*[st.sampled_from([NO_TIME, -1, 0, 1, 124, 125, 2**31 - 1])] *
 
 
 @given(st.lists(SMALL) | st.lists(st.tuples(st.just(0), st.integers(-70, 70), st.just(0))) | st.lists(LARGE))
-def test_round_trip(indexes: list[tuple[int, int, int]]) -> None:
+def test_what_is_written_is_read_the_same(indexes: list[tuple[int, int, int]]) -> None:
     contents = written(indexes, True)
     assert contents == slowly_written(indexes)
     for data, binary in ((contents, True), (written(indexes, False), False)):
@@ -61,7 +61,7 @@ def test_round_trip(indexes: list[tuple[int, int, int]]) -> None:
         assert reader.raw_byte_peek() == ord("x")
 
 
-def test_many() -> None:
+def test_many_indexes_are_read_and_written() -> None:
     """Several blocks of text, long runs of both codes, in both orders of a minibatch."""
     n, t = np.meshgrid(np.arange(128), np.arange(-20, 180), indexing="ij")
     n_major = np.stack([n, t, 0 * n], axis=2)
@@ -99,7 +99,7 @@ def test_wide_spacing_in_text() -> None:
         ("04 02000000 7f 0400000000 0400000080 0400000000 ff", "t leaves the range"),
     ],
 )
-def test_damaged_binary(contents: str, message: str) -> None:
+def test_damaged_bytes_are_refused(contents: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Reader(b"<I1V> " + bytes.fromhex(contents), binary=True).index_vector()
 
@@ -115,7 +115,7 @@ def test_damaged_binary(contents: str, message: str) -> None:
         ("<I1V> 1 <I1> 0 0 9999999999 ", "is not a 32-bit integer"),
     ],
 )
-def test_damaged_text(contents: str, message: str) -> None:
+def test_damaged_text_is_refused(contents: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Reader(contents.encode()).index_vector()
 

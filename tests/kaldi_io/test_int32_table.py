@@ -21,14 +21,14 @@ def _written(table: np.ndarray, binary: bool) -> bytes:
     return writer.getvalue()
 
 
-def test_bytes() -> None:
+def test_a_worked_example_has_its_bytes_and_text() -> None:
     assert _written(TABLE, binary=True) == BINARY
     assert _written(TABLE, binary=False) == b"1 -2 3 \n2147483647 5 -2147483648 \n"
 
 
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize("table", [TABLE, TABLE[:1], TABLE[:0]])
-def test_round_trips(table: np.ndarray, binary: bool) -> None:
+def test_what_is_written_is_read_the_same(table: np.ndarray, binary: bool) -> None:
     reader = Reader(b"x " + _written(table, binary) + b"<End> ", binary=binary)
     assert reader.token() == "x"
     again = read_int32_table(reader, len(table), 3, "tuples")
@@ -58,6 +58,6 @@ def test_a_wrong_size_is_named_by_its_byte(wrong: int, place: int) -> None:
         ("1 2 3\n4 5 x\n<", "line 2, column 5: 'x' is not a 32-bit integer"),
     ],
 )
-def test_damaged_text(text: str, message: str) -> None:
+def test_damaged_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         read_int32_table(Reader(text.encode(), binary=False), 2, 3, "tuples")

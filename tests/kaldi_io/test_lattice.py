@@ -80,7 +80,7 @@ def test_golden_lattices_as_text() -> None:
     assert count > 10
 
 
-def test_text() -> None:
+def test_a_lattice_is_read_from_text() -> None:
     lattice = read_lattice(Reader(TEXT, binary=False))
     assert lattice.fst.ilabel.tolist() == [7, 8, 9, 9]
     assert lattice.fst.cost.tolist() == [1.5, 0, 0, -1]
@@ -102,7 +102,7 @@ def test_plain_text_and_binary() -> None:
         assert _strings(lattice) == [[3], [], [4]]
 
 
-def test_compact_binary() -> None:
+def test_a_compact_lattice_is_read_from_bytes() -> None:
     lattice = read_lattice(Reader(COMPACT, binary=True))
     assert _arrays(lattice) == _arrays(read_lattice(Reader(b"\n0 1 7 1.5,2.25,3_3_4\n1 0.5,0.25,6\n\n", binary=False)))
     assert lattice.final_transition_ids.values.tolist() == [6]
@@ -121,7 +121,7 @@ def test_sizes_of_what_is_walked_over() -> None:
         read_lattice(Reader(COMPACT[:first] + struct.pack("<q", count) + COMPACT[first + 8 :], binary=True))
 
 
-def test_empty() -> None:
+def test_an_empty_lattice_has_no_states() -> None:
     lattice = read_lattice(Reader(b"\n\n", binary=False))
     assert lattice.fst.num_states == 0
     assert [len(lattice.acoustic_cost), len(lattice.final_acoustic_cost)] == [0, 0]
@@ -141,7 +141,7 @@ def test_empty() -> None:
         ("\n0 1 7 1,2,3\n1 0,0\n1 0,0\n\n", "is said twice"),
     ],
 )
-def test_damaged_text(text: str, message: str) -> None:
+def test_damaged_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         read_lattice(Reader(text.encode(), binary=False))
 

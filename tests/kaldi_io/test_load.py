@@ -13,7 +13,7 @@ from nnet3.errors import ModelFormatError, TableError
 from nnet3.kaldi_io import Writer, load_matrix, load_vector, open_rxfilename, write_wxfilename
 
 
-def test_load(tmp_path: Path) -> None:
+def test_matrices_and_vectors_are_loaded_whole(tmp_path: Path) -> None:
     (tmp_path / "m.txt").write_text(" [\n 1 2\n 3 4 ]\n")
     assert load_matrix(tmp_path / "m.txt").tolist() == [[1, 2], [3, 4]]
     (tmp_path / "v.txt").write_text(" [ 1 2 ]\n")
@@ -24,7 +24,7 @@ def test_load(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_extended_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: bool) -> None:
+def test_extended_names_are_read_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary: bool) -> None:
     monkeypatch.chdir(tmp_path)
     writer = Writer(binary)
     writer.header()
@@ -49,7 +49,7 @@ def test_extended_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, binary:
         ("short:5", ModelFormatError, "short: this file ends before byte 5"),
     ],
 )
-def test_bad_names(
+def test_names_that_cannot_be_opened_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, error: type[Exception], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -23,14 +23,14 @@ def test_golden_table_is_written_as_it_was(tmp_path: Path) -> None:
     assert [(key, pairs.tolist()) for key, pairs in first] == [(key, pairs.tolist()) for key, pairs in again]
 
 
-def test_text(tmp_path: Path) -> None:
+def test_pairs_are_read_from_text(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("a 1 2 ; 3 4\nb\nc 5 6\n")
     read = {key: pairs.tolist() for key, pairs in open_pair_table(f"ark:{tmp_path}/x")}
     assert read == {"a": [[1, 2], [3, 4]], "b": [], "c": [[5, 6]]}
 
 
 @pytest.mark.parametrize("line", ["1 2 3", "1 2 ;", "1 x", "1 2 ; 3"])
-def test_damaged_text(line: str, tmp_path: Path) -> None:
+def test_damaged_text_is_refused(line: str, tmp_path: Path) -> None:
     (tmp_path / "x").write_text(f"a {line}\n")
     with pytest.raises(TableError, match=r"expected pairs of integers such as|is not a 32-bit integer"):
         list(open_pair_table(f"ark:{tmp_path}/x"))

@@ -27,7 +27,7 @@ def _rows(text: str, dtype: type = np.float32) -> np.ndarray:
     ("word", "value"),
     [(b"12", 12), (b"-0", 0), (b"+7", 7), (b"2147483647", 2**31 - 1), (b"-2147483648", -(2**31))],
 )
-def test_integers(word: bytes, value: int) -> None:
+def test_integers_are_parsed_or_refused(word: bytes, value: int) -> None:
     assert parse_integer(word) == value
 
 
@@ -39,7 +39,7 @@ def test_what_is_no_integer(word: bytes) -> None:
 @pytest.mark.parametrize(
     ("word", "value"), [(b"1.", 1.0), (b".5", 0.5), (b"-1e-3", -1e-3), (b"inf", math.inf), (b"-Infinity", -math.inf)]
 )
-def test_reals(word: bytes, value: float) -> None:
+def test_reals_are_parsed_or_refused(word: bytes, value: float) -> None:
     assert parse_real(word) == value
 
 
@@ -95,7 +95,7 @@ def test_numbers_of_a_vector_stand_on_one_line() -> None:
     assert caught.value.offset == 3
 
 
-def test_pairs() -> None:
+def test_pairs_are_parsed() -> None:
     text = b"1,2 -3,4\n5,6"
     assert parse_pairs(text, 0, len(text), Failed).tolist() == [[1, 2], [-3, 4], [5, 6]]
 

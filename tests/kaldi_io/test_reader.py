@@ -36,7 +36,7 @@ def test_numbers_in_text() -> None:
     assert np.isnan(text("nan ").real())
 
 
-def test_tokens() -> None:
+def test_tokens_are_peeked_accepted_and_expected() -> None:
     reader = text("  <Nnet3> \n<Dim> 3 </X>")
     assert reader.peek_token() == "<Nnet3>"
     assert not reader.accept("<Dim>")
@@ -55,7 +55,7 @@ def test_binary_tokens_leave_the_bytes_behind_their_blank() -> None:
     assert reader.raw_byte_peek() is None
 
 
-def test_lines() -> None:
+def test_lines_are_read_to_the_end() -> None:
     reader = text("<Nnet3> \ninput-node name=é\r\n\nrest")
     reader.expect("<Nnet3>")
     assert [reader.line() for _ in range(4)] == ["", "input-node name=é", "", "rest"]
@@ -63,7 +63,7 @@ def test_lines() -> None:
         reader.line()
 
 
-def test_header() -> None:
+def test_the_header_says_binary_or_text() -> None:
     assert Reader(b"\0B<X> ").binary
     assert Reader(b"\0B<X> ").position == 2
     assert not Reader(b"<X> ").binary
@@ -85,7 +85,7 @@ def test_header() -> None:
         (" [ 1e-05 -inf 1.5E+3 ]\r\n", [1e-05, -np.inf, 1500]),
     ],
 )
-def test_vectors(contents: str, expected: list[float]) -> None:
+def test_vectors_are_read_in_either_precision(contents: str, expected: list[float]) -> None:
     for dtype in (np.float32, np.float64):
         reader = text(contents) if "[" in contents else binary(contents)
         vector = reader.vector(dtype)
@@ -113,7 +113,7 @@ def test_vectors(contents: str, expected: list[float]) -> None:
         ("[]", np.empty((0, 0))),
     ],
 )
-def test_matrices(contents: str, expected: list[list[float]]) -> None:
+def test_matrices_are_read_in_either_precision(contents: str, expected: list[list[float]]) -> None:
     for dtype in (np.float32, np.float64):
         reader = text(contents) if "[" in contents else binary(contents)
         matrix = reader.matrix(dtype)
@@ -123,7 +123,7 @@ def test_matrices(contents: str, expected: list[list[float]]) -> None:
         assert reader.position == len(reader.data)
 
 
-def test_integer_vectors() -> None:
+def test_integer_vectors_are_read() -> None:
     assert binary("04 03000000 fdffffff 00000000 03000000").int_vector().tolist() == [-3, 0, 3]
     assert binary("04 00000000").int_vector().tolist() == []
     assert binary("01 02000000 00 ff").int_vector(np.uint8).tolist() == [0, 255]
@@ -131,7 +131,7 @@ def test_integer_vectors() -> None:
     assert text("[ ]\n").int_vector().dtype == np.int32
 
 
-def test_pair_vectors() -> None:
+def test_vectors_of_pairs_are_read() -> None:
     assert binary("04 02000000 00000000 00000000 01000000 ffffffff").pair_vector().tolist() == [[0, 0], [1, -1]]
     assert text("[ 0,0 1,-1 ]\n").pair_vector().tolist() == [[0, 0], [1, -1]]
     assert text("[ ]\n").pair_vector().shape == (0, 2)
@@ -231,7 +231,7 @@ BAD_TEXT = [
 
 
 @pytest.mark.parametrize(("method", "contents", "message"), BAD_TEXT)
-def test_bad_text(method: str, contents: str, message: str) -> None:
+def test_damaged_text_is_refused_with_its_line(method: str, contents: str, message: str) -> None:
     with pytest.raises(ModelFormatError) as caught:
         getattr(Reader(contents.encode(), "x.txt", binary=False), method)()
     assert message in str(caught.value)
@@ -264,7 +264,7 @@ BAD_BINARY = [
 
 
 @pytest.mark.parametrize(("method", "contents", "message"), BAD_BINARY)
-def test_bad_binary(method: str, contents: str, message: str) -> None:
+def test_damaged_bytes_are_refused_with_their_place(method: str, contents: str, message: str) -> None:
     with pytest.raises(ModelFormatError) as caught:
         getattr(Reader(bytes.fromhex(contents), "x.bin", binary=True), method)()
     assert message in str(caught.value)
@@ -327,7 +327,7 @@ def test_any_buffer_serves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "message"), [("none", "No such file"), ("", "s a directory"), ("empty", "is empty")])
-def test_unreadable_files(tmp_path: Path, name: str, message: str) -> None:
+def test_unreadable_files_are_refused(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(ModelFormatError, match=message):
         Reader.open(tmp_path / name)

@@ -30,14 +30,14 @@ def written(matrix: object, binary: bool) -> bytes:
     return writer.getvalue()
 
 
-def test_bytes() -> None:
+def test_a_worked_example_has_its_bytes() -> None:
     matrix = Reader(bytes.fromhex(ONE_ROW), binary=True).general_matrix()
     assert isinstance(matrix, SparseMatrix)
     assert matrix.dense().tolist() == [[0, 0, 0, 1, 0]]
     assert written(matrix, True).hex(" ") == ONE_ROW
 
 
-def test_text() -> None:
+def test_text_is_read_and_written_the_same() -> None:
     text = "rows=2 dim=5 [ 0 0.2 3 0.9 ] dim=5 [ ] \n"
     reader = Reader(("<X> " + text + "</X> ").encode())
     reader.expect("<X>")
@@ -47,7 +47,7 @@ def test_text() -> None:
     assert written(matrix, False).decode() == text
 
 
-def test_float64_values() -> None:
+def test_values_of_8_bytes_are_read() -> None:
     empty_row = "53 56 20 04 05 00 00 00 04 00 00 00 00 "
     row_of_doubles = "53 56 20 04 05 00 00 00 04 01 00 00 00 04 03 00 00 00 08 00 00 00 00 00 00 f8 3f "
     contents = HEADER + "03000000 " + empty_row + row_of_doubles * 2
@@ -62,7 +62,7 @@ def test_float64_values() -> None:
     ),
     st.booleans(),
 )
-def test_round_trip(dense: np.ndarray, binary: bool) -> None:
+def test_what_is_written_is_read_the_same(dense: np.ndarray, binary: bool) -> None:
     contents = written(sparse(dense), binary)
     reader = Reader(contents, binary=binary)
     matrix = reader.general_matrix()
@@ -111,7 +111,7 @@ def test_full_and_empty_matrices() -> None:
         ),
     ],
 )
-def test_damaged_binary(contents: str, message: str) -> None:
+def test_damaged_bytes_are_refused(contents: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Reader(bytes.fromhex(contents), binary=True).general_matrix()
 
@@ -136,7 +136,7 @@ def test_damaged_binary(contents: str, message: str) -> None:
         ("rows=2 dim=5 [ ] dim=6 [ ]", "dimensions 5 and 6"),
     ],
 )
-def test_damaged_text(contents: str, message: str) -> None:
+def test_damaged_text_is_refused(contents: str, message: str) -> None:
     with pytest.raises(ModelFormatError, match=message):
         Reader(contents.encode()).general_matrix()
 

@@ -8,7 +8,7 @@ from nnet3.errors import TableError
 from nnet3.kaldi_io.specifiers import FileName, parse_rspecifier, parse_rxfilename, parse_wspecifier, parse_wxfilename
 
 
-def test_rspecifiers() -> None:
+def test_rspecifiers_are_parsed_with_their_options() -> None:
     plain = parse_rspecifier("ark:feats.ark")
     assert (plain.archive, plain.script) == ("feats.ark", None)
     assert (plain.once, plain.sorted, plain.called_sorted, plain.permissive) == (False,) * 4
@@ -23,7 +23,7 @@ def test_rspecifiers() -> None:
     assert parse_rspecifier("ark,s:-").sorted
 
 
-def test_wspecifiers() -> None:
+def test_wspecifiers_are_parsed_with_their_options() -> None:
     plain = parse_wspecifier("ark:out.ark")
     assert (plain.archive, plain.script, plain.binary, plain.flush) == ("out.ark", None, True, False)
     both = parse_wspecifier("t,f ark,scp:out.ark,out.scp")
@@ -47,7 +47,7 @@ def test_wspecifiers() -> None:
         ("f,ark:x", "'f' is unknown"),
     ],
 )
-def test_bad_rspecifiers(text: str, message: str) -> None:
+def test_bad_rspecifiers_are_refused(text: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         parse_rspecifier(text)
 
@@ -63,7 +63,7 @@ def test_bad_rspecifiers(text: str, message: str) -> None:
         ("t:x", "is not a wspecifier"),
     ],
 )
-def test_bad_wspecifiers(text: str, message: str) -> None:
+def test_bad_wspecifiers_are_refused(text: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         parse_wspecifier(text)
 

@@ -45,7 +45,7 @@ def test_posteriors_up_to_the_limits_of_integers(binary: bool) -> None:
     assert [part.dtype for part in again] == [np.int64, np.int32, np.float32]
 
 
-def test_text() -> None:
+def test_values_of_all_kinds_are_written_as_text() -> None:
     writer = Writer(binary=False)
     write_alignment(writer, [1, -2])
     write_pairs(writer, [[1, 2], [3, -4]])
@@ -54,7 +54,7 @@ def test_text() -> None:
     assert writer.getvalue() == b"1 -2 \n1 2 ; 3 -4\n[ ] [ 3 0.5 7 1 ] \nword\n"
 
 
-def test_binary() -> None:
+def test_values_of_all_kinds_are_written_as_bytes() -> None:
     writer = Writer(binary=True)
     write_alignment(writer, [5])
     write_pairs(writer, [[1, 2]])
@@ -83,7 +83,7 @@ def test_binary() -> None:
         (read_posterior, "[ 3 x ]", "line 1, column 3: 'x' is not a number"),
     ],
 )
-def test_damaged_text(read: Callable[[Reader], object], text: str, message: str) -> None:
+def test_damaged_text_is_refused(read: Callable[[Reader], object], text: str, message: str) -> None:
     reader = Reader(f"k {text}\n".encode(), binary=False)
     reader.token()
     with pytest.raises(ModelFormatError, match=message):
@@ -102,7 +102,7 @@ def test_damaged_text(read: Callable[[Reader], object], text: str, message: str)
         (read_posterior, struct.pack("<bibi", 4, 1, 4, -1), "a frame of a posterior cannot have size -1"),
     ],
 )
-def test_damaged_binary(read: Callable[[Reader], object], contents: bytes, message: str) -> None:
+def test_damaged_bytes_are_refused(read: Callable[[Reader], object], contents: bytes, message: str) -> None:
     reader = Reader(b"k " + contents, binary=True)
     reader.token()
     with pytest.raises(ModelFormatError, match=message):

@@ -43,7 +43,7 @@ def test_written_by_script() -> None:
         ("ark:/dev/full", "No space left"),
     ],
 )
-def test_unwritable_tables(wspecifier: str, message: str) -> None:
+def test_unwritable_tables_are_refused(wspecifier: str, message: str) -> None:
     with pytest.raises(TableError) as caught:
         write_matrices(wspecifier, MATRICES)
     assert message in str(caught.value)
@@ -69,7 +69,7 @@ def test_a_table_without_its_script_is_not_written() -> None:
     assert list(Path().iterdir()) == []
 
 
-def test_bad_keys() -> None:
+def test_bad_keys_are_refused() -> None:
     with matrix_writer("ark:x.ark") as writer:
         for key in ("", "a b", "a\n"):
             with pytest.raises(TableError, match="cannot be a key"):

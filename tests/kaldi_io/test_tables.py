@@ -59,7 +59,7 @@ def test_round_trips_and_kaldi_native_io_agrees(options: str) -> None:
     assert [key for key, _ in open_matrix_table("ark:kaldi.ark")] == list(MATRICES)
 
 
-def test_compressed_entries() -> None:
+def test_compressed_entries_are_read_as_full_ones() -> None:
     with matrix_writer("ark:c.ark") as writer:
         for key, matrix in MATRICES.items():
             writer.write(key, compress(matrix, 3))
@@ -135,7 +135,7 @@ def test_hand_written_text() -> None:
     assert list(open_matrix_table("ark:empty.ark")) == []
 
 
-def test_ranges() -> None:
+def test_ranges_of_a_script_cut_rows_and_columns() -> None:
     write_matrices("ark,scp:x.ark,x.scp", {"a": np.arange(20).reshape(5, 4)})
     line = Path("x.scp").read_text().strip()
     for text, expected in (
@@ -182,7 +182,7 @@ def test_standard_input_and_output(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("rspecifier", ["ark:x.ark", "scp:x.scp", "o,ark:cat x.ark |"])
-def test_by_key(rspecifier: str) -> None:
+def test_entries_are_found_by_key_in_any_order(rspecifier: str) -> None:
     write_matrices("ark,scp:x.ark,x.scp", MATRICES)
     with random_access_matrices(rspecifier) as table:
         for key in ("utt2", "utt3", "utt1"):
@@ -206,7 +206,7 @@ def test_sorted_tables_are_read_no_further_than_needed() -> None:
         table.get("e")
 
 
-def test_duplicate_keys() -> None:
+def test_duplicate_keys_are_refused() -> None:
     Path("x.ark").write_text("a 1\na 2\n")
     with pytest.raises(TableError, match="'a' occurs more than once"):
         random_access_int_vectors("ark:x.ark").get("b")
@@ -215,7 +215,7 @@ def test_duplicate_keys() -> None:
         random_access_int_vectors("scp:x.scp")
 
 
-def test_permissive_tables(caplog: pytest.LogCaptureFixture) -> None:
+def test_permissive_tables_leave_out_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
     write_matrices("ark,scp:x.ark,x.scp", MATRICES)
     lines = Path("x.scp").read_text().splitlines()
     Path("x.scp").write_text("\n".join(["bad none.ark:5", *lines, "worse x.ark:1"]))
@@ -250,7 +250,7 @@ def test_permissive_tables(caplog: pytest.LogCaptureFixture) -> None:
         ("foo:x.ark", "'foo' is unknown"),
     ],
 )
-def test_bad_tables(rspecifier: str, message: str) -> None:
+def test_bad_tables_are_refused(rspecifier: str, message: str) -> None:
     write_matrices("ark:x.ark", MATRICES)
     contents = Path("x.ark").read_bytes()
     Path("bad.ark").write_bytes(contents[:12])
@@ -281,7 +281,7 @@ def test_truncation_at_every_byte(source: str) -> None:
 
 
 @needs_shared
-def test_golden_archives() -> None:
+def test_golden_archives_are_read_as_by_kaldi_native_io() -> None:
     archives = sorted((GOLDEN / "decode").glob("*/*.ark"))
     assert archives
     for path in archives:

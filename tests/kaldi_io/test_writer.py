@@ -64,7 +64,7 @@ BYTES = [
 
 
 @pytest.mark.parametrize(("method", "value", "binary", "text"), BYTES)
-def test_bytes(method: str, value: object, binary: str, text: str) -> None:
+def test_each_value_has_its_bytes_and_text(method: str, value: object, binary: str, text: str) -> None:
     writers = {True: Writer(True), False: Writer(False)}
     for writer in writers.values():
         getattr(writer, method)(value)
@@ -98,7 +98,7 @@ def test_what_differs_between_modes() -> None:
         ("pair_vector", [[1, 2, 3]]),
     ],
 )
-def test_misuse(method: str, value: object) -> None:
+def test_values_that_cannot_be_written_are_refused(method: str, value: object) -> None:
     with pytest.raises(ModelFormatError, match="cannot write"):
         getattr(Writer(True), method)(value)
 
@@ -162,7 +162,7 @@ def test_large_text_keeps_bits_and_is_short() -> None:
     assert bits(Reader(single_row.getvalue()).matrix()) == bits(values)
 
 
-def test_write_atomically(tmp_path: Path) -> None:
+def test_files_are_written_whole_with_usual_rights(tmp_path: Path) -> None:
     path = tmp_path / "x"
     write_atomically(path, b"one")
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask()
@@ -196,7 +196,7 @@ def umask() -> int:
 
 
 @pytest.mark.parametrize(("name", "message"), [("none/x", "No such file"), (".", "s a directory")])
-def test_unwritable(tmp_path: Path, name: str, message: str) -> None:
+def test_unwritable_files_are_refused(tmp_path: Path, name: str, message: str) -> None:
     writer = Writer(True)
     writer.header()
     with pytest.raises(Nnet3Error, match=message):

@@ -53,7 +53,7 @@ def test_cindexes_stay_in_order() -> None:
 
 
 @pytest.mark.parametrize("block", range(3))
-def test_toy_graphs(block: int) -> None:
+def test_toy_graphs_told_apart_are_those_built_apart(block: int) -> None:
     for seed in range(60 * block, 60 * block + 60):
         case = random_toy_case(seed)
         assert case.request is not None
@@ -114,7 +114,7 @@ def results(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetCo
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_networks(block: int) -> None:
+def test_networks_told_apart_compute_the_same(block: int) -> None:
     compared = 0
     for seed in range(5000 + 15 * block, 5015 + 15 * block):
         random = random_network(seed)

@@ -42,6 +42,6 @@ def test_members_side_by_side(ordered: list[tuple[int, int, int]], items: list[i
         [*A, PADDING[0], B[1], *C],
     ],
 )
-def test_members_apart(ordered: list[tuple[int, int, int]]) -> None:
+def test_members_that_are_apart_are_refused(ordered: list[tuple[int, int, int]]) -> None:
     with pytest.raises(NotInBlocks):
         _follow_in_pairs(ITEMS, TABLE, as_index_table(ordered))

@@ -98,7 +98,7 @@ class Case:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_forward(block: int) -> None:
+def test_irregular_gathers_agree_with_the_oracle(block: int) -> None:
     for seed in range(100 * block, 100 * block + 100):
         case = Case(seed)
         matrices = case.matrices()
@@ -115,7 +115,7 @@ def test_forward(block: int) -> None:
         assert np.allclose(matrices[GATHERED], want, atol=1e-12)
 
 
-def test_backward() -> None:
+def test_irregular_scatters_agree_with_the_oracle() -> None:
     kinds: set[type[cmd.Command]] = set()
     for seed in range(400):
         case = Case(seed)

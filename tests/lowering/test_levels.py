@@ -51,7 +51,7 @@ def recurrences(draw: st.DrawFn) -> Recurrence:
 
 @settings(max_examples=150)
 @given(recurrences())
-def test_regular_recurrences(recurrence: Recurrence) -> None:
+def test_levels_of_regular_recurrences_are_exact(recurrence: Recurrence) -> None:
     assert np.array_equal(levels_of(recurrence.needs, recurrence.places), exact(recurrence.needs))
 
 

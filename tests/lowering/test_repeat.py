@@ -76,7 +76,7 @@ def check_same(function: Callable[[], NnetComputation], monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_toy_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_toy_loops_are_the_same_written_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = LOOPS[name]()
     assert isinstance(case, ToyCase)
     assert case.request is not None
@@ -120,7 +120,7 @@ output-node name=output input=h
 
 @pytest.mark.parametrize("num_sequences", [1, 3])
 @pytest.mark.parametrize("config", [LSTM, NESTED, BATCH_NORM], ids=["lstm", "nested", "memo"])
-def test_networks(config: str, num_sequences: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_are_the_same_written_out(config: str, num_sequences: int, monkeypatch: pytest.MonkeyPatch) -> None:
     nnet = nnet3.Nnet.from_config(config)
     rows = np.array([(n, t, 0) for n in range(num_sequences) for t in range(60)])
     request = nnet3.ComputationRequest(

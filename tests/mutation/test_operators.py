@@ -39,7 +39,7 @@ def changes(text: str) -> set[str]:
         ("for a in b: continue", ["for a in b: break"]),
     ],
 )
-def test_bugs(line: str, mutated: list[str]) -> None:
+def test_each_operator_makes_its_bugs(line: str, mutated: list[str]) -> None:
     assert set(mutated) <= changes(line + "\n")
 
 

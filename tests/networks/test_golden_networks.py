@@ -36,7 +36,7 @@ def test_outputs_derivatives_and_gradients(folder: Path, options: nnet3.CompileO
 
 @pytest.mark.parametrize("options", [OPTIMIZED, PLAIN], ids=["optimized", "plain"])
 @pytest.mark.parametrize("folder", CASES, ids=_identify)
-def test_update(folder: Path, options: nnet3.CompileOptions) -> None:
+def test_updates_are_those_of_kaldi(folder: Path, options: nnet3.CompileOptions) -> None:
     nnet = _load(folder)
     updated = nnet.copy()
     updated.set_learning_rate(0.1)

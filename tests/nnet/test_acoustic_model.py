@@ -40,7 +40,7 @@ def _bytes(model: AcousticModel, binary: bool = True) -> bytes:
 
 
 @pytest.mark.parametrize("folder", golden_cases("mdl"), ids=lambda path: path.name)
-def test_kaldi_files(folder: Path, tmp_path: Path) -> None:
+def test_files_of_kaldi_are_rewritten_the_same(folder: Path, tmp_path: Path) -> None:
     model = _load(folder / "final.mdl")
     model.save(tmp_path / "binary")
     assert (tmp_path / "binary").read_bytes() == (folder / "final.mdl").read_bytes()
@@ -169,7 +169,7 @@ BAD_TEXTS = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD_TEXTS)
-def test_damaged_text(old: str, new: str, message: str) -> None:
+def test_damaged_text_is_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ModelFormatError) as raised:
         _read(change(MDL_TEXT, old, new))
     assert message in str(raised.value)

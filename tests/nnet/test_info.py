@@ -68,7 +68,7 @@ def net(text: str) -> nnet3.Nnet:
          0, 1, 10),
     ],
 )  # fmt: skip
-def test_context(nodes: str, left: int, right: int, modulus: int) -> None:
+def test_info_begins_with_the_context(nodes: str, left: int, right: int, modulus: int) -> None:
     nnet = net(nodes)
     assert (nnet.left_context, nnet.right_context, nnet.modulus) == (left, right, modulus)
     assert nnet.info().startswith(
@@ -82,7 +82,7 @@ def test_context(nodes: str, left: int, right: int, modulus: int) -> None:
         "component-node name=a component=noop input=Sum(input, Offset(a, -1))\noutput-node name=output input=a",
     ],
 )
-def test_no_context(nodes: str) -> None:
+def test_a_network_that_computes_nothing_has_no_context(nodes: str) -> None:
     with pytest.raises(NetworkError, match="no output is computable, however much input is given"):
         _ = net(nodes).left_context
 

@@ -59,7 +59,7 @@ def test_a_bare_transition_model(tmp_path: Path) -> None:
         ("<Nnet3>" * 1000, "a token of more than 512 bytes"),
     ],
 )
-def test_other_files(tmp_path: Path, contents: bytes | str, message: str) -> None:
+def test_other_files_are_refused(tmp_path: Path, contents: bytes | str, message: str) -> None:
     path = _write(tmp_path, contents)
     with pytest.raises(ModelFormatError, match=message) as raised:
         load(path)

@@ -146,7 +146,7 @@ BAD_TEXTS = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD_TEXTS)
-def test_damaged_text(old: str, new: str, message: str) -> None:
+def test_damaged_text_is_refused(old: str, new: str, message: str) -> None:
     with pytest.raises(ModelFormatError) as raised:
         _read(change(RAW_TEXT, old, new))
     assert message in str(raised.value)
@@ -178,7 +178,7 @@ BAD_BINARIES = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), BAD_BINARIES)
-def test_damaged_binary(old: bytes, new: bytes, message: str) -> None:
+def test_damaged_bytes_are_refused(old: bytes, new: bytes, message: str) -> None:
     assert old in RAW_BINARY
     with pytest.raises(ModelFormatError) as raised:
         _read(RAW_BINARY.replace(old, new, 1))

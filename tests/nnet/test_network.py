@@ -56,7 +56,7 @@ def test_names_and_columns() -> None:
         ("name=output", "name=first", False),
     ],
 )
-def test_simple_networks(old: str, new: str, is_simple: bool) -> None:
+def test_names_of_inputs_and_outputs_make_a_network_simple(old: str, new: str, is_simple: bool) -> None:
     config = CONFIG.replace(old, new) if old else CONFIG
     config = config.replace("Append(input, ivector)", f"Append({'first' if 'name=first d' in config else 'input'}, IV)")
     nnet = Nnet.from_config(config.replace("IV", "other" if "=other" in config else "ivector"))

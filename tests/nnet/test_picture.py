@@ -86,7 +86,7 @@ def test_recurrences_are_delays() -> None:
         ("Sum(Failover(Offset(input, 3), input), Const(2, 1))", "t+3 if defined; else"),
     ],
 )  # fmt: skip
-def test_labels(descriptor: str, label: str) -> None:
+def test_arcs_are_labelled_with_offsets(descriptor: str, label: str) -> None:
     config = f"input-node name=input dim=1\noutput-node name=output input={descriptor}"
     (arc,) = network_graph(Nnet.from_config(config)).arcs
     assert arc.label == label

@@ -60,7 +60,7 @@ def test_keys_say_digit_and_variant():
         ([5], [6], 1),
     ],
 )
-def test_edit_distance(said: list[int], heard: list[int], errors: int):
+def test_edit_distances_are_symmetric(said: list[int], heard: list[int], errors: int):
     assert edit_distance(said, heard) == errors
     assert edit_distance(heard, said) == errors
 

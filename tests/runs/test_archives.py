@@ -130,7 +130,7 @@ def test_time_waited_is_rounded(task: Task) -> None:
         ({"valid_minibatch_size": "64"}, "valid: there are no minibatches in ark:"),
     ],
 )
-def test_mistakes(task: Task, values: dict[str, Any], message: str) -> None:
+def test_mistakes_are_named(task: Task, values: dict[str, Any], message: str) -> None:
     with pytest.raises(Nnet3Error) as error:
         _open(task, Share(0, 2), **values)
     assert message in str(error.value)

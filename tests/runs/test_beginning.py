@@ -79,7 +79,7 @@ def test_contents_of_a_file(tmp_path: Path) -> None:
     assert len(a) == 16
 
 
-def test_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_device(_settings(), World()) == torch.device("cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(ConfigError, match=r"run.toml:5:1: .* expected a device that is there, got 'cuda'"):
@@ -188,7 +188,7 @@ def test_many_changes_are_cut() -> None:
     assert [line.split(":")[0] for line in str(error.value).splitlines()[1:-1]] == [f"  key-{n:02}" for n in range(10)]
 
 
-def test_environment() -> None:
+def test_the_environment_is_processes_threads_and_torch() -> None:
     assert environment(3) == {"processes": 3, "threads": torch.get_num_threads(), "torch": torch.__version__}
 
 

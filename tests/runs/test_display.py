@@ -36,11 +36,11 @@ def _display(*, terminal: bool, is_first: bool = True) -> tuple[Display, io.Stri
         (3600 + 120 - 1, "1 h 01 min"),
     ],
 )
-def test_times(seconds: float, shown: str) -> None:
+def test_times_are_shown_in_the_fitting_unit(seconds: float, shown: str) -> None:
     assert format_seconds(seconds) == shown
 
 
-def test_lines_elsewhere() -> None:
+def test_without_a_terminal_lines_have_a_date() -> None:
     display, file = _display(terminal=False)
     with display.showing(0.0):
         display.update(0.1, 100, "1/2", -0.5)

@@ -43,7 +43,7 @@ def test_minibatches_are_shifted_by_epoch() -> None:
 
 
 @needs_shared
-def test_objective() -> None:
+def test_the_section_reaches_the_objective() -> None:
     nnet = nnet3.load(MONO / "start.raw")
     section = ChainSection(den_fst=f"{MONO}/den.fst", xent_regularize=0.2, apply_deriv_weights=True)
     objective = ChainKind().make(section, nnet).train
@@ -57,7 +57,7 @@ def test_objective() -> None:
 
 
 @needs_shared
-def test_a_run(task: Task) -> None:
+def test_a_run_trains_on_chain_examples(task: Task) -> None:
     (task.folder / "plain.toml").unlink(missing_ok=True)
     task.settings.write_text(
         f"""
@@ -218,7 +218,7 @@ def test_another_denominator_graph_is_another_run(chain: Task) -> None:
         ({"data__kind": '"frames"'}, "frame-shifts: there is no such key"),
     ],
 )
-def test_mistakes(chain: Task, values: dict[str, str], message: str) -> None:
+def test_mistakes_are_named(chain: Task, values: dict[str, str], message: str) -> None:
     chain.change(**values)
     with pytest.raises(Nnet3Error, match=message):
         chain.run()

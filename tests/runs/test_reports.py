@@ -34,7 +34,7 @@ EVENTS: list[dict[str, Any]] = [
 ]
 
 
-def test_points() -> None:
+def test_points_are_those_of_an_event_and_a_value() -> None:
     assert points(EVENTS, "train", "objective") == ([5.0, 10.0], [-2.0, -1.0])
     assert points(EVENTS, "valid", "accuracy") == ([5.0], [0.25])
     assert points(EVENTS, "train", "accuracy") == ([], [])
@@ -89,7 +89,7 @@ def test_a_single_point_can_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("events", [EVENTS, EVENTS[:2], []], ids=["several", "one", "none"])
-def test_a_picture(tmp_path: Path, events: list[dict[str, Any]]) -> None:
+def test_a_picture_of_the_curves_is_drawn(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     draw_curves(events, tmp_path / "curves.png")
     contents = (tmp_path / "curves.png").read_bytes()
     assert contents.startswith(b"\x89PNG")

@@ -74,7 +74,7 @@ def test_defaults_and_values() -> None:
         ("[objective]\nkind = 'x'", "expected a kind of objective, got 'x'"),
     ],
 )
-def test_mistakes(lines: str, message: str) -> None:
+def test_mistakes_say_place_and_what_was_expected(lines: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         _read(LEAST + lines)
     for part in message.split("|"):
@@ -120,7 +120,7 @@ def test_arithmetic_has_plain_values_and_the_kinds() -> None:
         ("[data]\nsize = [1]\n", "expected a number of examples, got [1]"),
     ],
 )
-def test_hints(lines: str, hint: str) -> None:
+def test_near_names_are_suggested(lines: str, hint: str) -> None:
     with pytest.raises(ConfigError) as error:
         _read(LEAST + lines)
     assert hint in str(error.value)

@@ -94,7 +94,7 @@ def test_an_error_points_at_key_section_or_file() -> None:
         ("[[a]]\nx = 1\n", "run.toml:1:3: [a]: expected a section with keys, got [{'x': 1}]"),
     ],
 )
-def test_wrong_toml(contents: str, place: str) -> None:
+def test_wrong_toml_is_refused_with_its_place(contents: str, place: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_toml(contents, "run.toml")
     assert place in str(error.value)
@@ -112,7 +112,7 @@ def test_wrong_toml(contents: str, place: str) -> None:
         ("a:\n  x: 1\n  y: \0\n", "run.yaml:3:6: this is not YAML: special characters are not allowed"),
     ],
 )
-def test_wrong_yaml(contents: str, place: str) -> None:
+def test_wrong_yaml_is_refused_with_its_place(contents: str, place: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_yaml(contents, "run.yaml")
     assert place in str(error.value)

@@ -31,12 +31,12 @@ NNET = nnet3.Nnet.from_config(
         (3, 0.3, 7, [6, 7]),
     ],
 )
-def test_distances(models: int, part: float, steps: int, expected: list[int]) -> None:
+def test_snapshots_are_evenly_spread(models: int, part: float, steps: int, expected: list[int]) -> None:
     snapshots = Snapshots(Path("."), models, part)
     assert [step for step in range(1, steps + 1) if snapshots.are_due((step - 1) / steps, step / steps)] == expected
 
 
-def test_files(tmp_path: Path) -> None:
+def test_only_the_last_snapshots_are_kept(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path / "models", 3, 0.5)
     snapshots.prepare()
     for step in (5, 7, 9):

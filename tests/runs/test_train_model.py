@@ -180,7 +180,7 @@ def test_other_data_are_refused_and_other_threads_warned_of(task: Task, caplog: 
         task.run(resume=True)
 
 
-def test_wrong_beginnings(task: Task) -> None:
+def test_what_cannot_begin_is_refused(task: Task) -> None:
     net = task.folder / "net.config"
     wrong: list[tuple[dict[str, object], str]] = [
         ({"model__file": '"none.config"'}, "[model] file: expected a file, got 'none.config': No such file"),

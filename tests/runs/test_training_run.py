@@ -322,5 +322,5 @@ def test_json_and_back() -> None:
 
 
 @pytest.mark.parametrize(("epoch", "done", "part"), [(0, 0.0, 0.0), (1, 0.5, 0.375), (3, 1.0, 1.0), (4, 0.25, 1.0)])
-def test_part_done(epoch: int, done: float, part: float) -> None:
+def test_the_part_done_counts_epochs_and_minibatches(epoch: int, done: float, part: float) -> None:
     assert Progress(epoch=epoch, done=done).part_done(4) == part

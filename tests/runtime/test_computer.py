@@ -65,7 +65,7 @@ def test_outputs_may_be_changed() -> None:
     np.testing.assert_array_equal(computer.get_output("input"), np.full((2, 3), 2.0))
 
 
-def test_inference_tensors() -> None:
+def test_inference_tensors_may_be_inputs() -> None:
     with torch.inference_mode():
         features = torch.ones(2, 3)
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))

@@ -65,7 +65,7 @@ BAD_CALLS: dict[str, tuple[Callable[[NnetComputer], Any], str]] = {
 
 
 @pytest.mark.parametrize(("call", "message"), BAD_CALLS.values(), ids=BAD_CALLS.keys())
-def test_wrong_use(call: Callable[[NnetComputer], Any], message: str) -> None:
+def test_wrong_use_is_refused(call: Callable[[NnetComputer], Any], message: str) -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale()), net(scale=Scale()))
     with pytest.raises(ExecutionError, match=message):
         call(computer)

@@ -71,7 +71,7 @@ def test_rows_are_put_together() -> None:
         report.rows(["colour"])
 
 
-def test_the_table() -> None:
+def test_the_table_sums_by_kind_and_type() -> None:
     report, _ = training_profile()
     assert str(report) == report.table(["kind", "type"])
     lines = report.table(["kind"], limit=2).splitlines()
@@ -82,7 +82,7 @@ def test_the_table() -> None:
     assert lines[4].split()[3] == "100.0"
 
 
-def test_the_trace(tmp_path: Path) -> None:
+def test_the_trace_has_an_event_for_each_command(tmp_path: Path) -> None:
     report, _ = training_profile()
     report.write_trace(tmp_path / "trace.json")
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

@@ -44,7 +44,7 @@ def check_against_interpreter(computation: NnetComputation, seed: int = 0) -> No
 
 
 @given(random_programs(), st.integers(0, 1000))
-def test_random_programs(computation: NnetComputation, seed: int) -> None:
+def test_random_programs_agree_with_the_interpreter(computation: NnetComputation, seed: int) -> None:
     check_against_interpreter(computation, seed)
 
 
@@ -117,7 +117,7 @@ def row_program(command: type[cmd.Command], pattern: np.ndarray, *, narrow: bool
     "command",
     [cmd.CopyRows, cmd.AddRows, cmd.CopyRowsMulti, cmd.AddRowsMulti, cmd.AddToRowsMulti],
 )
-def test_row_commands(command: type[cmd.Command], pattern: np.ndarray, narrow: bool) -> None:
+def test_row_commands_agree_with_the_interpreter(command: type[cmd.Command], pattern: np.ndarray, narrow: bool) -> None:
     for scale in (1.0, -0.5):
         check_against_interpreter(row_program(command, pattern, narrow=narrow, scale=scale))
 

@@ -20,7 +20,7 @@ from nnet3.structure.component_notes import component_notes, format_offsets
         ([-9, -3, 0, 1, 2, 4], "t-9, t-3, t, t+1, t+2, t+4"),
     ],
 )
-def test_offsets(offsets: list[int], text: str) -> None:
+def test_offsets_print_as_ranges(offsets: list[int], text: str) -> None:
     assert format_offsets(offsets) == text
 
 
@@ -65,7 +65,7 @@ def test_offsets(offsets: list[int], text: str) -> None:
          ["recurrence interval 3", "clips at 30"]),
     ],
 )  # fmt: skip
-def test_notes(type_name: str, keys: str, notes: list[str]) -> None:
+def test_components_say_what_is_special(type_name: str, keys: str, notes: list[str]) -> None:
     assert component_notes(create(type_name, keys)) == notes
 
 

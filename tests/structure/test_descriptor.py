@@ -55,7 +55,7 @@ def reads(text: str, t: int, x: int = 0) -> list[tuple[str, int, int]]:
         ("Switch(Offset(a, 1), b)", 2, ("a", 3)),
     ],
 )
-def test_index_mapping(text: str, t: int, expected: tuple[str, int]) -> None:
+def test_descriptors_map_indexes(text: str, t: int, expected: tuple[str, int]) -> None:
     assert reads(text, t) == [(*expected, 0)]
 
 
@@ -139,7 +139,7 @@ def test_the_modulus_is_a_period_of_the_dependencies(text: str) -> None:
         ("Append(Round(a, 2), b, Round(c, 3))", 6),
     ],
 )
-def test_modulus(text: str, modulus: int) -> None:
+def test_the_modulus_is_the_common_period(text: str, modulus: int) -> None:
     assert parse_descriptor(text).modulus == modulus
 
 
@@ -157,7 +157,7 @@ def test_modulus(text: str, modulus: int) -> None:
         ("Failover(a, b)", 2),
     ],
 )
-def test_dim(text: str, dim: int) -> None:
+def test_dimensions_follow_from_the_parts(text: str, dim: int) -> None:
     assert parse_descriptor(text).dim({**NODES, "d": 5}.__getitem__) == dim
 
 
@@ -181,7 +181,7 @@ def test_constants_add_up() -> None:
     assert parse_descriptor("Failover(Sum(a, Const(1, 2)), Sum(b, Const(1, 2)))").parts[0].constant == 1.0
 
 
-def test_rename() -> None:
+def test_renaming_reaches_every_part() -> None:
     text = (
         "Append(Sum(a, Failover(b, IfDefined(Switch(c, Round(a, 2))))), ReplaceIndex(Offset(a, 1), t, 0), Const(1, 2))"
     )

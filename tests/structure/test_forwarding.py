@@ -32,7 +32,9 @@ def _refers(descriptor: ForwardingDescriptor, *indexes: tuple[int, int, int]) ->
         (Switch((Round(A, 4), A, A)), "Switch(Round(a, 4), a, a)", 12, (0, 3, -7, 5)),
     ],
 )
-def test_each_kind(descriptor: ForwardingDescriptor, text: str, modulus: int, refers: tuple[int, ...]) -> None:
+def test_each_kind_refers_to_its_index(
+    descriptor: ForwardingDescriptor, text: str, modulus: int, refers: tuple[int, ...]
+) -> None:
     assert (str(descriptor), descriptor.modulus) == (text, modulus)
     assert _refers(descriptor, (3, -7, 5)) == [refers]
 

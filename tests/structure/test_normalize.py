@@ -76,7 +76,7 @@ from nnet3.structure.normalize import parse_descriptor
         ("ReplaceIndex(t, t, 1)", "ReplaceIndex(t, t, 1)"),
     ],
 )
-def test_normal_form(text: str, normal: str) -> None:
+def test_descriptors_have_one_normal_form(text: str, normal: str) -> None:
     descriptor = parse_descriptor(text)
     assert str(descriptor) == normal
     assert parse_descriptor(normal) == parse_descriptor(str(parse_descriptor(normal)))
@@ -164,7 +164,7 @@ def test_what_cannot_be(text: str, message: str, marked: str) -> None:
         assert text[span.column - 1 : span.column - 1 + span.length] == marked
 
 
-def test_hints() -> None:
+def test_near_words_are_suggested() -> None:
     with pytest.raises(ConfigError, match="did you mean 'Offset'"):
         parse_descriptor("Ofset(a, 1)")
     with pytest.raises(ConfigError, match="known: Append, Sum"):
@@ -193,7 +193,7 @@ def test_equal_descriptors_may_be_written_differently(one: str, other: str) -> N
         "Sum({0}, IfDefined(ReplaceIndex({1}, x, 1)), Const(2, 1))",
     ],
 )
-def test_renamed_nodes(text: str) -> None:
+def test_renamed_nodes_are_equal_to_written_ones(text: str) -> None:
     renamed = parse_descriptor(text.format("a", "b")).rename({"a": "b", "b": "c"})
     assert renamed == parse_descriptor(text.format("b", "c"))
     assert hash(renamed) == hash(parse_descriptor(text.format("b", "c")))

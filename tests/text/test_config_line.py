@@ -42,7 +42,7 @@ def values(line: ConfigLine) -> dict[str, str]:
         ("x learning-rate=1e-3 _y.z=2", "x", {"learning-rate": "1e-3", "_y.z": "2"}),
     ],
 )
-def test_a_line(text: str, first: str, expected: dict[str, str]) -> None:
+def test_a_line_is_its_first_word_and_values(text: str, first: str, expected: dict[str, str]) -> None:
     line = parse(text)
     assert line.first_token == first
     assert values(line) == expected
@@ -109,7 +109,7 @@ def test_values_know_where_they_stand() -> None:
     [("a", True), ("_", True), ("a1.b-c_d", True), ("", False), ("1a", False), ("-a", False), (".a", False),
      ("a b", False), ("a,b", False), ("é", False), ("a\n", False)],
 )  # fmt: skip
-def test_valid_names(word: str, valid: bool) -> None:
+def test_names_begin_with_a_letter(word: str, valid: bool) -> None:
     assert is_valid_name(word) == valid
 
 
@@ -153,7 +153,9 @@ def test_getters_convert() -> None:
         ("1,3000000000", "integers", {}, "'k' must be a list of integers that fit 32 bits, got '1,3000000000'"),
     ],
 )
-def test_wrong_values(text: str, getter: str, options: dict[str, object], message: str) -> None:
+def test_wrong_values_are_refused_at_their_place(
+    text: str, getter: str, options: dict[str, object], message: str
+) -> None:
     line = parse(f"x k={text}")
     line.subject = "component 'c'"
     with pytest.raises(ConfigError) as caught:

@@ -161,7 +161,7 @@ def test_text_that_is_no_value(kind: Value, text: str, message: str) -> None:
         (either(-1, within(0, 1)), "-1 (none) or within [0, 1]", [-1, 0.5], [-0.5, 2]),
     ],
 )
-def test_rules(rule: Rule, words: str, good: list[Any], bad: list[Any]) -> None:
+def test_rules_hold_for_what_their_words_say(rule: Rule, words: str, good: list[Any], bad: list[Any]) -> None:
     assert rule.words == words
     assert all(rule.holds(value) for value in good)
     assert not any(rule.holds(value) for value in bad)

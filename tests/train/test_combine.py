@@ -72,7 +72,7 @@ def test_of_equals_the_first_wins() -> None:
         (2, 1, ["2"]),
     ],
 )
-def test_few_evaluations(num_models: int, limit: int, counts: list[str]) -> None:
+def test_models_are_chosen_evenly_if_evaluations_are_few(num_models: int, limit: int, counts: list[str]) -> None:
     """The first, then every g-th one, and the last, with g = ceil(models / limit): the numbers are Kaldi's."""
     _, lines = combined(*(1.0 for _ in range(num_models)), max_objective_evaluations=limit)
     assert [line.split()[2] for line in lines[1:-1]] == counts

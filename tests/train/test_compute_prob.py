@@ -19,7 +19,7 @@ from tests.train.networks import differing, everything, many, random_minibatch
 
 @pytest.mark.parametrize("path", golden_cases("train", "prob.log"), ids=lambda path: path.name)
 @pytest.mark.parametrize("collapse", [True, False])
-def test_golden(path: Path, collapse: bool) -> None:
+def test_golden_objectives_are_computed_again(path: Path, collapse: bool) -> None:
     nnet = nnet3.load(path / "plain.raw")
     stats = evaluated(nnet, read_minibatches(path / "merged.ark", nnet), collapse=collapse).stats
     log = (path / "prob.log").read_text()
@@ -32,7 +32,7 @@ def test_golden(path: Path, collapse: bool) -> None:
         assert float(value.split()[0]) == pytest.approx(float(logged.split()[0]), rel=1e-4)
 
 
-def test_modes() -> None:
+def test_modes_differ_and_the_network_is_left_as_it_was() -> None:
     nnet = many()
     norm: Any = nnet.components["norm"]
     y, memo = norm.propagate(random_minibatch(0).inputs[0].matrix.new_ones(5, 10))
@@ -53,7 +53,7 @@ def test_modes() -> None:
     assert not norm.test_mode
 
 
-def test_lines() -> None:
+def test_lines_are_those_of_kaldi() -> None:
     stats = {"output": ObjectiveStats(-3.0, -0.5, 2.0, 1.0, 4.0)}
     assert report_lines(many(), stats) == [
         "Overall log-likelihood for 'output' is -1.5 + -0.25 = -1.75 per frame, over 2 frames.",
@@ -73,6 +73,6 @@ def test_accuracy_by_column() -> None:
     ]
 
 
-def test_no_examples() -> None:
+def test_no_examples_are_an_error() -> None:
     with pytest.raises(TrainingError, match="no examples"):
         evaluated(many(), [])

@@ -133,7 +133,7 @@ def test_modes_are_those_wanted_besides_those_there_are(before: tuple[bool, bool
     ]
 
 
-def test_public_names() -> None:
+def test_public_names_are_what_they_say() -> None:
     assert all(getattr(train, name).__name__ == name for name in train.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         _ = train.nothing  # type: ignore[attr-defined]

@@ -36,7 +36,7 @@ def _ids(value: object) -> str:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("path", "run"), _CASES, ids=_ids)
-def test_golden_run(path: Path, run: str, seed: int) -> None:
+def test_golden_runs_are_trained_again(path: Path, run: str, seed: int) -> None:
     nnet = nnet3.load(path / "start.raw")
     start, expected = nnet.copy(), nnet3.load(path / f"{run}.raw")
     lines: list[str] = []

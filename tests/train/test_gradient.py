@@ -250,7 +250,7 @@ def test_rows_on_both_sides_of_each_threshold(order: int) -> None:
     _check_together_as_alone(_wide(), wholes, parts)
 
 
-def test_three_processes() -> None:
+def test_three_processes_give_the_gradient_of_one() -> None:
     parts = [(1, 2, 60), (30, 20, 10), (1, 1, 1), (45, 1, 1), (13, 13, 14), (14, 13, 14), (1, 39, 41)]
     wholes = [_frames(sum(sizes), seed) for seed, sizes in enumerate(parts)]
     _check_together_as_alone(_wide(), wholes, parts)

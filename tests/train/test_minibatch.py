@@ -25,7 +25,7 @@ def test_labels_and_grids() -> None:
     assert grid(2, [3, 5]).tolist() == [[0, 3, 0], [0, 5, 0], [1, 3, 0], [1, 5, 0]]
 
 
-def test_requests() -> None:
+def test_requests_follow_from_what_is_trained() -> None:
     request = minibatch().request(train=True)
     assert (request.need_model_derivative, request.store_component_stats) == (True, True)
     assert [io.has_deriv for io in (*request.inputs, *request.outputs)] == [False, True]
@@ -35,7 +35,7 @@ def test_requests() -> None:
     assert [io.name for io in two.outputs] == ["output", "output-xent"]
 
 
-def test_sequences() -> None:
+def test_inputs_and_targets_have_equally_many_sequences() -> None:
     assert minibatch().num_sequences == 3
     with pytest.raises(TrainingError, match="equally many sequences, got input 3, output 2"):
         _ = minibatch(num_targets=2).num_sequences

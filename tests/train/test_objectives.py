@@ -17,7 +17,7 @@ from nnet3.train.objectives import LinearObjective, ObjectiveByNode, ObjectiveSt
 from tests.train.objective_checks import evaluate, sparse
 
 
-def test_sums() -> None:
+def test_sums_of_statistics_have_their_averages() -> None:
     total = ObjectiveStats()
     assert (total.average, total.average_auxiliary, total.accuracy) == (0.0, 0.0, 0.0)
     for _ in range(2):
@@ -35,7 +35,7 @@ def test_linear_by_hand(make: object) -> None:
     assert deriv.tolist() == [[1.0, 0.0], [0.25, 0.5]]
 
 
-def test_linear_derivatives() -> None:
+def test_linear_derivatives_are_those_of_autograd() -> None:
     torch.manual_seed(0)
     y = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     p = torch.rand(5, 4, dtype=torch.float64)
@@ -61,7 +61,7 @@ def test_a_step_along_the_derivative_comes_nearer() -> None:
     assert before.objective < after.objective < 0
 
 
-def test_quadratic_derivatives() -> None:
+def test_quadratic_derivatives_are_those_of_autograd() -> None:
     torch.manual_seed(0)
     y = torch.randn(5, 4, dtype=torch.float64, requires_grad=True)
     p = torch.rand(5, 4, dtype=torch.float64)

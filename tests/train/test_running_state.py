@@ -11,7 +11,7 @@ from nnet3.train.running_state import Before, device_of, natural_gradients, stat
 from tests.train.networks import differing, everything, many, random_minibatch
 
 
-def test_names() -> None:
+def test_statistics_and_natural_gradients_have_names() -> None:
     nnet = many()
     assert {"relu.value_sum", "norm.stats_sum", "lstm.count"} <= statistics(nnet).keys()
     assert {"affine.preconditioner_in", "linear.preconditioner_out", "lstm.preconditioner"} <= natural_gradients(
@@ -35,7 +35,7 @@ def test_a_statistic_that_is_set_has_memory_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("delta_is_zero", [True, False])
-def test_going_back(delta_is_zero: bool) -> None:
+def test_going_back_restores_every_number(delta_is_zero: bool) -> None:
     nnet = many()
     trainer = Trainer(nnet, TrainerOptions(momentum=0.0 if delta_is_zero else 0.5))
     trainer.train_minibatch(random_minibatch(0), 0.01)
@@ -49,7 +49,7 @@ def test_going_back(delta_is_zero: bool) -> None:
     assert all(name.startswith(("trainer.", "log.")) for name in left)
 
 
-def test_devices() -> None:
+def test_a_network_without_tensors_is_on_the_cpu() -> None:
     assert device_of(many()) == torch.device("cpu")
     assert device_of(Nnet((), {})) == torch.device("cpu")
 

@@ -59,12 +59,12 @@ def test_patterns_are_applied_in_order() -> None:
         ("0,0.1@0.7,0.2@0.3,0", "must not fall"),
     ],
 )
-def test_mistakes(text: str, message: str) -> None:
+def test_impossible_schedules_are_refused(text: str, message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         DropoutSchedule.parse(text)
 
 
-def test_equal_ratios() -> None:
+def test_rates_fall_by_equal_ratios() -> None:
     rates = [exponential_rate(0.01, 0.0001, done / 4) for done in range(5)]
     assert rates == pytest.approx([0.01 * 10 ** (-k / 2) for k in range(5)])
 

@@ -34,7 +34,7 @@ def data() -> list[Minibatch]:
     return [Minibatch([NetworkInput("input", rows, x)], [MatrixTarget("output", rows, y)])]
 
 
-def test_differences() -> None:
+def test_differences_are_norms_by_component() -> None:
     old = Nnet.from_config(CONFIG, seed=1)
     new = old.copy()
     new.components["a"].parameters()["bias_params"].add_(torch.tensor([3.0, 4.0, 0.0]))
@@ -107,7 +107,7 @@ def test_objective_and_modes_are_as_asked() -> None:
     assert changes(objective=lambda nnet: twice) == pytest.approx(2 * changes())
 
 
-def test_no_examples() -> None:
+def test_no_examples_are_an_error() -> None:
     nnet = Nnet.from_config(CONFIG)
     with pytest.raises(TrainingError, match="no examples"):
         objective_changes(nnet, nnet, [])

@@ -78,7 +78,7 @@ def test_rates_are_the_networks_own_until_one_is_given_and_stay() -> None:
         torch.testing.assert_close(nnet.flat_parameters()[0], weights)
 
 
-def test_momentum() -> None:
+def test_momentum_is_the_formula() -> None:
     """theta += (1 - m) D with D = m D + rate g."""
     nnet = network()
     weights, delta = nnet.flat_parameters()[0].clone(), torch.zeros(3)

@@ -9,7 +9,7 @@ from nnet3.train.training_log import TrainingLog
 from nnet3.train.update import Update
 
 
-def test_lines() -> None:
+def test_the_log_has_kaldis_lines() -> None:
     lines: list[str] = []
     log = TrainingLog(2, lines.append)
     short = Update({"b": 0.5, "a": 0.25}, 0.8, {"b": 1.5, "a": 0.75}, 2.0, 3)

@@ -46,7 +46,7 @@ def test_the_worked_example_of_the_page() -> None:
     assert lengths(delta) == pytest.approx([3.0, 1.0]), "the delta stays as it is"
 
 
-def test_no_limits() -> None:
+def test_without_limits_the_whole_change_is_added() -> None:
     nnet, delta = networks(3.0, 4.0)
     assert add_with_max_change(nnet, delta, 0.0, scale=-0.5).not_finite is None
     assert lengths(nnet) == pytest.approx([1.5, 2.0])
@@ -93,7 +93,7 @@ def test_a_step_whose_parts_are_finite_may_be_infinite_as_a_whole() -> None:
     assert torch.cat(nnet.flat_parameters()).tolist() == [0.0] * 4
 
 
-def test_worked_examples() -> None:
+def test_worked_examples_become_more_orthonormal() -> None:
     for start, end in ((2.0, -1.0), (1.2, 0.936)):
         m = torch.tensor([[start, 0.0]])
         make_more_orthonormal_(m, 1.0)

@@ -18,7 +18,7 @@ def test_initial_values_are_not_carried() -> None:
     assert settings_of(statement(param_stddev=0.5, bias_mean=3)) == settings_of(statement())
 
 
-def test_differences() -> None:
+def test_differences_of_settings_are_named() -> None:
     component = create("NaturalGradientAffineComponent", "input-dim=3 output-dim=2 max-change=0.1 rank-in=2", seed=3)
     component.set_learning_rate(0.5)
     carried = carried_settings(component)
@@ -35,6 +35,6 @@ def test_large_components_take_no_memory() -> None:
     assert settings_of(large)["shape of params"] == (2**20, 2**20)
 
 
-def test_wrong_settings() -> None:
+def test_wrong_settings_are_refused() -> None:
     with pytest.raises(ConfigError):
         settings_of(statement(max_chage=1))

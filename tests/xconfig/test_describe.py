@@ -38,7 +38,7 @@ def test_layers_of_all_types(layer_type: str, values: str) -> None:
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*/*.mdl")) + sorted(GOLDEN.glob("*/*/model.raw")), ids=str)
-def test_models(path: Path) -> None:
+def test_layers_of_golden_models_are_recognised(path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of what is odd in the models
         model = nnet3.load(path)

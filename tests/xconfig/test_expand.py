@@ -72,7 +72,7 @@ def test_nodes_of_a_model_come_first() -> None:
         ("input name=a dim=3\nrelu-layer name=b max_change=3", "did you mean 'max-change'?"),
     ],
 )
-def test_errors(text: str, message: str) -> None:
+def test_errors_say_where_and_what(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(message)):
         expand_xconfig(text, "net.xconfig")
 

@@ -16,14 +16,14 @@ CASES = [*golden_cases("xconfig"), *golden_cases("bench")]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_expansion(case: Path) -> None:
+def test_expansions_are_those_of_kaldi(case: Path) -> None:
     text = (case / "network.xconfig").read_text()
     final = expand_xconfig(text, str(case)).config()
     assert final.splitlines() == clean_lines((case / "final.config").read_text())
 
 
 @pytest.mark.parametrize("case", golden_cases("xconfig"), ids=lambda case: case.name)
-def test_networks_compile(case: Path) -> None:
+def test_golden_networks_compile(case: Path) -> None:
     nnet = nnet3.Nnet.from_xconfig((case / "network.xconfig").read_text())
     assert [warning for warning in nnet.warnings if "identity takes its place" not in warning] == []
     times = np.array([[0, t, 0] for t in range(-nnet.left_context - 9, 9 + nnet.right_context)])

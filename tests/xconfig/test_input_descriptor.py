@@ -66,7 +66,7 @@ def resolve(text: str) -> ResolvedInput:
         ("Switch(input, input@1)", "Switch(input, Offset(input, 1))", "Switch(input, Offset(input, 1))", 3),
     ],
 )
-def test_forms(text: str, normal: str | None, nodes: str, dim: int) -> None:
+def test_each_form_has_its_normal_one(text: str, normal: str | None, nodes: str, dim: int) -> None:
     if normal is None:
         with pytest.raises(ConfigError, match="different dimensions"):
             resolve(text)

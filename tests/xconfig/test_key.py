@@ -23,7 +23,7 @@ from nnet3.xconfig.key import Key, options, passed
         ("", " 0.010", " 0.010"),
     ],
 )
-def test_values(default: float | str, text: str, value: float | str) -> None:
+def test_values_have_the_type_of_the_default(default: float | str, text: str, value: float | str) -> None:
     read = Key("key", default, "").read(text)
     assert read == value
     assert type(read) is type(default)

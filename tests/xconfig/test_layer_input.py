@@ -29,12 +29,12 @@ LAYERS = (
         ("IfDefined(Offset(a.relu, -3))", "IfDefined(a@-3)"),
     ],
 )
-def test_written(descriptor: str, written: str) -> None:
+def test_inputs_are_written_with_layer_names(descriptor: str, written: str) -> None:
     outputs = Outputs()
     for layer in expand_xconfig(LAYERS).layers:
         outputs.add(layer.layer.name, layer.expansion)
     assert outputs.written(descriptor_term(parse_descriptor(descriptor))) == written
 
 
-def test_quoted() -> None:
+def test_values_with_blanks_or_signs_are_quoted() -> None:
     assert quoted({"dim": "3", "a": "max-change=1 b=2", "c": ""}) == ["dim=3", 'a="max-change=1 b=2"', 'c=""']

@@ -28,7 +28,7 @@ def values_of(text: str) -> dict[str, str]:
         ("ab name=x a.b=3", {"name": "x a.", "b": "3"}),
     ],
 )
-def test_lines(text: str, values: dict[str, str] | None) -> None:
+def test_lines_split_into_values_or_are_refused(text: str, values: dict[str, str] | None) -> None:
     if values is None or not values["name"].isalnum():
         with pytest.raises(ConfigError):
             values_of(text)

@@ -6,7 +6,7 @@ from nnet3.xconfig import LAYER_TYPES
 from nnet3.xconfig.manual import drawing, example_lines, expansion_lines, key_rows
 
 
-def test_a_drawing() -> None:
+def test_a_layer_is_drawn_as_text() -> None:
     assert drawing(LAYER_TYPES["tdnnf-layer"]) == [
         "input",
         "  |",
@@ -31,7 +31,7 @@ def test_nodes_that_are_not_components() -> None:
     assert drawing(LAYER_TYPES["output"])[-1] == "output  output, objective linear"
 
 
-def test_keys() -> None:
+def test_keys_show_default_and_values() -> None:
     rows = {row.name: row for row in key_rows(LAYER_TYPES["tdnnf-layer"])}
     assert rows["dim"].default == "must be given"
     assert rows["dropout-proportion"].default == "-1.0 (no dropout)"

@@ -64,7 +64,7 @@ def test_load_knows_an_xconfig(tmp_path: Path) -> None:
         load(path)
 
 
-def test_wrong_kinds() -> None:
+def test_an_xconfig_must_be_a_str() -> None:
     with pytest.raises(ArgumentError, match="an xconfig is a str"):
         Nnet.from_xconfig(3)
 

@@ -86,7 +86,7 @@ def check_compiles(text: str) -> None:
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(layer_lines(), min_size=1, max_size=3))
-def test_random_layers(lines: list[str]) -> None:
+def test_random_layers_compile(lines: list[str]) -> None:
     named = [line.replace(" ", f" name=layer{number} ", 1) for number, line in enumerate(lines)]
     whole = ["input name=ivector dim=4", "input name=input dim=12", *named, "output-layer name=output dim=3"]
     check_compiles("\n".join(whole))
@@ -97,5 +97,5 @@ PIECES = [*'abinput-layer=@()[],. "#_019\n', "name=", "dim=3", "input=", "relu-l
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
-def test_random_text(text: str) -> None:
+def test_random_text_is_expanded_or_refused(text: str) -> None:
     result_or_error(expand_xconfig, f"input name=input dim=3\nrelu-layer name=a {text}")

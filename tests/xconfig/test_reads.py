@@ -39,11 +39,11 @@ def _found(name: str) -> Found:
         (reads.scale_in("none"), "None"),
     ],
 )
-def test_a_layer(read: reads.Read, value: str) -> None:
+def test_settings_are_read_off_a_layer(read: reads.Read, value: str) -> None:
     assert str(read(_found("l"))) == value
 
 
-def test_an_output() -> None:
+def test_objective_and_delay_are_read_off_an_output() -> None:
     assert reads.objective(_found("output")) == "quadratic"
     assert reads.output_delay(_found("output")) == 2
     assert reads.objective(_found("l.affine")) is None

@@ -62,7 +62,7 @@ def test_each_state_for_as_long_as_it_may_be() -> None:
     assert free.start == 0
 
 
-def test_training_graphs() -> None:
+def test_transition_ids_of_training_graphs_become_pdfs() -> None:
     """Transition-ids become pdf + 1, epsilons go, costs stay."""
     pytest.importorskip("kaldifst")
     graph = Fst.from_arcs(0, [np.inf, np.inf, 0.5], [0, 1, 1], [1, 1, 2], [1, 2, 0], [0.25, 1.0, 2.0])

@@ -31,7 +31,7 @@ def _tree_and_model(case: Path) -> tuple[ContextDependency, TransitionModel]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_golden(case: Path) -> None:
+def test_golden_graphs_have_paths_of_the_same_costs(case: Path) -> None:
     pytest.importorskip("kaldifst")
     made = make_denominator_fst(*_tree_and_model(case), load_fst(str(case / "phone_lm.fst")))
     expected = load_fst(str(case / "den.fst"))
@@ -100,7 +100,7 @@ def test_a_graph_of_small_hmms() -> None:
     assert (np.diff(degree) <= 0).all()
 
 
-def test_without_kaldifst(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_kaldifst_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(openfst, "kaldifst", None)
     with pytest.raises(TrainingError, match=r"pip install 'nnet3\[chain\]'"):
         make_denominator_fst(*_tree_and_model(CASES[0]), Fst.empty())

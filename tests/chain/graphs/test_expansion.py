@@ -40,7 +40,7 @@ def test_windows_of_all_sequences(shape: tuple[int, int], seed: int) -> None:
         assert made[key] == pytest.approx(cost, abs=1e-6)
 
 
-def test_loops() -> None:
+def test_a_phone_in_a_loop_has_itself_on_its_left() -> None:
     """A phone that may be repeated for ever has itself on its left."""
     fst, windows = windows_of_phones(Fst.from_arcs(0, [0.0], [0], [0], [7]), 2, 1)
     assert windows.tolist() == [[0, 7], [7, 7]]

@@ -24,7 +24,7 @@ def _sorted_arcs(fst: Fst) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize("case", golden_cases("chain", "normalization.fst"), ids=lambda case: case.name)
-def test_golden(case: Path) -> None:
+def test_golden_graphs_are_made_again(case: Path) -> None:
     denominator, expected = load_fst(str(case / "den.fst")), load_fst(str(case / "normalization.fst"))
     made = make_normalization_fst(denominator, slow_initial(denominator))
     assert made.start == expected.start
@@ -35,7 +35,7 @@ def test_golden(case: Path) -> None:
     np.testing.assert_allclose(costs, their_costs, atol=1e-5)
 
 
-def test_worked_example() -> None:
+def test_a_worked_example_has_its_states_arcs_and_costs() -> None:
     initial = slow_initial(GRAPH)
     np.testing.assert_allclose(initial, [0.01, 0.5753337, 0.4146663], atol=1e-7)
     fst = make_normalization_fst(GRAPH, initial)
@@ -47,7 +47,7 @@ def test_worked_example() -> None:
     np.testing.assert_allclose(fst.final, [0, 0, 0.552805], atol=1e-5)
 
 
-def test_scaled() -> None:
+def test_scaling_multiplies_costs_and_keeps_what_is_no_path() -> None:
     half = scaled(GRAPH, 0.5)
     np.testing.assert_allclose(half.cost, GRAPH.cost / 2)
     np.testing.assert_allclose(half.final[2], GRAPH.final[2] / 2)
@@ -106,7 +106,7 @@ def _random_sausage(random: np.random.Generator, frames: int) -> Fst:
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("scale", [1.0, 0.5, 0.0])
-def test_best_paths(seed: int, scale: float) -> None:
+def test_weighted_paths_cost_the_sum_of_both_graphs(seed: int, scale: float) -> None:
     random = np.random.default_rng(seed)
     supervision = _random_sausage(random, 5)
     weighted = NormalizationWeights(NORMALIZATION, scale).weighted(supervision)
@@ -187,7 +187,7 @@ def test_cutting_needs_states_in_order_of_time(fst: Fst) -> None:
         FrameCutter(fst)
 
 
-def test_trimmed() -> None:
+def test_trimming_drops_what_is_on_no_path() -> None:
     """What is on no path goes, states keep their order; nothing may be left, or nothing have to go."""
     fst = Fst.from_arcs(1, [np.inf, np.inf, np.inf, 0.5], [1, 1, 2, 0], [3, 2, 2, 3], [1, 2, 3, 4], [1, 2, 3, 4])
     small = trimmed(fst)

@@ -29,7 +29,7 @@ def _arcs(fst: Fst) -> list[list[tuple[int, int, float]]]:
 
 
 @pytest.mark.parametrize("case", golden_cases("chain", "phones.ark", "phone_lm.fst"), ids=lambda case: case.name)
-def test_golden(case: Path) -> None:
+def test_golden_language_models_are_made_again(case: Path) -> None:
     command = next(line for line in (case / "graph.cmd").read_text().splitlines() if "est-phone-lm" in line)
     settings = {name.replace("-", "_"): int(value) for name, value in re.findall(r"--([a-z-]+)=(\d+)", command)}
     sequences = [phones for _, phones in open_int_vector_table(f"ark:{case}/phones.ark")]
@@ -82,12 +82,12 @@ def test_against_the_slow_oracle(seed: int) -> None:
     ("sequences", "message"),
     [([], "at least one sequence of phones"), ([[1, 0]], "phones begin at 1, but a sequence of phones has 0")],
 )
-def test_bad_sequences(sequences: list, message: str) -> None:
+def test_bad_sequences_are_refused(sequences: list, message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         estimate_phone_lm(sequences)
 
 
 @pytest.mark.parametrize("settings", [(1, 1, 0), (3, 4, 0), (3, 0, 0), (3, 2, -1)])
-def test_bad_options(settings: tuple[int, int, int]) -> None:
+def test_bad_options_are_refused(settings: tuple[int, int, int]) -> None:
     with pytest.raises(TrainingError, match="must"):
         PhoneLmOptions(*settings)

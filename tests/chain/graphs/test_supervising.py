@@ -27,7 +27,7 @@ def _sets(allowed: np.ndarray) -> list[list[int]]:
     ("tolerance", "expected"),
     [(1, [[1], [2], [2], [2, 3]]), (5, [[1, 2], [1, 2], [1, 2, 3], [2, 3]])],
 )
-def test_worked_example(tolerance: int, expected: list) -> None:
+def test_worked_examples_have_their_allowed_phones(tolerance: int, expected: list) -> None:
     assert _sets(allowed_phones(PHONES, Tolerances(tolerance, tolerance, 3))) == expected
 
 
@@ -86,7 +86,7 @@ def test_the_least_tolerances() -> None:
 
 
 @pytest.mark.parametrize("settings", [(-1, 5, 1), (5, -1, 1), (0, 1, 3), (5, 5, 0)])
-def test_bad_tolerances(settings: tuple[int, int, int]) -> None:
+def test_bad_tolerances_are_refused(settings: tuple[int, int, int]) -> None:
     with pytest.raises(TrainingError, match=r"(left|right) must be >= 0|must together not be less|must be >= 1"):
         Tolerances(*settings)
 

@@ -19,7 +19,7 @@ def _lattice(text: str) -> Lattice:
 TWO_WAYS = _lattice("0 1 7 1,9,3_3\n0 2 8 2,9,5\n1 3 9 0.5,9,4\n2 3 9 0.25,9,4_4\n3 1,9,")
 
 
-def test_durations() -> None:
+def test_phones_of_durations_follow_each_other() -> None:
     phones = phones_of_durations([[1, 2], [2, 7], [3, 3]])
     assert phones.begin.tolist() == [0, 2, 9]
     assert phones.end.tolist() == [2, 9, 12]
@@ -28,12 +28,12 @@ def test_durations() -> None:
 
 
 @pytest.mark.parametrize("pairs", [[[0, 3]], [[1, 0]], []])
-def test_bad_durations(pairs: list) -> None:
+def test_bad_durations_are_refused(pairs: list) -> None:
     with pytest.raises(TrainingError, match=r"must be above 0|no phones"):
         phones_of_durations(pairs)
 
 
-def test_lattice() -> None:
+def test_phones_of_a_lattice_know_their_frames() -> None:
     phones = phones_of_lattice(TWO_WAYS)
     assert phones.phone.tolist() == [7, 8, 9, 9]
     assert phones.begin.tolist() == [0, 0, 2, 1]
@@ -75,7 +75,7 @@ def test_frames_of_final_states_count() -> None:
         ("0 1 7 0,0,3\n1 0 7 0,0,3\n1 0,0,", "reach after different numbers of frames"),
     ],
 )
-def test_bad_lattices(text: str, message: str) -> None:
+def test_bad_lattices_are_refused(text: str, message: str) -> None:
     with pytest.raises(TrainingError, match=message):
         phones_of_lattice(_lattice(text))
 

@@ -84,7 +84,7 @@ def _parts(drawn: Any) -> list[Any]:
     return list(row.subfigs)
 
 
-def test_losses(tmp_path: Path, figure: list[Any]) -> None:
+def test_curves_show_the_losses_of_all_epochs(tmp_path: Path, figure: list[Any]) -> None:
     result = _result(wrong=3)
     left, _, _ = _parts(_drawn([result], tmp_path, figure))
     (axes,) = left.axes
@@ -110,7 +110,7 @@ def test_few_losses_are_not_smoothed(tmp_path: Path, figure: list[Any]) -> None:
     np.testing.assert_allclose(left.axes[0].lines[1].get_ydata(), result.losses)
 
 
-def test_confusions(tmp_path: Path, figure: list[Any]) -> None:
+def test_the_matrix_shows_shares_of_confusions(tmp_path: Path, figure: list[Any]) -> None:
     _, middle, _ = _parts(_drawn([_result(wrong=8)], tmp_path, figure))
     (axes,) = middle.axes
     (image,) = axes.images

@@ -105,7 +105,7 @@ def test_each_of_several_networks_has_its_folder(cli: Cli, offered: Callable[...
     assert found == [*(f"other/{name}" for name in names), "report.png", *(f"tdnn/{name}" for name in names)]
 
 
-def test_spoken_digits(cli: Cli, offered: Callable[..., None]) -> None:
+def test_spoken_digits_are_loaded_from_the_archive_that_is_named(cli: Cli, offered: Callable[..., None]) -> None:
     offered(_small(digit_tasks(seed=1)[0], goal=0.0), kind="speech_tasks")
     assert cli.good("demo", "--speech=x.zip").out.startswith("Spoken digits: loading\n")
     assert offered.asked == [("x.zip", 1)]  # type: ignore[attr-defined]

@@ -105,7 +105,7 @@ def test_both_parts_are_needed(tmp_path: Path, number: int, message: str) -> Non
         speech.speech_tasks(_zip(tmp_path / "x.zip", {f"7_ann_{number}.wav": _wav(_samples(0.3))}), 1)
 
 
-def test_the_task(archive: str) -> None:
+def test_the_task_has_its_schedule_goal_and_test_speakers(archive: str) -> None:
     (task,) = speech.speech_tasks(archive, 1)
     test = [u for u in speech.read_utterances(archive) if u.recording == 4]
     assert (task.name, task.goal, task.labels.tolist()) == ("tdnn", 0.94, [3, 7])

@@ -86,7 +86,7 @@ def test_golden_recipes_in_test_mode() -> None:
 
 
 @needs_shared
-def test_golden_networks() -> None:
+def test_golden_networks_compute_the_same() -> None:
     compared = [case.name for case in golden_cases("random") if compare(case)]
     assert len(compared) >= LEAST_COMPARED, compared
 

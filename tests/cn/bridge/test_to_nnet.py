@@ -212,12 +212,12 @@ LINES: list[tuple[dict[str, cn.Node], list[str]]] = [
 
 
 @pytest.mark.parametrize(("outputs", "lines"), LINES, ids=lambda value: ", ".join(value))
-def test_lines(outputs, lines) -> None:
+def test_nodes_become_config_lines(outputs, lines) -> None:
     assert lines_of(cn.Network(outputs=outputs)) == lines
 
 
 @pytest.mark.parametrize("outputs", [outputs for outputs, _ in LINES], ids=", ".join)
-def test_values(outputs) -> None:
+def test_what_goes_there_and_back_has_the_same_values(outputs) -> None:
     """Also where a sum has a parameter on its left, and of all outputs, in their order."""
     net = cn.Network(outputs=outputs)
     inputs = {net.names[node]: RANDOM.normal(size=(node.shape.rows, 5)).astype(np.float32) for node in net.inputs}

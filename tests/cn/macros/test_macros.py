@@ -35,7 +35,7 @@ def by_hand(p: dict[str, np.ndarray], x: np.ndarray, cells: int, diagonal: bool)
 
 
 @pytest.mark.parametrize("diagonal", [True, False])
-def test_lstm(diagonal) -> None:
+def test_an_lstm_is_the_formula(diagonal) -> None:
     x = cn.input("x", 3)
     nodes = cn.macros.lstm(x, 4, diagonal=diagonal)
     net = cn.Network(cn.square_error(nodes.h, cn.input("y", 4)), {"h": nodes.h}, dtype=torch.float64)
@@ -46,7 +46,7 @@ def test_lstm(diagonal) -> None:
     compare(net, batch)
 
 
-def test_blstm() -> None:
+def test_a_blstm_looks_both_ways() -> None:
     x = cn.input("x", 3)
     net = cn.Network(cn.l2_norm(cn.macros.blstm(x, 2)), dtype=torch.float64)
     batch = {"x": cn.sequences([RANDOM.normal(size=(3, t)) for t in (5, 2)])}
@@ -56,7 +56,7 @@ def test_blstm() -> None:
     np.testing.assert_array_equal(net.evaluate("blstm", changed)[0][2:, 1:], backward[:, 1:])
 
 
-def test_dnn() -> None:
+def test_a_dnn_has_named_layers_and_right_gradients() -> None:
     x = cn.input("x", 3)
     o = cn.macros.dnn(x, [5, 4], 2, activation=cn.tanh)
     net = cn.Network(cn.cross_entropy_with_softmax(cn.input("y", 2), o), dtype=torch.float64)
@@ -117,7 +117,7 @@ def test_what_a_cnn_block_costs_does_not_grow_with_the_image() -> None:
     assert count_calls(first_call, 96) < 1.05 * count_calls(first_call, 32)
 
 
-def test_tensor_layer() -> None:
+def test_a_tensor_layer_is_what_the_reference_computes() -> None:
     x, y = cn.input("x", 3), cn.input("y", 2)
     net = cn.Network(cn.l1_norm(cn.macros.tensor_layer(x, y, 4, name="t")), dtype=torch.float64)
     compare(net, {"x": RANDOM.normal(size=(3, 5)), "y": RANDOM.normal(size=(2, 5))})

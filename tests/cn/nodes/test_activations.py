@@ -26,7 +26,7 @@ def test_value_and_gradient(function) -> None:
     check_node(function(X), [random(4, 5)], FORMULAS[function])
 
 
-def test_log() -> None:
+def test_log_is_the_natural_logarithm() -> None:
     check_node(cn.log(X), [random(4, 5, positive=True)], lambda x: torch.log2(x) * 0.6931471805599453)
 
 

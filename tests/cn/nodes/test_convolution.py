@@ -12,7 +12,7 @@ from tests.cn.nodes.images import CHANNELS, COLS, OPTIONS, ROWS, SAMPLES, as_col
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_convolution(options) -> None:
+def test_values_and_gradients_are_those_of_conv2d(options) -> None:
     window, stride = pair(options["window"]), pair(options.get("stride", 1))
     num_weights = window[0] * window[1] * CHANNELS
     W = cn.parameter("W", (4, num_weights))

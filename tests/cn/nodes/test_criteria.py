@@ -18,14 +18,14 @@ def distribution(seed: int) -> torch.Tensor:
     return torch.softmax(random(4, 5, seed=seed), 0)
 
 
-def test_square_error() -> None:
+def test_square_error_is_the_formula() -> None:
     node = cn.square_error(x, y)
     check_node(
         node, [random(4, 5), random(4, 5, seed=1)], lambda a, b: 0.5 * torch.trace((a - b) @ (a - b).T)[None, None]
     )
 
 
-def test_cross_entropy() -> None:
+def test_cross_entropy_is_the_formula() -> None:
     node = cn.cross_entropy(x, y)
     check_node(node, [distribution(0), distribution(1)], lambda a, b: -(a * b.log()).sum()[None, None])
 
@@ -91,7 +91,7 @@ def test_cross_entropy_with_softmax(labels) -> None:
     check_node(node, [labels, random(4, 5)], lambda a, b: -(a * torch.log_softmax(b, 0)).sum()[None, None])
 
 
-def test_cos() -> None:
+def test_cos_is_the_formula() -> None:
     def formula(a, b):
         return torch.nn.functional.cosine_similarity(a, b, dim=0)[None]
 

@@ -16,7 +16,7 @@ def test_of_a_node() -> None:
     assert str(node.shape) == "3 x S"
 
 
-def test_connected_later() -> None:
+def test_a_delay_may_be_connected_later_and_once() -> None:
     d = cn.delay(None, dim=3, name="d")
     h = cn.tanh(x + d)
     assert d.connect(h) is h

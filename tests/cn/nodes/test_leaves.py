@@ -38,7 +38,7 @@ def test_parameters_are_of_32_bits_whatever_torch_makes_by_default() -> None:
         torch.set_default_dtype(default)
 
 
-def test_initial_values() -> None:
+def test_initial_values_are_uniform_and_follow_from_the_name() -> None:
     W = cn.parameter("W", (40, 50))
     limit = (6 / 90) ** 0.5
     assert np.abs(W.value).max() <= limit

@@ -17,7 +17,7 @@ def padded(value, options, fill):
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_max_pooling(options) -> None:
+def test_max_pooling_is_that_of_torch(options) -> None:
     window, stride = pair(options["window"]), pair(options.get("stride", 1))
     node = cn.max_pooling(images, image=(ROWS, COLS, CHANNELS), **options)
 
@@ -28,7 +28,7 @@ def test_max_pooling(options) -> None:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_average_pooling(options) -> None:
+def test_average_pooling_is_that_of_torch(options) -> None:
     window, stride = pair(options["window"]), pair(options.get("stride", 1))
     node = cn.average_pooling(images, image=(ROWS, COLS, CHANNELS), **options)
 

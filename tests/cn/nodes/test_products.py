@@ -15,7 +15,7 @@ y = cn.input("y", 3)
 
 
 @pytest.mark.parametrize("right", [x, cn.parameter("R", (4, 5))])
-def test_times(right) -> None:
+def test_times_is_the_matrix_product(right) -> None:
     node = cn.parameter("W", (3, 4)) @ right
     check_node(node, [random(3, 4), random(4, 5)], lambda a, b: torch.einsum("ij,jk->ik", a, b))
 
@@ -67,11 +67,11 @@ def test_khatri_rao_product() -> None:
 
 
 @pytest.mark.parametrize("right", [x, cn.parameter("R", (4, 5))])
-def test_scale(right) -> None:
+def test_scale_multiplies_by_a_number(right) -> None:
     check_node(cn.scale(cn.parameter("l", (1, 1)), right), [random(1, 1), random(4, 5)], lambda a, b: a[0, 0] * b)
 
 
-def test_diag_times() -> None:
+def test_diag_times_multiplies_by_a_diagonal_matrix() -> None:
     node = cn.diag_times(cn.parameter("d", (4, 1)), x)
     check_node(node, [random(4, 1), random(4, 5)], lambda d, b: torch.diag(d[:, 0]) @ b)
 
@@ -94,7 +94,7 @@ def test_shapes_that_do_not_fit(make, says) -> None:
         make()
 
 
-def test_operators() -> None:
+def test_operators_make_nodes() -> None:
     W = cn.parameter("W", (3, 4))
     assert (W @ x).type == "times"
     assert (x + 1).type == "plus"

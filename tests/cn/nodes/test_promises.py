@@ -62,7 +62,7 @@ def info_of(node: Node, wanted):
 
 
 @pytest.mark.parametrize(("node", "needs", "over", "back"), NODES, ids=lambda value: getattr(value, "type", ""))
-def test_promises(node, needs, over, back) -> None:
+def test_promises_say_which_values_gradients_need(node, needs, over, back) -> None:
     numbers = range(len(node.operands))
     for which in numbers:
         info = info_of(node, [which])

@@ -13,7 +13,7 @@ y = cn.input("y", 3)
 
 
 @pytest.mark.parametrize("operands", [(x, y, cn.parameter("c", (2, 1))), (cn.input("z", 1), x)])
-def test_row_stack(operands) -> None:
+def test_row_stack_puts_operands_below_each_other(operands) -> None:
     node = cn.row_stack(*operands)
     matrices = [random(o.shape.rows, o.shape.cols or 5, seed=i) for i, o in enumerate(operands)]
     check_node(node, matrices, lambda *parts: torch.cat([p.expand(-1, 5) for p in parts]))

@@ -21,7 +21,7 @@ def gathered(node):
     return node
 
 
-def test_mean() -> None:
+def test_the_mean_is_that_of_all_samples() -> None:
     node = gathered(cn.mean(x))
     assert node.is_computed
     assert node.value == pytest.approx(DATA.mean(1, keepdim=True).numpy(), rel=1e-5)
@@ -39,7 +39,7 @@ def test_a_data_set_without_samples() -> None:
         cn.mean(x).finish()
 
 
-def test_normalization() -> None:
+def test_normalization_is_the_formula() -> None:
     node = cn.per_dim_mean_var_norm(x, cn.mean(x), cn.inv_std_dev(x))
     m, s = random(3, 1), random(3, 1, seed=1)
     torch.testing.assert_close(run_forward(node, [DATA, m, s]), (DATA - m) * s)

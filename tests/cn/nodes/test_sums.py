@@ -41,7 +41,7 @@ def repeated(matrix: torch.Tensor, rows: int, cols: int) -> torch.Tensor:
         ((1, 1), (3, 4)),
     ],
 )
-def test_expansion(function, x, y) -> None:
+def test_operands_with_one_row_or_column_are_repeated(function, x, y) -> None:
     node = function(operand("x", x), operand("y", y))
     matrices = [random(shape[0], shape[1] or SAMPLES, seed=i) for i, shape in enumerate((x, y))]
     rows, cols = (max(m.shape[axis] for m in matrices) for axis in (0, 1))

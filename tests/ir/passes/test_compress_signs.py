@@ -24,7 +24,7 @@ def rectified(c: NnetComputation) -> NnetComputation:
     return c
 
 
-def test_printed_form() -> None:
+def test_a_matrix_of_signs_is_compressed_between_its_uses() -> None:
     before = rectified(training_step())
     after = compress_signs(before)
     check_computation(after)

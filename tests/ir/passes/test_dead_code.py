@@ -91,7 +91,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("commands", "expected"), CASES.values(), ids=CASES.keys())
-def test_printed_form(commands: list[Command], expected: list[str]) -> None:
+def test_dead_commands_go(commands: list[Command], expected: list[str]) -> None:
     before = _program(*commands)
     after = dead_code(before)
     check_computation(after)

@@ -33,7 +33,7 @@ def _conflicts(*commands: Command, at: int, copies: bool) -> set[tuple[int, int]
         ([cmd.MatrixCopy(B, A), cmd.SetConst(A_TOP, 1.0), cmd.MatrixAdd(OUT, B)], True),
     ],
 )
-def test_copies(commands: list[Command], found: bool) -> None:
+def test_matrices_that_differ_after_a_copy_conflict(commands: list[Command], found: bool) -> None:
     conflicts = _conflicts(cmd.MatrixCopy(A, X), *commands, at=1, copies=True)
     assert bool(conflicts) == found
     assert conflicts <= {(A, B), (B, A)}

@@ -44,7 +44,7 @@ TRAINING_STEP = [
 ]
 
 
-def test_printed_form() -> None:
+def test_allocation_moves_to_the_first_use_and_deallocation_to_the_last() -> None:
     before = training_step()
     after = move_sizing(before)
     check_computation(after)

@@ -50,7 +50,7 @@ def test_hand_built_programs(make: type) -> None:
     assert optimize(result) is result
 
 
-def test_the_order() -> None:
+def test_passes_have_their_order() -> None:
     assert [p.name for p in PIPELINE] == [
         "dead_code",
         "share_copies",
@@ -61,19 +61,19 @@ def test_the_order() -> None:
     ]
 
 
-def test_disabled() -> None:
+def test_with_all_passes_disabled_nothing_changes() -> None:
     computation = recurrence(3)
     assert optimize(computation, disabled={p.name for p in PIPELINE}) is computation
 
 
-def test_unknown_name() -> None:
+def test_an_unknown_pass_is_refused() -> None:
     with pytest.raises(Nnet3Error, match=r"no pass is called 'move_sizes': did you mean 'move_sizing'\?"):
         optimize(training_step(), disabled=["move_sizes"])
     with pytest.raises(Nnet3Error, match="no pass is called 'x': the passes are dead_code, share_copies, work"):
         optimize(training_step(), disabled=["x"])
 
 
-def test_dump() -> None:
+def test_dump_sees_the_computation_after_each_pass() -> None:
     seen: list[tuple[str, int]] = []
     computation = training_step()
     optimize(computation, disabled=["move_sizing"], dump=lambda name, c: seen.append((name, lines(c).count("m6 = m5"))))

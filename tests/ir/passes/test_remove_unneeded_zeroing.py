@@ -13,7 +13,7 @@ def _zeroed(c: NnetComputation) -> list[int]:
     return [command.matrix for command in c.commands if isinstance(command, cmd.AllocMatrix) and command.zeroed]
 
 
-def test_printed_form() -> None:
+def test_only_sums_begin_at_zero() -> None:
     before = training_step()
     after = remove_unneeded_zeroing(before)
     check_computation(after)

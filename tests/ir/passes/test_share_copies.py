@@ -68,7 +68,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize(("commands", "expected"), SHARED.values(), ids=SHARED.keys())
-def test_shared(commands: list[Command], expected: list[str]) -> None:
+def test_copies_share_their_matrix(commands: list[Command], expected: list[str]) -> None:
     before = _program(*commands)
     after = share_copies(before)
     check_computation(after)
@@ -79,7 +79,7 @@ def test_shared(commands: list[Command], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("reader", READ_BY_TABLES.values(), ids=READ_BY_TABLES.keys())
-def test_tables_follow(reader: Command) -> None:
+def test_tables_name_the_shared_matrix(reader: Command) -> None:
     before = _program(cmd.MatrixCopy(COPY_TOP, X_TOP), cmd.MatrixCopy(COPY_BOTTOM, X_BOTTOM), reader)
     multi_table(before, [(COPY_BOTTOM, 1), (X, 0), (-1, -1), (COPY, 1)])
     index_table(before, [3, -1, 0, 2])
@@ -92,7 +92,7 @@ def test_tables_follow(reader: Command) -> None:
 
 
 @pytest.mark.parametrize("commands", KEPT.values(), ids=KEPT.keys())
-def test_kept(commands: list[Command]) -> None:
+def test_copies_that_are_needed_are_kept(commands: list[Command]) -> None:
     computation = _program(*commands)
     assert share_copies(computation) is computation
 

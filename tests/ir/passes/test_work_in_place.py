@@ -90,7 +90,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize(("commands", "expected"), IN_PLACE.values(), ids=IN_PLACE.keys())
-def test_in_place(commands: list[Command], expected: list[str]) -> None:
+def test_kernels_work_in_place(commands: list[Command], expected: list[str]) -> None:
     before = program(*commands)
     after = work_in_place(before)
     check_computation(after)
@@ -102,7 +102,7 @@ def test_in_place(commands: list[Command], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("commands", KEPT.values(), ids=KEPT.keys())
-def test_kept(commands: list[Command]) -> None:
+def test_values_that_are_needed_are_kept(commands: list[Command]) -> None:
     computation = program(*commands)
     assert work_in_place(computation) is computation
 

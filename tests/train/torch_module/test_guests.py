@@ -249,7 +249,7 @@ def test_a_parametrization_and_back():
         assert_alike(gradients(module, x), gradients(plain, x))
 
 
-def test_pruning():
+def test_pruned_modules_compute_with_their_masks():
     module = _module()
     prune.l1_unstructured(module.tdnn1.affine, "linear_params", amount=0.5)
     assert int((module.tdnn1.affine.linear_params == 0).sum()) == 27

@@ -31,7 +31,7 @@ def test_rows_beyond_the_lengths_have_no_influence(config, training):
     torch.testing.assert_close(results[0], results[1], atol=0, rtol=0)
 
 
-def test_output_lengths():
+def test_output_lengths_are_rounded_up():
     module = module_of(frame_subsampling_factor=np.int64(3))
     assert module.output_lengths(torch.tensor([1, 3, 4])).tolist() == [1, 1, 2]
     assert module.output_lengths([[6], [7]]).tolist() == [[2], [3]]

@@ -185,7 +185,7 @@ def test_eval_normalises_by_the_statistics():
     assert nnet.components["tdnn1.norm"].count == 0.0
 
 
-def test_dropout():
+def test_dropout_follows_the_seed_of_torch_and_ends_in_eval():
     module = module_of(DROPOUT)
     x = features(2, 3, 4)
     torch.manual_seed(1)

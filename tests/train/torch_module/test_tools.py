@@ -114,7 +114,7 @@ def test_memory_shared_with_other_processes_is_that_of_the_network():
 # ---- files ----
 
 
-def test_safetensors(tmp_path: Path):
+def test_safetensors_save_and_load_a_module(tmp_path: Path):
     safetensors = pytest.importorskip("safetensors.torch")
     module, other = _module(), _module(seed=5)
     module(features(2, 6))

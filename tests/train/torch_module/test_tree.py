@@ -34,7 +34,7 @@ def _chain(*names: str) -> nnet3.TorchModule:
     ],
     ids=str,
 )
-def test_names(names, expected):
+def test_names_become_a_tree_of_modules(names, expected):
     module = _chain(*names)
     found = {name: each.component_name for name, each in module.named_modules() if isinstance(each, ComponentModule)}
     assert found == dict(zip(expected, names, strict=True))
