@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import weakref
+from itertools import chain
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from nnet3.components import Component
 from nnet3.decode.scores import Scoring, log_priors
 from nnet3.decode.utterance import UtteranceComputer, with_options
 from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet.fingerprint import with_parts
 from nnet3.options import UtteranceOptions
 
 
 class _Kept(NamedTuple):
-    """The computer of a network, and a fingerprint of the network and the options that it was made for."""
+    """The computer of a network, and the state for which it was made: objects that it had, and facts."""
 
-    fingerprint: tuple[object, ...]
+    objects: list[object]
+    facts: list[object]
     computer: UtteranceComputer
+
+    def is_for(self, objects: list[object], facts: list[object]) -> bool:
+        same = len(objects) == len(self.objects) and all(map(operator.is_, objects, self.objects))
+        return same and facts == self.facts
 
 
 _KEPT: weakref.WeakKeyDictionary[Nnet, _Kept] = weakref.WeakKeyDictionary()
@@ -56,34 +63,22 @@ def _priors(model: Nnet | AcousticModel) -> Tensor:
 def _computer(nnet: Nnet, options: UtteranceOptions) -> UtteranceComputer:
     """Returns the computer of the last call, with what it has compiled, unless something has changed."""
     device = next((t.device for c in nnet.components.values() for t in c.parameters().values()), torch.device("cpu"))
-    fingerprint = (options, device, nnet.parts.nodes, *_state(nnet))
+    objects, facts = _state(nnet)
+    facts += [options, device]
     with _LOCK:
         kept = _KEPT.get(nnet)
-        if kept is None or kept.fingerprint != fingerprint:
-            kept = _KEPT[nnet] = _Kept(fingerprint, UtteranceComputer(nnet, options, device))
+        if kept is None or not kept.is_for(objects, facts):
+            kept = _KEPT[nnet] = _Kept(objects, facts, UtteranceComputer(nnet, options, device))
         return kept.computer
 
 
-def _state(nnet: Nnet) -> list[object]:
-    """Returns what a computer depends on: components, their settings and tensors.
+def _state(nnet: Nnet) -> tuple[list[object], list[object]]:
+    """Returns what a computer depends on: nodes, components, their settings and tensors.
 
     Values of tensors do not count: they are shared with the computer.
     """
-    state: list[object] = []
-    for name, component in nnet.components.items():
-        state.append(name)
-        _add_state(component, state)
-    return state
-
-
-def _add_state(component: Component, state: list[object]) -> None:
-    state.append(id(component))
-    for key, value in vars(component).items():
-        if isinstance(value, Tensor):
-            state += [key, id(value), value.dtype, value.device, value.data_ptr()]
-        elif isinstance(value, bool | int | float | str | tuple) and not key.startswith("_"):
-            state += [key, value]
-        elif isinstance(value, list):
-            for part in value:
-                if isinstance(part, Component):
-                    _add_state(part, state)
+    flat = list(with_parts(nnet.components.values()))
+    values = list(chain.from_iterable(vars(each).values() for each in flat))
+    facts: list[object] = [*nnet.components, *chain.from_iterable(map(vars, flat))]
+    facts += [(each.dtype, each.device, each.data_ptr()) for each in values if isinstance(each, Tensor)]
+    return [nnet.parts.nodes, *flat, *values], facts

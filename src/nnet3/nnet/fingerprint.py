@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import operator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from nnet3.components import Component
@@ -18,44 +20,52 @@ def nodes_digest(nodes: tuple[NnetNode, ...]) -> str:
     return _digest("\n".join(map(str, nodes)))
 
 
-class _Known(NamedTuple):
-    """The digest of a component, and the state for which it holds."""
+class _State(NamedTuple):
+    """All on which the digests of some components depend, and more."""
 
-    kind: type
     names: list[str]
-    values: list[object]
+    kinds: list[type]
+    keys: list[str]
     shapes: list[tuple[int, ...]]
-    digest: str
+    values: list[object]
 
-    def holds_for(self, component: Component) -> bool:
-        """True if the component has the very attributes that it had, but for floats, and parameters of equal sizes."""
-        if type(component) is not self.kind or list(vars(component)) != self.names:
-            return False
-        values = vars(component).values()
-        pairs = zip(values, self.values, strict=True)
-        same = all(map(operator.is_, values, self.values)) or all(
-            a is b or type(a) is type(b) is float for a, b in pairs
-        )
-        return same and _shapes(component) == self.shapes
+    @classmethod
+    def of(cls, components: Mapping[str, Component]) -> _State:
+        """Returns the attributes of components and their parts, but floats, which do not count."""
+        flat = list(with_parts(components.values()))
+        shapes = [getattr(tensor, "shape", ()) for each in flat for tensor in each.parameters().values()]
+        values = [value for each in flat for value in vars(each).values() if type(value) is not float]
+        return cls(list(components), [*map(type, flat)], [*chain.from_iterable(map(vars, flat))], shapes, values)
+
+    def is_as(self, other: _State) -> bool:
+        """True if all values are the very same objects, and all else is equal."""
+        same = len(self.values) == len(other.values) and all(map(operator.is_, self.values, other.values))
+        return same and self[:-1] == other[:-1]
 
 
 class ComponentDigests:
-    """The digests of a network's components, each kept until its component changes."""
+    """The digests of a network's components, kept until one of them changes."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._known: tuple[_State, dict[str, str]] | None = None
 
-    def of(self, name: str, component: Component) -> str:
-        """Returns `component_digest(component)` of the component of this name."""
-        known = self._known.get(name)
-        if known is not None and known.holds_for(component):
-            return known.digest
-        digest = component_digest(component)
-        if isinstance(component, Component):
-            names, values = list(vars(component)), list(vars(component).values())
-            if not any(isinstance(value, list) for value in values):  # its parts would change by themselves
-                self._known[name] = _Known(type(component), names, values, _shapes(component), digest)
-        return digest
+    def of(self, components: Mapping[str, Component]) -> dict[str, str]:
+        """Returns aspect -> digest: "component NAME" for each component."""
+        known, state = self._known, None
+        if all(isinstance(component, Component) for component in components.values()):
+            state = _State.of(components)
+            if known is not None and known[0].is_as(state):
+                return known[1]
+        digests = {f"component {name}": component_digest(component) for name, component in components.items()}
+        self._known = None if state is None else (state, digests)
+        return digests
+
+
+def with_parts(components: Iterable[Component]) -> Iterator[Component]:
+    """Yields components, each before its parts."""
+    for component in components:
+        yield component
+        yield from with_parts(getattr(component, "parts", ()))
 
 
 def component_digest(component: Component) -> str:
@@ -75,13 +85,9 @@ def _settings(component: Component) -> tuple[object, ...]:
         for key, value in vars(component).items()
         if isinstance(value, _PLAIN) and not key.startswith("_") and key not in changing
     ]
-    sizes = list(zip(component.parameters(), map(tuple, _shapes(component)), strict=True))
+    sizes = [(key, tuple(getattr(tensor, "shape", ()))) for key, tensor in component.parameters().items()]
     flags = int(component.properties), component.identity_indexes, component.needs_indexes
     return component.type_name, *flags, sizes, sorted(plain)
-
-
-def _shapes(component: Component) -> list[tuple[int, ...]]:
-    return [getattr(tensor, "shape", ()) for tensor in component.parameters().values()]
 
 
 def _digest(text: str) -> str:

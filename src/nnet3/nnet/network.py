@@ -194,8 +194,7 @@ class Nnet(RunsUtterances):
         Two networks with equal fingerprints can run each other's computations: all their requests compile to the same
         programs.
         """
-        digests = {f"component {name}": self._digests.of(name, each) for name, each in self.components.items()}
-        return {"nodes": self._nodes_digest, **digests}
+        return {"nodes": self._nodes_digest, **self._digests.of(self.components)}
 
     @property
     def num_parameters(self) -> int:
