@@ -20,7 +20,7 @@ from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
-from nnet3.driver import CompileTask, ComputationCache, LengthForm, steps_beyond
+from nnet3.driver import FEWEST_SEQUENCES, CompileTask, ComputationCache, LengthForm, SequencesForm, steps_beyond
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
@@ -157,8 +157,30 @@ class Program:
             program = Program(question(j), optimize=self.optimize, cache=self.cache)
             return program.task, program.rows
 
-        key = {**key, "question": question(0).key, "step": step}
-        return LengthForm(key, k, self.rows, shorter, (0, step, 0) if layout.are_sequences else (1, 0, 0))
+        form_key = {**key, "question": question(0).key, "step": step}
+        if not layout.are_sequences:
+            return LengthForm(form_key, k, self.rows, shorter, (1, 0, 0))
+        return LengthForm(
+            form_key, k, self.rows, shorter, (0, step, 0), partial(self._sequences_form, key, layout, k, step)
+        )
+
+    def _sequences_form(
+        self, key: Mapping[str, object], layout: SampleLayout, k: int, step: int
+    ) -> SequencesForm | None:
+        """The question as one of those for more or fewer sequences; None if they are not equally long."""
+        if len(layout.lengths) <= FEWEST_SEQUENCES or len(set(layout.lengths)) > 1 or layout.first:
+            return None
+
+        def program(j: int, n: int) -> Program:
+            of_few = replace(layout, lengths=layout.lengths[: FEWEST_SEQUENCES + n])
+            question = replace(self.question, layout=of_few.shorter((k - j) * step))
+            return Program(question, optimize=self.optimize, cache=self.cache)
+
+        def member(j: int, n: int) -> tuple[CompileTask, list[np.ndarray]]:
+            return program(j, n).task, program(j, n).rows
+
+        few = {**key, "question": program(0, 0).question.key, "step": step, "sequences": True}
+        return SequencesForm(few, len(layout.lengths) - FEWEST_SEQUENCES, member)
 
     @property
     def rows(self) -> list[np.ndarray]:

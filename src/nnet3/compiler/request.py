@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import CompileTask, LengthForm, steps_beyond
+from nnet3.driver import FEWEST_SEQUENCES, CompileTask, LengthForm, SequencesForm, steps_beyond
 from nnet3.errors import ArgumentError, RequestError, check_kind
-from nnet3.index import T, as_index_table, find_rows, format_indexes, has_duplicates
+from nnet3.index import N, T, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.lowering.structure import structure_of
 from nnet3.nnet.network import Nnet
@@ -135,7 +135,26 @@ class ComputationRequest:
 
         shortest = [self._ending_earlier((k - j) * step).key() for j in range(2)]
         key = {"nnet": name, "shortest": shortest, "step": step}
-        return LengthForm(key, k, self.rows, shorter, (0, step, 0))
+        sequences = partial(self._sequences_form, network, name, options, k, step)
+        return LengthForm(key, k, self.rows, shorter, (0, step, 0), sequences)
+
+    def _sequences_form(
+        self, network: Nnet, name: str, options: CompileOptions, k: int, step: int
+    ) -> SequencesForm | None:
+        """The request as one of those for more or fewer sequences; None if they are not 0, 1, ..., with equal rows."""
+        num_sequences = int(self.rows[0][:, N].max()) + 1
+        if num_sequences <= FEWEST_SEQUENCES or not all(_are_alike(table[:, N], num_sequences) for table in self.rows):
+            return None
+
+        def request(j: int, n: int) -> ComputationRequest:
+            return self._ending_earlier((k - j) * step)._of_sequences(FEWEST_SEQUENCES + n)
+
+        def member(j: int, n: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
+            return request(j, n).task(network, options), request(j, n).rows
+
+        shortest = [request(j, n).key() for j in range(2) for n in range(2)]
+        key = {"nnet": name, "shortest of few": shortest, "step": step}
+        return SequencesForm(key, num_sequences - FEWEST_SEQUENCES, member)
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
         """The request without the last times of each input and output that is long enough."""
@@ -144,6 +163,14 @@ class ComputationRequest:
             times = io.indexes[:, T]
             kept = io.indexes[times <= times.max() - time]
             return IoSpecification(io.name, kept if len(kept) else io.indexes, io.has_deriv)
+
+        return replace(self, inputs=tuple(map(cut, self.inputs)), outputs=tuple(map(cut, self.outputs)))
+
+    def _of_sequences(self, number: int) -> ComputationRequest:
+        """The request for the first sequences alone."""
+
+        def cut(io: IoSpecification) -> IoSpecification:
+            return IoSpecification(io.name, io.indexes[io.indexes[:, N] < number], io.has_deriv)
 
         return replace(self, inputs=tuple(map(cut, self.inputs)), outputs=tuple(map(cut, self.outputs)))
 
@@ -173,6 +200,14 @@ class ComputationRequest:
 def _time_step(times: np.ndarray) -> int:
     """The greatest common distance of times; 1 if there is only one."""
     return int(np.gcd.reduce(times - times[:1].astype(np.int64), initial=0)) or 1
+
+
+def _are_alike(sequences: np.ndarray, number: int) -> bool:
+    """True if the rows of a table are of so many sequences, 0, 1, ..., and equally many of each."""
+    if sequences.min() < 0 or sequences.max() != number - 1 or number > len(sequences):
+        return False
+    counts = np.bincount(sequences)
+    return bool((counts == counts[0]).all())
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:

@@ -1,6 +1,24 @@
 """From a graph and a request to a checked, optimized program, which is kept: what both front-ends go through."""
 
 from nnet3.driver.cache import ComputationCache, default_cache
-from nnet3.driver.task import CompileTask, LengthForm, compile_task, steps_beyond, task_of
+from nnet3.driver.task import (
+    FEWEST_SEQUENCES,
+    CompileTask,
+    LengthForm,
+    SequencesForm,
+    compile_task,
+    steps_beyond,
+    task_of,
+)
 
-__all__ = ["CompileTask", "ComputationCache", "LengthForm", "compile_task", "default_cache", "steps_beyond", "task_of"]
+__all__ = [
+    "FEWEST_SEQUENCES",
+    "CompileTask",
+    "ComputationCache",
+    "LengthForm",
+    "SequencesForm",
+    "compile_task",
+    "default_cache",
+    "steps_beyond",
+    "task_of",
+]

@@ -6,15 +6,17 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from nnet3.driver.keys import key_digest
-from nnet3.driver.task import CompileTask, LengthForm, compile_task
+from nnet3.driver.task import CompileTask, LengthForm, SequencesForm, compile_task
 from nnet3.errors import Nnet3Error
-from nnet3.families.continued import Continued, NotAffineError, continued, table_of
+from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
 from nnet3.families.family import ProgramFamily
 from nnet3.families.precomputed import Precompute
+from nnet3.families.shape_family import ShapeFamily
 from nnet3.index import T
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import KernelRows, NnetComputation
@@ -28,6 +30,7 @@ _LATER = 32  # steps by which it is longer if programs do not go on alike before
 _FAR = 32  # steps from which on a recurrence is not compiled for its length first
 _MOST_PLACES = 64
 
+P = TypeVar("P")
 #: Of index tables: the rows of each, and a name for all that stands in them.
 _Digest = tuple[tuple[int, ...], str]
 
@@ -139,8 +142,55 @@ class _Place:
             self.family, self.refusal = None, f"a longer program is not what the short ones promise ({error})"
 
 
+@dataclass
+class _Sequences:
+    """The families of a form for all numbers of sequences, made of two small ones when two numbers have been asked for.
+
+    `place`: that of `n` sequences beyond the fewest, whose family they are compared with.
+    """
+
+    n: int
+    place: _Place
+    rows: ContinuedTwice | None = None
+    family: ShapeFamily | None = None
+    refusal: str = ""
+
+    def give(self, place: _Place, form: LengthForm, others: SequencesForm) -> None:
+        """Give a new place its family, if another number of sequences has one that reaches all lengths."""
+        known = self.place
+        if known.family is None or not known.is_proved:
+            self.n, self.place = others.n, place
+            return
+        if self.refusal or form.k < known.first + _MEMBERS:
+            return
+        try:
+            if self.family is None:
+                self._make(others)
+        except (NotAffineError, Nnet3Error) as error:
+            self.refusal = str(error)
+            return
+        assert self.rows is not None
+        assert self.family is not None
+        place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
+        place.first, place.longest_k, place.is_proved = known.first, known.first, True
+
+    def _make(self, others: SequencesForm) -> None:
+        """Make the families. Raises NotAffineError or what compiling raises."""
+        first, known = self.place.first, self.place
+        assert known.family is not None
+        assert known.rows is not None
+        few = range(_MEMBERS)
+        self.rows = ContinuedTwice([continued([list(map(table_of, others.member(j, n)[1])) for j in few]) for n in few])
+        self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
+        members = [[compile_task(others.member(first + j, n)[0]) for j in few] for n in few]
+        family = ShapeFamily(members, (self.n, known.family))
+        if self.n in few:  # the known family confirms nothing
+            family.at(others.n).check(_MEMBERS, compile_task(others.member(first + _MEMBERS, others.n)[0]))
+        self.family = family
+
+
 class FamilyShelf:
-    """Continues programs to other lengths.
+    """Continues programs to other lengths and other numbers of sequences.
 
     The first program of a form is compiled. When another length is wanted, or at once if a recurrence is to go on for
     long, two short programs of the form are compiled and continued; what that gives for a third, which was compiled
@@ -149,10 +199,15 @@ class FamilyShelf:
     have to be very long for it, or where it cannot be told, a family is made when a shorter program than the longest
     one is wanted, it is compared with that, and never goes beyond it: a longer program is compiled, compared, and then
     confirms the family up to its own length.
+
+    Sequences that are alike have one graph, however many they are. So when there is a family for a number of them that
+    reaches all lengths, and another number is wanted, programs for four and five sequences are compiled and continued
+    to all numbers. What that gives for the first number must be its family.
     """
 
     def __init__(self) -> None:
         self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._sequences: OrderedDict[str, _Sequences] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(place.family is not None for place in self._all())
@@ -160,7 +215,8 @@ class FamilyShelf:
     @property
     def refusals(self) -> list[str]:
         """Why some forms have no family, one line each."""
-        return [place.refusal for place in self._all() if place.refusal]
+        refusals = [place.refusal for place in self._all()] + [each.refusal for each in self._sequences.values()]
+        return [refusal for refusal in refusals if refusal]
 
     def _all(self) -> list[_Place]:
         return [each for place in self._places.values() for each in place.all()]
@@ -184,12 +240,23 @@ class FamilyShelf:
         return program
 
     def _place(self, form: LengthForm, task: CompileTask) -> _Place:
-        name = _name(form, task)
-        place = self._places.setdefault(name, _Place())
-        self._places.move_to_end(name)
-        while len(self._places) > _MOST_PLACES:
-            self._places.popitem(last=False)
+        place = _recent(self._places, _name(form, task), _Place)
+        if place.rows is None and not place.refusal:
+            others = form.sequences()
+            if others is not None:
+                known = _recent(self._sequences, _name(others, task), lambda: _Sequences(others.n, place))
+                known.give(place, form, others)
         return place.of(form)
+
+
+def _recent(places: OrderedDict[str, P], name: str, make: Callable[[], P]) -> P:
+    """Returns what has this name, made if it is not there; the last ones that were asked for are kept."""
+    if name not in places:
+        places[name] = make()
+    places.move_to_end(name)
+    while len(places) > _MOST_PLACES:
+        places.popitem(last=False)
+    return places[name]
 
 
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
@@ -197,7 +264,7 @@ def _is_far(form: LengthForm, task: CompileTask) -> bool:
     return form.k >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent)
 
 
-def _name(form: LengthForm, task: CompileTask) -> str:
+def _name(form: LengthForm | SequencesForm, task: CompileTask) -> str:
     return key_digest({**form.key, "options": task.options})
 
 

@@ -18,7 +18,23 @@ from nnet3.options import CompileOptions
 
 _FEWEST = 16  # periods that the shortest member has at least
 _FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
+#: The sequences of the members with the fewest; other members have one more, so tasks need that.
+FEWEST_SEQUENCES = 4
 _FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
+
+
+@dataclass(frozen=True, eq=False)
+class SequencesForm:
+    """A task as one of those that differ in their length, and in how many sequences they have, which are all alike.
+
+    `key` is equal for all of them; `n` is the number of sequences beyond FEWEST_SEQUENCES. `member(j, n)` is the task
+    that is j steps longer than the shortest and has n sequences beyond the fewest, and its indexes; n is not above that
+    of this task.
+    """
+
+    key: Mapping[str, object]
+    n: int
+    member: Callable[[int, int], tuple[CompileTask, Sequence[np.ndarray]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +43,8 @@ class LengthForm:
 
     `key` is equal for all of them, `k` is the number of steps by which this one is longer than the shortest, `rows` the
     indexes that it names. `shorter(j)` is the task that is j steps longer than the shortest, and its indexes.
-    `step`: what indexes (n, t, x) that move on from one task to the next move by.
+    `step`: what indexes (n, t, x) that move on from one task to the next move by. `sequences`: the task as one of those
+    with other numbers of sequences too; None if its sequences are not alike, or too few.
     """
 
     key: Mapping[str, object]
@@ -35,6 +52,7 @@ class LengthForm:
     rows: Sequence[np.ndarray]
     shorter: Callable[[int], tuple[CompileTask, Sequence[np.ndarray]]]
     step: tuple[int, int, int]
+    sequences: Callable[[], SequencesForm | None] = lambda: None
 
 
 def steps_beyond(num_periods: int, step: int) -> int:

@@ -20,6 +20,7 @@ from nnet3.families.precomputed import EntryForm, Precompute, precomputed_entrie
 from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table, with_values
 
+_COMPARED = 4  # members in which families are compared
 _TABLES = ("index_tables", "multi_tables", "range_tables")
 
 
@@ -162,6 +163,11 @@ class ProgramFamily:
         if list(sheets) != self.names:
             raise NotAffineError("a longer program has other tables")
         self.tables.check(k, list(sheets.values()))
+
+    def check_same(self, other: ProgramFamily) -> None:
+        """Raise NotAffineError unless both give the same programs; `other` is one of families that are alike."""
+        for k in range(_COMPARED):
+            self.tables.check(k, other.tables.at(k))
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
         """Returns the member that has k periods more than the smallest one."""

@@ -15,18 +15,22 @@ class ShapeFamily:
     Sequences are alike: all have the same times. Two families say what all are.
     """
 
-    def __init__(self, members: Sequence[Sequence[NnetComputation]]) -> None:
+    def __init__(
+        self, members: Sequence[Sequence[NnetComputation]], confirming: tuple[int, ProgramFamily] | None = None
+    ) -> None:
         """`members`: for n = 0, 1, ..., at least two, the programs for k = 0, 1, ..., at least two.
 
-        Raises NotAffineError if there is no family.
+        `confirming`: another n, and the family that must be that for n. Raises NotAffineError if there is no family.
         """
-        first = ProgramFamily(members[0])
+        first = ProgramFamily(members[0], like=None if confirming is None else confirming[1])
         families = [first, *(ProgramFamily(each, like=first) for each in members[1:])]
         self._first = first
         try:
             self._tables = ContinuedTwice([family.tables for family in families])
         except NotAffineError as error:
             raise NotAffineError(f"{first.names[error.table]}: {error}") from error
+        if confirming is not None:
+            self.at(confirming[0]).check_same(confirming[1])
 
     def at(self, n: int) -> ProgramFamily:
         """Returns the family for n sequences more than the fewest."""

@@ -1,0 +1,183 @@
+"""One cache, many numbers of sequences: each program is the one that is compiled for its request."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+import nnet3
+from nnet3 import cn
+from nnet3.driver import CompileTask, compile_task
+from nnet3.driver.cache import CacheCounts
+from nnet3.errors import NetworkError
+from nnet3.families.continued import NotAffineError
+from nnet3.families.family import ProgramFamily
+from nnet3.ir.computation import NnetComputation
+from tests.cn.random_graphs import networks
+from tests.effort import EFFORT
+from tests.families.networks import BLSTM, TDNN, request_for, same_program
+from tests.random_networks import random_network
+from tests.seeds import shifted
+from tests.shared_data import GOLDEN, needs_shared
+
+# Delays of samples that are no sequences have their defaults.
+pytestmark = pytest.mark.filterwarnings("ignore:.*whose columns are samples that have nothing to do with each other")
+
+
+class CheckingCache(nnet3.ComputationCache):
+    """Compares each program that it gives with the one that is compiled for its shape."""
+
+    def program(self, task: CompileTask) -> NnetComputation:
+        program = super().program(task)
+        assert same_program(program, compile_task(task))
+        return program
+
+
+def counts_of(cache: nnet3.ComputationCache) -> tuple[int, int]:
+    return cache.counts.compiled, cache.counts.continued
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+@pytest.mark.parametrize("config", [TDNN, BLSTM])
+def test_all_numbers_of_sequences_are_had_from_one_family(config: str, by_time: bool) -> None:
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), CheckingCache()
+    for frames, sequences in ((90, 7), (96, 7), (93, 64), (120, 12), (60, 5), (66, 64)):
+        compiled = cache.counts.compiled
+        cache.compile(nnet, request_for(nnet, frames, sequences, train=True, by_time=by_time))
+        assert cache.counts.compiled == compiled or sequences == 7
+    for sequences in (1, 2, 4):
+        cache.compile(nnet, request_for(nnet, 60, sequences, train=True, by_time=by_time))
+    assert cache.refusals == []
+
+
+def test_the_first_family_may_be_that_of_the_fewest_sequences() -> None:
+    """It says nothing that the members of the new one do not say, so that another program confirms these."""
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
+    for frames, sequences in ((40, 5), (30, 5), (35, 6), (50, 9)):
+        cache.compile(nnet, request_for(nnet, frames, sequences))
+    assert counts_of(cache) == (1, 3)
+
+
+@pytest.mark.parametrize("method", ["check", "check_same"])
+def test_a_promise_that_is_not_kept_is_refused(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
+    fewest = 5 if method == "check" else 6
+    for frames in (40, 30):
+        cache.compile(nnet, request_for(nnet, frames, fewest))
+
+    def refuse(*_: object) -> None:
+        raise NotAffineError("one number is another")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ProgramFamily, method, refuse)
+        cache.compile(nnet, request_for(nnet, 30, 8))
+    assert cache.refusals == ["one number is another"]
+    for frames in (40, 35, 36):
+        cache.compile(nnet, request_for(nnet, frames, 8))
+    assert counts_of(cache) == (2, 4)
+
+
+def test_each_order_of_rows_has_a_family_of_its_own() -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
+    for sequences in (6, 8, 9):
+        for by_time in (False, True):
+            for frames in (40, 30):
+                cache.compile(nnet, request_for(nnet, frames, sequences, by_time=by_time))
+    assert counts_of(cache) == (2, 10)
+
+
+def _other(request: nnet3.ComputationRequest, how: str) -> nnet3.ComputationRequest:
+    """The request with other numbers of sequences, or with rows of one sequence in another order or at other times."""
+
+    def changed(rows: np.ndarray) -> np.ndarray:
+        rows, number = rows.copy(), int(rows[:, 0].max()) + 1
+        last = np.flatnonzero(rows[:, 0] == number - 1)
+        if how == "far apart":
+            rows[:, 0] *= 10**8
+        elif how == "from 3":
+            rows[:, 0] += 3
+        elif how == "downwards":
+            rows[:, 0] = number - 1 - rows[:, 0]
+        elif how == "the last backwards":
+            rows[last] = rows[last[::-1]]
+        elif how == "the last later":
+            rows[last, 1] += 0 if len(last) == 1 else 2
+        else:
+            rows = np.delete(rows, last[:1] if len(last) > 1 else [], axis=0)
+        return rows
+
+    ios = [
+        [nnet3.IoSpecification(io.name, changed(io.indexes), io.has_deriv) for io in each]
+        for each in (request.inputs, request.outputs)
+    ]
+    return nnet3.ComputationRequest(*ios, request.need_model_derivative)
+
+
+@pytest.mark.parametrize(
+    "how", ["far apart", "from 3", "downwards", "the last backwards", "the last later", "the last shorter"]
+)
+def test_sequences_that_are_not_alike_spoil_nothing(how: str) -> None:
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
+    for frames, sequences in ((50, 6), (40, 6), (45, 8), (38, 5)):
+        cache.compile(nnet, _other(request_for(nnet, frames, sequences), how))
+        cache.compile(nnet, request_for(nnet, frames, sequences))
+
+
+@needs_shared
+@pytest.mark.parametrize(("name", "train"), [("tdnnf_small", True), ("blstm", False), ("tdnn_lstm", False)])
+def test_published_networks(name: str, train: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GOLDEN / "bench" / name)
+    nnet, cache = nnet3.Nnet.from_config_file(str(Path("final.config"))), CheckingCache()
+    for frames, sequences in ((40, 7), (30, 7), (35, 64), (33, 2), (31, 64)):
+        cache.compile(nnet, request_for(nnet, frames, sequences, step=3, train=train))
+    assert cache.counts.continued >= 3
+
+
+def test_random_networks() -> None:
+    total = CacheCounts()
+    for seed in range(3 * EFFORT):
+        rng, nnet, cache = random.Random(shifted(seed)), random_network(seed).nnet(), CheckingCache()
+        for sequences in (7, 7, *rng.sample([2, 5, 6, 9, 30, 64], 3)):
+            frames = rng.randint(24, 40) * nnet.modulus
+            request = request_for(nnet, frames, sequences, train=bool(seed % 3), by_time=bool(seed % 2))
+            try:
+                cache.compile(nnet, request)
+            except nnet3.Nnet3Error:
+                break
+        total.compiled += cache.counts.compiled
+        total.continued += cache.counts.continued
+    assert total.continued > 0
+
+
+@settings(max_examples=8 * EFFORT)
+@given(networks())
+def test_random_computational_networks(made) -> None:
+    criterion, last, inputs = made
+    try:
+        network = cn.Network(criterion, {"last": last}, cache=CheckingCache())
+    except NetworkError:
+        assume(False)
+    rng = np.random.default_rng(0)
+    for frames, number in ((40, 6), (30, 6), (35, 9), (38, 2), (33, 20)):
+        given_now = {}
+        for node in network.inputs:
+            rows = node.shape.rows
+            if isinstance(inputs[node.name], cn.Sequences):
+                given_now[node.name] = cn.sequences([rng.normal(size=(rows, frames)) for _ in range(number)])
+            else:
+                given_now[node.name] = rng.normal(size=(rows, frames))
+        network.gradients(given_now)
+
+
+def test_most_computational_networks_are_continued() -> None:
+    """A recurrent network with a delay."""
+    lstm = cn.macros.lstm(cn.input("x", 3), 4)
+    cache = CheckingCache()
+    network = cn.Network(cn.square_error(lstm.h, cn.delay(lstm.h, 2, dim=4)), cache=cache)
+    for frames, number in ((60, 7), (30, 7), (45, 16), (20, 5), (90, 64)):
+        network.gradients({"x": cn.sequences([np.ones((3, frames))] * number)})
+    assert cache.counts.compiled <= 1
