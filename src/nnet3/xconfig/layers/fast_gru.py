@@ -7,8 +7,8 @@ from functools import partial
 from nnet3.xconfig.expansion import Expander
 from nnet3.xconfig.key import options
 from nnet3.xconfig.layer import Layer
-from nnet3.xconfig.layers.gru import COMMON_KEYS, DROPOUT_KEYS, gate_node
-from nnet3.xconfig.layers.recurrent import RecurrentUnit, cell_type, projected_type
+from nnet3.xconfig.layers.gru import COMMON_KEYS, OUTPUT_GATE, PROJECTED, both_types, gate_node
+from nnet3.xconfig.layers.recurrent import RecurrentUnit, cell_type
 from nnet3.xconfig.statements import settings
 from nnet3.xconfig.term import Term
 
@@ -111,28 +111,6 @@ def _normalised_end(unit: RecurrentUnit, component: str, cell: Term) -> None:
 
 LAYER_TYPES = (
     cell_type("fast-gru-layer", "A gated recurrent unit.", _KEYS, _expand_fast_gru),
-    projected_type(
-        "fast-pgru-layer",
-        "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back.",
-        _KEYS,
-        _expand_fast_pgru,
-    ),
-    projected_type(
-        "fast-norm-pgru-layer",
-        "A fast-pgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*_KEYS, *DROPOUT_KEYS),
-        partial(_expand_fast_pgru, normalised=True),
-    ),
-    projected_type(
-        "fast-opgru-layer",
-        "A projected gated recurrent unit with an output gate instead of a reset gate.",
-        _KEYS,
-        _expand_fast_opgru,
-    ),
-    projected_type(
-        "fast-norm-opgru-layer",
-        "A fast-opgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*_KEYS, *DROPOUT_KEYS),
-        partial(_expand_fast_opgru, normalised=True),
-    ),
+    *both_types("fast-", "pgru-layer", PROJECTED, _KEYS, _expand_fast_pgru),
+    *both_types("fast-", "opgru-layer", OUTPUT_GATE, _KEYS, _expand_fast_opgru),
 )

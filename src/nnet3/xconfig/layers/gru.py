@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from nnet3.xconfig.expansion import Expander
-from nnet3.xconfig.layer import Layer
+from nnet3.xconfig.key import Key
+from nnet3.xconfig.layer import Layer, LayerType
 from nnet3.xconfig.layers.common import L2_REGULARIZE_NUMBER, NO_OP
 from nnet3.xconfig.layers.recurrent import (
     BACK_KEYS,
@@ -132,6 +134,32 @@ def _expand_opgru(layer: Layer, expander: Expander, *, normalised: bool = False)
     expander.output(unit("sn_t"), R + unit.P)
 
 
+PROJECTED = "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back."
+OUTPUT_GATE = "A projected gated recurrent unit with an output gate instead of a reset gate."
+
+
+def both_types(
+    prefix: str,
+    name: str,
+    summary: str,
+    keys: tuple[Key, ...],
+    expand: Callable[..., None],
+    normalised_keys: tuple[Key, ...] = (),
+) -> tuple[LayerType, LayerType]:
+    """Declares a projected type and its normalised form, which has dropout and further keys."""
+    article = "An" if f"{prefix}{name}".startswith("o") else "A"
+    normalised = f"{article} {prefix}{name} whose output is batch-normalised and whose state is normalised"
+    return (
+        projected_type(f"{prefix}{name}", summary, keys, expand),
+        projected_type(
+            f"{prefix}norm-{name}",
+            f"{normalised}, with dropout of the gates.",
+            (*keys, *DROPOUT_KEYS, *normalised_keys),
+            partial(expand, normalised=True),
+        ),
+    )
+
+
 LAYER_TYPES = (
     cell_type(
         "gru-layer",
@@ -139,28 +167,6 @@ LAYER_TYPES = (
         COMMON_KEYS,
         partial(_expand_gru, projected=False),
     ),
-    projected_type(
-        "pgru-layer",
-        "A gated recurrent unit whose output is projected to fewer columns, part of which are fed back.",
-        COMMON_KEYS,
-        _expand_gru,
-    ),
-    projected_type(
-        "norm-pgru-layer",
-        "A pgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*COMMON_KEYS, *DROPOUT_KEYS),
-        partial(_expand_gru, normalised=True),
-    ),
-    projected_type(
-        "opgru-layer",
-        "A projected gated recurrent unit with an output gate instead of a reset gate.",
-        _OUTPUT_GATE_KEYS,
-        _expand_opgru,
-    ),
-    projected_type(
-        "norm-opgru-layer",
-        "An opgru-layer whose output is batch-normalised and whose state is normalised, with dropout of the gates.",
-        (*_OUTPUT_GATE_KEYS, *DROPOUT_KEYS, L2_REGULARIZE_NUMBER),
-        partial(_expand_opgru, normalised=True),
-    ),
+    *both_types("", "pgru-layer", PROJECTED, COMMON_KEYS, _expand_gru),
+    *both_types("", "opgru-layer", OUTPUT_GATE, _OUTPUT_GATE_KEYS, _expand_opgru, (L2_REGULARIZE_NUMBER,)),
 )
