@@ -148,7 +148,7 @@ class _Torchrun:
         monkeypatch.setattr(
             dist, "init_process_group", lambda backend, **options: self.calls.append((backend, options))
         )
-        monkeypatch.setattr(dist, "new_group", lambda backend: f"group of {backend}")
+        monkeypatch.setattr(dist, "new_group", lambda backend, timeout: f"group of {backend}, {timeout}")
         monkeypatch.setattr(dist, "get_rank", lambda: 5)
         monkeypatch.setattr(dist, "get_world_size", lambda: 6)
         monkeypatch.setattr(dist, "destroy_process_group", lambda: self.calls.append("destroyed"))
@@ -167,7 +167,7 @@ def test_processes_of_torchrun_are_joined_and_parted(
     meeting, wait, is_cuda = timedelta(seconds=2.5), timedelta(seconds=7.5), device != "cpu"
     with contextlib.suppress(KeyError), joined_world(device, 2.5, 7.5) as world:
         assert (world.rank, world.size, world.local_rank, world.is_first) == (5, 6, 1, False)
-        assert module._control_group() == ("group of gloo" if is_cuda else None)
+        assert module._control_group() == (f"group of gloo, {wait}" if is_cuda else None)
         store = f"start-{restarts or 0} of store env:// {meeting}"
         met = [("set", "begun-5"), ("wait", [f"begun-{rank}" for rank in range(6)], meeting), ("from now on", wait)]
         joined = (backend, {"store": store, "rank": 5, "world_size": 6, "timeout": wait})

@@ -176,7 +176,7 @@ def _join(is_cuda: bool, meeting: timedelta, wait: timedelta) -> None:
     own.wait([f"begun-{each}" for each in range(size)], meeting)
     own.set_timeout(wait)
     dist.init_process_group("nccl" if is_cuda else "gloo", store=own, rank=rank, world_size=size, timeout=wait)
-    _GROUPS.append(dist.new_group(backend="gloo") if is_cuda else None)
+    _GROUPS.append(dist.new_group(backend="gloo", timeout=wait) if is_cuda else None)
 
 
 _GROUPS: list[Any] = []  # what numbers and objects are sent over: never the GPUs
