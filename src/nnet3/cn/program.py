@@ -66,6 +66,16 @@ class Question:
         return (layout, *named, self.training, self.stores_statistics)
 
 
+def rounded_up(count: int) -> int:
+    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... that is not below this one.
+
+    >>> [rounded_up(count) for count in (1, 4, 5, 6, 7, 16, 17, 49)]
+    [2, 4, 6, 6, 8, 16, 24, 64]
+    """
+    power = 1 << max(count - 1, 3).bit_length()
+    return next(size for size in (power // 2, 3 * power // 4, power) if size >= count)
+
+
 class Program:
     """The answer to one question: every stage can be looked at."""
 
@@ -125,7 +135,20 @@ class Program:
 
     @cached_property
     def computation(self) -> NnetComputation:
-        return self.cache.program(self.task)
+        return self._restricted() or self.cache.program(self.task)
+
+    def _restricted(self) -> NnetComputation | None:
+        """The program for sequences of different lengths, made of one for more sequences that are all longer.
+
+        None if there is none. Then too if at the end of a sequence there is something else than zeros.
+        """
+        layout = self.question.layout
+        if layout is None or not layout.is_ragged or not self.source.ends_in_zeros:
+            return None
+        length, count = rounded_up(layout.lengths[0]), rounded_up(len(layout.lengths))
+        question = replace(self.question, layout=SampleLayout((length,) * count))
+        task = Program(question, optimize=self.optimize, cache=self.cache).task
+        return self.cache.restricted(task, length, layout.lengths)
 
     @property
     def task(self) -> CompileTask:

@@ -96,6 +96,11 @@ class SampleLayout:
         """The frames of the shortest sequence, or the number of samples that are no sequences."""
         return min(self.lengths) if self.are_sequences else len(self.lengths)
 
+    @property
+    def is_ragged(self) -> bool:
+        """True for sequences of which some are shorter than others."""
+        return self.are_sequences and len(set(self.lengths)) > 1
+
     def shorter(self, count: int) -> SampleLayout:
         """Returns the layout of sequences that are so many frames shorter, or of so many samples fewer."""
         if not self.are_sequences:

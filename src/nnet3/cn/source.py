@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from nnet3.cn.forms import PaddedRule, SlotRule, StackRule
+from nnet3.cn.forms import ComponentRule, PaddedRule, SlotRule, StackRule
 from nnet3.cn.graph import NodeGraph
 from nnet3.cn.node import Node
+from nnet3.cn.nodes.delay import Delay
 from nnet3.cn.nodes.sums import Plus
 from nnet3.cn.operation import Operation, OperationState
 from nnet3.cn.order import needed_nodes
@@ -141,6 +142,28 @@ class CnSource:
         self._nodes[gathered] = SourceNode(f"{name}{OPERAND}{place}", NodeKind.GATHERED, shape.rows, parts=(part,))
         self._rules[gathered] = PaddedRule(self._clock, number) if is_indexed else StackRule([number])
         return Operand(gathered, Use.INDEXED if is_indexed else Use.ALL_SAMPLES)
+
+    @property
+    def ends_in_zeros(self) -> bool:
+        """True if what lies beyond the end of a sequence is zero wherever somebody looks at it."""
+        return not any(isinstance(rule, ComponentRule) for rule in self._rules) and not any(
+            operation.lag < 0 and (operation.default != 0 or len(node.operands) > 1 or self._delays_below(node))
+            for node, operation in self.operations.items()
+            if isinstance(operation, Delay)
+        )
+
+    def _delays_below(self, node: Node) -> bool:
+        """True if rows of earlier frames are gathered on the way to this node: they end later than the sequence."""
+        waiting, seen = list(node.operands), set[Node]()
+        while waiting:
+            below = waiting.pop()
+            if below in seen or self._nodes[self.number[below]].kind in (NodeKind.KERNEL, NodeKind.PROVIDED):
+                continue
+            if below.lag > 0:
+                return True
+            seen.add(below)
+            waiting += below.operands
+        return False
 
     def kernels(self, state: OperationState) -> dict[str, Kernel]:
         """The kernels of the kernel nodes, by name."""

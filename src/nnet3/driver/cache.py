@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest
 from nnet3.driver.task import CompileTask, Request, compile_task, task_of
 from nnet3.errors import ArgumentError, check_kind
+from nnet3.families.ragged import NotRaggedError, RaggedProgram
 from nnet3.ir import serialize
 from nnet3.ir.computation import NnetComputation
 from nnet3.kaldi_io.files import write_atomically
@@ -28,6 +29,7 @@ from nnet3.options import CompileOptions
 #: Part of every key: programs of another version of the compiler are not used.
 PROGRAM_VERSION = 1
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
+_MOST_RAGGED = 16
 _SUFFIX = ".nnet3"
 
 
@@ -39,10 +41,11 @@ class _Entry:
 
 @dataclass
 class CacheCounts:
-    """How programs were had: found in memory, made by continuing shorter ones, compiled."""
+    """How programs were had: found in memory, continued from shorter ones, restricted to other lengths, compiled."""
 
     found: int = 0
     continued: int = 0
+    restricted: int = 0
     compiled: int = 0
 
 
@@ -73,6 +76,7 @@ class ComputationCache:
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
         self._families, self._families_lock = FamilyShelf(), threading.Lock()
+        self._ragged: OrderedDict[str, RaggedProgram | str] = OrderedDict()
         self.counts = CacheCounts()
 
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
@@ -94,6 +98,27 @@ class ComputationCache:
             self.counts.compiled += 1
             self._families.note(task, program)
         return program
+
+    def restricted(self, task: CompileTask, length: int, lengths: Sequence[int]) -> NnetComputation | None:
+        """The program of a task, whose sequences all have `length` frames, for sequences of other lengths.
+
+        `lengths`: falling; sequences of the task beyond these are left out. None if the program cannot be restricted
+        (see `refusals`).
+        """
+        digest = key_digest({**task.key, "options": task.options})
+        with self._lock:
+            known = self._ragged.pop(digest, None)
+        if known is None:
+            try:
+                known = RaggedProgram(self.program(task), length, length - 1)
+            except NotRaggedError as error:
+                known = str(error)
+        with self._lock:
+            self._ragged[digest] = known
+            while len(self._ragged) > _MOST_RAGGED:
+                self._ragged.popitem(last=False)
+            self.counts.restricted += not isinstance(known, str)
+        return None if isinstance(known, str) else known.at(lengths)
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
         """The computation of this key; `make` is called if it is not known.
@@ -158,13 +183,14 @@ class ComputationCache:
         """Forget what is in memory; files stay."""
         with self._families_lock, self._lock:
             self._entries.clear()
+            self._ragged.clear()
             self._families = FamilyShelf()
 
     @property
     def refusals(self) -> list[str]:
         """The reasons why some requests have no family, one line each."""
-        with self._families_lock:
-            return self._families.refusals
+        with self._families_lock, self._lock:
+            return [*self._families.refusals, *(why for why in self._ragged.values() if isinstance(why, str))]
 
     # ---- memory; the lock is held ----
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from nnet3.index import NO_TIME, T
 from nnet3.ir.analysis import Analysis, analyse
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life
@@ -43,12 +44,14 @@ def merge_matrices(computation: NnetComputation, candidates: Candidates) -> Nnet
 def _possible(analysis: Analysis, pairs: Iterable[Pair]) -> list[Pair]:
     """Returns the pairs of matrices that may both be moved, one pair for any two matrices."""
     computation = analysis.computation
-    given, fixed = _given(computation), _fixed(analysis)
+    given, fixed, rooms = _given(computation), _fixed(analysis), _rooms(computation)
     chosen: dict[tuple[int, int], Pair] = {}
     for pair in pairs:
         source, dest = pair.source, pair.dest
         one, other = computation.matrices[source], computation.matrices[dest]
         if source == dest or one.dtype != other.dtype or source in fixed or dest in fixed:
+            continue
+        if (source in rooms) != (dest in rooms):
             continue
         num_given = (source in given) + (dest in given)
         if num_given == 2 or (num_given == 1 and (one != other or pair[2:] != (0, 0))):
@@ -61,6 +64,12 @@ def _fixed(analysis: Analysis) -> set[int]:
     """Returns the matrices that lie outside and those that are compressed for a while."""
     compressed = [matrix for _, matrix in analysis.accesses.lives[Life.COMPRESSES]]
     return {0, *analysis.computation.outside_by_matrix(), *compressed}
+
+
+def _rooms(computation: NnetComputation) -> set[int]:
+    """Returns the matrices that hold one time step after the other; they stay out of rows that have a time."""
+    infos = computation.matrix_info.items()
+    return {m for m, info in infos if info.indexes is not None and (info.indexes[:, T] == NO_TIME).all()}
 
 
 def _given(computation: NnetComputation) -> set[int]:

@@ -1,0 +1,545 @@
+"""Ragged programs: a program for sequences of one length, restricted to the rows that shorter sequences have.
+
+The sequences of a minibatch are ordered by falling length, so that the rows of time t that exist are the first of its
+rows, and what is left of a range of rows is a range. A row of time t of a sequence that is d frames shorter than the
+longest exists if t is at least d before the end of its node. So a sub-matrix of the restricted program is found by
+counting: of rows [a, b) there remain those from count[a] up to count[b], where count[i] is how many of the first i
+rows exist.
+
+The rows of a matrix that holds one time step after the other (see `lowering.sharing`) have no time of their own. They
+have, at each command, that of the other operands: what computes row by row reads and writes rows of the same indexes.
+What moves rows between times moves those that exist on both sides; a row whose source does not exist becomes zero
+where it is copied, and stays what it is where it is added to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nnet3.index import NO_TIME, N, T
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.declarations import AccessKind, Command, OperandField, with_operands, with_values
+
+_NEVER = 1 << 40  # so many frames are missing where there is no sequence
+
+
+class NotRaggedError(Exception):
+    """A program cannot be restricted to shorter sequences; the message says why."""
+
+
+#: Where the first row of an operand stands in the list of all indexes: a number, or that of a version and a distance;
+#: None for operands without samples.
+_Place = int | tuple[int, int] | None
+
+
+class _Rows:
+    """The indexes of all matrices whose rows have times, each table once; -1 is the first row of the others."""
+
+    def __init__(self, computation: NnetComputation, ends: Mapping[str, int] | int) -> None:
+        self.base: dict[int, int] = {}
+        self.rooms: set[int] = set()
+        known: dict[bytes, int] = {}
+        parts = [np.zeros((0, 2), np.int64)]
+        size = 0
+        for matrix in range(1, len(computation.matrices)):
+            info = computation.matrix_info.get(matrix)
+            if not computation.has_samples(matrix):
+                continue
+            if info is None or info.indexes is None:
+                raise NotRaggedError(f"the rows of matrix m{matrix} have no indexes")
+            is_padding = info.indexes[:, T] == NO_TIME
+            if is_padding.all():
+                self.rooms.add(matrix)
+                continue
+            if is_padding.any():
+                raise NotRaggedError(f"some rows of matrix m{matrix} stand for no time")
+            end = ends if isinstance(ends, int) else ends[info.node]
+            keys = np.stack([info.indexes[:, N], end - info.indexes[:, T].astype(np.int64)], axis=1)
+            if keys.tobytes() not in known:
+                known[keys.tobytes()] = size
+                parts.append(keys)
+                size += len(keys)
+            self.base[matrix] = known[keys.tobytes()]
+        table = np.concatenate(parts)
+        self.n, self.before_end = table[:, 0], table[:, 1]
+
+    def same(self, one: int, other: int, count: int) -> bool:
+        """True if two ranges of rows have the same indexes, counted from the ends."""
+        return one == other or (
+            np.array_equal(self.n[one : one + count], self.n[other : other + count])
+            and np.array_equal(self.before_end[one : one + count], self.before_end[other : other + count])
+        )
+
+    def single_time(self, first: int, count: int) -> int | None:
+        """Returns how far before the end these rows lie, None if they are of several times."""
+        times = self.before_end[first : first + count]
+        return int(times[0]) if (times == times[0]).all() else None
+
+
+class _Versions:
+    """The contents of rooms: each write makes a new version, whose times are those of the commands that use it."""
+
+    def __init__(self, computation: NnetComputation, rows: _Rows) -> None:
+        self._computation, self._rows = computation, rows
+        self._now = {
+            room: np.full(computation.matrices[room].num_cols, -1, dtype=np.int64) for room in sorted(rows.rooms)
+        }
+        self._parent: list[int] = []
+        self._first: list[int] = []  # the place of row 0 of the room, -1 as long as it is not known
+        self.rooms: list[int] = []
+
+    def read(self, number: int) -> _Place:
+        """Returns the place of a sub-matrix that is read or updated."""
+        block = self._computation.submatrices[number]
+        if block.matrix in self._rows.base:
+            return self._rows.base[block.matrix] + block.row_offset
+        if block.matrix not in self._now:
+            return None
+        columns = self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols]
+        version = int(columns[0])
+        if version < 0:
+            raise NotRaggedError(f"matrix m{block.matrix} is read before it is written")
+        for other in np.unique(columns).tolist() if (columns != version).any() else ():
+            self._join(version, other)
+        return version, block.row_offset
+
+    def write(self, number: int) -> _Place:
+        """Returns the place of a sub-matrix that is overwritten."""
+        block = self._computation.submatrices[number]
+        if block.matrix not in self._now:
+            return self.read(number)
+        self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols] = len(self._parent)
+        self._parent.append(len(self._parent))
+        self._first.append(-1)
+        self.rooms.append(block.matrix)
+        return len(self._parent) - 1, block.row_offset
+
+    def unify(self, one: _Place, other: _Place, count: int) -> None:
+        """Note that two operands of `count` rows are of the same indexes."""
+        if one is None or other is None:
+            raise NotRaggedError("rows with and without samples meet")
+        if isinstance(one, tuple) and isinstance(other, tuple):
+            if one[1] != other[1]:
+                raise NotRaggedError("rows of two rooms meet at different places")
+            self._join(one[0], other[0])
+        elif isinstance(one, tuple):
+            self._settle(one[0], other - one[1])  # type: ignore[operator]
+        elif isinstance(other, tuple):
+            self._settle(other[0], one - other[1])
+        elif not self._rows.same(one, other, count):
+            raise NotRaggedError("a command that works row by row has operands of different times")
+
+    def place(self, place: _Place) -> int:
+        """Returns the place as a number, once all is known; -1 for operands without samples."""
+        if not isinstance(place, tuple):
+            return -1 if place is None else place
+        first = self._first[self._root(place[0])]
+        if first < 0:
+            raise NotRaggedError(f"nothing says which times rows of matrix m{self.rooms[place[0]]} have")
+        return first + place[1]
+
+    def is_known(self, place: _Place) -> bool:
+        return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
+
+    def firsts(self) -> Iterator[tuple[int, int]]:
+        """Yields each room and the place of its row 0 at some time."""
+        for version, room in enumerate(self.rooms):
+            if (first := self._first[self._root(version)]) >= 0:
+                yield room, first
+
+    def _root(self, version: int) -> int:
+        while self._parent[version] != version:
+            self._parent[version] = version = self._parent[self._parent[version]]
+        return version
+
+    def _settle(self, version: int, first: int) -> None:
+        root = self._root(version)
+        known, count = self._first[root], self._computation.matrices[self.rooms[root]].num_rows
+        if first < 0 or (known >= 0 and not self._rows.same(known, first, count)):
+            raise NotRaggedError(f"rows of matrix m{self.rooms[root]} are of two times at once")
+        self._first[root] = first if known < 0 else known
+
+    def _join(self, one: int, other: int) -> None:
+        one, other = self._root(one), self._root(other)
+        if one == other:
+            return
+        first = self._first[other]
+        self._parent[other] = one
+        if first >= 0:
+            self._settle(one, first)
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The sub-matrices of a ragged program, as arrays (slots,).
+
+    With count[i] existing rows among the first i of all indexes, slot s begins at row start[s] + count[begin[s]] -
+    count[origin[s]] + skipped of its matrix and has rows[s] + count[last[s]] - count[first[s]] - skipped rows, where
+    skipped = count[after[s]] - count[before[s]]; where `whole` is set it is all rows of its matrix.
+    """
+
+    matrix: np.ndarray
+    start: np.ndarray
+    rows: np.ndarray
+    begin: np.ndarray
+    origin: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    whole: np.ndarray
+    column: np.ndarray
+    columns: np.ndarray
+
+
+class _SlotTable:
+    """Declares slots."""
+
+    def __init__(self, computation: NnetComputation) -> None:
+        self._computation = computation
+        self._known: dict[tuple[int, ...], int] = {}
+        self.rows: list[tuple[int, ...]] = []
+        self.blocks: list[SubMatrix] = []
+        self.plain(0, -1)
+
+    def plain(self, number: int, place: int) -> int:
+        """Returns the slot of a sub-matrix whose first row has this place, -1 if it has no samples."""
+        block = self._computation.submatrices[number]
+        if place < 0:
+            return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
+        return self._counted(number, place, place, block.num_rows)
+
+    def limited(self, number: int, place: int, to: int) -> int:
+        """Returns as many of its first rows as remain of those at place `to`."""
+        return self._counted(number, place, to, self._computation.submatrices[number].num_rows)
+
+    def orphans(self, number: int, place: int, source: int) -> int:
+        """Returns its rows behind those that `limited` gives."""
+        count = self._computation.submatrices[number].num_rows
+        return self._counted(number, place, place, count, source, source + count)
+
+    def whole(self, number: int) -> int:
+        return self._add(number, 0, 0, 0, 0, 0, 0, whole=1)
+
+    def _counted(self, number: int, place: int, counted: int, rows: int, before: int = 0, after: int = 0) -> int:
+        origin = place - self._computation.submatrices[number].row_offset
+        return self._add(number, 0, 0, place, origin, counted, counted + rows, before, after)
+
+    def _add(
+        self,
+        number: int,
+        start: int,
+        rows: int,
+        begin: int,
+        origin: int,
+        first: int,
+        last: int,
+        before: int = 0,
+        after: int = 0,
+        whole: int = 0,
+    ) -> int:
+        block = self._computation.submatrices[number]
+        row = (block.matrix, start, rows, begin, origin, first, last, before, after, whole, *block[3:])
+        found = self._known.setdefault(row, len(self.rows))
+        if found == len(self.rows):
+            self.rows.append(row)
+            self.blocks.append(block)
+        return found
+
+    def slots(self) -> Slots:
+        return Slots(*np.array(self.rows, dtype=np.int64).T.copy())
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A side table of a command and the places of the rows it names.
+
+    `own`: the place of the first row of the operand that has a row for each entry, -1 without samples.
+    """
+
+    kind: str
+    number: int
+    own: int
+    count: int
+    other: int | Mapping[int, int]  # of a multi table by slot
+
+
+class RaggedProgram:
+    """A program for sequences of one length, as one for all lengths up to that.
+
+    `template`: the program with a sub-matrix for each slot, and side tables of its own for each command.
+    """
+
+    def __init__(self, computation: NnetComputation, length: int, ends: Mapping[str, int] | int) -> None:
+        """`length`: that of all sequences. `ends`: the last time at which each node could have a row, by its name.
+
+        Raises NotRaggedError.
+        """
+        self.computation, self.length = computation, length
+        if computation.precomputed_rows or len(computation.precomputed) > 1:
+            raise NotRaggedError("kernels have precomputed something of their rows")
+        self.rows = _Rows(computation, ends)
+        versions = _Versions(computation, self.rows)
+        placed = [self._places(command, versions) for command in computation.commands]
+        table = _SlotTable(computation)
+        self.tables: list[_Table] = []
+        tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
+        commands = [
+            made
+            for command, places in zip(computation.commands, placed, strict=True)
+            for made in self._restricted(command, places, versions, table, tables)
+        ]
+
+        def slot_of(number: int) -> int:
+            return table.plain(number, versions.place(versions.read(number)) if number else -1)
+
+        ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
+        if any(computation.submatrices[number].matrix in self.rows.rooms for number in ios):
+            raise NotRaggedError("an input or output has no times")
+        self.template = replace(
+            computation,
+            commands=commands,
+            outside=[OutsideMatrix(o.name, slot_of(o.submatrix), o.writable) for o in computation.outside],
+            inputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.inputs],
+            outputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.outputs],
+            submatrices=table.blocks,
+            attachments=None,
+            **tables,
+        )
+        self.slots = table.slots()
+        rooms = sorted(set(versions.firsts()))
+        self._room, self._first_of_room = np.array(rooms, dtype=np.int64).reshape(-1, 2).T
+        self._room_rows = np.array([computation.matrices[room].num_rows for room, _ in rooms], dtype=np.int64)
+        self._matrix_rows = np.array([matrix.num_rows for matrix in computation.matrices], dtype=np.int64)
+        based = sorted(self.rows.base)
+        self._based = np.array(based, dtype=np.int64)
+        self._base = np.array([self.rows.base[matrix] for matrix in based], dtype=np.int64)
+
+    # ---- which rows operands have ----
+
+    def _places(self, command: Command, versions: _Versions) -> Any:
+        """Returns the places of the operands of a command, and of the sub-matrices that its multi table names."""
+        if isinstance(command, cmd.Propagate | cmd.Backprop):
+            return self._places_of_kernel(command, versions), {}
+        places = []
+        for name, declared, _ in command.form.operand_fields:
+            assert isinstance(declared, OperandField)
+            number = getattr(command, name)
+            if declared.access is AccessKind.WRITE or (declared.access is None and name == "matrix"):
+                ends = isinstance(command, cmd.DeallocMatrix)
+                places.append(None if ends else versions.write(number))
+            else:
+                places.append(versions.read(number))
+        if isinstance(command, cmd.AllocMatrix | cmd.SetConst) and isinstance(places[0], tuple):
+            block = self.computation.submatrices[command.form.operands(command)[0]]
+            if block.num_rows != self.computation.matrices[block.matrix].num_rows:
+                raise NotRaggedError("a part of a room is set")
+        of_table = {}
+        if isinstance(command, cmd.CopyRowsMulti | cmd.AddRowsMulti | cmd.AddToRowsMulti):
+            numbers = np.unique(self.computation.multi_tables[command.table][:, 0])
+            of_table = {number: versions.read(number) for number in numbers[numbers >= 0].tolist()}
+        return places, of_table
+
+    def _places_of_kernel(self, command: cmd.Propagate | cmd.Backprop, versions: _Versions) -> list[_Place]:
+        places: list[_Place] = []
+        fields = [
+            (number, field.declared.access)  # type: ignore[union-attr]
+            for field in command.form.operand_fields
+            for number in (getattr(command, field.name) if field.several else (getattr(command, field.name),))
+        ]
+        # What a command overwrites becomes a new version after it has read the old one.
+        found: dict[int, _Place] = {
+            i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
+        }
+        found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessKind.WRITE}
+        places = [found[i] for i in range(len(fields))]
+        sampled = [
+            (place, self.computation.submatrices[number].num_rows)
+            for place, (number, _) in zip(places, fields, strict=True)
+            if place is not None
+        ]
+        for place, count in sampled[1:]:
+            if count != sampled[0][1]:
+                raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
+            versions.unify(sampled[0][0], place, count)
+        return places
+
+    # ---- the commands, with slots ----
+
+    def _restricted(
+        self, command: Command, places: Any, versions: _Versions, slots: _SlotTable, tables: dict[str, list[np.ndarray]]
+    ) -> list[Command]:
+        operands, of_table = places
+        numbers = command.form.operands(command)
+        if isinstance(command, cmd.AllocMatrix | cmd.DeallocMatrix | cmd.CompressMatrix | cmd.DecompressMatrix):
+            return [with_operands(command, [slots.whole(numbers[0])])]
+        if isinstance(command, cmd.SetConst) and isinstance(operands[0], tuple):
+            return [with_operands(command, [slots.whole(numbers[0])])]
+        at = [versions.place(place) for place in operands]
+        if isinstance(command, cmd.MatrixCopy | cmd.MatrixAdd) and max(at) >= 0:
+            return self._moved(command, at[0], at[1], slots, tables)
+        plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
+        restricted = with_operands(command, plain) if plain else command
+        for name, declared, _ in command.form.table_fields:
+            kind = declared.tables  # type: ignore[union-attr]
+            table = getattr(self.computation, kind)[getattr(command, name)]
+            own, count = at[0], self.computation.submatrices[numbers[0]].num_rows
+            other: int | dict[int, int] = at[-1]
+            if kind == "multi_tables":
+                places_of = {number: versions.place(place) for number, place in of_table.items()}
+                slot_of = {number: slots.plain(number, place) for number, place in places_of.items()}
+                other = {slot_of[number]: place for number, place in places_of.items()}
+                mapped = np.array([slot_of.get(number, -1) for number in table[:, 0].tolist()], dtype=np.int32)
+                table = np.stack([mapped, table[:, 1]], axis=1)
+            restricted = with_values(restricted, **{name: self._add_table(tables, kind, table, own, count, other)})
+        return [restricted]
+
+    def _add_table(
+        self, tables: dict[str, list[np.ndarray]], kind: str, table: np.ndarray, own: int, count: int, other: Any
+    ) -> int:
+        tables[kind].append(table)
+        self.tables.append(_Table(kind, len(tables[kind]) - 1, own, count, other))
+        return len(tables[kind]) - 1
+
+    def _moved(
+        self,
+        command: cmd.MatrixCopy | cmd.MatrixAdd,
+        dest: int,
+        source: int,
+        slots: _SlotTable,
+        tables: dict[str, list[np.ndarray]],
+    ) -> list[Command]:
+        """Returns the commands that move the rows that exist on both sides."""
+        count = self.computation.submatrices[command.dest].num_rows
+        if min(dest, source) < 0:
+            raise NotRaggedError("rows with samples are copied from rows without")
+        if self.rows.same(dest, source, count):
+            return [with_operands(command, [slots.plain(command.dest, dest), slots.plain(command.source, source)])]
+        times = [self.rows.single_time(place, count) for place in (dest, source)]
+        same_n = np.array_equal(self.rows.n[dest : dest + count], self.rows.n[source : source + count])
+        if None in times or not same_n:
+            kind = cmd.CopyRows if isinstance(command, cmd.MatrixCopy) else cmd.AddRows
+            number = self._add_table(tables, "index_tables", np.arange(count, dtype=np.int32), dest, count, source)
+            operands = slots.plain(command.dest, dest), slots.plain(command.source, source)
+            return [kind(*operands, number, command.scale)]
+        if times[1] > times[0]:  # type: ignore[operator]
+            operands = slots.plain(command.dest, dest), slots.limited(command.source, source, dest)
+            return [with_operands(command, operands)]
+        operands = slots.limited(command.dest, dest, source), slots.plain(command.source, source)
+        moved: list[Command] = [with_operands(command, operands)]
+        if isinstance(command, cmd.MatrixCopy):
+            moved.append(cmd.SetConst(slots.orphans(command.dest, dest, source), 0.0))
+        return moved
+
+    # ---- for given lengths ----
+
+    def restriction(self, lengths: Sequence[int]) -> Restriction:
+        """Returns what there is for sequences of these lengths, falling; sequences that are left out have none."""
+        num_sequences = int(self.rows.n.max(initial=-1)) + 1
+        missing = np.full(max(num_sequences, len(lengths)), _NEVER, dtype=np.int64)
+        missing[: len(lengths)] = self.length - np.array(lengths, dtype=np.int64)
+        exists = self.rows.before_end >= missing[self.rows.n]
+        count = np.zeros(len(exists) + 1, dtype=np.int64)
+        np.cumsum(exists, out=count[1:])
+        matrix_rows = self._matrix_rows.copy()
+        matrix_rows[self._based] = count[self._base + matrix_rows[self._based]] - count[self._base]
+        in_rooms = count[self._first_of_room + self._room_rows] - count[self._first_of_room]
+        matrix_rows[self._room] = 0
+        np.maximum.at(matrix_rows, self._room, in_rooms)
+        np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
+        slots = self.slots
+        skipped = count[slots.after] - count[slots.before]
+        start = slots.start + count[slots.begin] - count[slots.origin] + skipped
+        rows = slots.rows + count[slots.last] - count[slots.first] - skipped
+        rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
+        return Restriction(self, exists, count, matrix_rows, start, rows)
+
+    def at(self, lengths: Sequence[int]) -> NnetComputation:
+        """Returns the program for sequences of these lengths, falling, none longer than `length`."""
+        return self.restriction(lengths).program()
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """A ragged program for given lengths: which rows exist, and where sub-matrices lie.
+
+    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot.
+    """
+
+    ragged: RaggedProgram
+    exists: np.ndarray
+    count: np.ndarray
+    matrix_rows: np.ndarray
+    start: np.ndarray
+    rows: np.ndarray
+
+    def program(self) -> NnetComputation:
+        template, slots = self.ragged.template, self.ragged.slots
+        blocks = np.stack([slots.matrix, self.start, self.rows, slots.column, slots.columns], axis=1)
+        empty = (self.rows == 0) & (slots.matrix > 0)
+        blocks[empty, 1:3] = 0, 1  # nobody uses them
+        counts = self.matrix_rows.tolist()
+        return replace(
+            template,
+            matrices=[Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)],
+            submatrices=list(map(SubMatrix._make, blocks.tolist())),
+            matrix_info={matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()},
+            commands=[found for command in template.commands if (found := self.command(command))],
+            **self.tables(),
+        )
+
+    def command(self, command: Command) -> Command | None:
+        """Returns what a command becomes, None if there are no rows for it."""
+        if command.role is not cmd.Role.COMPUTE:
+            return command
+        lost = [number for number in command.form.operands(command) if number and not self.rows[number]]
+        if isinstance(command, cmd.CopyRows) and lost == [command.source]:
+            return cmd.SetConst(command.dest, 0.0)
+        return None if lost else command
+
+    def _info(self, matrix: int, info: MatrixInfo) -> MatrixInfo:
+        if info.indexes is None:
+            return info
+        base = self.ragged.rows.base.get(matrix)
+        if base is None:
+            return MatrixInfo(info.node, info.is_deriv, info.indexes[: self.matrix_rows[matrix]])
+        indexes = info.indexes[self.exists[base : base + len(info.indexes)]]
+        return MatrixInfo(info.node, info.is_deriv, indexes if len(indexes) else info.indexes[:1])
+
+    def tables(self) -> dict[str, Any]:
+        """Returns the side tables, with rows that exist."""
+        result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
+        for table in self.ragged.tables:
+            values = getattr(self.ragged.template, table.kind)[table.number]
+            if table.own >= 0:
+                values = values[self.exists[table.own : table.own + table.count]]
+            result[table.kind].append(self._table(table, values).astype(np.int32))
+        return result
+
+    def _table(self, table: _Table, values: np.ndarray) -> np.ndarray:
+        if table.kind == "multi_tables":
+            return self._multi_table(table, values)
+        other = table.other
+        assert isinstance(other, int)
+        if other < 0:
+            return values
+        places = other + values.astype(np.int64)
+        if table.kind == "range_tables":
+            return self.count[places] - self.count[other]
+        found = (values >= 0) & self.exists[np.maximum(places, 0)]
+        return np.where(found, self.count[places] - self.count[other], -1)
+
+    def _multi_table(self, table: _Table, values: np.ndarray) -> np.ndarray:
+        assert not isinstance(table.other, int)
+        slots, which = np.unique(values[:, 0], return_inverse=True)
+        first = np.array([table.other.get(slot, -1) for slot in slots.tolist()], dtype=np.int64)[which.reshape(-1)]
+        row = values[:, 1].astype(np.int64)
+        places = np.maximum(first + row, 0)
+        found = (values[:, 0] >= 0) & ((first < 0) | self.exists[places])
+        row = np.where(first < 0, row, self.count[places] - self.count[np.maximum(first, 0)])
+        return np.where(found[:, None], np.stack([values[:, 0].astype(np.int64), row], axis=1), -1)

@@ -1,0 +1,159 @@
+"""Ragged programs: what restricting gives for sequences of several lengths is what compiling for them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnet3 import cn
+from nnet3.cn.node import Node
+from nnet3.driver import CompileTask, ComputationCache
+from nnet3.errors import NetworkError
+from nnet3.families.ragged import NotRaggedError, RaggedProgram
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from tests.cn.random_graphs import networks
+from tests.effort import EFFORT
+from tests.seeds import shifted
+
+TOLERANCE = 1e-10
+LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
+SHORT = st.lists(st.integers(1, 15), min_size=1, max_size=5)
+
+
+class Checked(ComputationCache):
+    """Checks each program that is restricted."""
+
+    def restricted(self, task: CompileTask, length: int, lengths: Sequence[int]) -> NnetComputation | None:
+        program = super().restricted(task, length, lengths)
+        if program is not None:
+            check_computation(program)
+        return program
+
+
+class Compiling(ComputationCache):
+    """Compiles every program for its shape."""
+
+    def restricted(self, task: CompileTask, length: int, lengths: Sequence[int]) -> None:
+        return None
+
+
+def minibatch(network: cn.Network, lengths: Sequence[int]) -> dict[str, cn.Sequences]:
+    rng = np.random.default_rng(shifted(len(lengths)))
+    frames = {node: [abs(lag)] * len(lengths) for node, lag in network.initial_states.items()}
+    return {
+        node.name: cn.sequences([rng.normal(size=(node.shape.rows, count)) for count in frames.get(node, lengths)])
+        for node in network.inputs
+    }
+
+
+def compare(criterion: Node, outputs: Sequence[Node], lengths: Sequence[int]) -> ComputationCache:
+    """Compare values and gradients with those of programs compiled for the lengths, and of each sequence alone."""
+    cache = Checked()
+    ours, theirs = (cn.Network(criterion, outputs, cache=c, dtype=torch.float64) for c in (cache, Compiling()))
+    batch = minibatch(ours, lengths)
+    wanted = [node for node in outputs if node.shape.has_samples]
+    (value, found), (compiled, expected) = (
+        net.criterion_and_gradients(batch, wrt=[*wanted, *net.inputs], training=False) for net in (ours, theirs)
+    )
+    assert value == pytest.approx(compiled, rel=TOLERANCE)
+    for name, gradient in expected.items():
+        check_equal(found[name], gradient)
+    for node in wanted:
+        check_equal(ours.evaluate(node, batch), theirs.evaluate(node, batch))
+        for n in np.flatnonzero(lengths).tolist():
+            alone = theirs.evaluate(node, {name: cn.sequences([each[n]]) for name, each in batch.items()})
+            check_equal(ours.evaluate(node, batch)[n], alone[0])
+    return cache
+
+
+def check_equal(one: np.ndarray | list[np.ndarray], other: np.ndarray | list[np.ndarray]) -> None:
+    pairs = zip(one, other, strict=True) if isinstance(one, list) else [(one, other)]
+    for mine, theirs in pairs:
+        np.testing.assert_allclose(mine, theirs, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def recurrence(lag: int, kind: str) -> tuple[Node, list[Node]]:
+    """A layer that is recurrent in one direction or in both, with a classifier on top."""
+    x, labels = cn.input("x", 3), cn.input("labels", 2)
+    if kind == "both ways":
+        h = cn.macros.blstm(cn.macros.blstm(x, 2), 3, name="top")
+    else:
+        h = cn.macros.lstm(x, 3, lag=lag, carry=kind == "carried").h
+    if kind == "late":
+        h = cn.row_stack(h, cn.delay(h, lag))
+    out = cn.macros.affine(h, 2, name="out")
+    return cn.cross_entropy_with_softmax(labels, out, name="J"), [out]
+
+
+@settings(max_examples=5 * EFFORT)
+@given(st.sampled_from([1, 2, 3, -1, -2, -3]), st.sampled_from(["plain", "late"]), LENGTHS)
+def test_recurrences(lag: int, kind: str, lengths: list[int]) -> None:
+    cache = compare(*recurrence(lag, kind), lengths)
+    assert (cache.counts.restricted > 0) == (len(set(lengths)) > 1)
+
+
+@settings(max_examples=3 * EFFORT)
+@given(SHORT)
+def test_both_directions(lengths: list[int]) -> None:
+    assert (compare(*recurrence(1, "both ways"), lengths).counts.restricted > 0) == (len(set(lengths)) > 1)
+
+
+def test_carried_states() -> None:
+    """An empty sequence has a state too."""
+    assert compare(*recurrence(2, "carried"), [3, 0, 7]).counts.restricted
+    assert not compare(*recurrence(-1, "carried"), [3, 1, 7]).counts.restricted
+
+
+@settings(max_examples=30 * EFFORT)
+@given(networks(), st.lists(st.integers(1, 12), min_size=2, max_size=6))
+def test_random_networks(made: tuple[Node, Node, object], lengths: list[int]) -> None:
+    criterion, last, _ = made
+    with suppress(NetworkError):
+        compare(criterion, [last], lengths)
+
+
+@pytest.mark.parametrize("lags", [(2, -1), (1, -3), (-1, 2), (-2, -1), (2, 1)])
+def test_delays_of_delays(lags: tuple[int, int]) -> None:
+    """What looks ahead at something earlier ends before it does."""
+    x = cn.input("x", 2)
+    delayed = cn.delay(cn.row_slice(cn.row_stack(cn.delay(x, lags[0]), x), 0, 2), lags[1])
+    cache = compare(cn.square_error(x, delayed), [delayed], [6, 5, 11, 3, 1])
+    assert (cache.counts.restricted > 0) == (lags not in ((2, -1), (1, -3)))
+
+
+def test_other_values_than_zero_beyond_the_end() -> None:
+    x = cn.input("x", 2)
+    for lag, default in ((1, 0.5), (-1, 0.5), (-1, 0.0)):
+        delayed = cn.delay(x, lag, default)
+        cache = compare(cn.square_error(x, delayed), [delayed], [4, 2])
+        assert (cache.counts.restricted > 0) == (lag > 0 or default == 0)
+
+
+def test_one_program_serves_all_lengths() -> None:
+    criterion, outputs = recurrence(1, "plain")
+    cache = ComputationCache()
+    network = cn.Network(criterion, outputs, cache=cache)
+    for lengths in ((20, 17, 3), (24, 23), (18, 18, 1, 1)):
+        network.gradients(minibatch(network, lengths))
+    assert (cache.counts.compiled, cache.counts.restricted) == (3, 3)
+    for lengths in ((21, 18, 4), (24, 17), (19, 18, 17, 5)):
+        network.gradients(minibatch(network, lengths))
+    assert (cache.counts.compiled, cache.counts.restricted) == (3, 6)
+
+
+def test_refusals_are_named() -> None:
+    """Convolution in time is made of what a kernel has found of its rows."""
+    x = cn.input("x", 2)
+    delayed = cn.delay(x, 1)
+    network = cn.Network(cn.square_error(x, cn.plus(delayed, cn.delay(delayed, 1))), cache=ComputationCache())
+    program = network.program({"x": cn.sequences([np.ones((2, 8))] * 2)})
+    program.precomputed.append({})
+    with pytest.raises(NotRaggedError, match="precomputed"):
+        RaggedProgram(program, 8, 7)
