@@ -49,6 +49,7 @@ def table(times: Iterable[int], ns: Iterable[int] = (0,), xs: Iterable[int] = (0
 def precomputed(component: Component, inputs: np.ndarray, outputs: np.ndarray) -> Any:
     """What forward and backward get as indexes: by way of a file, as from a cache, of which arrays may be read-only."""
     arrays = component.precompute_indexes(inputs, outputs, need_backprop=True)
+    assert arrays is not None
     file = io.BytesIO()
     np.savez(file, allow_pickle=False, **arrays)
     file.seek(0)

@@ -6,6 +6,7 @@ import numpy as np
 
 import nnet3
 from nnet3.ir.computation import NnetComputation
+from nnet3.ir.repeats import unrolled
 
 BLSTM = """
     input-node name=input dim=3
@@ -73,7 +74,8 @@ def request_for(
 
 
 def same_program(one: NnetComputation, other: NnetComputation) -> bool:
-    """True if two programs are the same in all that is printed and in what kernels precompute."""
+    """True if two programs are the same in what is printed of all turns, and in what kernels precompute."""
+    one, other = unrolled(one), unrolled(other)
     if str(one) != str(other) or len(one.precomputed) != len(other.precomputed):
         return False
     pairs = ((a or {}, b or {}) for a, b in zip(one.precomputed, other.precomputed, strict=True))

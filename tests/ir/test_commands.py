@@ -43,6 +43,7 @@ DECLARED: list[tuple[Command, Mapping[int, AccessKind], bool]] = [
     (cmd.AddRowRanges(1, 2, 0), {1: UPDATE, 2: READ}, False),
     (cmd.AcceptInput(1, "a"), {1: WRITE}, True),
     (cmd.ProvideOutput(1, "a"), {1: READ}, True),
+    (cmd.Repeat(3, 2, memo_step=1), {}, True),
     (cmd.SegmentMarker(), {}, True),
 ]
 

@@ -88,6 +88,11 @@ COMMANDS = [
     (cmd.AddRowRanges(2, 1, 0), "m2.AddRowRanges(1, m1, [0:2, -, 3, 4:8, -, 9, -, -, ... 10 rows])"),
     (cmd.AcceptInput(1, "input"), "m1 = user input [for node: 'input']"),
     (cmd.ProvideOutput(1, "out"), "output m1 to user [for node: 'out']"),
+    (cmd.Repeat(9, 3), "repeat 9 times, i = 0:8, the next 3 commands"),
+    (
+        cmd.Repeat(9, 3, memo_step=-2, precomputed_step=1),
+        "repeat 9 times, i = 0:8, the next 3 commands [memo -2i, precomputed +1i]",
+    ),
     (cmd.SegmentMarker(), "[end of segment]"),
 ]
 

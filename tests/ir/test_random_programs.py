@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given, settings
 
 from nnet3.ir.checker import check_computation
+from nnet3.ir.commands import Repeat
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.pipeline import PIPELINE
 from tests.ir.programs import command_types, run
@@ -24,7 +25,7 @@ def test_random_programs_are_valid(computation: NnetComputation) -> None:
 def test_random_programs_are_varied() -> None:
     computations = [ProgramWriter(Random(seed)).program() for seed in range(150)]
     kinds = Counter(type(command) for computation in computations for command in computation.commands)
-    assert not command_types() - set(kinds)
+    assert command_types() - set(kinds) == {Repeat}  # programs are optimized before they are rolled
     for one in (p for p in PIPELINE if p.name != "compress_signs"):  # which leaves small matrices alone
         changed = [c for c in computations if one.function(c) is not c]
         assert len(changed) > 8, one.name

@@ -90,7 +90,7 @@ def _damage(header: dict[str, Any], arrays: dict[str, np.ndarray], key: str, val
 
 DAMAGE = {
     "format": ("format", "something else", "this is no stored computation"),
-    "version": ("version", 0, "has version 0, expected 2: compile it again"),
+    "version": ("version", 0, "has version 0, expected 3: compile it again"),
     "unknown command": ("classes", [["Explode", 1]], "damaged .KeyError"),
     "counts": ("classes", [], "damaged"),
     "order": ("commands.order", np.full(33, 99), "damaged"),
@@ -98,9 +98,9 @@ DAMAGE = {
     "too few numbers": ("commands.integers", np.zeros(3, int), "too few numbers"),
     "too many reals": ("commands.reals", np.zeros(99), "more than its commands need"),
     "too few reals": ("commands.reals", np.zeros(0), "too few real numbers"),
-    "sub-matrices elsewhere": ("submatrices", np.full((11, 5), 7), "damaged .sub-matrix 1"),
-    "no sub-matrices": ("submatrices", np.zeros((1, 5), int), "expected 1 to 0"),
-    "float sub-matrices": ("submatrices", np.zeros((11, 5)), "expected integers"),
+    "sub-matrices elsewhere": ("submatrices", np.full((11, 6), 7), "damaged .sub-matrix 1"),
+    "no sub-matrices": ("submatrices", np.zeros((1, 6), int), "expected 1 to 0"),
+    "float sub-matrices": ("submatrices", np.zeros((11, 6)), "expected integers"),
     "matrices of no size": ("matrices", np.append([[0, 0]], np.full((10, 2), -5), axis=0), "it has no elements"),
     "kernels": ("kernels", [{"name": "x"}], "a kernel with the fields"),
     "no kernels": ("kernels", [], "kernel 0 to 1, expected 0 to -1"),
@@ -129,7 +129,7 @@ def test_damage_is_one_clear_error(key: str, value: Any, message: str) -> None:
 
 @pytest.mark.parametrize("key", sorted({*to_data(training_step())[0], *to_data(training_step())[1]}))
 def test_missing_and_strange_entries(key: str) -> None:
-    for value in (None, "x", 3.0, [[]], np.array([[1.5]])):
+    for value in (None, "x", 7.0, [[]], np.array([[1.5]])):
         header, arrays = to_data(training_step())
         _damage(header, arrays, key, value)
         with pytest.raises(ModelFormatError):

@@ -18,7 +18,7 @@ class NaiveInterpreter:
         self.computation, self.kernels = computation, kernels
         self.matrices: dict[int, np.ndarray] = {0: np.zeros((0, 0))}
         self.memos: dict[int, Any] = {}
-        self.position = 0
+        self.position = self.turn = 0
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Up to the next segment marker; returns what was provided."""
@@ -29,6 +29,11 @@ class NaiveInterpreter:
             match command:
                 case cmd.SegmentMarker():
                     break
+                case cmd.Repeat(turns, length):
+                    for self.turn in range(turns):
+                        for body_command in self.computation.commands[self.position : self.position + length]:
+                            self.execute(body_command)
+                    self.position, self.turn = self.position + length, 0
                 case cmd.AcceptInput():
                     self.view(command.dest)[:] = inputs[command.name]
                 case cmd.ProvideOutput():
@@ -39,7 +44,8 @@ class NaiveInterpreter:
 
     def view(self, submatrix: int) -> np.ndarray:
         block = self.computation.submatrices[submatrix]
-        rows = slice(block.row_offset, block.row_offset + block.num_rows)
+        first = block.row_offset + self.turn * block.row_step
+        rows = slice(first, first + block.num_rows)
         return self.matrices[block.matrix][rows, block.col_offset : block.col_offset + block.num_cols]
 
     def execute(self, command: cmd.Command) -> None:

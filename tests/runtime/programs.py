@@ -67,11 +67,12 @@ class RandomProgram:
         self.computation = self.program.computation
         self.live: list[int] = []  # whole matrices that are defined
         self.product = self.program.kernel(PRODUCT)
+        self.turns = 1  # of the Repeat that is being written
 
     def build(self) -> NnetComputation:
         for number in range(self.draw(st.integers(1, 3))):
             self.live.append(self.program.input(f"in{number}", *self.size()))
-        steps = [self.grow, self.write_part, self.move_rows, self.kernel, self.free, self.compress]
+        steps = [self.grow, self.write_part, self.move_rows, self.kernel, self.free, self.compress, self.repeat]
         for _ in range(self.draw(st.integers(1, 15))):
             self.draw(st.sampled_from(steps))()
         for number, matrix in enumerate(self.live):
@@ -125,7 +126,8 @@ class RandomProgram:
         dest, source = pair
         rows = min(self.computation.submatrices[s].num_rows for s in pair)
         command = self.draw(st.sampled_from([cmd.MatrixCopy, cmd.MatrixAdd]))
-        self.program.add(command(self.program.part(dest, 0, rows), self.program.part(source, 0, rows), self.scale()))
+        to, of = (self.moving(self.program.part(s, 0, rows)) for s in (dest, source))
+        self.program.add(command(to, of, self.scale()))
 
     def move_rows(self) -> None:
         pair = self.pair()
@@ -137,12 +139,12 @@ class RandomProgram:
         if kind == "ranges":
             bounds = [sorted(self.draw(st.tuples(*[st.integers(0, source_rows)] * 2))) for _ in range(dest_rows)]
             table = self.program.range_table([(first, end) for first, end in bounds])
-            self.program.add(cmd.AddRowRanges(dest, source, table, self.scale()))
+            self.program.add(cmd.AddRowRanges(self.moving(dest), self.moving(source), table, self.scale()))
         elif kind == "scatter":
             rows = self.draw(st.permutations(range(dest_rows)))[:source_rows]
             pairs = [(dest, row) if self.draw(st.booleans()) else (-1, -1) for row in rows]
             table = self.program.multi_table(pairs + [(-1, -1)] * (source_rows - len(pairs)))
-            self.program.add(cmd.AddToRowsMulti(source, table, self.scale()))
+            self.program.add(cmd.AddToRowsMulti(self.moving(source), table, self.scale()))
         else:
             self.gather(kind, dest, source)
 
@@ -154,11 +156,13 @@ class RandomProgram:
             rows = self.draw(st.lists(st.integers(-1, source_rows - 1), min_size=dest_rows, max_size=dest_rows))
         if kind == "rows":
             command = self.draw(st.sampled_from([cmd.CopyRows, cmd.AddRows]))
-            self.program.add(command(dest, source, self.program.index_table(rows), self.scale()))
+            self.program.add(
+                command(self.moving(dest), self.moving(source), self.program.index_table(rows), self.scale())
+            )
         else:
             multi = self.draw(st.sampled_from([cmd.CopyRowsMulti, cmd.AddRowsMulti]))
             table = self.program.multi_table([(source, row) if row >= 0 else (-1, -1) for row in rows])
-            self.program.add(multi(dest, table, self.scale()))
+            self.program.add(multi(self.moving(dest), table, self.scale()))
 
     def kernel(self) -> None:
         """product(a, b), where b has the size of a."""
@@ -171,6 +175,27 @@ class RandomProgram:
         self.program.add(cmd.SetConst(second, 0.5), cmd.Propagate(self.product, "product", (first, second), output))
         self.program.add(cmd.DeallocMatrix(second))
         self.live.append(output)
+
+    def repeat(self) -> None:
+        """A few commands that move on from turn to turn."""
+        turns, start = self.draw(st.integers(1, 5)), len(self.computation.commands)
+        self.turns = turns
+        for _ in range(self.draw(st.integers(1, 4))):
+            self.draw(st.sampled_from([self.write_part, self.move_rows]))()
+        self.turns = 1
+        length = len(self.computation.commands) - start
+        if length:
+            self.computation.commands.insert(start, cmd.Repeat(turns, length))
+
+    def moving(self, submatrix: int) -> int:
+        """The sub-matrix, or in the body of a Repeat one that moves and stays inside its matrix."""
+        block = self.computation.submatrices[submatrix]
+        room = self.computation.matrices[block.matrix].num_rows - block.num_rows
+        most = room // max(self.turns - 1, 1) if self.turns > 1 else 0
+        step = self.draw(st.integers(-most, most))
+        first = self.draw(st.integers(0, room - abs(step) * (self.turns - 1))) if step else block.row_offset
+        first += abs(step) * (self.turns - 1) if step < 0 else 0
+        return self.computation.find_or_add(block._replace(row_offset=first, row_step=step))
 
     def free(self) -> None:
         if self.live:
@@ -192,8 +217,8 @@ class RandomProgram:
 def kinds_of_last(program: Program) -> list[str]:
     """Returns the kinds of calls that the last command becomes."""
     made = plan(program.computation)
-    first, end = made.first_call[-2:].tolist()
-    return [made.kinds[kind] for kind in made.call_kind[first:end].tolist()]
+    last = made.call_command == len(program.computation.commands) - 1
+    return [made.kinds[kind] for kind in made.call_kind[last].tolist()]
 
 
 @st.composite

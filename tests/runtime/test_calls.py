@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
 from nnet3.runtime.calls import CALLS, call_kind
+from nnet3.runtime.link import Linker
 
 A, B = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[10.0, 20.0], [30.0, 40.0]])
 
@@ -18,7 +20,16 @@ class Link:
     fill_undefined = True
 
     def __init__(self) -> None:
-        self.views = [torch.full((2, 2), 7.0), A.clone(), B.clone()]
+        self.tensors = [torch.full((2, 2), 7.0), A.clone(), B.clone()]
+        self.turns = range(1)
+
+    each, always = Linker.each, Linker.always
+
+    def view(self, number: int) -> list[torch.Tensor]:
+        return [self.tensors[number]]
+
+    def views(self, numbers: Sequence[int]) -> list[list[torch.Tensor]]:
+        return [[self.tensors[number] for number in numbers]]
 
     def index(self, number: int) -> torch.Tensor:
         return torch.tensor([1, 0])
@@ -28,9 +39,10 @@ def _result(kind: str, *args: int, number: float = 1.0) -> torch.Tensor:
     link: Any = Link()
     bound = CALLS[kind](link, args, number)
     assert bound is not None
-    bound()
-    assert torch.equal(link.views[1], A) or args[0] == 1
-    return link.views[args[0]]
+    for run in bound:
+        run()
+    assert torch.equal(link.tensors[1], A) or args[0] == 1
+    return link.tensors[args[0]]
 
 
 @pytest.mark.parametrize(
@@ -61,11 +73,12 @@ def test_memory_that_nobody_has_written_is_filled_when_that_is_asked_for() -> No
 
 def test_pieces_one_below_the_other() -> None:
     link: Any = Link()
-    link.views[0] = torch.zeros(4, 2)
+    link.tensors[0] = torch.zeros(4, 2)
     bound = CALLS["cat"](link, (0, 1, 2), 1.0)
     assert bound is not None
-    bound()
-    assert torch.equal(link.views[0], torch.cat([A, B]))
+    for run in bound:
+        run()
+    assert torch.equal(link.tensors[0], torch.cat([A, B]))
 
 
 def test_a_kind_is_registered_under_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

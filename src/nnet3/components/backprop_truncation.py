@@ -86,7 +86,9 @@ class BackpropTruncationComponent(Component):
         boundaries = self.count_zeroing_boundaries
         return float(self.num_zeroed) / boundaries if boundaries > 0 else 0.0
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays | None:
+        if not need_backprop:
+            return None
         # A row is at a boundary iff floor((t - n) / I) != floor((t - R - n) / I); "- n" spreads boundaries over time.
         n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
         interval = self.zeroing_interval

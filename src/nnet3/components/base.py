@@ -268,11 +268,11 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         """
         return inputs, outputs
 
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
+    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays | None:
         """Returns what forward and backward need to know of the rows, from their index tables after reordering.
 
-        It is data that can be saved: NumPy arrays of integers or truth values by name, numbers as arrays without axes.
-        Called only if `needs_indexes` is set.
+        None if they need nothing. Else it is data that can be saved: NumPy arrays of integers or truth values by name,
+        numbers as arrays without axes. Called only if `needs_indexes` is set.
         """
         raise ComponentError(f"{self.type_name} has needs_indexes, but defines no precompute_indexes")
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -76,6 +77,18 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[number]
 
 
+class Piece(NamedTuple):
+    """A part of a table: rows that come turns + k * more_turns times, see `Continued`. Arrays are (rows, columns)."""
+
+    turns: int
+    more_turns: int
+    base: np.ndarray
+    slope: np.ndarray
+    step: np.ndarray
+    twist: np.ndarray
+    kinds: np.ndarray  # (rows,)
+
+
 class Continued:
     """Tables as functions of k, the number of periods beyond the smallest member; equal ones are made once.
 
@@ -100,10 +113,23 @@ class Continued:
         """Returns the rows of each table, (tables,)."""
         return np.concatenate([np.zeros(0, np.int64), *(group.lengths(k) for group in self._groups)])[self._place]
 
-    def at(self, k: int) -> list[NumberTable]:
-        """Returns the tables, with int32 values. Equal ones may be one object."""
-        found = [table for group in self._groups for table in group.at(k)]
+    def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
+        """Returns the tables, with int32 values. Equal ones may be one object. Table `left_out` is empty."""
+        place = int(self._place[left_out]) if left_out >= 0 else -1
+        found: list[NumberTable] = []
+        for group in self._groups:
+            found += group.at(k, place - len(found))
         return [found[place] for place in self._place.tolist()]
+
+    def pieces(self, number: int) -> Iterator[Piece]:
+        """Yields the pieces of a table."""
+        pieces, rows = self.tables[2 * self.numbers[number] : 2 * self.numbers[number] + 2]
+        start = 0
+        for period, turns, more_turns in pieces.values.tolist():
+            own = slice(start, start + period)
+            columns = np.split(rows.values[own].astype(np.int64), 4, axis=1)
+            yield Piece(turns, more_turns, *columns, kinds=rows.kinds[own] >> 1)
+            start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
         """True if more rows are rows that repeat, moved on by `step` each, and those behind them are moved on by it."""
@@ -146,8 +172,10 @@ class _Joined:
         stays, moves = (slope == 0).all(axis=1), (slope == change).all(axis=1)
         return bool(np.where(grows, stays & (step == change).all(axis=1), stays | moves).all()) and not twist.any()
 
-    def at(self, k: int) -> list[NumberTable]:
+    def at(self, k: int, left_out: int = -1) -> list[NumberTable]:
         turns = self.turns + k * self.more_turns
+        if 0 <= left_out < len(self.ends_of_pieces) - 1:
+            turns[slice(*self.ends_of_pieces[left_out : left_out + 2])] = 0
         first, step = self._rows_at(k, turns)
         lengths, num_pieces = turns * self.period, np.diff(self.ends_of_pieces)
         num_rows = np.diff(self._ends(lengths))

@@ -10,38 +10,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from nnet3.families.continued import Continued, NotAffineError, NumberTable, continued, table_of
 from nnet3.families.precomputed import EntryForm, Precompute, precomputed_entries, precomputed_tables
+from nnet3.families.rolled import RolledCommands, Template
 from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
-from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table, with_values
+from nnet3.ir.declarations import Command, FieldForm, OperandField, Reference, Table
 
 _COMPARED = 4  # members in which families are compared
 _TABLES = ("index_tables", "multi_tables", "range_tables")
-
-
-@dataclass(frozen=True)
-class _Template:
-    """Commands that differ in numbers only: one of them, and where its numbers stand in a row of the table."""
-
-    command: Command
-    blocks: tuple[tuple[int, int, int], ...]  # matrix, column, columns of each operand; two numbers each
-    others: tuple[str, ...]  # fields with one number each, behind those of operands
 
 
 class _Words:
     """The templates of commands and the precomputed entries that the programs of a family have in common, by number."""
 
     def __init__(self) -> None:
-        self.templates: list[_Template] = []
+        self.templates: list[Template] = []
         self.entries: dict[EntryForm, int] = {}
         self._known: dict[Any, int] = {}
 
-    def number(self, template: _Template) -> int:
+    def number(self, template: Template) -> int:
         key = type(template.command), template.blocks, _constants(template.command)
         if key not in self._known:
             self._known[key] = len(self.templates)
@@ -78,7 +69,7 @@ class _Sheets:
         return self._known[key]
 
     def _block(self, submatrix: int) -> tuple[int, ...]:
-        return self.computation.submatrices[submatrix]
+        return self.computation.submatrices[submatrix][:5]
 
     def _add(self, name: str, rows: Sequence[tuple[Any, Sequence[int]]]) -> None:
         """Add a table that does not grow; what is not a number must be the same in all members."""
@@ -103,12 +94,12 @@ class _Sheets:
             row[: len(numbers)] = numbers
         return NumberTable(values, kinds)
 
-    def _split(self, command: Command) -> tuple[_Template, list[int]]:
+    def _split(self, command: Command) -> tuple[Template, list[int]]:
         blocks = [self._block(number) for number in command.form.operands(command)]
         others = tuple(field.name for field in command.form.fields if _is_number(field.declared))
         numbers = [number for block in blocks for number in block[1:3]]
         numbers += [getattr(command, name) for name in others]
-        return _Template(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
+        return Template(command, tuple((b[0], b[3], b[4]) for b in blocks), others), numbers
 
 
 def _is_number(declared: Any) -> bool:
@@ -145,11 +136,13 @@ class ProgramFamily:
             self.tables = continued([list(each.values()) for each in sheets])
         except NotAffineError as error:
             raise NotAffineError(f"{self.names[error.table]}: {error}") from error
+        self._program = RolledCommands(self.tables.pieces(self.names.index("commands")), self._words.templates)
 
     def with_tables(self, tables: Continued) -> ProgramFamily:
         """Returns a family that is like this one, but for its numbers."""
         family = copy(self)
         family.tables = tables
+        family._program = RolledCommands(tables.pieces(self.names.index("commands")), self._words.templates)
         return family
 
     def _sheets(self, member: NnetComputation) -> dict[str, NumberTable]:
@@ -158,7 +151,7 @@ class ProgramFamily:
         return _Sheets(member, self._words).tables
 
     def check(self, k: int, program: NnetComputation) -> None:
-        """Raise NotAffineError unless a program is what `at(k)` gives, but for the numbers of sub-matrices."""
+        """Raise NotAffineError unless a program without Repeat is what `at(k)` gives with every turn written out."""
         sheets = self._sheets(program)
         if list(sheets) != self.names:
             raise NotAffineError("a longer program has other tables")
@@ -170,8 +163,9 @@ class ProgramFamily:
             self.tables.check(k, other.tables.at(k))
 
     def at(self, k: int, precompute: Precompute) -> NnetComputation:
-        """Returns the member that has k periods more than the smallest one."""
-        first, tables = self.first, dict(zip(self.names, self.tables.at(k), strict=True))
+        """Returns the member that has k periods more than the smallest one; what recurs is in a Repeat."""
+        values = self.tables.at(k, left_out=self.names.index("commands"))
+        first, tables = self.first, dict(zip(self.names, values, strict=True))
         numbers = {name: table.values for name, table in tables.items()}
         narrow = {id(values): values.astype(np.int32) for values in numbers.values()}
         result = NnetComputation(
@@ -192,7 +186,8 @@ class ProgramFamily:
             need_model_derivative=first.need_model_derivative,
             fingerprint=first.fingerprint,
         )
-        result.commands = self._commands(tables["commands"].kinds, numbers["commands"], result)
+        result.add_submatrices(self._program.blocks_at(k))
+        result.commands = self._program.commands_at(k)
         known = result.find_or_add
         result.outside = [
             OutsideMatrix(o.name, known(SubMatrix(*row[:5])), o.writable)
@@ -211,41 +206,10 @@ class ProgramFamily:
         result.precomputed += precomputed_entries(tables, list(self._words.entries), precompute)
         return result
 
-    def _commands(self, kinds: np.ndarray, values: np.ndarray, result: NnetComputation) -> list[Command]:
-        """Returns the commands, and declares their sub-matrices."""
-        blocks, owners, places = [], [], []
-        for kind in np.unique(kinds).tolist():
-            of_kind = np.flatnonzero(kinds == kind)
-            for position, (matrix, column, columns) in enumerate(self._words.templates[kind].blocks):
-                rows = np.empty((len(of_kind), 5), np.int64)
-                rows[:, 0], rows[:, 3], rows[:, 4] = matrix, column, columns
-                rows[:, 1:3] = values[of_kind, 2 * position : 2 * position + 2]
-                blocks.append(rows)
-                owners.append(of_kind)
-                places.append(np.full(len(rows), position))
-        operands = np.zeros((len(kinds), values.shape[1]), dtype=np.int64)
-        if blocks:
-            distinct, number = np.unique(np.concatenate(blocks), axis=0, return_inverse=True)
-            is_empty = distinct[:, 0] == 0
-            result.add_submatrices(distinct[~is_empty])
-            of_block = np.where(is_empty, 0, np.cumsum(~is_empty))
-            operands[np.concatenate(owners), np.concatenate(places)] = of_block[number.reshape(-1)]
-        return [
-            _command(self._words.templates[kind], operand, row)
-            for kind, operand, row in zip(kinds.tolist(), operands.tolist(), values.tolist(), strict=True)
-        ]
-
 
 def _constants_of(member: NnetComputation) -> Any:
     infos = [(m, info.node, info.is_deriv, info.indexes is None) for m, info in member.matrix_info.items()]
     return (*infos, *member.kernels, member.need_model_derivative)
-
-
-def _command(template: _Template, operands: Sequence[int], numbers: Sequence[int]) -> Command:
-    count, form = len(template.blocks), template.command.form
-    fields = dict(form.values_of_operands(template.command, operands[:count]))
-    fields.update(zip(template.others, numbers[2 * count :], strict=False))
-    return with_values(template.command, **fields)
 
 
 def _side_table(result: NnetComputation, name: str, values: np.ndarray) -> np.ndarray:

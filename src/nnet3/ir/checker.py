@@ -1,6 +1,7 @@
 """Checks that a computation is well formed, before and after it is optimized.
 
-The rules: what commands refer to exists (`references`), and its sizes agree (the rule beside each command); a matrix
+The rules: what commands refer to exists (`references`), and its sizes agree (the rule beside each command); the body
+of a Repeat stays inside its matrices, and all that follows holds for the program with every turn written out; a matrix
 is allocated once, used only while it is allocated, and deallocated unless it was handed to the user, while one outside
 is never allocated and is changed only if it is writable; nothing undefined is read; sources and destinations do not
 overlap; memos and compression come in pairs; input comes first and output last in a segment.
@@ -22,6 +23,7 @@ from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Life, Role
 from nnet3.ir.printer import format_submatrix, numbered_command
 from nnet3.ir.references import reference_problems, table_problems
+from nnet3.ir.repeats import repeats, unrolled
 from nnet3.ir.variables import concatenate_ranges, submatrix_table
 
 
@@ -37,6 +39,8 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
     for number, command in enumerate(computation.commands):
         for problem in chain(reference_problems(computation, command, outside), command.problems(computation)):
             _fail(computation, number, problem)
+    _check_bodies(computation)
+    computation = unrolled(computation)
     _check_memos(computation)
     _check_segments(computation)
     analysis = Analysis(computation)
@@ -51,6 +55,34 @@ def check_computation(computation: NnetComputation, *, allow_rewrite: bool = Tru
 
 def _fail(computation: NnetComputation, number: int, problem: str) -> NoReturn:
     raise ComputationCheckError(f"{numbered_command(computation, number)}\n  {problem}")
+
+
+# ---- repeats ----
+
+
+def _check_bodies(computation: NnetComputation) -> None:
+    """A body lies in the program, computes, and stays inside its matrices up to the last turn; nothing else moves."""
+    moving = {number for number, block in enumerate(computation.submatrices) if block.row_step}
+    last_turn: dict[int, int] = {}
+    for repeat, body in repeats(computation):
+        if body.stop > len(computation.commands):
+            _fail(computation, body.start - 1, f"it needs {repeat.length} commands behind it")
+        for number in body:
+            last_turn[number] = repeat.turns - 1
+            if computation.commands[number].role is not Role.COMPUTE:
+                _fail(computation, number, f"it stands in the body of c{body.start - 1}, where commands only compute")
+    for number, command in enumerate(computation.commands):
+        operands = set(command.form.operands(command))
+        named = operands | {access.submatrix for access in command.accesses(computation)} if moving else set()
+        for submatrix in sorted(named & moving):
+            block = format_submatrix(computation, submatrix)
+            if submatrix not in operands:
+                _fail(computation, number, f"a table of it names {block}, which moves")
+            if number not in last_turn:
+                _fail(computation, number, f"it names {block}, which moves, outside of a body")
+            end = computation.submatrices[submatrix].at_turn(last_turn[number])
+            if not 0 <= end.row_offset <= computation.matrices[end.matrix].num_rows - end.num_rows:
+                _fail(computation, number, f"{block} is outside of its matrix in turn {last_turn[number]}")
 
 
 # ---- memos ----

@@ -4,7 +4,7 @@ Sub-matrices are numbers; 0 is the empty one and is accessed by nobody. To add a
 line, a rule in `nnet3.runtime`, and their tests; see docs/writing_a_command.md. Classes stand in files by family.
 """
 
-from nnet3.ir.commands_control import AcceptInput, ProvideOutput, SegmentMarker
+from nnet3.ir.commands_control import AcceptInput, ProvideOutput, Repeat, SegmentMarker
 from nnet3.ir.commands_kernels import Backprop, Propagate
 from nnet3.ir.commands_memory import (
     AllocMatrix,
@@ -45,6 +45,7 @@ __all__ = [
     "MatrixCopy",
     "Propagate",
     "ProvideOutput",
+    "Repeat",
     "Role",
     "SegmentMarker",
     "SetConst",

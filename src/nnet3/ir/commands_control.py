@@ -1,12 +1,12 @@
-"""Commands that exchange matrices with the user, and the one that ends a segment."""
+"""Commands that exchange matrices with the user, repeat others, and end a segment."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from nnet3.ir.declarations import Command, Reads, Role, Text, Writes
-from nnet3.ir.formatting import format_submatrix
+from nnet3.ir.declarations import Command, Number, Reads, Role, Text, Writes
+from nnet3.ir.formatting import format_submatrix, notes
 from nnet3.ir.shape_rules import Problems, any_sizes, same_columns
 
 if TYPE_CHECKING:
@@ -51,6 +51,33 @@ class ProvideOutput(Command):
 
     def text(self, computation: NnetComputation) -> str:
         return f"output {format_submatrix(computation, self.source)} to user [for node: '{self.name}']"
+
+
+@dataclass(frozen=True)
+class Repeat(Command):
+    """Run the next `length` commands, the body, so many `turns`.
+
+    In turn i each sub-matrix of the body lies i * row_step rows further down, memo m is memo m + i * memo_step, and
+    precomputed entry p, unless it is 0, is entry p + i * precomputed_step. A body holds commands that compute, and no
+    other Repeat.
+    """
+
+    role: ClassVar[Role] = Role.CONTROL
+    turns: Number
+    length: Number
+    memo_step: Number = 0
+    precomputed_step: Number = 0
+
+    def problems(self, computation: NnetComputation) -> Problems:
+        if self.turns < 1 or self.length < 1:
+            yield f"it repeats {self.length} commands {self.turns} times; both must be at least 1"
+
+    def text(self, computation: NnetComputation) -> str:
+        steps = notes(
+            f"memo {self.memo_step:+d}i" if self.memo_step else "",
+            f"precomputed {self.precomputed_step:+d}i" if self.precomputed_step else "",
+        )
+        return f"repeat {self.turns} times, i = 0:{self.turns - 1}, the next {self.length} commands{steps}"
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
+from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,13 +25,21 @@ class Matrix(NamedTuple):
 
 
 class SubMatrix(NamedTuple):
-    """A block of a matrix: rows [row_offset, row_offset + num_rows), columns likewise."""
+    """A block of a matrix: rows [row_offset, row_offset + num_rows), columns likewise.
+
+    In turn i of a Repeat it lies i * row_step rows further down.
+    """
 
     matrix: int
     row_offset: int
     num_rows: int
     col_offset: int
     num_cols: int
+    row_step: int = 0
+
+    def at_turn(self, turn: int) -> SubMatrix:
+        """Returns the block in one turn of a Repeat."""
+        return self._replace(row_offset=self.row_offset + turn * self.row_step, row_step=0)
 
 
 @dataclass(frozen=True)
@@ -168,12 +177,12 @@ class NnetComputation:
         return known[block]
 
     def add_submatrices(self, blocks: np.ndarray) -> int:
-        """Declare many blocks at once, (blocks, 5) with the columns of SubMatrix; returns the number of the first.
+        """Declare many blocks at once, (blocks, 5 or 6) with the columns of SubMatrix; returns the number of the first.
 
         The others follow it. Equal blocks may stand in the list twice; `find_or_add` finds the first of them.
         """
         first = len(self.submatrices)
-        self.submatrices.extend(map(SubMatrix._make, blocks.tolist()))
+        self.submatrices.extend(starmap(SubMatrix, blocks.tolist()))
         return first
 
     def new_index_table(self, rows: np.ndarray) -> int:

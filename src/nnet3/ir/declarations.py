@@ -80,6 +80,10 @@ class Reference:
     access: AccessKind | None = None  # of a memo: who makes it and who uses it
 
 
+#: What stands in the place of a reference where there is none.
+REFERS_TO_NONE = {"memos": -1, "precomputed": 0}
+
+
 @dataclass(frozen=True)
 class PlainValue:
     """A field that holds a plain value. A command whose flag with `side_effect` is set must be kept."""
@@ -154,6 +158,13 @@ class Form:
         # Written out, since passes ask this of every command: `(*command.inputs, command.output)`.
         parts = [f"{'*' if field.several else ''}command.{field.name}, " for field in self.operand_fields]
         return eval(f"lambda command: ({''.join(parts)})")
+
+    def references(self, command: Command) -> list[tuple[str, str]]:
+        """Returns the fields of a command that number a memo or a precomputed entry, and which of both it is."""
+        found = ((field.name, getattr(field.declared, "to", "")) for field in self.reference_fields)
+        return [
+            (name, to) for name, to in found if to in REFERS_TO_NONE and getattr(command, name) != REFERS_TO_NONE[to]
+        ]
 
     def values_of_operands(self, command: Command, numbers: Sequence[int]) -> Iterator[tuple[str, Any]]:
         """Yields each field of operands with its value when `numbers` replace `operands(command)`."""

@@ -18,7 +18,10 @@ MAX_ITEMS = 8  # of an index list
 
 
 def format_submatrix(computation: NnetComputation, number: int) -> str:
-    """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block of it, `[]` for the empty sub-matrix."""
+    """Returns `m3` for a whole matrix, `m3(0:9, 20:39)` for a block of it, `[]` for the empty sub-matrix.
+
+    One that moves down four rows in each turn i of a Repeat is `m3(0:9 + 4i, :)`.
+    """
     if number == 0:
         return "[]"
     if not 0 < number < len(computation.submatrices):
@@ -35,6 +38,8 @@ def _block(computation: NnetComputation, number: int, rows: range) -> str:
     matrix = computation.matrices[block.matrix]
     columns = range(block.col_offset, block.col_offset + block.num_cols)
     row_text, column_text = _range(rows, matrix.num_rows), _range(columns, matrix.num_cols)
+    if block.row_step:
+        row_text += f" {'-' if block.row_step < 0 else '+'} {abs(block.row_step)}i"
     if row_text == column_text == ":":
         return f"m{block.matrix}"
     return f"m{block.matrix}({row_text}, {column_text})"

@@ -11,11 +11,13 @@ from nnet3.index import format_indexes
 from nnet3.ir.commands_control import SegmentMarker
 from nnet3.ir.declarations import Command
 from nnet3.ir.formatting import MAX_ITEMS, format_submatrix
+from nnet3.ir.repeats import repeats
 
 if TYPE_CHECKING:
     from nnet3.ir.computation import NnetComputation
 
 __all__ = [
+    "commands_in_bodies",
     "format_command",
     "format_submatrix",
     "introductions",
@@ -30,7 +32,8 @@ def print_computation(computation: NnetComputation, max_commands: int | None = N
     """Returns the computation as text: at most `max_commands` commands, and how many were left out."""
     lines = [summary(computation), *introductions(computation)]
     shown = computation.commands[:max_commands]
-    lines += [numbered_command(computation, number) for number in range(len(shown))]
+    in_body = commands_in_bodies(computation)
+    lines += [numbered_command(computation, number, number in in_body) for number in range(len(shown))]
     if len(shown) < len(computation.commands):
         lines.append(f"... {len(computation.commands) - len(shown)} more commands")
     return "\n".join(lines)
@@ -47,9 +50,14 @@ def summary(computation: NnetComputation) -> str:
     return "# " + ", ".join(counts)
 
 
-def numbered_command(computation: NnetComputation, number: int) -> str:
-    """Returns a command with its number before it, `c3: m2 += m1`."""
-    return f"c{number}: {format_command(computation, computation.commands[number])}"
+def numbered_command(computation: NnetComputation, number: int, in_body: bool = False) -> str:
+    """Returns a command with its number before it, `c3: m2 += m1`; indented if it is in the body of a Repeat."""
+    return f"{'  ' * in_body}c{number}: {format_command(computation, computation.commands[number])}"
+
+
+def commands_in_bodies(computation: NnetComputation) -> set[int]:
+    """Returns the numbers of the commands that a Repeat repeats."""
+    return {number for _, body in repeats(computation) for number in body}
 
 
 def format_command(computation: NnetComputation, command: Command) -> str:

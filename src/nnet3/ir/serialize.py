@@ -21,8 +21,9 @@ from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, Ou
 from nnet3.ir.declarations import COMMAND_CLASSES, Command, FieldForm, Form, PlainValue
 from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.references import limits, table_problems
+from nnet3.ir.variables import block_table
 
-VERSION = 2
+VERSION = 3
 
 Arrays = dict[str, np.ndarray]
 
@@ -31,7 +32,7 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
     """Returns the header (lists, dicts, strings, numbers) and the arrays of a computation."""
     arrays: Arrays = {
         "matrices": np.array([m[:2] for m in computation.matrices], dtype=np.int64),
-        "submatrices": np.fromiter(chain.from_iterable(computation.submatrices), np.int64).reshape(-1, 5),
+        "submatrices": block_table(computation),
     }
     for kind in ("index_tables", "multi_tables", "range_tables"):
         tables = getattr(computation, kind)
@@ -120,7 +121,7 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
     indexes = _split(arrays["indexes"], arrays["indexes.lengths"], 3)
     computation = NnetComputation(
         matrices=[Matrix(rows, cols, dtypes.get(number, "")) for number, (rows, cols) in enumerate(sizes)],
-        submatrices=list(map(SubMatrix._make, _integers(arrays["submatrices"], 5).tolist())),
+        submatrices=list(map(SubMatrix._make, _integers(arrays["submatrices"], 6).tolist())),
         matrix_info={
             _typed(matrix, int): MatrixInfo(_typed(node, str), _typed(is_deriv, bool), indexes[i] if i >= 0 else None)
             for matrix, node, is_deriv, i in header["info"]

@@ -29,12 +29,17 @@ def concatenate_ranges(starts: Integers, counts: Integers) -> Integers:
 
 
 def submatrix_table(computation: NnetComputation) -> Integers:
-    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column of each."""
-    blocks = computation.submatrices
-    table = np.fromiter(chain.from_iterable(blocks), np.int64, 5 * len(blocks)).reshape(-1, 5)
+    """Returns (sub-matrices, 5): matrix, first row, end row, first column, end column of each, in turn 0."""
+    table = block_table(computation)[:, :5]
     table[:, 2] += table[:, 1]
     table[:, 4] += table[:, 3]
     return table
+
+
+def block_table(computation: NnetComputation) -> Integers:
+    """Returns the sub-matrices as they are declared, (sub-matrices, 6)."""
+    blocks = computation.submatrices
+    return np.fromiter(chain.from_iterable(blocks), np.int64, 6 * len(blocks)).reshape(-1, 6)
 
 
 def matrix_sizes(computation: NnetComputation) -> Integers:

@@ -21,7 +21,7 @@ import numpy as np
 from nnet3.index import distinct
 from nnet3.ir.commands import Command
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import FieldForm, Reference, with_operands, with_values
+from nnet3.ir.declarations import with_operands, with_values
 from nnet3.lowering.layout import Layout
 from nnet3.lowering.patterns import GatheredNode
 from nnet3.lowering.source import NodeKind, Use
@@ -201,7 +201,7 @@ class Repeater:
 
     def _blocks(self, commands: list[tuple[int, Command]]) -> np.ndarray:
         numbers = [number for _, command in commands for number in command.form.operands(command)]
-        return np.array([self.computation.submatrices[number] for number in numbers], np.int64).reshape(-1, 5)
+        return np.array([self.computation.submatrices[number] for number in numbers], np.int64).reshape(-1, 6)
 
     def _moved(
         self, template: list[tuple[int, Command]], shifts: np.ndarray, periods: Sequence[Sequence[int]]
@@ -213,15 +213,15 @@ class Repeater:
         moves = operands[1] != 0
         blocks = np.array([self.computation.submatrices[number] for number in operands[0][moves].tolist()], np.int64)
         rounds = np.arange(1, len(periods) + 1)
-        all_blocks = np.repeat(blocks.reshape(1, -1, 5), len(periods), axis=0)
+        all_blocks = np.repeat(blocks.reshape(1, -1, 6), len(periods), axis=0)
         all_blocks[:, :, 1] += rounds[:, np.newaxis] * operands[1][moves]
-        begin = self.computation.add_submatrices(all_blocks.reshape(-1, 5))
+        begin = self.computation.add_submatrices(all_blocks.reshape(-1, 6))
         numbers = np.repeat(operands[0][np.newaxis], len(periods), axis=0)
         numbers[:, moves] = begin + np.arange(all_blocks.shape[0] * all_blocks.shape[1]).reshape(len(periods), -1)
         chosen = numbers[:, place.reshape(-1)].tolist()
         sizes = [len(command.form.operands(command)) for _, command in template]
         ends = np.cumsum(sizes).tolist()
-        numbered = [_numbered(command) for _, command in template]
+        numbered = [[name for name, _ in command.form.references(command)] for _, command in template]
         result: list[Command] = []
         for positions, row in zip(periods, chosen, strict=True):
             for (i, command), size, end, renewed in zip(template, sizes, ends, numbered, strict=True):
@@ -233,27 +233,11 @@ class Repeater:
         return result
 
 
-_NONE = {"memos": -1, "precomputed": 0}  # what stands where there is none
-
-
-def _list_of(field: FieldForm) -> str:
-    assert isinstance(field.declared, Reference)
-    return field.declared.to
-
-
-def _numbered(command: Command) -> list[str]:
-    """Returns the fields of a command that name a memo or a precomputed entry."""
-    return [
-        field.name
-        for field in command.form.reference_fields
-        if getattr(command, field.name) != _NONE.get(_list_of(field), getattr(command, field.name))
-    ]
-
-
 def _alike(one: Command, other: Command) -> bool:
     """True if two commands of a class differ in sub-matrices, memos and precomputed entries only."""
     form = one.form
-    changing = {*form.operand_names, *(field.name for field in form.reference_fields if _list_of(field) in _NONE)}
-    return _numbered(one) == _numbered(other) and all(
+    references = form.references(one)
+    changing = {*form.operand_names, *(name for name, _ in references)}
+    return references == form.references(other) and all(
         getattr(one, name) == getattr(other, name) for name in form.names if name not in changing
     )

@@ -1,10 +1,14 @@
-"""The kinds of calls in plans, and how each is bound to views and kernels."""
+"""The kinds of calls in plans, and how each is bound to views and kernels.
+
+A kind says what runs and on what: `link.each(function, *columns)` binds the function once for every turn of a loop, and
+once outside of loops. A column gives an operand for each turn: `link.view(number)`, `link.always(value)`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,8 +19,8 @@ if TYPE_CHECKING:
 #: A call made ready to run: without arguments.
 BoundCall = Callable[[], object]
 
-#: From a call's integers (mostly numbers of views) and its number to what runs; None if there is nothing to run.
-CallKind = Callable[["Linker", Sequence[int], float], BoundCall | None]
+#: From a call's integers (mostly numbers of views) and its number to what runs in each turn; None if nothing runs.
+CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None]
 
 CALLS: dict[str, CallKind] = {}
 
@@ -35,171 +39,200 @@ def call_kind(name: str) -> Callable[[CallKind], CallKind]:
 
 
 @call_kind("zero")
-def _zero(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return link.views[args[0]].zero_
+def _zero(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(Tensor.zero_, link.view(args[0]))
 
 
 @call_kind("undefined")
-def _undefined(link: Linker, args: Sequence[int], number: float) -> BoundCall | None:
-    return partial(link.views[args[0]].fill_, float("nan")) if link.fill_undefined else None
+def _undefined(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall] | None:
+    nan = link.always(float("nan"))
+    return link.each(Tensor.fill_, link.view(args[0]), nan) if link.fill_undefined else None
 
 
 @call_kind("fill")
-def _fill(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return partial(link.views[args[0]].fill_, number)
+def _fill(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(Tensor.fill_, link.view(args[0]), link.always(number))
 
 
 @call_kind("zero rows")
-def _zero_rows(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return partial(link.views[args[0]].index_fill_, 0, link.index(args[1]), 0.0)
+def _zero_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(_zero_some, link.view(args[0]), link.always(link.index(args[1])))
+
+
+def _zero_some(dest: Tensor, rows: Tensor) -> None:
+    dest.index_fill_(0, rows, 0.0)
 
 
 @call_kind("scale")
-def _scale(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return partial(link.views[args[0]].mul_, number)
+def _scale(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(Tensor.mul_, link.view(args[0]), link.always(number))
 
 
 # ---- copying: dest, source ----
 
 
 @call_kind("copy")
-def _copy(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    dest, source = args
-    return partial(link.views[dest].copy_, link.views[source])
+def _copy(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(Tensor.copy_, *map(link.view, args))
 
 
 @call_kind("scaled copy")
-def _scaled_copy(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    dest, source = args
-    return partial(torch.mul, link.views[source], number, out=link.views[dest])
+def _scaled_copy(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(partial(_multiply, number), *map(link.view, args))
+
+
+def _multiply(number: float, dest: Tensor, source: Tensor) -> None:
+    torch.mul(source, number, out=dest)
 
 
 @call_kind("positive")
-def _positive(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    dest, source = args
-    return partial(torch.gt, link.views[source], 0.0, out=link.views[dest])
+def _positive(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(_is_positive, *map(link.view, args))
+
+
+def _is_positive(dest: Tensor, source: Tensor) -> None:
+    torch.gt(source, 0.0, out=dest)
 
 
 @call_kind("cat")
-def _cat(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return partial(torch.cat, [link.views[source] for source in args[1:]], out=link.views[args[0]])
+def _cat(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(_join, link.view(args[0]), link.views(args[1:]))
+
+
+def _join(dest: Tensor, sources: list[Tensor]) -> None:
+    torch.cat(sources, out=dest)
 
 
 @call_kind("copy each")
-def _copy_each(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return partial(torch._foreach_copy_, *_halves(link, args))
+def _copy_each(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(torch._foreach_copy_, *_halves(link, args))
 
 
 @call_kind("select rows")
-def _select_rows(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _select_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, source, rows = args
-    return partial(torch.index_select, link.views[source], 0, link.index(rows), out=link.views[dest])
+    return link.each(_select, link.view(dest), link.view(source), link.always(link.index(rows)))
+
+
+def _select(dest: Tensor, source: Tensor, rows: Tensor) -> None:
+    torch.index_select(source, 0, rows, out=dest)
 
 
 @call_kind("copy to rows")
-def _copy_to_rows(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _copy_to_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows, source = args
-    return partial(link.views[dest].index_copy_, 0, link.index(rows), link.views[source])
+    return link.each(Tensor.index_copy_, link.view(dest), link.always(0), *_rows_and_view(link, rows, source))
 
 
 # ---- adding: dest, source ----
 
 
 @call_kind("add")
-def _add(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    dest, source = args
-    return partial(link.views[dest].add_, link.views[source])
+def _add(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(Tensor.add_, *map(link.view, args))
 
 
 @call_kind("scaled add")
-def _scaled_add(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    dest, source = args
-    return partial(link.views[dest].add_, link.views[source], alpha=number)
+def _scaled_add(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(partial(Tensor.add_, alpha=number), *map(link.view, args))
 
 
 @call_kind("add each")
-def _add_each(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    return partial(torch._foreach_add_, *_halves(link, args), alpha=number)
+def _add_each(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    return link.each(partial(torch._foreach_add_, alpha=number), *_halves(link, args))
 
 
 @call_kind("add to rows")
-def _add_to_rows(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _add_to_rows(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     dest, rows, source = args
-    return partial(link.views[dest].index_add_, 0, link.index(rows), link.views[source], alpha=number)
+    add = partial(Tensor.index_add_, alpha=number)
+    return link.each(add, link.view(dest), link.always(0), *_rows_and_view(link, rows, source))
 
 
 @call_kind("sum")
-def _sum(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _sum(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     """dest = sum over the second axis of (dest rows, terms, columns)."""
-    dest, terms = args
-    return partial(torch.sum, link.views[terms], 1, out=link.views[dest])
+    return link.each(_sum_terms, *map(link.view, args))
 
 
-def _halves(link: Linker, args: Sequence[int]) -> tuple[list[Tensor], list[Tensor]]:
+def _sum_terms(dest: Tensor, terms: Tensor) -> None:
+    torch.sum(terms, 1, out=dest)
+
+
+def _rows_and_view(link: Linker, rows: int, view: int) -> tuple[Iterable[Tensor], Iterable[Tensor]]:
+    return link.always(link.index(rows)), link.view(view)
+
+
+def _halves(link: Linker, args: Sequence[int]) -> tuple[Iterable[Any], Iterable[Any]]:
     half = len(args) // 2
-    return [link.views[view] for view in args[:half]], [link.views[view] for view in args[half:]]
+    return link.views(args[:half]), link.views(args[half:])
 
 
 # ---- kernels ----
 
 
 @call_kind("propagate")
-def _propagate(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _propagate(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     kernel, precomputed, output, *inputs = args
-    return link.forward(kernel, precomputed, output, inputs)
+    return link.each(*link.forward(kernel, precomputed, output, inputs))
 
 
 @call_kind("propagate and keep")
-def _propagate_and_keep(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _propagate_and_keep(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     """Keep the memo unless its number is negative; with `stores` take statistics."""
-    kernel, precomputed, output, memo_number, stores, *inputs = args
-    forward, memos = link.forward(kernel, precomputed, output, inputs), link.memos
+    kernel, precomputed, output, memo, stores, *inputs = args
+    run, *columns = link.forward(kernel, precomputed, output, inputs)
     store_stats = link.kernels.for_statistics(link.plan.kernels[kernel]).run_stats if stores else None
-    values, result = [link.views[view] for view in inputs], link.views[output]
+    propagate = partial(_run_forward, run, store_stats, link.memos)
+    return link.each(propagate, link.memo(memo) if memo >= 0 else link.always(-1), *columns)
 
-    def propagate() -> None:
-        memo = forward()
-        if store_stats is not None:
-            store_stats(values, result, memo)
-        if memo_number >= 0:
-            memos[memo_number] = memo
 
-    return propagate
+def _run_forward(
+    run: Any, store_stats: Any, memos: list[Any], number: int, inputs: Any, output: Any, rows: Any
+) -> None:
+    memo = run(inputs, output, rows)
+    if store_stats is not None:
+        store_stats(inputs, output, memo)
+    if number >= 0:
+        memos[number] = memo
 
 
 @call_kind("backprop")
-def _backprop(link: Linker, args: Sequence[int], number: float) -> BoundCall:
-    number_of_kernel, precomputed, update, memo_number, is_last_use, output, output_deriv, count, *operands = args
-    planned = link.plan.kernels[number_of_kernel]
+def _backprop(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
+    kernel, precomputed, update, memo, is_last_use, output, output_deriv, count, *operands = args
+    planned = link.plan.kernels[kernel]
     run = link.kernels.find(planned).run_backward
     to_update = link.kernels.for_update(planned, link.plan.need_model_derivative) if update else None
-    inputs = [link.views[view] for view in operands[:count]]
-    derivs = [link.views[view] if view >= 0 else None for view in operands[count : 2 * count]]
-    accumulate = [bool(added) for added in operands[2 * count :]]
-    value, deriv = link.views[output], link.views[output_deriv]
-    indexes, memos = link.loaded(number_of_kernel, precomputed), link.memos
-    if memo_number < 0:
-        return partial(run, inputs, value, deriv, None, to_update, derivs, accumulate, indexes)
+    columns = [link.views(operands[:count]), link.view(output), link.view(output_deriv)]
+    derivs = link.views(operands[count : 2 * count])
+    added = link.always([bool(each) for each in operands[2 * count :]])
+    rest = derivs, added, link.loaded(kernel, precomputed)
+    if memo < 0:
+        return link.each(run, *columns, link.always(None), link.always(to_update), *rest)
+    backprop = partial(_run_backward, run, to_update, link.memos, is_last_use)
+    return link.each(backprop, link.memo(memo), *columns, *rest)
 
-    def backprop() -> None:
-        memo = memos[memo_number]
-        if is_last_use:
-            memos[memo_number] = None
-        run(inputs, value, deriv, memo, to_update, derivs, accumulate, indexes)
 
-    return backprop
+def _run_backward(
+    run: Any, to_update: Any, memos: list[Any], is_last_use: int, number: int, inputs: Any, output: Any, *operands: Any
+) -> None:
+    output_deriv, *derivs_and_rows = operands
+    memo = memos[number]
+    if is_last_use:
+        memos[number] = None
+    run(inputs, output, output_deriv, memo, to_update, *derivs_and_rows)
 
 
 # ---- the outside world ----
 
 
 @call_kind("accept")
-def _accept(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _accept(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     view, name = args
-    return link.accept(link.views[view], link.plan.texts[name])
+    return link.accept(view, link.plan.texts[name])
 
 
 @call_kind("provide")
-def _provide(link: Linker, args: Sequence[int], number: float) -> BoundCall:
+def _provide(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     view, name = args
-    return link.provide(link.views[view], link.plan.texts[name])
+    return link.provide(view, link.plan.texts[name])

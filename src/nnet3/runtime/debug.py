@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TextIO
 
 import numpy as np
@@ -12,7 +14,7 @@ from nnet3.errors import NumericalError
 from nnet3.index import NO_TIME, N, T, distinct, format_time_span
 from nnet3.ir.commands import AccessKind, Backprop
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.printer import format_submatrix, numbered_command
+from nnet3.ir.printer import commands_in_bodies, format_submatrix, numbered_command
 from nnet3.runtime.link import LinkedComputation
 from nnet3.runtime.plan import SegmentPlan
 
@@ -24,27 +26,33 @@ class Tracer:
 
     def __init__(self, computation: NnetComputation, stream: TextIO) -> None:
         self.computation, self.stream = computation, stream
+        self._in_body = commands_in_bodies(computation)
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Run one segment. Raises NumericalError at the first command that wrote a NaN or an infinity."""
         self.linked = linked
-        for number in range(segment.start, segment.end):
-            for call in self.linked.calls_of_command(number):
+        seen = segment.start
+        for (number, turn), calls in groupby(linked.steps_of_segment(segment), itemgetter(0, 1)):
+            for idle in range(seen, number):
+                self._look_at(idle)
+            for *_, call in calls:
                 call()
-            self._look_at(number)
+            self._look_at(number, turn)
+            seen = max(seen, number + 1)
+        for idle in range(seen, segment.end):
+            self._look_at(idle)
 
-    def _look_at(self, number: int) -> None:
-        text = numbered_command(self.computation, number)
-        written = [
-            (submatrix, self.linked.view(self.computation, submatrix, number)) for submatrix in self._written(number)
-        ]
+    def _look_at(self, number: int, turn: int = 0) -> None:
+        text = numbered_command(self.computation, number, number in self._in_body)
+        text += f" [turn {turn}]" if number in self._in_body else ""
+        written = [(s, self.linked.view(self.computation, s, number, turn)) for s in self._written(number)]
         norms = [f"|{format_submatrix(self.computation, s)}|={float(value.norm()):.6g}" for s, value in written]
         if len(norms) > _MAX_SHOWN:
             norms[_MAX_SHOWN:] = ["..."]
         print("  ".join([text, *norms]), file=self.stream)
         for submatrix, value in written:
             if not torch.isfinite(value).all():
-                what = describe_rows(self.computation, submatrix, bad_rows(value))
+                what = describe_rows(self.computation, submatrix, bad_rows(value), turn)
                 raise NumericalError(f"{_kind(value)} in {text}: written to {what}")
         self._look_at_update(number, text)
 
@@ -72,9 +80,9 @@ def bad_rows(value: Tensor) -> np.ndarray:
     return np.flatnonzero((~torch.isfinite(value)).any(dim=1).cpu().numpy())
 
 
-def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray) -> str:
+def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray, turn: int = 0) -> str:
     """Describes rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0"."""
-    block = computation.submatrices[submatrix]
+    block = computation.submatrices[submatrix].at_turn(turn)
     row_text = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[0]}..{rows[-1]} ({len(rows)} of them)"
     info = computation.matrix_info.get(block.matrix)
     if info is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import torch
@@ -17,7 +18,11 @@ from nnet3.runtime.calls import CALLS, BoundCall
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.memory import Arena
-from nnet3.runtime.plan import Plan
+from nnet3.runtime.plan import Plan, SegmentPlan
+
+_ONCE = range(1)
+_TURNS_AT_ONCE = 256  # of a loop are bound together
+_MOST_KEPT = 20_000  # calls of loops
 
 
 @dataclass
@@ -43,41 +48,8 @@ class Constants:
     of_kernels: dict[tuple[int, int], Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class LinkedComputation:
-    """A plan bound to memory and kernels: its calls, one after the other, and those of each segment."""
-
-    plan: Plan
-    kernels: Kernels
-    storage: Tensor
-    outside: Mapping[str, Tensor]
-    views: list[Tensor]
-    calls: list[BoundCall | None]
-    calls_of_segment: list[list[BoundCall]]
-
-    def view(self, computation: NnetComputation, submatrix: int, command: int) -> Tensor:
-        """Returns a sub-matrix of the computation as it lies at a command, (rows, columns)."""
-        block = computation.submatrices[submatrix]
-        matrix = computation.matrices[block.matrix]
-        name = next(
-            (o.name for o in computation.outside if computation.submatrices[o.submatrix].matrix == block.matrix), None
-        )
-        if name is not None:
-            whole = self.outside[name]
-        else:
-            dtype = LANES[matrix.dtype or self.plan.dtype]
-            begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
-            whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
-        rows = whole[block.row_offset : block.row_offset + block.num_rows]
-        return rows[:, block.col_offset : block.col_offset + block.num_cols]
-
-    def calls_of_command(self, command: int) -> list[BoundCall]:
-        first, end = self.plan.first_call[command : command + 2].tolist()
-        return [call for call in self.calls[first:end] if call is not None]
-
-
 class Linker:
-    """Everything that kinds of calls need while they are bound."""
+    """Everything that kinds of calls need while they are bound, once for each of the present `turns`."""
 
     def __init__(
         self,
@@ -92,10 +64,85 @@ class Linker:
         self.plan, self.kernels, self.constants = plan, kernels, constants
         self.outside, self.fill_undefined = outside, fill_undefined
         self.accepted, self.provided, self.memos = state.accepted, state.provided, state.memos
-        self.views = make_views(plan, arena, outside)
+        self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
+        self._bound = [outside[memory.name].detach() for memory in plan.outside]
+        self._rows: list[list[int]] = plan.views.tolist()
+        self._fixed: list[Tensor | None] = [None if row[-1] else self._tensors(row, _ONCE)[0] for row in self._rows]
+        self._moving: dict[int, Sequence[Tensor]] = {}
+        self.turns, self._steps = _ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
         self._provides = {port.name: port.bound_name for segment in plan.segments for port in segment.provides}
+        self._kinds = [_kind(name) for name in plan.kinds]
+        self._args, self._starts = plan.call_args.tolist(), plan.call_start.tolist()
+        self._kind_and_number = list(zip(plan.call_kind.tolist(), plan.call_number.tolist(), strict=True))
+
+    # ---- binding ----
+
+    def bind(self, call: int) -> Iterable[BoundCall] | None:
+        """Returns what runs for a call in each of the present turns; None if nothing does."""
+        kind, number = self._kind_and_number[call]
+        return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
+
+    def bind_loop(self, calls: range, turns: range, steps: tuple[int, int]) -> Iterator[tuple[int, int, BoundCall]]:
+        """Yields the calls of a loop in order: call, turn, what runs. `steps` of memos and of precomputed entries."""
+        for start in range(turns.start, turns.stop, _TURNS_AT_ONCE):
+            self.turns, self._steps = range(start, min(start + _TURNS_AT_ONCE, turns.stop)), steps
+            self._moving = {}
+            bound = [(call, each) for call in calls if (each := self.bind(call)) is not None]
+            for turn, runs in zip(self.turns, zip(*[each for _, each in bound], strict=True), strict=True):
+                for (call, _), run in zip(bound, runs, strict=True):
+                    yield call, turn, run
+        self.turns, self._steps, self._moving = _ONCE, (0, 0), {}
+
+    def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
+        """Binds a function to its operands in each turn."""
+        return map(partial, self.always(function), *columns)
+
+    # ---- operands, for each turn ----
+
+    def always(self, value: Any) -> Iterable[Any]:
+        """Returns the same value for all turns."""
+        return repeat(value, len(self.turns))
+
+    def view(self, number: int) -> Iterable[Tensor]:
+        """Returns a view as it lies in each turn."""
+        fixed = self._fixed[number]
+        if fixed is not None:
+            return repeat(fixed, len(self.turns))
+        if number not in self._moving:
+            self._moving[number] = self._tensors(self._rows[number], self.turns)
+        return self._moving[number]
+
+    def views(self, numbers: Sequence[int]) -> Iterable[list[Tensor | None]]:
+        """Returns several views as they lie in each turn; -1 is none."""
+        if not numbers:
+            return ([] for _ in self.turns)
+        return map(list, zip(*[self.always(None) if n < 0 else self.view(n) for n in numbers], strict=True))
+
+    def memo(self, number: int) -> Iterable[int]:
+        """Returns the number of a memo in each turn."""
+        return [number + turn * self._steps[0] for turn in self.turns]
+
+    def _tensors(self, row: Sequence[int], turns: range) -> Sequence[Tensor]:
+        """Returns the tensors of a row of `Plan.views`, one for each turn."""
+        lane, start, col, outer, inner, cols, outer_step, step, turn_step = row
+        unit = 1
+        if lane < 0:
+            flat = self._bound[-1 - lane]
+            row_stride, unit = flat.stride()
+            start = int(flat.storage_offset()) + start * row_stride + col * unit
+            outer_step, step, turn_step = outer_step * row_stride, step * row_stride, turn_step * row_stride
+        else:
+            flat = self._lanes[lane]
+        shape, strides = ((outer, inner, cols), (outer_step, step, unit)) if outer else ((inner, cols), (step, unit))
+        start += turns.start * turn_step
+        if len(turns) == 1:
+            return (flat.as_strided(shape, strides, start),)
+        # All turns are one tensor of one more dimension, whose slices are cheap; strides cannot be negative.
+        start += min(0, turn_step) * (len(turns) - 1)
+        tensors = flat.as_strided((len(turns), *shape), (abs(turn_step), *strides), start).unbind()
+        return tensors[::-1] if turn_step < 0 else tensors
 
     def index(self, number: int) -> Tensor:
         """Returns a table of row numbers on the device."""
@@ -106,8 +153,14 @@ class Linker:
             self.constants.indexes[number] = found
         return found
 
-    def loaded(self, kernel: int, precomputed: int) -> Any:
-        """Returns what a kernel has precomputed of its rows, loaded for the device."""
+    def loaded(self, kernel: int, precomputed: int) -> Iterable[Any]:
+        """Returns what a kernel has precomputed of its rows in each turn, loaded for the device."""
+        step = self._steps[1] if precomputed else 0
+        if not step:
+            return self.always(self._load(kernel, precomputed))
+        return [self._load(kernel, precomputed + turn * step) for turn in self.turns]
+
+    def _load(self, kernel: int, precomputed: int) -> Any:
         arrays = self.plan.precomputed[precomputed]
         if arrays is None:
             return None
@@ -117,30 +170,101 @@ class Linker:
             self.constants.of_kernels[key] = found.load_indexes(arrays, self.constants.device)
         return self.constants.of_kernels[key]
 
-    def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> BoundCall:
+    def forward(self, kernel: int, precomputed: int, output: int, inputs: Sequence[int]) -> tuple[Any, ...]:
+        """Returns what runs a kernel forward, and its operands in each turn: inputs, output, what was precomputed."""
         run = self._run_forward.get(kernel)
         if run is None:
             run = self._run_forward[kernel] = self.kernels.find(self.plan.kernels[kernel]).run_forward
-        views = self.views
-        indexes = None if precomputed == 0 else self.loaded(kernel, precomputed)
-        return partial(run, [views[view] for view in inputs], views[output], indexes)
+        return run, self.views(inputs), self.view(output), self.loaded(kernel, precomputed)
 
-    def accept(self, view: Tensor, name: str) -> BoundCall:
+    def accept(self, view: int, name: str) -> Iterable[BoundCall]:
         bound = self.outside.get(self._accepts[name])
         if bound is not None:
-            return partial(view.copy_, bound)
+            return self.each(Tensor.copy_, self.view(view), self.always(bound))
         accepted = self.accepted
-        return lambda: view.copy_(accepted[name])
+        return self.each(lambda dest: dest.copy_(accepted[name]), self.view(view))
 
-    def provide(self, view: Tensor, name: str) -> BoundCall:
+    def provide(self, view: int, name: str) -> Iterable[BoundCall]:
         bound, provided = self.outside.get(self._provides[name]), self.provided
-        if bound is None:
-            return lambda: provided.__setitem__(name, view.clone())
 
-        def provide() -> None:
-            provided[name] = bound.copy_(view)
+        def provide(source: Tensor) -> None:
+            provided[name] = source.clone() if bound is None else bound.copy_(source)
 
-        return provide
+        return self.each(provide, self.view(view))
+
+
+class LinkedComputation:
+    """A plan bound to memory and kernels. Calls outside of loops are bound once.
+
+    Those of loops are bound while the loop runs for the first time, and forgotten; from the second time on they are
+    kept, unless they are very many: most programs for ever new lengths run once.
+    """
+
+    def __init__(self, linker: Linker, storage: Tensor) -> None:
+        self.plan, self.kernels, self.outside = linker.plan, linker.kernels, linker.outside
+        self.storage, self.linker = storage, linker
+        self._loops = {
+            first: (range(first, end), range(turns), (memo_step, precomputed_step))
+            for first, end, turns, memo_step, precomputed_step in self.plan.loops.tolist()
+        }
+        in_loops = {call for calls, _, _ in self._loops.values() for call in calls}
+        self._bound: list[Iterable[BoundCall] | None] = [
+            None if call in in_loops else bound if (bound := linker.bind(call)) is None else list(bound)
+            for call in range(self.plan.num_calls)
+        ]
+        self._kept: dict[int, list[BoundCall]] = {}
+        self._have_run: set[int] = set()
+
+    def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:
+        """Returns a sub-matrix of the computation as it lies at a command, in a turn of its loop, (rows, columns)."""
+        block = computation.submatrices[submatrix].at_turn(turn)
+        matrix = computation.matrices[block.matrix]
+        name = next(
+            (o.name for o in computation.outside if computation.submatrices[o.submatrix].matrix == block.matrix), None
+        )
+        if name is not None:
+            whole = self.outside[name]
+        else:
+            dtype = LANES[matrix.dtype or self.plan.dtype]
+            begin, shape = self.plan.byte_offset(block.matrix, command), (matrix.num_rows, matrix.num_cols)
+            whole = self.storage[begin : begin + shape[0] * shape[1] * dtype.itemsize].view(dtype).view(shape)
+        rows = whole[block.row_offset : block.row_offset + block.num_rows]
+        return rows[:, block.col_offset : block.col_offset + block.num_cols]
+
+    def calls_of_segment(self, number: int) -> Iterable[BoundCall]:
+        """Returns what runs in a segment, in order."""
+        if number in self._kept:
+            return self._kept[number]
+        segment = self.plan.segments[number]
+        calls = (run for _, _, run in self._calls(segment))
+        has_loops = any(segment.first_call <= first < segment.end_call for first in self._loops)
+        if has_loops and number not in self._have_run:
+            self._have_run.add(number)
+            return calls
+        turns = sum(len(calls) * len(turns) for calls, turns, _ in self._loops.values())
+        if turns > _MOST_KEPT:
+            return calls
+        with many_objects():
+            self._kept[number] = list(calls)
+        return self._kept[number]
+
+    def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+        """Returns the calls of a segment in order: command, turn, what runs."""
+        owners = self.plan.call_command.tolist()
+        return ((owners[call], turn, run) for call, turn, run in self._calls(segment))
+
+    def _calls(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+        """Yields call, turn, and what runs."""
+        call = segment.first_call
+        while call < segment.end_call:
+            if call in self._loops:
+                calls, turns, steps = self._loops[call]
+                yield from self.linker.bind_loop(calls, turns, steps)
+                call = calls.stop
+                continue
+            for run in self._bound[call] or ():
+                yield call, 0, run
+            call += 1
 
 
 def link(
@@ -161,39 +285,9 @@ def link(
     """
     state, constants = state or RunState(), constants or Constants(arena.storage.device)
     state.memos[:] = [None] * plan.num_memos
-    kinds = [_kind(name) for name in plan.kinds]
-    args, starts = plan.call_args.tolist(), plan.call_start.tolist()
-    places = zip(plan.call_kind.tolist(), starts, starts[1:], plan.call_number.tolist(), strict=False)
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
-        calls = [kinds[kind](linker, args[start:end], number) for kind, start, end, number in places]
-    first_call = plan.first_call.tolist()
-    of_segment = [
-        [call for call in calls[first_call[segment.start] : first_call[segment.end]] if call is not None]
-        for segment in plan.segments
-    ]
-    return LinkedComputation(plan, kernels, arena.storage, linker.outside, linker.views, calls, of_segment)
-
-
-def make_views(plan: Plan, arena: Arena, outside: Mapping[str, Tensor]) -> list[Tensor]:
-    """Returns the views of a plan in their order."""
-    lanes = [arena.lane(LANES[name]) for name in plan.lanes]
-    bound = [outside[memory.name].detach() for memory in plan.outside]
-    views = []
-    for lane, start, col, outer, inner, cols, outer_step, step in plan.views.tolist():
-        unit = 1
-        if lane < 0:
-            flat = bound[-1 - lane]
-            row_stride, unit = flat.stride()
-            start = flat.storage_offset() + start * row_stride + col * unit
-            outer_step, step = outer_step * row_stride, step * row_stride
-        else:
-            flat = lanes[lane]
-        if outer:
-            views.append(flat.as_strided((outer, inner, cols), (outer_step, step, unit), start))
-        else:
-            views.append(flat.as_strided((inner, cols), (step, unit), start))
-    return views
+        return LinkedComputation(linker, arena.storage)
 
 
 def _kind(name: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,12 @@ class PlannedKernel:
 
 @dataclass(frozen=True)
 class SegmentPlan:
-    """One run: commands [start, end), and the matrices that they accept and provide."""
+    """One run: commands [start, end), their calls [first_call, end_call), what they accept and provide."""
 
     start: int
     end: int
+    first_call: int
+    end_call: int
     accepts: tuple[Port, ...]
     provides: tuple[Port, ...]
 
@@ -68,11 +70,14 @@ class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
     * The arena has `num_bytes`; `lanes` are the dtypes of views of it.
-    * `views` (views, 8): lane, start, column, outer, inner, columns, outer step, inner step. Row i * inner + j of a
-      view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of `inner` rows. In lane
+    * `views` (views, 9): lane, start, column, outer, inner, columns, outer step, inner step, turn step. Row i * inner +
+      j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of `inner` rows. In lane
       l >= 0 these count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`, where they count rows.
+      In turn r of a loop the view begins r * turn step later.
     * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
-      kernels, names in `texts`) and `call_number[c]`; command k becomes calls first_call[k] up to first_call[k + 1].
+      kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.
+    * `loops` (loops, 5): calls [first, end) run in so many turns. In turn r memos are numbered r * memo step higher,
+      and precomputed entries r * precomputed step.
     * `indexes`: row numbers, int64. `precomputed`: what kernels have derived from indexes.
     * `places` (places, 4): matrix (negative: its compressed form), first and last command, byte offset.
     """
@@ -88,7 +93,8 @@ class Plan:
     call_start: np.ndarray
     call_args: np.ndarray
     call_number: np.ndarray
-    first_call: np.ndarray
+    call_command: np.ndarray
+    loops: np.ndarray
     indexes: tuple[np.ndarray, ...]
     precomputed: tuple[Mapping[str, np.ndarray] | None, ...]
     kernels: tuple[PlannedKernel, ...]
@@ -125,8 +131,7 @@ class Plan:
         header["outside"] = [list(vars(memory).values()) for memory in self.outside]
         header["segments"] = [
             [
-                segment.start,
-                segment.end,
+                *(segment.start, segment.end, segment.first_call, segment.end_call),
                 [list(vars(port).values()) for port in segment.accepts],
                 [list(vars(port).values()) for port in segment.provides],
             ]
@@ -156,17 +161,22 @@ class Plan:
     def __str__(self) -> str:
         """Returns a line for the whole, then one for each call: its command, kind and operands."""
         lines = [f"# plan in {self.dtype}: {self.num_bytes} bytes, {self.num_calls} calls, {len(self.views)} views"]
-        command_of_call = np.repeat(np.arange(len(self.first_call) - 1), np.diff(self.first_call))
-        for call, command in enumerate(command_of_call.tolist()):
+        loops = {loop[0]: loop for loop in self.loops.tolist()}
+        for call, command in enumerate(self.call_command.tolist()):
+            if call in loops:
+                lines.append(f"repeat {loops[call][2]} times the next {loops[call][1] - call} calls")
             args = self.call_args[self.call_start[call] : self.call_start[call + 1]].tolist()
             number = float(self.call_number[call])
             lines.append(f"c{command}: {self.kinds[self.call_kind[call]]} {args}" + (f" {number:g}" if number else ""))
         return "\n".join(lines)
 
 
-_ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "first_call", "places")
+_ARRAYS = ("views", "call_kind", "call_start", "call_args", "call_number", "call_command", "loops", "places")
 _PLAIN = ("dtype", "num_bytes", "lanes", "kinds", "texts", "num_memos", "need_model_derivative")
 
 
-def _segment_from_data(start: int, end: int, accepts: Sequence[Any], provides: Sequence[Any]) -> SegmentPlan:
-    return SegmentPlan(start, end, tuple([Port(*port) for port in accepts]), tuple([Port(*port) for port in provides]))
+def _segment_from_data(
+    start: int, end: int, first_call: int, end_call: int, accepts: Sequence[Any], provides: Sequence[Any]
+) -> SegmentPlan:
+    ports = [tuple([Port(*port) for port in ports]) for ports in (accepts, provides)]
+    return SegmentPlan(start, end, first_call, end_call, *ports)

@@ -15,6 +15,7 @@ from nnet3.errors import ExecutionError
 from nnet3.ir.commands import AcceptInput, ProvideOutput, SegmentMarker
 from nnet3.ir.computation import NnetComputation, SubMatrix
 from nnet3.ir.objects import many_objects
+from nnet3.ir.repeats import repeats
 from nnet3.runtime.lanes import LANES, lane_of
 from nnet3.runtime.packing import ALIGNMENT, Span, lowest_gap, matrix_spans, pack
 from nnet3.runtime.plan import PLAN_VERSION, OutsidePlan, Plan, PlannedKernel, Port, SegmentPlan
@@ -26,32 +27,43 @@ _COMPRESSED = "bool"  # the lane of a matrix while it is compressed
 _ALWAYS: Span = (-1, 1 << 60)
 
 
+class View(int):
+    """The number of a view, among the integers of a call."""
+
+
 class ViewTable:
     """The views of a plan, each once; see `Plan.views`."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, ...]] = []
-        self._numbers: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[tuple[int, ...], View] = {}
 
-    def add(self, view: tuple[int, ...]) -> int:
-        number = self._numbers.setdefault(view, len(self.rows))
-        if number == len(self.rows):
+    def add(self, view: tuple[int, ...]) -> View:
+        number = self._numbers.get(view)
+        if number is None:
+            number = self._numbers[view] = View(len(self.rows))
             self.rows.append(view)
         return number
 
 
+#: A call: its kind, its integers, its number.
+Call = tuple[int, Sequence[int], float]
+_Planned = tuple[int, int, tuple[Any, ...], float]  # command and call, with rows of `Plan.views` among its integers
+
+
 class Planner:
-    """Views, tables and scratch memory for the rules. `command` is the one that is being planned."""
+    """Views, tables and scratch memory for the rules. `command` is the one that is being planned, in turn `turn`."""
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
-        self.computation, self.dtype, self.command = computation, dtype, 0
+        self.computation, self.dtype, self.command, self.turn = computation, dtype, 0, 0
         self.views, self.indexes = ViewTable(), list[np.ndarray]()
+        self._known_indexes: dict[bytes, int] = {}
         self.kinds: dict[str, int] = {}
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
         self.texts: dict[str, int] = {}
-        self.calls: list[tuple[int, Sequence[int], float]] = []
+        self.calls: list[Call] = []
         self.kernels = [PlannedKernel(kernel.name, kernel.updatable) for kernel in computation.kernels]
-        self.last_memo_use = _last_memo_uses(computation)
+        self.last_memo_users = _last_memo_users(computation)
         self.lanes: list[str] = [dtype]
         self.lane_of_matrix = [self._lane(matrix.dtype or dtype) for matrix in computation.matrices]
         self._outside = {computation.submatrices[o.submatrix].matrix: k for k, o in enumerate(computation.outside)}
@@ -66,7 +78,9 @@ class Planner:
         self._offsets: dict[int, list[tuple[Span, int]]] = defaultdict(list)
         for (key, span), offset in zip(keys, offsets, strict=True):
             self._offsets[key].append((span, offset))
-        self._known_views: dict[int, tuple[int, int, int]] = {}  # number, and first and last command for which it holds
+        self._known_views: dict[
+            int, tuple[View, int, int]
+        ] = {}  # number, and first and last command for which it holds
         self._scratch_end = (-1, 0)
 
     # ---- calls ----
@@ -76,9 +90,12 @@ class Planner:
         self.calls.append((self.kinds.setdefault(kind, len(self.kinds)), args, number))
 
     def index(self, rows: np.ndarray) -> int:
-        """Add a table of row numbers; returns its number."""
-        self.indexes.append(rows.astype(np.int64))
-        return len(self.indexes) - 1
+        """Returns the number of a table of row numbers, which is added unless it is known."""
+        table = rows.astype(np.int64)
+        number = self._known_indexes.setdefault(table.tobytes(), len(self.indexes))
+        if number == len(self.indexes):
+            self.indexes.append(table)
+        return number
 
     def note_kernel(self, number: int, **facts: Any) -> None:
         """Note what the program does with a kernel, for the checks before it is linked."""
@@ -97,21 +114,56 @@ class Planner:
         """Returns the number of a name."""
         return self.texts.setdefault(text, len(self.texts))
 
+    # ---- turns of a Repeat ----
+
+    def repeated(self, body: range, turns: int) -> list[tuple[int, Call]]:
+        """Returns the calls of a body for all turns, each with its command; their views move.
+
+        Turns 0, 1 and the last one are planned: their calls differ in where views begin, by equal amounts.
+        """
+        planned = [self._in_turn(body, turn) for turn in (0, min(1, turns - 1), turns - 1)]
+        found: list[tuple[int, Call]] = []
+        for calls in zip(*planned, strict=True):
+            command, kind, _, number = calls[0]
+            operands = zip(*(args for _, _, args, _ in calls), strict=True)
+            moved = [_moving(in_turns, turns) for in_turns in operands]
+            args = [self.views.add(arg) if isinstance(arg, tuple) else arg for arg in moved]
+            assert all(each[:2] == (command, kind) and each[3] == number for each in calls), "turns have other calls"
+            found.append((command, (kind, args, number)))
+        return found
+
+    def _in_turn(self, body: range, turn: int) -> list[_Planned]:
+        """Returns the calls of a body in one turn, with views in the place of their numbers."""
+        kept = self.views, self.calls, self._known_views
+        self.turn, self.views, self.calls, self._known_views = turn, ViewTable(), [], {}
+        found: list[_Planned] = []
+        for self.command in body:
+            plan_command(self.computation.commands[self.command], self)
+            for kind, args, number in self.calls[len(found) :]:
+                given = tuple([self.views.rows[arg] if isinstance(arg, View) else arg for arg in args])
+                found.append((self.command, kind, given, number))
+        self.turn = 0
+        self.views, self.calls, self._known_views = kept
+        return found
+
     # ---- views ----
 
     def block(self, submatrix: int) -> SubMatrix:
-        return self.computation.submatrices[submatrix]
+        """Returns a sub-matrix as it lies in this turn."""
+        block = self.computation.submatrices[submatrix]
+        return block.at_turn(self.turn) if block.row_step else block
 
-    def view(self, submatrix: int) -> int:
+    def view(self, submatrix: int) -> View:
         """Returns the view of a sub-matrix, (rows, columns); (0, 0) for number 0."""
         known = self._known_views.get(submatrix)
         if known is not None and known[1] <= self.command <= known[2]:
             return known[0]
-        block = self.computation.submatrices[submatrix]
+        block = self.block(submatrix)
         space, start, step = self.place(submatrix)
         number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
         first, last = self._span_now(block.matrix)[0] if block.matrix in self._offsets else _ALWAYS
-        self._known_views[submatrix] = number, first, last
+        if not self.computation.submatrices[submatrix].row_step:
+            self._known_views[submatrix] = number, first, last
         return number
 
     def place(self, submatrix: int) -> tuple[tuple[int, int], int, int]:
@@ -119,7 +171,7 @@ class Planner:
 
         Addresses count elements of the lane, and rows in outside memory.
         """
-        block = self.computation.submatrices[submatrix]
+        block = self.block(submatrix)
         if block.matrix in self._outside:
             return (-1 - self._outside[block.matrix], block.col_offset), block.row_offset, 1
         lane, stride = self.lane_of_matrix[block.matrix], self.computation.matrices[block.matrix].num_cols
@@ -133,10 +185,10 @@ class Planner:
 
     def rows_view(
         self, space: tuple[int, int], start: int, rows: int, step: int, cols: int, outer: int = 0, outer_step: int = 0
-    ) -> int:
+    ) -> View:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
         lane, col = space
-        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step))
+        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step, 0))
 
     def block_views(
         self, space: tuple[int, int], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
@@ -187,7 +239,7 @@ class Planner:
 
     def converted(self, view: int, lane: int) -> int:
         """Returns a copy of a plain view of the arena in another lane, or the view itself if it is in that lane."""
-        old, _, _, _, rows, cols, _, _ = self.views.rows[view]
+        old, _, _, _, rows, cols, *_ = self.views.rows[view]
         if old == lane:
             return view
         result = self.scratch(rows, cols, lane)
@@ -196,7 +248,7 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        lane, start, col, _, rows, cols, _, step = self.views.rows[view]
+        lane, start, col, _, rows, cols, _, step, _ = self.views.rows[view]
         inner = rows // outer
         return self.rows_view((lane, col), start, inner, step, cols, outer, inner * step)
 
@@ -233,13 +285,23 @@ def plan(computation: NnetComputation, dtype: str | torch.dtype = "float32") -> 
 
 def _plan(planner: Planner) -> Plan:
     computation = planner.computation
-    first_call = np.zeros(len(computation.commands) + 1, dtype=np.int64)
-    counts = []
-    for number, command in enumerate(computation.commands):
+    owners: list[int] = []
+    loops: list[tuple[int, ...]] = []
+    bodies = {body.start: (repeat, body) for repeat, body in repeats(computation)}
+    number = 0
+    while number < len(computation.commands):
+        if number in bodies:
+            repeat, body = bodies[number]
+            start, calls = len(planner.calls), planner.repeated(body, repeat.turns)
+            planner.calls += [call for _, call in calls]
+            owners += [owner for owner, _ in calls]
+            loops.append((start, len(owners), repeat.turns, repeat.memo_step, repeat.precomputed_step))
+            number = body.stop
+            continue
         planner.command = number
-        plan_command(command, planner)
-        counts.append(len(planner.calls))
-    first_call[1:] = counts
+        plan_command(computation.commands[number], planner)
+        owners += [number] * (len(planner.calls) - len(owners))
+        number += 1
     kinds, args, numbers = zip(*planner.calls, strict=True) if planner.calls else ((), (), ())
     dtypes = [planner.lanes[lane] for lane in planner.lane_of_matrix]
     starts = np.zeros(len(args) + 1, dtype=np.int64)
@@ -249,20 +311,21 @@ def _plan(planner: Planner) -> Plan:
         num_bytes=planner.num_bytes,
         lanes=tuple(planner.lanes),
         outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
-        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 8),
+        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 9),
         kinds=tuple(planner.kinds),
         texts=tuple(planner.texts),
         call_kind=np.array(kinds, dtype=np.int32),
         call_start=starts,
         call_args=np.fromiter(chain.from_iterable(args), np.int32, int(starts[-1])),
         call_number=np.array(numbers, dtype=np.float64),
-        first_call=first_call,
+        call_command=np.array(owners, dtype=np.int32),
+        loops=np.array(loops, dtype=np.int64).reshape(-1, 5),
         indexes=tuple(planner.indexes),
         precomputed=tuple(computation.precomputed),
         kernels=tuple(planner.kernels),
         num_memos=computation.num_memos,
         need_model_derivative=computation.need_model_derivative,
-        segments=_segments(computation, dtypes, first_call),
+        segments=_segments(computation, dtypes, np.array(owners, dtype=np.int64)),
         places=planner.places,
     )
 
@@ -280,6 +343,18 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
     return Plan.from_data(*kept[name])
 
 
+def _moving(in_turns: Sequence[Any], turns: int) -> Any:
+    """Returns an integer or a view's row that stands in a call for all turns, from turns 0, 1 and the last one."""
+    first, second, last = in_turns
+    if not isinstance(first, tuple):
+        assert first == second == last, "an integer changes from turn to turn"
+        return first
+    moved = second[1] - first[1]
+    assert last[1] - first[1] == moved * (turns - 1), "a view does not move evenly"
+    assert all(view[:1] + view[2:] == first[:1] + first[2:] for view in (second, last)), "a view changes its form"
+    return (*first[:-1], moved)
+
+
 def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:
     matrix = computation.matrices[computation.submatrices[outside.submatrix].matrix]
     return OutsidePlan(
@@ -287,10 +362,10 @@ def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) 
     )
 
 
-def _segments(computation: NnetComputation, dtypes: Sequence[str], first_call: np.ndarray) -> tuple[SegmentPlan, ...]:
+def _segments(computation: NnetComputation, dtypes: Sequence[str], owners: np.ndarray) -> tuple[SegmentPlan, ...]:
     """Returns the segments, without those that do nothing (except the first).
 
-    `dtypes` are those of the matrices; command k becomes calls first_call[k] up to first_call[k + 1].
+    `dtypes` are those of the matrices, `owners` the commands of all calls.
     """
     derivs = {io.name for io in computation.outputs}, {io.name for io in computation.inputs}
     segments = []
@@ -300,19 +375,34 @@ def _segments(computation: NnetComputation, dtypes: Sequence[str], first_call: n
         block = computation.submatrices[submatrix]
         return Port(name, block.num_rows, block.num_cols, submatrix, dtypes[block.matrix], is_deriv)
 
+    def add(first: int, end: int) -> None:
+        first_call, end_call = (int((owners < command).sum()) for command in (first, end))
+        ports = tuple(accepts.values()), tuple(provides.values())
+        segments.append(SegmentPlan(first, end, first_call, end_call, *ports))
+
     for number, command in enumerate(computation.commands):
         if isinstance(command, AcceptInput):
             accepts[command.name] = port(command.name, command.dest, command.name in derivs[0])
         elif isinstance(command, ProvideOutput):
             provides[command.name] = port(command.name, command.source, command.name in derivs[1])
         elif isinstance(command, SegmentMarker):
-            segments.append(SegmentPlan(start, number + 1, tuple(accepts.values()), tuple(provides.values())))
+            add(start, number + 1)
             start, accepts, provides = number + 1, {}, {}
-    segments.append(SegmentPlan(start, len(computation.commands), tuple(accepts.values()), tuple(provides.values())))
-    return tuple([s for s in segments if s.start == 0 or first_call[s.end] > first_call[s.start]])
+    add(start, len(computation.commands))
+    return tuple([segment for segment in segments if segment.start == 0 or segment.end_call > segment.first_call])
 
 
-def _last_memo_uses(computation: NnetComputation) -> dict[int, int]:
-    """Returns the last command that uses each memo."""
-    users = [(number, command) for number, command in enumerate(computation.commands) if command.form.uses_memo]
-    return {getattr(command, command.form.uses_memo): number for number, command in users}
+def _last_memo_users(computation: NnetComputation) -> set[int]:
+    """Returns the commands that are the last to use their memo; those of a Repeat in every turn."""
+    last_use: dict[int, tuple[int, int, int]] = {}
+    uses = []
+    turns = {number: (body.start, repeat) for repeat, body in repeats(computation) for number in body}
+    for number, command in enumerate(computation.commands):
+        memo = getattr(command, command.form.uses_memo) if command.form.uses_memo else -1
+        if memo >= 0:
+            start, repeat = turns.get(number, (number, None))
+            steps = [(0, memo)] if repeat is None else [(i, memo + i * repeat.memo_step) for i in range(repeat.turns)]
+            uses += [(used, (start, turn, number)) for turn, used in steps]
+    for memo, use in uses:
+        last_use[memo] = max(use, last_use.get(memo, use))
+    return {use[-1] for _, use in uses} - {use[-1] for memo, use in uses if last_use[memo] != use}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,7 @@ _MICROSECONDS = 1e6
 class CommandTime:
     """The time of one command: `begin` and `last_seconds` are of the last repetition, `seconds` is the average.
 
+    A command in the body of a Repeat runs `turns` times; its time and bytes are those of all turns together.
     `num_bytes` counts the matrices and parameters that it reads and writes. `type` is that of its kernel.
     """
 
@@ -44,11 +46,12 @@ class CommandTime:
     begin: float
     last_seconds: float
     seconds: float
+    turns: int = 1
 
 
 @dataclass(frozen=True)
 class ProfileRow:
-    """A group of alike commands: their number, seconds and bytes in one run."""
+    """A group of alike commands: how often they ran, their seconds and bytes in one run."""
 
     keys: tuple[str, ...]
     calls: int
@@ -80,7 +83,9 @@ class ProfileReport:
         for timing in self.times:
             groups.setdefault(tuple([getattr(timing, key) for key in by]), []).append(timing)
         rows = [
-            ProfileRow(keys, len(group), sum(t.seconds for t in group), sum(t.num_bytes for t in group))
+            ProfileRow(
+                keys, sum(t.turns for t in group), sum(t.seconds for t in group), sum(t.num_bytes for t in group)
+            )
             for keys, group in groups.items()
         ]
         return sorted(rows, key=lambda row: -row.seconds)
@@ -184,24 +189,28 @@ class Profiler:
         self.computation = computation
         self._seconds: dict[tuple[int, int], list[float]] = {}
         self._begin: dict[tuple[int, int], float] = {}
+        self._turns: dict[tuple[int, int], int] = {}
         self._types: dict[str, tuple[str, int]] = {}
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
         """Run one segment command by command."""
-        numbers = range(segment.start, segment.end)
-        steps = [(number, calls) for number in numbers if (calls := linked.calls_of_command(number))]
+        steps = list(linked.steps_of_segment(segment))
         wait = torch.cuda.synchronize if linked.storage.is_cuda else _nothing
         marks = []
         wait()
-        for _, calls in steps:
+        for _, _, call in steps:
             begin = time.perf_counter()
-            for call in calls:
-                call()
+            call()
             wait()
             marks.append((begin, time.perf_counter()))
-        for (number, _), (begin, end) in zip(steps, marks, strict=True):
-            self._seconds.setdefault((segment.start, number), []).append(end - begin)
-            self._begin[segment.start, number] = begin
+        seconds: dict[int, float] = defaultdict(float)
+        for (number, turn, _), (begin, end) in zip(steps, marks, strict=True):
+            if number not in seconds:
+                self._begin[segment.start, number] = begin
+            seconds[number] += end - begin
+            self._turns[segment.start, number] = turn + 1
+        for number, taken in seconds.items():
+            self._seconds.setdefault((segment.start, number), []).append(taken)
         for kernel in linked.plan.kernels:
             if kernel.name not in self._types and kernel.name in linked.kernels.network:
                 self._types[kernel.name] = _type_and_bytes(linked.kernels.network[kernel.name])
@@ -226,7 +235,8 @@ class Profiler:
             kernel=name,
             type=kernel_type,
             node=self._node(command),
-            num_bytes=self._num_bytes(command) + parameter_bytes,
+            turns=self._turns[segment, number],
+            num_bytes=self._turns[segment, number] * (self._num_bytes(command) + parameter_bytes),
             begin=self._begin[segment, number],
             last_seconds=seconds[-1],
             seconds=float(np.mean(seconds)),

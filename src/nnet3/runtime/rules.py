@@ -108,7 +108,7 @@ def _backprop(command: cmd.Backprop, planner: Planner) -> None:
     """Gives -1 for the views of derivatives that are not computed."""
     if command.update and not planner.kernels[command.kernel].is_updated:
         planner.note_kernel(command.kernel, is_updated=True)
-    is_last_use = planner.last_memo_use.get(command.memo) == planner.command
+    is_last_use = command.memo >= 0 and planner.command in planner.last_memo_users
     fixed = [
         *(command.kernel, command.precomputed, int(command.update), command.memo, int(is_last_use)),
         *(planner.view(command.output), planner.view(command.output_deriv), len(command.inputs)),

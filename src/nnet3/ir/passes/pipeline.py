@@ -16,6 +16,7 @@ from nnet3.ir.passes.move_sizing import move_sizing
 from nnet3.ir.passes.remove_unneeded_zeroing import remove_unneeded_zeroing
 from nnet3.ir.passes.share_copies import share_copies
 from nnet3.ir.passes.work_in_place import work_in_place
+from nnet3.ir.repeats import unrolled
 from nnet3.text.suggest import did_you_mean
 
 
@@ -46,6 +47,7 @@ def optimize(
 ) -> NnetComputation:
     """Run the passes of PIPELINE, except those whose names are in `disabled`; the argument is not changed.
 
+    Passes see every turn: a Repeat is unrolled first.
     With `check_between` the checker looks at the computation before the first and after each pass, and its
     ComputationCheckError names the pass. `dump` is called with ("", computation) before the first pass and
     with the pass's name and its result after each. Raises Nnet3Error for an unknown name in `disabled`.
@@ -56,7 +58,7 @@ def optimize(
             hint = did_you_mean(name, names) or f"the passes are {', '.join(names)}"
             raise Nnet3Error(f"no pass is called '{name}': {hint}")
     steps = [p for p in PIPELINE if p.name not in disabled]
-    for step in (Pass("", lambda unchanged: unchanged), *steps):
+    for step in (Pass("", unrolled), *steps):
         result = step.function(computation)
         if result is not computation:
             forget_analysis(computation)

@@ -1,0 +1,46 @@
+"""Programs with Repeat: their bodies, and the same programs without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nnet3.ir.commands_control import Repeat
+from nnet3.ir.declarations import Command, with_operands, with_values
+
+if TYPE_CHECKING:
+    from nnet3.ir.computation import NnetComputation
+
+
+def repeats(computation: NnetComputation) -> Iterator[tuple[Repeat, range]]:
+    """Yields each Repeat with the numbers of the commands of its body."""
+    for number, command in enumerate(computation.commands):
+        if isinstance(command, Repeat):
+            yield command, range(number + 1, number + 1 + command.length)
+
+
+def unrolled(computation: NnetComputation) -> NnetComputation:
+    """Returns the program in which the body of each Repeat is written out for every turn; itself if it has none."""
+    found = list(repeats(computation))
+    if not found:
+        return computation
+    result = replace(computation.copy(), commands=[])
+    start = 0
+    for repeat, body in found:
+        result.commands += computation.commands[start : body.start - 1]
+        for turn in range(repeat.turns):
+            for number in body:
+                result.commands.append(_at_turn(result, computation.commands[number], turn, repeat))
+        start = body.stop
+    result.commands += computation.commands[start:]
+    return result
+
+
+def _at_turn(computation: NnetComputation, command: Command, turn: int, repeat: Repeat) -> Command:
+    blocks = computation.submatrices
+    numbers = [computation.find_or_add(blocks[s].at_turn(turn)) for s in command.form.operands(command)]
+    moved = with_operands(command, numbers)
+    steps = {"memos": turn * repeat.memo_step, "precomputed": turn * repeat.precomputed_step}
+    references = command.form.references(command)
+    return with_values(moved, **{name: getattr(command, name) + steps[to] for name, to in references})
