@@ -31,9 +31,11 @@ def network(line: str) -> nnet3.Nnet:
     dim = 14 if "RestrictedAttention" in line else 6
     out = {"RestrictedAttention": 10, "StatisticsExtraction": 7}.get(line.split("Component")[0], 6)
     return nnet3.Nnet.from_config(f"""
-        input-node name=input dim={dim}
+        input-node name=input dim=6
+        component name=b type=NaturalGradientAffineComponent input-dim=6 output-dim={dim}
+        component-node name=b component=b input=input
         component name=c type={line}
-        component-node name=c component=c input=input
+        component-node name=c component=c input=b
         component name=a type=NaturalGradientAffineComponent input-dim={out} output-dim=4
         component-node name=a component=a input=c
         output-node name=output input=a

@@ -128,7 +128,7 @@ class Continued:
         for period, turns, more_turns in pieces.values.tolist():
             own = slice(start, start + period)
             columns = np.split(rows.values[own].astype(np.int64), 4, axis=1)
-            yield Piece(turns, more_turns, *columns, kinds=rows.kinds[own] >> 1)
+            yield Piece(turns, more_turns, *columns, rows.kinds[own] >> 1)
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
