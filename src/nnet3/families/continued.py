@@ -127,8 +127,8 @@ class Continued:
         start = 0
         for period, turns, more_turns in pieces.values.tolist():
             own = slice(start, start + period)
-            columns = np.split(rows.values[own].astype(np.int64), 4, axis=1)
-            yield Piece(turns, more_turns, *columns, rows.kinds[own] >> 1)
+            base, slope, step, twist = np.split(rows.values[own].astype(np.int64), 4, axis=1)
+            yield Piece(turns, more_turns, base, slope, step, twist, rows.kinds[own] >> 1)
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:
