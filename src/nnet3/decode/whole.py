@@ -77,7 +77,7 @@ def _state(nnet: Nnet) -> tuple[list[object], list[object]]:
 
     Values of tensors do not count: they are shared with the computer.
     """
-    flat = list(with_parts(nnet.components.values()))
+    flat = with_parts(nnet.components.values())
     values = list(chain.from_iterable(vars(each).values() for each in flat))
     facts: list[object] = [*nnet.components, *chain.from_iterable(map(vars, flat))]
     facts += [(each.dtype, each.device, each.data_ptr()) for each in values if isinstance(each, Tensor)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from typing import NamedTuple
 
@@ -32,8 +32,8 @@ class _State(NamedTuple):
     @classmethod
     def of(cls, components: Mapping[str, Component]) -> _State:
         """Returns the attributes of components and their parts, but floats, which do not count."""
-        flat = list(with_parts(components.values()))
-        shapes = [getattr(tensor, "shape", ()) for each in flat for tensor in each.parameters().values()]
+        flat = with_parts(components.values())
+        shapes = [getattr(getattr(each, name), "shape", ()) for each in flat for name in each.parameter_names]
         values = [value for each in flat for value in vars(each).values() if type(value) is not float]
         return cls(list(components), [*map(type, flat)], [*chain.from_iterable(map(vars, flat))], shapes, values)
 
@@ -61,11 +61,12 @@ class ComponentDigests:
         return digests
 
 
-def with_parts(components: Iterable[Component]) -> Iterator[Component]:
-    """Yields components, each before its parts."""
-    for component in components:
-        yield component
-        yield from with_parts(getattr(component, "parts", ()))
+def with_parts(components: Iterable[Component]) -> list[Component]:
+    """Returns components, and behind them the parts that they are made of."""
+    flat = list(components)
+    for component in flat:
+        flat += getattr(component, "parts", ())
+    return flat
 
 
 def component_digest(component: Component) -> str:

@@ -33,10 +33,10 @@ class RunsUtterances:
         gives log-likelihoods: outputs minus the logarithms of its priors.
 
         Context that the network needs at the ends is made by repeating the first and last frame. By default the
-        whole utterance is computed at once (long ones in pieces if that makes no difference); `frames_per_chunk`,
-        `frame_subsampling_factor`, `extra_left_context`, `extra_left_context_initial` and so on are the options of
-        Kaldi's nnet3-compute. Batch-norm and dropout are in test mode here, whatever mode the network is in. Safe
-        with threads; what was compiled for one length is kept for the next utterance of that length.
+        whole utterance is computed at once (in pieces if it takes more than 1 GiB and they make no difference);
+        `frames_per_chunk`, `frame_subsampling_factor`, `extra_left_context`, `extra_left_context_initial` and so on
+        are the options of Kaldi's nnet3-compute. Batch-norm and dropout are in test mode here, whatever mode the
+        network is in. Safe with threads; what was compiled for one length serves the others.
 
         Raises ExecutionError for matrices of the wrong size or that are not finite, NetworkError for a network that
         is not simple or priors that are not there, NotComputableError for one that needs more than such an input.

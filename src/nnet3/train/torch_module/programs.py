@@ -75,8 +75,10 @@ class ProgramWorker:
 
     def use(self, program: ModuleProgram, shape: BatchShape) -> None:
         """Let the computer for batches of this shape be the one in use."""
-        self.computer = self.computers.get(shape, lambda: self._new_computer(program, shape))
-        self.collector.expect({kernel.name for kernel in self.computer.plan.kernels if kernel.is_updated})
+        computer = self.computers.get(shape, lambda: self._new_computer(program, shape))
+        if computer is not vars(self).get("computer"):
+            self.computer = computer
+            self.collector.expect({kernel.name for kernel in computer.plan.kernels if kernel.is_updated})
 
     def _new_computer(self, program: ModuleProgram, shape: BatchShape) -> NnetComputer:
         computation = program.cache.compile(self.view.nnet, program.request(self.view, shape))
