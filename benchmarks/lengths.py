@@ -86,7 +86,7 @@ class Clock:
         self.seconds = 0.0
 
     def run(self, linked: LinkedComputation, segment: SegmentPlan) -> None:
-        calls = linked.calls_of_segment[linked.plan.segments.index(segment)]
+        calls = linked.calls_of_segment(linked.plan.segments.index(segment))
         start = time.process_time()
         for call in calls:
             call()
