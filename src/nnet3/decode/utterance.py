@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
+from nnet3.components import Component
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError
@@ -35,6 +36,13 @@ class _Chunk(NamedTuple):
     left: int
     right: int
     ivector_frame: int  # the frame whose online ivector is taken
+
+
+@dataclass(frozen=True)
+class NetworkKernels:
+    """A network's components without its fingerprint: who runs them knows that programs hold for the network."""
+
+    components: Mapping[str, Component]
 
 
 class UtteranceComputer:
@@ -63,7 +71,7 @@ class UtteranceComputer:
                 f"input 'ivector' besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
             )
         self.nnet, self.options, self.device = nnet.in_test_mode(), options or UtteranceOptions(), device
-        self._compile_options, self._debug = compile_options, debug
+        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
         self._lock = threading.Lock()
         self._computers = RecentComputers()
         self._unit = math.lcm(self.options.frame_subsampling_factor, self.nnet.modulus)
@@ -220,7 +228,7 @@ class UtteranceComputer:
         times = np.arange(chunk.num_outputs) * self.options.frame_subsampling_factor
         request = ComputationRequest(inputs, [IoSpecification("output", _at(times))])
         computation = default_cache().compile(self.nnet, request, self._compile_options)
-        return NnetComputer(computation, self.nnet, device=self.device, debug=self._debug)
+        return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
 
 
 def with_options(**options: int) -> UtteranceOptions:

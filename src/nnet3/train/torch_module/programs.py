@@ -13,6 +13,7 @@ from torch import Tensor
 
 from nnet3.compiler import ComputationRequest
 from nnet3.components import Component, Properties
+from nnet3.decode.utterance import NetworkKernels
 from nnet3.driver import ComputationCache
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer
@@ -37,13 +38,6 @@ class Needs(NamedTuple):
     @property
     def backward(self) -> bool:
         return bool(self.parameters) or self.features or self.ivectors
-
-
-@dataclass(frozen=True)
-class _ModuleKernels:
-    """A network's components without its fingerprint: a program looks itself whether they have changed."""
-
-    components: Mapping[str, Component]
 
 
 class ProgramWorker:
@@ -82,7 +76,7 @@ class ProgramWorker:
 
     def _new_computer(self, program: ModuleProgram, shape: BatchShape) -> NnetComputer:
         computation = program.cache.compile(self.view.nnet, program.request(self.view, shape))
-        kernels = _ModuleKernels(self.view.nnet.components)
+        kernels = NetworkKernels(self.view.nnet.components)
         return NnetComputer(computation, kernels, self.collector, program.device, check_finite=False)
 
     def forward(self, inputs: Mapping[str, Tensor], parameters: Sequence[Tensor], *, statistics: bool) -> None:
