@@ -54,6 +54,16 @@ def test_all_numbers_of_sequences_are_had_from_one_family(config: str, by_time: 
     assert cache.refusals == []
 
 
+@pytest.mark.parametrize("config", [TDNN, BLSTM, "input-node name=input dim=3\noutput-node name=output input=input"])
+def test_few_frames_are_had_for_all_numbers_of_sequences(config: str) -> None:
+    """They are too few for a family of lengths."""
+    nnet, cache = nnet3.Nnet.from_config(config, seed=1), CheckingCache()
+    for frames in (1, 8):
+        for sequences in (64, 17, 6, 100):
+            cache.compile(nnet, request_for(nnet, frames, sequences, train=True, by_time=frames == 8))
+    assert counts_of(cache) == (2, 6)
+
+
 def test_the_first_family_may_be_that_of_the_fewest_sequences() -> None:
     """It says nothing that the members of the new one do not say, so that another program confirms these."""
     nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
@@ -171,6 +181,17 @@ def test_random_computational_networks(made) -> None:
             else:
                 given_now[node.name] = rng.normal(size=(rows, frames))
         network.gradients(given_now)
+
+
+def test_lone_samples_and_few_frames_are_had_for_all_numbers() -> None:
+    x = cn.input("x", 3)
+    for samples in (False, True):
+        cache = CheckingCache()
+        network = cn.Network(cn.square_error(cn.tanh(x), cn.delay(x, 2, dim=3)), cache=cache)
+        for number in (64, 17, 6, 100):
+            value = np.ones((3, number)) if samples else cn.sequences([np.ones((3, 5))] * number)
+            network.gradients({"x": value})
+        assert counts_of(cache) == (1, 3)
 
 
 def test_most_computational_networks_are_continued() -> None:

@@ -20,7 +20,15 @@ from nnet3.cn.node_text import structure_line
 from nnet3.cn.operation import OperationState
 from nnet3.cn.samples import SampleLayout
 from nnet3.cn.source import GRADIENT, PROBE, CnSource
-from nnet3.driver import FEWEST_SEQUENCES, CompileTask, ComputationCache, LengthForm, SequencesForm, steps_beyond
+from nnet3.driver import (
+    FEWEST_MORE,
+    FEWEST_SEQUENCES,
+    CompileTask,
+    ComputationCache,
+    LengthForm,
+    SequencesForm,
+    steps_beyond,
+)
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
@@ -163,47 +171,47 @@ class Program:
         return CompileTask(key, lambda: (self.source, self.request), options, form=partial(self._form, key))
 
     def _form(self, key: Mapping[str, object]) -> LengthForm | None:
-        """The question as one of those for sequences that are some frames shorter or longer, or for fewer samples."""
+        """The question as one of those for sequences that are some frames longer or shorter, or for fewer of them."""
         layout = self.question.layout
         if layout is None:
             return None
-        period = self.source.period or 1 if layout.are_sequences else 1
-        step = math.lcm(period, structure_of(self.source).lag) if layout.are_sequences else 1
-        k = steps_beyond(layout.length // period, step // period)
-        if k < 0:
-            return None
-
-        def question(j: int) -> Question:
-            return replace(self.question, layout=layout.shorter((k - j) * step))
-
-        def shorter(j: int) -> tuple[CompileTask, list[np.ndarray]]:
-            program = Program(question(j), optimize=self.optimize, cache=self.cache)
-            return program.task, program.rows
-
-        form_key = {**key, "question": question(0).key, "step": step}
         if not layout.are_sequences:
-            return LengthForm(form_key, k, self.rows, shorter, (1, 0, 0))
-        return LengthForm(
-            form_key, k, self.rows, shorter, (0, step, 0), partial(self._sequences_form, key, layout, k, step)
-        )
+            return self._form_of_sequences(key, layout)
+        period = self.source.period or 1
+        step = math.lcm(period, structure_of(self.source).lag)
+        k = steps_beyond(min(layout.lengths) // period, step // period)
+        if k < 0:
+            return self._form_of_sequences(key, layout)
 
-    def _sequences_form(
-        self, key: Mapping[str, object], layout: SampleLayout, k: int, step: int
-    ) -> SequencesForm | None:
-        """The question as one of those for more or fewer sequences; None if they are not equally long."""
-        if len(layout.lengths) <= FEWEST_SEQUENCES or len(set(layout.lengths)) > 1 or layout.first:
+        def asked(j: int, more: int | None = None) -> Question:
+            of_few = layout if more is None else layout.first_sequences(FEWEST_SEQUENCES + more)
+            return replace(self.question, layout=of_few.shorter((k - j) * step))
+
+        def sequences() -> SequencesForm | None:
+            if layout.num_alike <= FEWEST_SEQUENCES:
+                return None
+            few = {**key, "question": asked(0, 0).key, "step": step}
+            return SequencesForm(few, layout.num_alike - FEWEST_SEQUENCES, lambda j, n: self._task_of(asked(j, n)))
+
+        short = {**key, "question": asked(0).key, "step": step}
+        return LengthForm(short, k, self.rows, lambda j: self._task_of(asked(j)), (0, step, 0), sequences)
+
+    def _form_of_sequences(self, key: Mapping[str, object], layout: SampleLayout) -> LengthForm | None:
+        """The question for few frames or lone samples as one of those for more or fewer sequences."""
+        more = layout.num_alike - FEWEST_SEQUENCES
+        if more < FEWEST_MORE:
             return None
 
-        def program(j: int, n: int) -> Program:
-            of_few = replace(layout, lengths=layout.lengths[: FEWEST_SEQUENCES + n])
-            question = replace(self.question, layout=of_few.shorter((k - j) * step))
-            return Program(question, optimize=self.optimize, cache=self.cache)
+        def asked(n: int) -> Question:
+            return replace(self.question, layout=layout.first_sequences(FEWEST_SEQUENCES + n))
 
-        def member(j: int, n: int) -> tuple[CompileTask, list[np.ndarray]]:
-            return program(j, n).task, program(j, n).rows
+        few = {**key, "question": asked(0).key, "step": 0}
+        return LengthForm(few, more, self.rows, lambda n: self._task_of(asked(n)), (1, 0, 0))
 
-        few = {**key, "question": program(0, 0).question.key, "step": step, "sequences": True}
-        return SequencesForm(few, len(layout.lengths) - FEWEST_SEQUENCES, member)
+    def _task_of(self, question: Question) -> tuple[CompileTask, list[np.ndarray]]:
+        """Returns the task of another question, and the indexes that it names."""
+        program = Program(question, optimize=self.optimize, cache=self.cache)
+        return program.task, program.rows
 
     @property
     def rows(self) -> list[np.ndarray]:

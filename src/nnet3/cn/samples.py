@@ -92,9 +92,9 @@ class SampleLayout:
         return sum(self.lengths)
 
     @property
-    def length(self) -> int:
-        """The frames of the shortest sequence, or the number of samples that are no sequences."""
-        return min(self.lengths) if self.are_sequences else len(self.lengths)
+    def num_alike(self) -> int:
+        """The number of sequences if all have the same times, else 0."""
+        return len(self.lengths) if len(set(self.lengths)) == 1 and not self.first else 0
 
     @property
     def is_ragged(self) -> bool:
@@ -102,10 +102,12 @@ class SampleLayout:
         return self.are_sequences and len(set(self.lengths)) > 1
 
     def shorter(self, count: int) -> SampleLayout:
-        """Returns the layout of sequences that are so many frames shorter, or of so many samples fewer."""
-        if not self.are_sequences:
-            return replace(self, lengths=self.lengths[count:], first=self.first[count:])
+        """Returns the layout of sequences that are so many frames shorter."""
         return replace(self, lengths=tuple([length - count for length in self.lengths]))
+
+    def first_sequences(self, number: int) -> SampleLayout:
+        """Returns the layout of the first sequences alone, where all have the same times."""
+        return replace(self, lengths=self.lengths[:number])
 
     def __str__(self) -> str:
         if not self.are_sequences:

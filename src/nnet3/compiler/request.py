@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import FEWEST_SEQUENCES, CompileTask, LengthForm, SequencesForm, steps_beyond
+from nnet3.driver import FEWEST_MORE, FEWEST_SEQUENCES, CompileTask, LengthForm, SequencesForm, steps_beyond
 from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.index import N, T, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
@@ -127,7 +127,7 @@ class ComputationRequest:
         step = math.lcm(period, structure_of(source).lag)
         k = steps_beyond(min(int(np.ptp(io.indexes[:, T])) for io in self.outputs) // period, step // period)
         if k < 0:
-            return None
+            return self._form_of_sequences(network, name, options)
 
         def shorter(j: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
             request = self._ending_earlier((k - j) * step)
@@ -141,9 +141,9 @@ class ComputationRequest:
     def _sequences_form(
         self, network: Nnet, name: str, options: CompileOptions, k: int, step: int
     ) -> SequencesForm | None:
-        """The request as one of those for more or fewer sequences; None if they are not 0, 1, ..., with equal rows."""
-        num_sequences = int(self.rows[0][:, N].max()) + 1
-        if num_sequences <= FEWEST_SEQUENCES or not all(_are_alike(table[:, N], num_sequences) for table in self.rows):
+        """The request as one of those for more or fewer sequences; None if they are not alike, or too few."""
+        more = self._more_sequences
+        if more < 1:
             return None
 
         def request(j: int, n: int) -> ComputationRequest:
@@ -154,7 +154,27 @@ class ComputationRequest:
 
         shortest = [request(j, n).key() for j in range(2) for n in range(2)]
         key = {"nnet": name, "shortest of few": shortest, "step": step}
-        return SequencesForm(key, num_sequences - FEWEST_SEQUENCES, member)
+        return SequencesForm(key, more, member)
+
+    def _form_of_sequences(self, network: Nnet, name: str, options: CompileOptions) -> LengthForm | None:
+        """The request, too short for others of its kind, as one of those for more or fewer sequences."""
+        more = self._more_sequences
+        if more < FEWEST_MORE:
+            return None
+
+        def fewer(n: int) -> tuple[CompileTask, Sequence[np.ndarray]]:
+            request = self._of_sequences(FEWEST_SEQUENCES + n)
+            return request.task(network, options), request.rows
+
+        shortest = [self._of_sequences(FEWEST_SEQUENCES + n).key() for n in range(2)]
+        key = {"nnet": name, "shortest of few": shortest, "step": 0}
+        return LengthForm(key, more, self.rows, fewer, (1, 0, 0))
+
+    @cached_property
+    def _more_sequences(self) -> int:
+        """The number of sequences beyond the fewest; -1 unless they are 0, 1, ..., and have equally many rows."""
+        number = int(self.rows[0][:, N].max()) + 1
+        return max(-1, number - FEWEST_SEQUENCES) if all(_are_alike(table[:, N], number) for table in self.rows) else -1
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
         """The request without the last times of each input and output that is long enough."""

@@ -2,6 +2,7 @@
 
 from nnet3.driver.cache import ComputationCache, default_cache
 from nnet3.driver.task import (
+    FEWEST_MORE,
     FEWEST_SEQUENCES,
     CompileTask,
     LengthForm,
@@ -12,6 +13,7 @@ from nnet3.driver.task import (
 )
 
 __all__ = [
+    "FEWEST_MORE",
     "FEWEST_SEQUENCES",
     "CompileTask",
     "ComputationCache",

@@ -166,12 +166,12 @@ class _Sequences:
         try:
             if self.family is None:
                 self._make(others)
+            assert self.rows is not None
+            assert self.family is not None
+            place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
             return
-        assert self.rows is not None
-        assert self.family is not None
-        place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
         place.first, place.longest_k, place.is_proved = known.first, known.first, True
 
     def _make(self, others: SequencesForm) -> None:
@@ -261,7 +261,7 @@ def _recent(places: OrderedDict[str, P], name: str, make: Callable[[], P]) -> P:
 
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
     """True for a long recurrence: it takes longer to compile than the members of its family."""
-    return form.k >= _FAR and any(structure_of(task.lowered_from()[0]).is_recurrent)
+    return form.k >= _FAR and form.step[T] > 0 and any(structure_of(task.lowered_from()[0]).is_recurrent)
 
 
 def _name(form: LengthForm | SequencesForm, task: CompileTask) -> str:

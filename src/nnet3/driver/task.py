@@ -20,7 +20,7 @@ _FEWEST = 16  # periods that the shortest member has at least
 _FEWEST_STEPS = 6  # and steps, where neighbours differ by several periods
 #: The sequences of the members with the fewest; other members have one more, so tasks need that.
 FEWEST_SEQUENCES = 4
-_FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
+FEWEST_MORE = 2  # steps by which others are longer than the shortest: programs are made of the two shortest
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class SequencesForm:
 
 @dataclass(frozen=True, eq=False)
 class LengthForm:
-    """A task as one of a row of tasks that differ in their length alone.
+    """A task as one of a row of tasks that differ in their length alone, or in their number of sequences alone.
 
     `key` is equal for all of them, `k` is the number of steps by which this one is longer than the shortest, `rows` the
     indexes that it names. `shorter(j)` is the task that is j steps longer than the shortest, and its indexes.
@@ -61,7 +61,7 @@ def steps_beyond(num_periods: int, step: int) -> int:
     It has no form if that is negative.
     """
     k = (num_periods - max(_FEWEST, _FEWEST_STEPS * step)) // step
-    return k if k >= _FEWEST_MORE else -1
+    return k if k >= FEWEST_MORE else -1
 
 
 @dataclass(frozen=True, eq=False)

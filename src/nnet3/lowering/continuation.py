@@ -48,7 +48,7 @@ def frames_missing(short: Case, long: Case, period: int) -> int | None:
     `period`: the frames by which the second is longer than the first; 0 for more sequences of equal lengths. None for
     requests that are not alike, and for those that tell nothing, however long they are.
     """
-    if any(rules.period is None or period % rules.period for rules, _ in (short, long)):
+    if period and any(rules.period is None or period % rules.period for rules, _ in (short, long)):
         return None
     one, other = _History(*short), _History(*long)
     if one.depends_on_edge or other.depends_on_edge or one.outline != other.outline:
