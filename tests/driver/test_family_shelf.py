@@ -27,7 +27,6 @@ RNN = """
     output-node name=output input=s
 """
 
-
 WINDOW = "input-node name=input dim=3\noutput-node name=output input=Sum(input, IfDefined(Offset(input, -100)))"
 
 
@@ -191,6 +190,20 @@ def test_sequences_of_unequal_lengths_do_not_spoil_the_family_of_others(lengths:
         assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
     assert cache.counts.continued == 2
     assert cache.refusals == []
+
+
+def test_an_input_that_is_shorter_than_what_is_cut_off() -> None:
+    """Cut to the shortest length it is whole, and at a length between it is not."""
+    config = RNN.replace("Append(input,", "Append(Sum(input, IfDefined(Offset(input, -20))),")
+    config += "input-node name=other dim=3\n"
+    nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
+    for frames in (100, 90, 130):
+        rows = np.array([(0, t, 0) for t in range(frames)])
+        ios = [nnet3.IoSpecification(name, rows) for name in ("input", "output")]
+        other = nnet3.IoSpecification("other", rows[:61])
+        request = nnet3.ComputationRequest([ios[0], other], ios[1:])
+        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+    assert (cache.counts.continued, cache.counts.compiled) == (1, 2)
 
 
 def test_times_with_a_wide_gap() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 
 import nnet3
 from nnet3.ir.computation import NnetComputation
@@ -80,3 +81,41 @@ def same_program(one: NnetComputation, other: NnetComputation) -> bool:
         return False
     pairs = ((a or {}, b or {}) for a, b in zip(one.precomputed, other.precomputed, strict=True))
     return all(a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a) for a, b in pairs)
+
+
+def results_of(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation) -> list[torch.Tensor]:
+    """Outputs, derivatives of inputs and gradients of a program, for inputs that follow from the request."""
+    generator = torch.Generator().manual_seed(3)
+    nnet = nnet.copy()
+    nnet.to(dtype=torch.float64)
+    gradient = nnet.gradient_copy()
+    computer = nnet3.NnetComputer(program, nnet, gradient if request.need_model_derivative else None)
+
+    def give(io: nnet3.IoSpecification) -> None:
+        shape = len(io.indexes), nnet.node_dim(io.name)
+        computer.accept_input(io.name, torch.randn(shape, generator=generator, dtype=torch.float64))
+
+    for io in request.inputs:
+        give(io)
+    computer.run()
+    found = [computer.get_output(io.name).clone() for io in request.outputs]
+    if request.needs_backward:
+        for io in request.outputs:
+            if io.has_deriv:
+                give(io)
+        computer.run()
+        found += [computer.get_output(io.name).clone() for io in request.inputs if io.has_deriv]
+    return found + [value for each in gradient.components.values() for value in each.parameters().values()]
+
+
+def same_program_or_results(
+    nnet: nnet3.Nnet, request: nnet3.ComputationRequest, one: NnetComputation, other: NnetComputation
+) -> bool:
+    """True if two programs are the same, or else give the same numbers.
+
+    Passes choose by the sizes of matrices, so a long program may be written otherwise than one that is continued.
+    """
+    if same_program(one, other):
+        return True
+    results = zip(*(results_of(nnet, request, program) for program in (one, other)), strict=True)
+    return all(torch.allclose(one, other, rtol=1e-10, atol=1e-10) for one, other in results)

@@ -20,6 +20,7 @@ from nnet3.families.shape_family import ShapeFamily
 from nnet3.index import T
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import KernelRows, NnetComputation
+from nnet3.ir.objects import many_objects
 from nnet3.lowering.continuation import frames_missing
 from nnet3.lowering.structure import structure_of
 
@@ -33,6 +34,10 @@ _MOST_PLACES = 64
 P = TypeVar("P")
 #: Of index tables: the rows of each, and a name for all that stands in them.
 _Digest = tuple[tuple[int, ...], str]
+
+
+class _NoMemberError(Exception):
+    """A shorter request that was made of a longer one is no member of its family."""
 
 
 @dataclass
@@ -87,6 +92,8 @@ class _Place:
                 return False
             if self.family is None:
                 self._find_family(form)
+        except _NoMemberError:
+            return False
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
         return self.family is not None and (bool(self.is_proved) or form.k <= self.longest_k)
@@ -107,7 +114,7 @@ class _Place:
             self.longest_k = -1
             return
         try:
-            family = ProgramFamily([compile_task(form.shorter(self.first + j)[0]) for j in range(_MEMBERS)])
+            family = ProgramFamily([compile_task(self._member(form, self.first + j)) for j in range(_MEMBERS)])
         except NotAffineError:
             if self.first >= _LATER:
                 raise
@@ -115,8 +122,19 @@ class _Place:
             return self._find_family(form)
         if program is None:
             k = min(form.k, self.first + _CONFIRMING)
-            program = compile_task(form.shorter(k)[0])
+            program = compile_task(self._member(form, k))
         self._confirm(family, k, program)
+
+    def _member(self, form: LengthForm, k: int) -> CompileTask:
+        """Returns a member's task, made of a longer one. Raises _NoMemberError if it names other indexes.
+
+        An input that is shorter than the others may have lost too much.
+        """
+        task, rows = form.shorter(k)
+        assert self.rows is not None
+        if not _has_rows(self.rows, k, _digest(rows)):
+            raise _NoMemberError
+        return task
 
     def _prove(self, form: LengthForm) -> None:
         """Find the shortest member after which all go on alike, unless this form is too short to tell."""
@@ -124,7 +142,7 @@ class _Place:
         if self.is_proved is None and not self.rows.moves_by(form.step):
             self.is_proved = False
         while self.is_proved is None and form.k >= self.first + _MEMBERS:
-            short, long = (form.shorter(self.first + j)[0].lowered_from() for j in range(_MEMBERS))
+            short, long = (self._member(form, self.first + j).lowered_from() for j in range(_MEMBERS))
             missing = frames_missing(short, long, form.step[T])
             if missing == 0:
                 self.is_proved = True
@@ -227,12 +245,15 @@ class FamilyShelf:
         if form is not None:
             self._place(form, task).note(form, program)
 
+    @many_objects()
     def program(self, task: CompileTask) -> NnetComputation | None:
         """Returns the program of a task from the family of its form; None if there is none."""
         form = task.form()
-        if form is None or not self._place(form, task).has(form, task):
+        if form is None:
             return None
         place = self._place(form, task)
+        if not place.has(form, task):
+            return None
         assert place.family is not None
         program = place.family.at(form.k - place.first, precompute_of(task))
         if task.options.check:

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
+
+from nnet3.index import NO_TIME, T
 from nnet3.ir.commands import MatrixCopy
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.merging import merge_matrices
 from nnet3.ir.passes.places import Candidates, Pair
+
+_SEVERAL = 6  # frames: matrices that have them are compared by what they have for each frame
 
 
 def share_copies(computation: NnetComputation) -> NnetComputation:
@@ -18,12 +23,25 @@ def share_copies(computation: NnetComputation) -> NnetComputation:
     commands: dict[Pair, list[int]] = defaultdict(list)
     blocks = computation.submatrices
     sizes = [matrix.num_rows * matrix.num_cols for matrix in computation.matrices]
+    frames = [_num_frames(computation, matrix) for matrix in range(len(sizes))]
     for number, command in enumerate(computation.commands):
         if isinstance(command, MatrixCopy) and command.scale == 1.0:
             source, dest = blocks[command.source], blocks[command.dest]
             one, other = sizes[source.matrix], sizes[dest.matrix]
+            if min(frames[source.matrix], frames[dest.matrix]) >= _SEVERAL:  # then the same for all lengths
+                one, other = one * frames[dest.matrix], other * frames[source.matrix]
             # A small copy is cheaper than keeping a large matrix for longer.
             if source.matrix != dest.matrix and one <= 2 * other and other <= 2 * one:
                 row_shift, col_shift = source.row_offset - dest.row_offset, source.col_offset - dest.col_offset
                 commands[Pair(source.matrix, dest.matrix, row_shift, col_shift)].append(number)
     return merge_matrices(computation, Candidates(commands, are_copies=True)) if commands else computation
+
+
+def _num_frames(computation: NnetComputation, matrix: int) -> int:
+    """Returns the frames from the first to the last of a matrix; 1 for one that has no times."""
+    info = computation.matrix_info.get(matrix)
+    if info is None or info.indexes is None:
+        return 1
+    times = info.indexes[:, T]
+    times = times[times != NO_TIME]
+    return int(np.ptp(times)) + 1 if len(times) else 1
