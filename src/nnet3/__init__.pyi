@@ -8,6 +8,7 @@ from .chain import chain_loss as chain_loss
 from .compiler import ComputationRequest as ComputationRequest
 from .compiler import IoSpecification as IoSpecification
 from .compiler import compile as compile
+from .compiler import compile_family as compile_family
 from .driver import ComputationCache as ComputationCache
 from .errors import Nnet3Error as Nnet3Error
 from .hmm import TransitionModel as TransitionModel

@@ -12,7 +12,7 @@ import pytest
 
 from nnet3.cli import show_stages as module
 from nnet3.cli.show_commands import grouped_commands
-from nnet3.compiler import build_graph, generate, schedule
+from nnet3.compiler import build_graph, compile_family, generate, schedule
 from nnet3.ir.passes.pipeline import optimize
 from nnet3.nnet import Nnet
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
@@ -130,3 +130,17 @@ def test_times_of_commands(monkeypatch: pytest.MonkeyPatch) -> None:
         assert any(type(computation.commands[number]).__name__ == "Propagate" for number in seconds)
         backprops = [number for number in seconds if "Backprop" in type(computation.commands[number]).__name__]
         assert bool(backprops) == backward
+
+
+def test_a_family_is_printed_with_its_parameters(cli: Cli) -> None:
+    Path("net.config").write_text(LOOKAHEAD)
+    nnet = Nnet.from_config(LOOKAHEAD)
+    out = cli.good("show-computation", "--family", "--num-sequences", "5", "net.config").out
+    request = module._request(nnet, (), (), 5, False, frames=200)
+    assert (
+        out
+        == "".join(f"request: {line}\n" for line in str(request).splitlines()) + f"{compile_family(nnet, request)}\n"
+    )
+    failed = cli("show-computation", "--family", "--output=output=0:3", "net.config")
+    assert failed.status == 1
+    assert "too short to tell how longer ones go on: ask for more frames" in failed.err

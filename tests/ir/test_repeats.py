@@ -38,8 +38,8 @@ def sums(turns: int = 4) -> NnetComputation:
 def test_a_body_is_indented_and_says_how_it_moves() -> None:
     assert str(sums()).splitlines()[-5:-2] == [
         "c4: repeat 4 times, i = 0:3, the next 2 commands",
-        "  c5: m2(1 + 1i, :) = m2(0 + 1i, :)",
-        "  c6: m2(1 + 1i, :) += m1(1 + 1i, :)",
+        "  c5: m2(1 + i, :) = m2(0 + i, :)",
+        "  c6: m2(1 + i, :) += m1(1 + i, :)",
     ]
 
 
@@ -79,10 +79,10 @@ def _table_that_moves(c: NnetComputation) -> None:
 
 
 BROKEN = {
-    "too many turns": (_replace(4, cmd.Repeat(5, 2)), r"c5: .*m2\(1 \+ 1i, :\) is outside of its matrix in turn 4"),
+    "too many turns": (_replace(4, cmd.Repeat(5, 2)), r"c5: .*m2\(1 \+ i, :\) is outside of its matrix in turn 4"),
     "no turns": (_replace(4, cmd.Repeat(0, 2)), "c4: .*both must be at least 1"),
     "no end": (_replace(4, cmd.Repeat(4, 7)), "c4: .*it needs 7 commands behind it"),
-    "no Repeat": (_replace(4), r"c4: .*names m2\(0 \+ 1i, :\), which moves, outside of a body"),
+    "no Repeat": (_replace(4), r"c4: .*names m2\(0 \+ i, :\), which moves, outside of a body"),
     "a Repeat inside": (_replace(5, cmd.Repeat(1, 1)), "c5: .*stands in the body of c4, where commands only compute"),
     "not written before": (_replace(3), "m2, part of which is undefined"),
     "a table that moves": (_table_that_moves, "a table of it names m1"),

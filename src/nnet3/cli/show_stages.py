@@ -12,14 +12,16 @@ from nnet3.cli.files import read_network_or_config
 from nnet3.cli.messages import print_warnings
 from nnet3.cli.profile_network import MAX_ROWS, times_first
 from nnet3.cli.show_commands import grouped_commands
-from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, generate, schedule
+from nnet3.compiler import ComputationRequest, IoSpecification, build_graph, compile_family, generate, schedule
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.passes.pipeline import optimize as run_passes
 from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.profile import profile
 
+_FRAMES, _FAMILY_FRAMES = 10, 200  # that are asked for unless the user says which
 _RANGE = re.compile(r"([^=]+)=(-?\d+)(?::(-?\d+)(?::(\d+))?)?")
 
 
@@ -33,15 +35,20 @@ def show_stages(
     disabled: tuple[str, ...],
     graph: bool,
     steps: bool,
+    family: bool,
     max_commands: int | None,
     profiled: bool,
 ) -> None:
     """Print request, sizes of graph and schedule, and the computation; see the options of the verb."""
     nnet = read_network_or_config(network)
     print_warnings(nnet.warnings)
-    request = _request(nnet, inputs, outputs, num_sequences, backward)
+    request = _request(nnet, inputs, outputs, num_sequences, backward, _FAMILY_FRAMES if family else _FRAMES)
     for line in str(request).splitlines():
         click.echo(f"request: {line}")
+    if family:
+        options = CompileOptions(optimize=optimize, disabled_passes=frozenset(disabled))
+        click.echo(compile_family(nnet, request, options))
+        return
     start = time.perf_counter()
     cindexes = build_graph(nnet, request)
     start = _report("graph", f"{cindexes.num_cindexes} cindexes, {len(cindexes.dependencies[1])} dependencies", start)
@@ -79,9 +86,14 @@ def _report(stage: str, text: str, start: float) -> float:
 
 
 def _request(
-    nnet: Nnet, inputs: tuple[str, ...], outputs: tuple[str, ...], num_sequences: int, backward: bool
+    nnet: Nnet,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    num_sequences: int,
+    backward: bool,
+    frames: int = _FRAMES,
 ) -> ComputationRequest:
-    wanted = _all_times("--output", outputs) or {name: np.arange(10) for name in nnet.output_names}
+    wanted = _all_times("--output", outputs) or {name: np.arange(frames) for name in nnet.output_names}
     given = _all_times("--input", inputs) or _needed_inputs(nnet, wanted)
     rows = num_sequences * max(len(times) for times in (*wanted.values(), *given.values()))
     if rows > MAX_ROWS:

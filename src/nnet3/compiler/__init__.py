@@ -1,6 +1,6 @@
 """From a network and a request to a computation: the front-end of nnet3 networks."""
 
-from nnet3.compiler.compile import build_graph, compile, generate, schedule
+from nnet3.compiler.compile import build_graph, compile, compile_family, generate, schedule
 from nnet3.compiler.nnet_source import NnetSource, nnet_source
 from nnet3.compiler.request import ComputationRequest, IoSpecification, lowering_request
 
@@ -10,6 +10,7 @@ __all__ = [
     "NnetSource",
     "build_graph",
     "compile",
+    "compile_family",
     "generate",
     "lowering_request",
     "nnet_source",

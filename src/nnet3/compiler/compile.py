@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nnet3.compiler.nnet_source import nnet_source
 from nnet3.compiler.request import ComputationRequest, check_request, checked_options, lowering_request
-from nnet3.driver import compile_task, task_of
+from nnet3.driver import CompiledFamily, FamilyShelf, compile_task, task_of
+from nnet3.index import N, distinct
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering import ComputationGraph, Schedule
 from nnet3.lowering import build_graph as lowered_graph
@@ -42,6 +43,23 @@ def compile(nnet: Nnet, request: ComputationRequest, options: CompileOptions | N
     It holds for the network as it is now: after a change of its structure, or of a component's test mode, compile
     again (a `ComputationCache` does so by itself); to run it then is an error that says what has changed.
 
+    A long recurrence comes as a Repeat, which takes no longer to compile than a short one.
+
     Raises RequestError or NotComputableError.
     """
-    return compile_task(task_of(nnet, request, options))
+    task = task_of(nnet, request, options)
+    return FamilyShelf().program(task) or compile_task(task)
+
+
+def compile_family(nnet: Nnet, request: ComputationRequest, options: CompileOptions | None = None) -> CompiledFamily:
+    """The programs for requests like this one, with any number of frames; print it to see its parameters.
+
+        family = nnet3.compile_family(nnet, request)       # of 100 frames of 5 sequences, say
+        computation = family.at(frames=1234, sequences=64)
+
+    With five sequences or more that are alike, n = 0, 1, ..., their number is free too. Raises RequestError if the
+    request is too short to tell how longer ones go on, or if the network's programs do not go on alike; and what
+    `compile` raises.
+    """
+    task = task_of(nnet, request, options)
+    return CompiledFamily(task, len(request.inputs), len(distinct(request.outputs[0].indexes[:, N])))

@@ -1,6 +1,8 @@
 """From a graph and a request to a checked, optimized program, which is kept: what both front-ends go through."""
 
 from nnet3.driver.cache import ComputationCache, default_cache
+from nnet3.driver.family_shelf import FamilyShelf
+from nnet3.driver.program_family import CompiledFamily
 from nnet3.driver.task import (
     FEWEST_MORE,
     FEWEST_SEQUENCES,
@@ -16,7 +18,9 @@ __all__ = [
     "FEWEST_MORE",
     "FEWEST_SEQUENCES",
     "CompileTask",
+    "CompiledFamily",
     "ComputationCache",
+    "FamilyShelf",
     "LengthForm",
     "SequencesForm",
     "compile_task",

@@ -41,7 +41,7 @@ class _NoMemberError(Exception):
 
 
 @dataclass
-class _Place:
+class FamilyPlace:
     """What is known of the programs of a form: the longest that was compiled, and the family or why there is none.
 
     `rows`: the indexes that the members of the family name. `first`: the shortest member. `is_proved`: all longer ones
@@ -58,16 +58,16 @@ class _Place:
     first: int = 0
     family: ProgramFamily | None = None
     refusal: str = ""
-    short: _Place | None = None
+    short: FamilyPlace | None = None
 
-    def of(self, form: LengthForm) -> _Place:
+    def of(self, form: LengthForm) -> FamilyPlace:
         """Returns the place of programs of this length."""
         if form.k >= self.first:
             return self
-        self.short = self.short or _Place(is_proved=False)
+        self.short = self.short or FamilyPlace(is_proved=False)
         return self.short
 
-    def all(self) -> list[_Place]:
+    def all(self) -> list[FamilyPlace]:
         return [self, *([] if self.short is None else self.short.all())]
 
     def note(self, form: LengthForm, program: NnetComputation) -> None:
@@ -161,19 +161,19 @@ class _Place:
 
 
 @dataclass
-class _Sequences:
+class SequencesPlace:
     """The families of a form for all numbers of sequences, made of two small ones when two numbers have been asked for.
 
     `place`: that of `n` sequences beyond the fewest, whose family they are compared with.
     """
 
     n: int
-    place: _Place
+    place: FamilyPlace
     rows: ContinuedTwice | None = None
     family: ShapeFamily | None = None
     refusal: str = ""
 
-    def give(self, place: _Place, form: LengthForm, others: SequencesForm) -> None:
+    def give(self, place: FamilyPlace, form: LengthForm, others: SequencesForm) -> None:
         """Give a new place its family, if another number of sequences has one that reaches all lengths."""
         known = self.place
         if known.family is None or not known.is_proved:
@@ -183,7 +183,7 @@ class _Sequences:
             return
         try:
             if self.family is None:
-                self._make(others)
+                self.make(others)
             assert self.rows is not None
             assert self.family is not None
             place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
@@ -192,7 +192,7 @@ class _Sequences:
             return
         place.first, place.longest_k, place.is_proved = known.first, known.first, True
 
-    def _make(self, others: SequencesForm) -> None:
+    def make(self, others: SequencesForm) -> None:
         """Make the families. Raises NotAffineError or what compiling raises."""
         first, known = self.place.first, self.place
         assert known.family is not None
@@ -224,8 +224,8 @@ class FamilyShelf:
     """
 
     def __init__(self) -> None:
-        self._places: OrderedDict[str, _Place] = OrderedDict()
-        self._sequences: OrderedDict[str, _Sequences] = OrderedDict()
+        self._places: OrderedDict[str, FamilyPlace] = OrderedDict()
+        self._sequences: OrderedDict[str, SequencesPlace] = OrderedDict()
 
     def __len__(self) -> int:
         return sum(place.family is not None for place in self._all())
@@ -236,7 +236,7 @@ class FamilyShelf:
         refusals = [place.refusal for place in self._all()] + [each.refusal for each in self._sequences.values()]
         return [refusal for refusal in refusals if refusal]
 
-    def _all(self) -> list[_Place]:
+    def _all(self) -> list[FamilyPlace]:
         return [each for place in self._places.values() for each in place.all()]
 
     def note(self, task: CompileTask, program: NnetComputation) -> None:
@@ -260,12 +260,12 @@ class FamilyShelf:
             check_computation(program)
         return program
 
-    def _place(self, form: LengthForm, task: CompileTask) -> _Place:
-        place = _recent(self._places, _name(form, task), _Place)
+    def _place(self, form: LengthForm, task: CompileTask) -> FamilyPlace:
+        place = _recent(self._places, _name(form, task), FamilyPlace)
         if place.rows is None and not place.refusal:
             others = form.sequences()
             if others is not None:
-                known = _recent(self._sequences, _name(others, task), lambda: _Sequences(others.n, place))
+                known = _recent(self._sequences, _name(others, task), lambda: SequencesPlace(others.n, place))
                 known.give(place, form, others)
         return place.of(form)
 

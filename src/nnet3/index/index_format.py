@@ -17,7 +17,10 @@ Integers = npt.NDArray[np.integer]
 
 
 def format_indexes(table: IndexTable, max_items: int | None = None) -> str:
-    """Formats a table as `[ (0, -1:1) (1, 5) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`."""
+    """Formats a table as `[ (0, -1:1) (1, 5) (0:7, 2) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`.
+
+    Rows are joined that differ by one in t, or by one in n.
+    """
     return " ".join(["[", *_items(table, None, None, max_items), "]"])
 
 
@@ -53,17 +56,19 @@ def _items(
     table: IndexTable, nodes: Integers | None, node_names: Sequence[str] | None, max_items: int | None
 ) -> list[str]:
     """Returns a string for each run of rows, preceded by the node's name where there are nodes."""
-    t = table[:, T].astype(np.int64)
-    same_run = (t[1:] == t[:-1] + 1) & (t[:-1] != NO_TIME)
-    same_run &= (table[1:, N] == table[:-1, N]) & (table[1:, X] == table[:-1, X])
+    n, t = table[:, N].astype(np.int64), table[:, T].astype(np.int64)
+    by_time = (t[1:] == t[:-1] + 1) & (t[:-1] != NO_TIME) & (n[1:] == n[:-1])
+    by_sequence = (n[1:] == n[:-1] + 1) & (t[1:] == t[:-1])
+    same_run = (by_time | by_sequence) & (table[1:, X] == table[:-1, X])
+    same_run[1:] &= ~((by_time[1:] & by_sequence[:-1]) | (by_sequence[1:] & by_time[:-1]))
     if nodes is not None:
         same_run &= nodes[1:] == nodes[:-1]
     first, last = _runs(same_run, len(table))
     items = []
     for i, j in zip(first[:max_items], last[:max_items], strict=True):
         name = "" if nodes is None or node_names is None else node_names[nodes[i]]
-        n, x = table[i, N], table[i, X]
-        items.append(f"{name}({n}, {_range(t[i], t[j])}, {x})" if x else f"{name}({n}, {_range(t[i], t[j])})")
+        x = f", {table[i, X]}" if table[i, X] else ""
+        items.append(f"{name}({_range(n[i], n[j])}, {_range(t[i], t[j])}{x})")
     if len(items) < len(first):
         items.append("...")
     return items

@@ -39,7 +39,7 @@ def _block(computation: NnetComputation, number: int, rows: range) -> str:
     columns = range(block.col_offset, block.col_offset + block.num_cols)
     row_text, column_text = _range(rows, matrix.num_rows), _range(columns, matrix.num_cols)
     if block.row_step:
-        row_text += f" {'-' if block.row_step < 0 else '+'} {abs(block.row_step)}i"
+        row_text += f" {'-' if block.row_step < 0 else '+'} {abs(block.row_step) if abs(block.row_step) > 1 else ''}i"
     if row_text == column_text == ":":
         return f"m{block.matrix}"
     return f"m{block.matrix}({row_text}, {column_text})"

@@ -29,6 +29,13 @@ from nnet3.cli.verb import SEEING, run_on_cpu, verb
     show_default=True,
     help="Print every step of the schedule, in full.",
 )
+@click.option(
+    "--family",
+    type=KALDI_BOOL,
+    default=False,
+    show_default=True,
+    help="Print the program for T output frames of N sequences, compiled once for all; nothing else is printed.",
+)
 @click.option("--max-commands", type=integer(1), default=None, help="Print only so many commands.")
 @click.option(
     "--profile", "profiled", type=KALDI_BOOL, default=False, help="Run it on random numbers; print the time of each."
@@ -37,13 +44,15 @@ from nnet3.cli.verb import SEEING, run_on_cpu, verb
 def command(network: str, **options: Any) -> None:
     """Compile a model file or a config file for a request, and print the stages.
 
-    Without --output, every output is asked for at t = 0:9. Without --input, a simple network is given the input
-    frames that these need, and an ivector at t = 0. Commands are printed in groups, one for each node.
+    Without --output, every output is asked for at t = 0:9, with --family at t = 0:199. Without --input, a simple
+    network is given the input frames that these need, and an ivector at t = 0. Commands are printed in groups, one for
+    each node. With --family the number of sequences is free too if there are five or more.
 
     \b
     Examples:
       nnet3 show-computation --output output=0:9 --num-sequences 2 network.config
       nnet3 show-computation --graph --schedule --profile final.raw
+      nnet3 show-computation --family --num-sequences 5 --backward true final.raw
     """
     run_on_cpu()
     later.show_stages.show_stages(network, **options)

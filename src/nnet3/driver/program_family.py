@@ -1,0 +1,99 @@
+"""CompiledFamily: the program of a task as a function of its frames and sequences."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from nnet3.driver.family_shelf import FamilyPlace, SequencesPlace, precompute_of
+from nnet3.driver.task import FEWEST_SEQUENCES, CompileTask, LengthForm, compile_task
+from nnet3.errors import Nnet3Error, RequestError
+from nnet3.families.continued import NotAffineError
+from nnet3.families.text import formulas
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.printer import print_computation
+
+
+class CompiledFamily:
+    """The programs for requests that differ in how many frames and sequences they ask for, compiled once.
+
+    `frames`: output frames of each sequence in the shortest member; others have `step` more, twice as many more, ....
+    `sequences`: their number in the member with the fewest; where `any_sequences` is False, in all members.
+
+    Prints as the program with its parameters: T output frames for each of N sequences.
+    """
+
+    def __init__(self, task: CompileTask, table: int, sequences: int) -> None:
+        """`table`: the place among the form's indexes of those of an output, which has so many `sequences`.
+
+        Raises RequestError if the request is too short to tell how longer ones go on, and for networks whose programs
+        do not go on alike.
+        """
+        form = task.form()
+        if form is None:
+            raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
+        self._place, self._precompute = _place_of(form, task), precompute_of(task)
+        rows = self._place.rows
+        assert rows is not None
+        short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
+        self.frames, self.step, self.sequences = short, longer - short, sequences
+        self._shapes = _shapes_of(form, self._place)
+        self.any_sequences = self._shapes is not None
+        if self._shapes is not None:
+            self.sequences = FEWEST_SEQUENCES
+
+    def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
+        """Returns the program for so many output frames of each of so many sequences.
+
+        Its indexes are those of the request, continued: frames follow at its end, sequences have the next numbers.
+        Raises RequestError for a shape of which there is no member.
+        """
+        sequences = self.sequences if sequences is None else sequences
+        k, rest = divmod(frames - self.frames, self.step)
+        if k < 0 or rest:
+            raise RequestError(f"there is no member for {frames} frames, only for {self.frames} + {self.step} k")
+        if sequences < self.sequences or (sequences > self.sequences and not self.any_sequences):
+            wanted = f"{self.sequences} {'and more' if self.any_sequences else 'only'}"
+            raise RequestError(f"there is no member for {sequences} sequences: {wanted}")
+        family = self._place.family
+        if self._shapes is not None and self._shapes.family is not None:
+            family = self._shapes.family.at(sequences - self.sequences)
+        assert family is not None
+        return family.at(k, self._precompute)
+
+    @cached_property
+    def _text(self) -> str:
+        longer, more = self.frames + self.step, self.sequences + self.any_sequences
+        shapes = [(frames, n) for n in (self.sequences, more) for frames in (self.frames, longer)]
+        return formulas([print_computation(self.at(*shape)) for shape in shapes], shapes)
+
+    def __str__(self) -> str:
+        frames = f"T = {self.frames}, {self.frames + self.step}, ... output frames"
+        sequences = f"N = {self.sequences}{', ' + str(self.sequences + 1) + ', ...' if self.any_sequences else ''}"
+        return f"# {frames} of {sequences} sequences\n{self._text}"
+
+
+def _place_of(form: LengthForm, task: CompileTask) -> FamilyPlace:
+    """Returns the family of a form, made now. Raises RequestError with the reason if there is none."""
+    place = FamilyPlace()
+    if not place.has(form, task):
+        place.note(form, compile_task(task))
+        place.has(form, task)
+    if place.refusal or place.is_proved is False:
+        reason = place.refusal or "members that show all that longer ones are made of would be very long"
+        raise RequestError(f"there is no program for all lengths: {reason}")
+    if place.family is None:
+        raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
+    return place
+
+
+def _shapes_of(form: LengthForm, place: FamilyPlace) -> SequencesPlace | None:
+    """Returns the family for all numbers of sequences; None if it is that of one number."""
+    others = form.sequences()
+    if others is None:
+        return None
+    shapes = SequencesPlace(others.n, place)
+    try:
+        shapes.make(others)
+    except (NotAffineError, Nnet3Error):
+        return None
+    return shapes

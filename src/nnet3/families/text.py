@@ -1,0 +1,62 @@
+"""Families as text: the printed programs of four members, with formulas where their numbers differ."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import zip_longest
+
+_INTEGER = re.compile(r"(?<![\w.])-?\d+|(?<=m)\d+")
+Shape = tuple[int, int]  # frames and sequences
+
+
+def formulas(texts: Sequence[str], shapes: Sequence[Shape]) -> str:
+    """Returns the first text, with formulas in T and N in the place of numbers that differ.
+
+    `shapes` are (T, N), (T', N), (T, N') and (T', N') of the four texts; N' may be N. Lines that differ in more than
+    numbers are those of the first text, followed by its shape.
+
+    >>> formulas(["m1(20, 7)", "m1(22, 7)", "m1(30, 7)", "m1(33, 7)"], [(8, 2), (9, 2), (8, 3), (9, 3)])
+    'm1(N * (T + 2), 7)'
+    """
+    lines = zip_longest(*(text.splitlines() for text in texts), fillvalue="")
+    return "\n".join([_line(line, shapes) for line in lines])
+
+
+def _line(line: Sequence[str], shapes: Sequence[Shape]) -> str:
+    between = [_INTEGER.split(text) for text in line]
+    if any(parts != between[0] for parts in between):
+        return f"{line[0]}  [at T = {shapes[0][0]}, N = {shapes[0][1]}]"
+    numbers = zip(*(map(int, _INTEGER.findall(text)) for text in line), strict=True)
+    written = [formula(values, shapes) for values in numbers]
+    return "".join([part for pair in zip_longest(between[0], written, fillvalue="") for part in pair])
+
+
+def formula(values: Sequence[int], shapes: Sequence[Shape]) -> str:
+    """Returns a + b T + c N + d T N, which has these values at the four shapes, as text.
+
+    >>> formula([16, 18, 16, 18], [(8, 2), (9, 2), (8, 3), (9, 3)])
+    '2T'
+    """
+    (frames, sequences), (more_frames, _), (_, more_sequences), _ = shapes
+    by_frames, by_sequences = more_frames - frames, max(1, more_sequences - sequences)
+    slope = [Fraction(values[1 + i] - values[i], by_frames) for i in (0, 2)]
+    d = (slope[1] - slope[0]) / by_sequences
+    b = slope[0] - d * sequences
+    c = Fraction(values[2] - values[0], by_sequences) - d * frames
+    a = values[0] - b * frames - c * sequences - d * frames * sequences
+    if d and c and not a and not b:
+        return f"N * ({_sum([(d, 'T'), (c, '')])})"
+    return _sum([(d, "N T"), (b, "T"), (c, "N"), (a, "")])
+
+
+def _sum(terms: Sequence[tuple[Fraction, str]]) -> str:
+    text = ""
+    for factor, name in terms:
+        if factor:
+            sign = ("-" if factor < 0 else "") if not text else (" - " if factor < 0 else " + ")
+            size = abs(factor)
+            over = f"/{size.denominator}" if size.denominator > 1 else ""
+            text += sign + (f"{size.numerator if size.numerator > 1 or not name else ''}{name}{over}")
+    return text or "0"

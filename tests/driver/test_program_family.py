@@ -1,0 +1,63 @@
+"""compile_family: one program for all lengths and numbers of sequences, and who has none."""
+
+from __future__ import annotations
+
+import pytest
+
+import nnet3
+from nnet3.driver import compile_task
+from nnet3.errors import RequestError
+from tests.families.networks import request_for, same_program
+
+RECURRENT = """
+input-node name=input dim=6
+component name=a type=NaturalGradientAffineComponent input-dim=10 output-dim=4
+component name=s type=SigmoidComponent dim=4
+component-node name=a component=a input=Append(input, IfDefined(Offset(s, -1)))
+component-node name=s component=s input=a
+output-node name=output input=s
+"""
+
+
+def network() -> nnet3.Nnet:
+    return nnet3.Nnet.from_config(RECURRENT)
+
+
+@pytest.mark.parametrize("sequences", [1, 5])
+def test_members_are_the_programs_that_are_compiled(sequences: int) -> None:
+    nnet = network()
+    family = nnet3.compile_family(nnet, request_for(nnet, 40, sequences, train=True))
+    assert (family.any_sequences, family.sequences) == ((True, 4) if sequences == 5 else (False, 1))
+    for frames, number in ((family.frames, family.sequences), (90, 7 if family.any_sequences else 1)):
+        exact = compile_task(request_for(nnet, frames, number, train=True).task(nnet))
+        assert same_program(family.at(frames, number), exact)
+
+
+def test_a_program_is_as_large_for_every_length() -> None:
+    nnet = network()
+    family = nnet3.compile_family(nnet, request_for(nnet, 40, 1, train=True))
+    assert len({len(family.at(frames).commands) for frames in (family.frames, 50, 5000)}) == 1
+    assert len(nnet3.compile(nnet, request_for(nnet, 300, 1, train=True)).commands) < 200
+
+
+def test_it_prints_with_its_parameters() -> None:
+    nnet = network()
+    text = str(nnet3.compile_family(nnet, request_for(nnet, 40, 5, train=False)))
+    assert text.startswith("# T = 17, 18, ... output frames of N = 4, 5, ... sequences\n")
+    assert "m1(N * (T + 80), 6) == value: input [ (0:N - 1, -40)" in text
+    assert "repeat T + " in text
+
+
+def test_shapes_that_are_no_members() -> None:
+    nnet = network()
+    family = nnet3.compile_family(nnet, request_for(nnet, 40, 1, train=False))
+    with pytest.raises(RequestError, match=r"no member for 3 frames, only for 17 \+ 1 k"):
+        family.at(3)
+    with pytest.raises(RequestError, match="no member for 2 sequences: 1 only"):
+        family.at(20, 2)
+
+
+def test_requests_without_a_family_say_why() -> None:
+    nnet = network()
+    with pytest.raises(RequestError, match="too short to tell how longer ones go on: ask for more frames"):
+        nnet3.compile_family(nnet, request_for(nnet, 5, 1, train=False))
