@@ -90,10 +90,9 @@ class BackpropTruncationComponent(Component):
         if not need_backprop:
             return None
         # A row is at a boundary iff floor((t - n) / I) != floor((t - R - n) / I); "- n" spreads boundaries over time.
-        n, t = outputs[:, 0].astype(np.int64), outputs[:, 1].astype(np.int64)
-        interval = self.zeroing_interval
-        is_boundary = (t - n) // interval != (t - self.recurrence_interval - n) // interval
-        return {"is_boundary": is_boundary[:, np.newaxis], "num_boundaries": np.array(is_boundary.sum())}
+        start = outputs[:, 1] - outputs[:, 0].astype(np.int64)
+        is_boundary = start // self.zeroing_interval != (start - self.recurrence_interval) // self.zeroing_interval
+        return {"is_boundary": is_boundary[:, np.newaxis], "num_boundaries": np.array(np.count_nonzero(is_boundary))}
 
     def forward(self, x: Tensor, y: Tensor, indexes: BackpropTruncationIndexes | None = None) -> None:
         if self.scale != 1.0:

@@ -72,7 +72,7 @@ class FamilyPlace:
 
     def note(self, form: LengthForm, program: NnetComputation) -> None:
         """Take note of a program that was compiled."""
-        if self.refusal or (self.rows is not None and not _has_rows(self.rows, form.k, _digest(form.rows))):
+        if self.refusal or (self.rows is not None and not _names(self.rows, form.k, form.rows)):
             return
         if self.family is not None and form.k > self.longest_k:
             self._confirm(self.family, form.k, program)
@@ -88,7 +88,7 @@ class FamilyPlace:
         try:
             if self.rows is None:
                 self.rows = continued([list(map(table_of, form.shorter(j)[1])) for j in range(_MEMBERS)])
-            if not _has_rows(self.rows, form.k, _digest(form.rows)):
+            if not _names(self.rows, form.k, form.rows):
                 return False
             if self.family is None:
                 self._find_family(form)
@@ -126,15 +126,8 @@ class FamilyPlace:
         self._confirm(family, k, program)
 
     def _member(self, form: LengthForm, k: int) -> CompileTask:
-        """Returns a member's task, made of a longer one. Raises _NoMemberError if it names other indexes.
-
-        An input that is shorter than the others may have lost too much.
-        """
-        task, rows = form.shorter(k)
         assert self.rows is not None
-        if not _has_rows(self.rows, k, _digest(rows)):
-            raise _NoMemberError
-        return task
+        return _member_of(self.rows, k, *form.shorter(k))
 
     def _prove(self, form: LengthForm) -> None:
         """Find the shortest member after which all go on alike, unless this form is too short to tell."""
@@ -187,6 +180,8 @@ class SequencesPlace:
             assert self.rows is not None
             assert self.family is not None
             place.rows, place.family = self.rows.at(others.n), self.family.at(others.n)
+        except _NoMemberError:
+            return
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
             return
@@ -198,13 +193,22 @@ class SequencesPlace:
         assert known.family is not None
         assert known.rows is not None
         few = range(_MEMBERS)
-        self.rows = ContinuedTwice([continued([list(map(table_of, others.member(j, n)[1])) for j in few]) for n in few])
-        self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
-        members = [[compile_task(others.member(first + j, n)[0]) for j in few] for n in few]
+        try:
+            rows = [continued([list(map(table_of, others.member(j, n)[1])) for j in few]) for n in few]
+            self.rows = ContinuedTwice(rows)
+            self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
+        except NotAffineError as error:
+            raise _NoMemberError from error
+        members = [[compile_task(self._member(others, first + j, n)) for j in few] for n in few]
         family = ShapeFamily(members, (self.n, known.family))
         if self.n in few:  # the known family confirms nothing
-            family.at(others.n).check(_MEMBERS, compile_task(others.member(first + _MEMBERS, others.n)[0]))
+            family.at(others.n).check(_MEMBERS, compile_task(self._member(others, first + _MEMBERS, others.n)))
         self.family = family
+
+    def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
+        """As `_Place._member`."""
+        assert self.rows is not None
+        return _member_of(self.rows.at(n), k, *others.member(k, n))
 
 
 class FamilyShelf:
@@ -280,6 +284,16 @@ def _recent(places: OrderedDict[str, P], name: str, make: Callable[[], P]) -> P:
     return places[name]
 
 
+def _member_of(rows: Continued, k: int, task: CompileTask, own: Sequence[np.ndarray]) -> CompileTask:
+    """Returns a member's task, made of a longer one. Raises _NoMemberError if it names other indexes than its own.
+
+    An input that is shorter than the others may have lost too much.
+    """
+    if not _names(rows, k, own):
+        raise _NoMemberError
+    return task
+
+
 def _is_far(form: LengthForm, task: CompileTask) -> bool:
     """True for a long recurrence: it takes longer to compile than the members of its family."""
     return form.k >= _FAR and form.step[T] > 0 and any(structure_of(task.lowered_from()[0]).is_recurrent)
@@ -293,9 +307,18 @@ def _digest(tables: Sequence[np.ndarray]) -> _Digest:
     return tuple(map(len, tables)), key_digest([table.astype(np.int32) for table in tables])
 
 
-def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
+def _names(rows: Continued, k: int, wanted: Sequence[np.ndarray]) -> bool:
     """True if the family's request for this length names the same indexes in the same order."""
-    if tuple(rows.lengths(k).tolist()) != wanted[0]:  # first, because where times have gaps there may be very many
+    if rows.lengths(k).tolist() != list(
+        map(len, wanted)
+    ):  # first, because where times have gaps there may be very many
+        return False
+    return all(np.array_equal(made.values, own) for made, own in zip(rows.at(k), wanted, strict=True))
+
+
+def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
+    """As `_names`, of a request of which the digest of its indexes is known."""
+    if tuple(rows.lengths(k).tolist()) != wanted[0]:
         return False
     return _digest([table.values for table in rows.at(k)]) == wanted
 

@@ -195,14 +195,17 @@ class _Joined:
 
     def _long(self, pieces: range, turns: np.ndarray, first: np.ndarray, step: np.ndarray) -> NumberTable:
         """Returns the table of these pieces, filled one after the other."""
-        values, kinds = [], []
+        num_rows = int((turns * self.period)[pieces.start : pieces.stop].sum())
+        values, kinds, end = np.empty((num_rows, first.shape[1]), np.int32), np.empty(num_rows, np.int64), 0
         for piece in pieces:
-            rows = slice(self.first[piece], self.first[piece] + self.period[piece])
-            block = np.arange(turns[piece], dtype=np.int32)[:, None, None] * step[rows]
+            shape = int(turns[piece]), int(self.period[piece])
+            rows = slice(self.first[piece], self.first[piece] + shape[1])
+            start, end = end, end + shape[0] * shape[1]
+            block = values[start:end].reshape(*shape, -1)
+            np.multiply(np.arange(shape[0], dtype=np.int32)[:, None, None], step[rows], out=block)
             block += first[rows]
-            values.append(block.reshape(-1, block.shape[2]))
-            kinds.append(np.broadcast_to(self.kinds[rows], block.shape[:2]).ravel())
-        return NumberTable(np.concatenate(values), np.concatenate(kinds))
+            kinds[start:end].reshape(shape)[:] = self.kinds[rows]
+        return NumberTable(values, kinds)
 
     def _rows_at(self, k: int, turns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the rows of the first turn of each piece, and by how much those of the next differ; both int32."""

@@ -167,18 +167,13 @@ class ProgramFamily:
         values = self.tables.at(k, left_out=self.names.index("commands"))
         first, tables = self.first, dict(zip(self.names, values, strict=True))
         numbers = {name: table.values for name, table in tables.items()}
-        narrow = {id(values): values.astype(np.int32) for values in numbers.values()}
         result = NnetComputation(
             matrices=[
                 Matrix(rows, *matrix[1:])
                 for rows, matrix in zip(numbers["matrices"][:, 0].tolist(), first.matrices, strict=True)
             ],
             matrix_info={
-                matrix: MatrixInfo(
-                    info.node,
-                    info.is_deriv,
-                    None if info.indexes is None else narrow[id(numbers[f"indexes {matrix}"])],
-                )
+                matrix: MatrixInfo(info.node, info.is_deriv, numbers.get(f"indexes {matrix}"))
                 for matrix, info in first.matrix_info.items()
             },
             kernels=list(first.kernels),
@@ -202,7 +197,7 @@ class ProgramFamily:
         )
         for name in _TABLES:
             for number in range(len(getattr(first, name))):
-                getattr(result, name).append(_side_table(result, name, narrow[id(numbers[f"{name} {number}"])]))
+                getattr(result, name).append(_side_table(result, name, numbers[f"{name} {number}"]))
         result.precomputed += precomputed_entries(tables, list(self._words.entries), precompute)
         return result
 
