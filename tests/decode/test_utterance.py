@@ -236,7 +236,11 @@ def test_more_lengths_than_computers_are_kept() -> None:
     whole = computer.compute(features)
     for length in (*range(1, 50), 1, 49):
         torch.testing.assert_close(computer.compute(features[:length]), whole[:length])
-    assert len(list(computer._computers)) == 32
+    assert len(list(computer._computers)) == 8
+    chunked = UtteranceComputer(computer.nnet, UtteranceOptions(frames_per_chunk=60))
+    for length in range(1, 50):
+        torch.testing.assert_close(chunked.compute(features[:length]), whole[:length])
+    assert len(list(chunked._computers)) == 32
 
 
 def test_what_depends_on_all_frames_is_computed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,8 @@ class UtteranceComputer:
         self.nnet, self.options, self.device = nnet.in_test_mode(), options or UtteranceOptions(), device
         self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
         self._lock = threading.Lock()
-        self._computers = RecentComputers()
+        # Whole utterances rarely have the same length; objects that go soon cost the garbage collector little.
+        self._computers = RecentComputers(32 if self.options.frames_per_chunk else 8)
         self._unit = math.lcm(self.options.frame_subsampling_factor, self.nnet.modulus)
         self._bytes_per_frame = bytes_per_frame(self.nnet)
         self._pieces_allowed = is_the_same_in_pieces(self.nnet)
