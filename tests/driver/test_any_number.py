@@ -91,6 +91,22 @@ def test_a_promise_that_is_not_kept_is_refused(method: str, monkeypatch: pytest.
     assert counts_of(cache) == (2, 4)
 
 
+def test_an_input_that_is_shorter_than_what_is_cut_off() -> None:
+    """Members made of such a request are none; those of the next one are."""
+    config = """
+        input-node name=input dim=3
+        input-node name=other dim=3
+        output-node name=output input=Sum(input, IfDefined(Offset(input, -20)))
+    """
+    nnet, cache = nnet3.Nnet.from_config(config), CheckingCache()
+    for frames, sequences in ((100, 7), (90, 7), (130, 8), (100, 8), (80, 9)):
+        input_, other, output = (
+            nnet3.IoSpecification(name, [(n, t, 0) for t in range(length) for n in range(sequences)])
+            for name, length in (("input", frames), ("other", min(61, frames)), ("output", frames))
+        )
+        cache.compile(nnet, nnet3.ComputationRequest([input_, other], [output]))
+
+
 def test_each_order_of_rows_has_a_family_of_its_own() -> None:
     nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
     for sequences in (6, 8, 9):
