@@ -4,8 +4,10 @@ For networks of published recipes at full width (`golden/bench` of the shared fo
 random, each once, in a random order. Each is run with a program from a cache, which continues short programs to other
 lengths, and with one that is compiled for its length; both in turns, one thread, processor time. Nothing is asserted.
 
-Then whole utterances, each of another length; and steps of a TorchModule (forward and backward) on minibatches of ever
-new lengths, as a multiple of as many steps on the same number of frames in minibatches of one length.
+Then training steps of a computational network on minibatches whose sequences have lengths of their own, against
+minibatches that were seen before and packed sequences in `torch.nn.LSTM`. Then whole utterances, each of another
+length; and steps of a TorchModule (forward and backward) on minibatches of ever new lengths, as a multiple of as many
+steps on the same number of frames in minibatches of one length.
 """
 
 from __future__ import annotations
@@ -19,12 +21,13 @@ from statistics import median
 from typing import Any
 
 import click
+import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.compile import FACTOR, Case, read_network, request_for
-from nnet3 import ComputationCache, ComputationRequest, Nnet, NnetComputer, TorchModule, compile
+from nnet3 import ComputationCache, ComputationRequest, Nnet, NnetComputer, TorchModule, cn, compile
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.driver import default_cache
 from nnet3.ir.computation import NnetComputation
@@ -38,6 +41,8 @@ CASES = (
     ("tdnn_lstm", 1, False),
     ("blstm", 8, True),
 )
+CELLS, INPUTS, CLASSES = 128, 64, 40
+SEQUENCES, FRAMES = 16, (30, 120)
 SHORTEST, LONGEST = 20, 100  # frames of output
 
 
@@ -76,6 +81,64 @@ def measure(folder: Path, name: str, sequences: int, train: bool, count: int) ->
         f"{made[0] / run:.2f}",
         f"{made[1] / run:.2f}",
         f"{middle[1] / (run / count):.2f}",
+    )
+
+
+class PackedLstm(torch.nn.Module):
+    """An LSTM of `torch.nn` on sequences of several lengths, with a classifier."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.out = torch.nn.LSTM(INPUTS, CELLS), torch.nn.Linear(CELLS, CLASSES)
+
+    def step(self, xs: list[np.ndarray], labels: list[np.ndarray]) -> None:
+        packed, targets = (
+            torch.nn.utils.rnn.pack_sequence([torch.from_numpy(each.T) for each in arrays], enforce_sorted=False)
+            for arrays in (xs, labels)
+        )
+        scores = self.out(self.lstm(packed)[0].data)
+        self.zero_grad()
+        (-(targets.data * torch.log_softmax(scores, 1)).sum()).backward()
+
+
+def measure_ragged(count: int) -> tuple[str, ...]:
+    """Minibatches of ever new lengths, in turns with some that were seen before, and with those of PyTorch."""
+    rng, cache = np.random.default_rng(1), ComputationCache()
+    x, labels = cn.input("x", INPUTS), cn.input("labels", CLASSES)
+    scores = cn.macros.affine(cn.macros.lstm(x, CELLS).h, CLASSES, name="out")
+    net, peer = cn.Network(cn.cross_entropy_with_softmax(labels, scores), cache=cache), PackedLstm()
+
+    def minibatch() -> tuple[list[np.ndarray], list[np.ndarray]]:
+        lengths = rng.integers(*FRAMES, size=SEQUENCES)
+        xs = [rng.normal(size=(INPUTS, length)).astype(np.float32) for length in lengths]
+        return xs, [np.eye(CLASSES, dtype=np.float32)[:, rng.integers(CLASSES, size=length)] for length in lengths]
+
+    def seconds(step: Callable[..., object], *given: object) -> float:
+        start = time.process_time()
+        step(*given)
+        return time.process_time() - start
+
+    def ours(xs: list[np.ndarray], labels: list[np.ndarray]) -> float:
+        return net.backward({"x": cn.sequences(xs), "labels": cn.sequences(labels)})
+
+    known = [minibatch() for _ in range(4)]
+    for batch in 3 * known:
+        ours(*batch)
+        peer.step(*batch)
+    compiled = cache.counts.compiled + cache.counts.continued
+    times = []
+    for number in range(count):
+        new = minibatch()
+        times.append((seconds(ours, *new), seconds(ours, *known[number % 4]), seconds(peer.step, *new)))
+    first, again, packed = (median(each) for each in zip(*times, strict=True))
+    return (
+        f"LSTM {CELLS} cells, {SEQUENCES} sequences of {FRAMES[0]} to {FRAMES[1] - 1}",
+        f"{compiled}, then {cache.counts.compiled + cache.counts.continued - compiled}",
+        f"{first * 1e3:.0f}",
+        f"{again * 1e3:.0f}",
+        f"{packed * 1e3:.0f}",
+        f"{first / again:.2f}",
+        f"{first / packed:.2f}",
     )
 
 
@@ -151,7 +214,8 @@ def measure_module(folder: Path, name: str, sequences: int, count: int) -> tuple
 @click.option("--count", type=click.IntRange(2, LONGEST - SHORTEST + 1), default=60, show_default=True, help="Lengths.")
 @click.option("--utterances", type=click.IntRange(1), default=500, show_default=True, help="Whole utterances.")
 @click.option("--steps", type=click.IntRange(1), default=100, show_default=True, help="Steps of a TorchModule.")
-def main(folder: Path, count: int, utterances: int, steps: int) -> None:
+@click.option("--minibatches", type=click.IntRange(1), default=40, show_default=True, help="Sets of sequences.")
+def main(folder: Path, count: int, utterances: int, steps: int, minibatches: int) -> None:
     torch.set_num_threads(1)
     if not folder.is_dir():
         raise click.ClickException(f"there is no folder {folder} with the networks to compile")
@@ -162,6 +226,10 @@ def main(folder: Path, count: int, utterances: int, steps: int) -> None:
     table = Table(*columns, title=f"{count} new lengths, made and linked, as a share of running them", box=None)
     for name, sequences, train in CASES:
         table.add_row(*measure(folder.resolve(), name, sequences, train, count))
+    Console(width=170).print(table)
+    columns = ("work", "programs made", "new, ms", "seen again, ms", "torch.nn, ms", "new / again", "new / torch.nn")
+    table = Table(*columns, title="Training steps on minibatches of sequences of several lengths", box=None)
+    table.add_row(*measure_ragged(minibatches))
     Console(width=170).print(table)
     columns = ("work", "compiled + continued", "each, ms", "outside of runs")
     table = Table(*columns, title="Whole utterances, each of another length", box=None)

@@ -17,7 +17,6 @@ from nnet3.driver import CompileTask, ComputationCache
 from nnet3.errors import NetworkError
 from nnet3.families.ragged import NotRaggedError, RaggedProgram
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import NnetComputation
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT
 from tests.seeds import shifted
@@ -27,20 +26,10 @@ LENGTHS = st.lists(st.integers(1, 40), min_size=1, max_size=12)
 SHORT = st.lists(st.integers(1, 15), min_size=1, max_size=5)
 
 
-class Checked(ComputationCache):
-    """Checks each program that is restricted."""
-
-    def restricted(self, task: CompileTask, length: int, lengths: Sequence[int]) -> NnetComputation | None:
-        program = super().restricted(task, length, lengths)
-        if program is not None:
-            check_computation(program)
-        return program
-
-
 class Compiling(ComputationCache):
     """Compiles every program for its shape."""
 
-    def restricted(self, task: CompileTask, length: int, lengths: Sequence[int]) -> None:
+    def ragged(self, task: CompileTask, length: int) -> None:
         return None
 
 
@@ -55,13 +44,14 @@ def minibatch(network: cn.Network, lengths: Sequence[int]) -> dict[str, cn.Seque
 
 def compare(criterion: Node, outputs: Sequence[Node], lengths: Sequence[int]) -> ComputationCache:
     """Compare values and gradients with those of programs compiled for the lengths, and of each sequence alone."""
-    cache = Checked()
+    cache = ComputationCache()
     ours, theirs = (cn.Network(criterion, outputs, cache=c, dtype=torch.float64) for c in (cache, Compiling()))
     batch = minibatch(ours, lengths)
     wanted = [node for node in outputs if node.shape.has_samples]
     (value, found), (compiled, expected) = (
         net.criterion_and_gradients(batch, wrt=[*wanted, *net.inputs], training=False) for net in (ours, theirs)
     )
+    check_computation(ours.program(batch))
     assert value == pytest.approx(compiled, rel=TOLERANCE)
     for name, gradient in expected.items():
         check_equal(found[name], gradient)

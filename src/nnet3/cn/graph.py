@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 from nnet3.cn.node import Node, StoredNode, checked_name
 from nnet3.cn.nodes.component import ComponentOperation
@@ -14,6 +15,7 @@ from nnet3.cn.nodes.statistics import StatisticNode
 from nnet3.cn.order import Composite, all_nodes, forward_order_with_loops, initial_states
 from nnet3.cn.samples import SampleLayout
 from nnet3.errors import NetworkError, check_kind
+from nnet3.families.ragged import RaggedProgram
 from nnet3.text import did_you_mean
 
 Kind = TypeVar("Kind", bound=Node)
@@ -37,6 +39,8 @@ class NodeGraph:
         self.states = initial_states(self.nodes)
         check_states(self.nodes, self.states, self.names)
         check_loops(self.composites, self.names)
+        #: Programs in the cache that serve sequences of all lengths, by what they depend on.
+        self.ragged: WeakValueDictionary[tuple[object, ...], RaggedProgram] = WeakValueDictionary()
 
     @cached_property
     def inside_loops(self) -> set[Node]:

@@ -155,8 +155,16 @@ class Program:
             return None
         length, count = rounded_up(layout.lengths[0]), rounded_up(len(layout.lengths))
         question = replace(self.question, layout=SampleLayout((length,) * count))
-        task = Program(question, optimize=self.optimize, cache=self.cache).task
-        return self.cache.restricted(task, length, layout.lengths)
+        variants = tuple(node.operation.variant(question.training) for node in question.graph.nodes)
+        key = (*question.key, variants, self.optimize, id(self.cache))
+        ragged = question.graph.ragged.get(key)
+        if ragged is None:
+            ragged = self.cache.ragged(Program(question, optimize=self.optimize, cache=self.cache).task, length)
+            if ragged is None:
+                return None
+            question.graph.ragged[key] = ragged
+        self.cache.counts.restricted += 1
+        return ragged.at(layout.lengths)
 
     @property
     def task(self) -> CompileTask:

@@ -8,7 +8,7 @@ import os
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,11 +99,10 @@ class ComputationCache:
             self._families.note(task, program)
         return program
 
-    def restricted(self, task: CompileTask, length: int, lengths: Sequence[int]) -> NnetComputation | None:
-        """The program of a task, whose sequences all have `length` frames, for sequences of other lengths.
+    def ragged(self, task: CompileTask, length: int) -> RaggedProgram | None:
+        """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to that.
 
-        `lengths`: falling; sequences of the task beyond these are left out. None if the program cannot be restricted
-        (see `refusals`).
+        None if it cannot be restricted to those (see `refusals`).
         """
         digest = key_digest({**task.key, "options": task.options})
         with self._lock:
@@ -117,8 +116,7 @@ class ComputationCache:
             self._ragged[digest] = known
             while len(self._ragged) > _MOST_RAGGED:
                 self._ragged.popitem(last=False)
-            self.counts.restricted += not isinstance(known, str)
-        return None if isinstance(known, str) else known.at(lengths)
+        return None if isinstance(known, str) else known
 
     def get_or_compile(self, key: Any, make: Callable[[], NnetComputation]) -> NnetComputation:
         """The computation of this key; `make` is called if it is not known.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, starmap
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from nnet3.index import NO_TIME, N, T
 from nnet3.ir import commands as cmd
 from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import AccessKind, Command, OperandField, with_operands, with_values
+from nnet3.ir.repeats import repeats, unrolled, with_references_moved
 
 _NEVER = 1 << 40  # so many frames are missing where there is no sequence
 
@@ -244,7 +246,7 @@ class _SlotTable:
         whole: int = 0,
     ) -> int:
         block = self._computation.submatrices[number]
-        row = (block.matrix, start, rows, begin, origin, first, last, before, after, whole, *block[3:])
+        row = (block.matrix, start, rows, begin, origin, first, last, before, after, whole, *block[3:5])
         found = self._known.setdefault(row, len(self.rows))
         if found == len(self.rows):
             self.rows.append(row)
@@ -280,20 +282,20 @@ class RaggedProgram:
 
         Raises NotRaggedError.
         """
-        self.computation, self.length = computation, length
+        self.computation, self.length = unrolled(computation), length
         if computation.precomputed_rows or len(computation.precomputed) > 1:
             raise NotRaggedError("kernels have precomputed something of their rows")
         self.rows = _Rows(computation, ends)
-        versions = _Versions(computation, self.rows)
-        placed = [self._places(command, versions) for command in computation.commands]
-        table = _SlotTable(computation)
-        self.tables: list[_Table] = []
+        versions = _Versions(self.computation, self.rows)
+        placed = [self._places(command, versions) for command in self.computation.commands]
+        table = _SlotTable(self.computation)
+        self._tables: list[_Table] = []
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
-        commands = [
-            made
-            for command, places in zip(computation.commands, placed, strict=True)
-            for made in self._restricted(command, places, versions, table, tables)
+        made = [
+            self._restricted(command, places, versions, table, tables)
+            for command, places in zip(self.computation.commands, placed, strict=True)
         ]
+        self._zero_orphans(made)
 
         def slot_of(number: int) -> int:
             return table.plain(number, versions.place(versions.read(number)) if number else -1)
@@ -303,7 +305,7 @@ class RaggedProgram:
             raise NotRaggedError("an input or output has no times")
         self.template = replace(
             computation,
-            commands=commands,
+            commands=[],
             outside=[OutsideMatrix(o.name, slot_of(o.submatrix), o.writable) for o in computation.outside],
             inputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.inputs],
             outputs=[IoInfo(io.name, slot_of(io.value), slot_of(io.deriv)) for io in computation.outputs],
@@ -311,7 +313,8 @@ class RaggedProgram:
             attachments=None,
             **tables,
         )
-        self.slots = table.slots()
+        self._slots = table.slots()
+        self._number_slots(list(self._rolled(computation, made)))
         rooms = sorted(set(versions.firsts()))
         self._room, self._first_of_room = np.array(rooms, dtype=np.int64).reshape(-1, 2).T
         self._room_rows = np.array([computation.matrices[room].num_rows for room, _ in rooms], dtype=np.int64)
@@ -319,6 +322,85 @@ class RaggedProgram:
         based = sorted(self.rows.base)
         self._based = np.array(based, dtype=np.int64)
         self._base = np.array([self.rows.base[matrix] for matrix in based], dtype=np.int64)
+
+    def _number_slots(self, items: list[Command | _Loop]) -> None:
+        """Give a number to each sub-matrix that programs for all lengths have: slots outside of loops, then columns."""
+        template = self.template
+        plain = [(item, command) for item, command in enumerate(items) if not isinstance(command, _Loop)]
+        loops = [item for item in items if isinstance(item, _Loop)]
+        slots = [(item, slot) for item, command in plain for slot in command.form.operands(command)]
+        self._owner, self._slot_of_owner = np.array(slots, dtype=np.int64).reshape(-1, 2).T
+        named = [0, *(o.submatrix for o in template.outside)]
+        named += [number for io in (*template.inputs, *template.outputs) for number in (io.value, io.deriv)]
+        named += [slot for loop in loops for operands in loop.operands for slot in operands if slot >= 0]
+        named += [slot for table in self._tables if isinstance(table.other, Mapping) for slot in table.other]
+        used = np.unique(np.concatenate([self._slot_of_owner, np.array(named, dtype=np.int64)]))
+        self.used = used.tolist()
+        self.number_of_slot = dict(zip(self.used, range(len(used)), strict=True))
+        number = self.number_of_slot
+        self.items, first = list[tuple[Command | _Loop, Command | list[Command]]](), len(used)
+        for item in items:
+            if isinstance(item, _Loop):
+                item = replace(item, first_number=first)
+                first += item.slots.shape[1]
+                pairs = zip(item.body, item.operands, strict=True)
+                refs = [[number[s] if s >= 0 else item.first_number - 1 - s for s in each] for _, each in pairs]
+                self.items.append((item, list(map(with_operands, item.body, refs))))
+            else:
+                operands = item.form.operands(item)
+                self.items.append((item, with_operands(item, [number[s] for s in operands]) if operands else item))
+        self.columns = [loop.slots for loop in loops]
+        self.template = replace(
+            template,
+            outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in template.outside],
+            inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.inputs],
+            outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.outputs],
+        )
+
+    def lost(self, rows: np.ndarray) -> np.ndarray:
+        """Returns which items have an operand without rows, (items,)."""
+        result = np.zeros(len(self.items), dtype=bool)
+        result[self._owner[(rows[self._slot_of_owner] == 0) & (self._slot_of_owner > 0)]] = True
+        return result
+
+    def _zero_orphans(self, made: list[list[Command]]) -> None:
+        """Let matrices begin as zeros in which copies leave rows without a source, if nobody has used these before."""
+        for matrix in sorted({self._block_of(c, 0).matrix for c, each in enumerate(made) if len(each) > 1}):
+            first_use = np.full(self.computation.matrices[matrix].num_rows, len(made))
+            for number in range(len(made) - 1, -1, -1):
+                for submatrix, _ in self.computation.commands[number].accesses(self.computation):
+                    block = self.computation.submatrices[submatrix]
+                    if block.matrix == matrix:
+                        first_use[block.row_offset : block.row_offset + block.num_rows] = number
+            copies = [c for c, each in enumerate(made) if len(each) > 1 and self._block_of(c, 0).matrix == matrix]
+            blocks = [self._block_of(c, 0) for c in copies]
+            firsts = [first_use[b.row_offset : b.row_offset + b.num_rows] for b in blocks]
+            if all((first == c).all() for c, first in zip(copies, firsts, strict=True)):
+                for copy in copies:
+                    del made[copy][1:]
+                for number, command in enumerate(self.computation.commands):
+                    if isinstance(command, cmd.AllocMatrix) and self._block_of(number, 0).matrix == matrix:
+                        made[number] = [with_values(made[number][0], zeroed=True)]
+
+    def _block_of(self, command: int, operand: int) -> SubMatrix:
+        numbers = self.computation.commands[command].form.operands(self.computation.commands[command])
+        return self.computation.submatrices[numbers[operand]]
+
+    def _rolled(self, computation: NnetComputation, made: list[list[Command]]) -> Iterator[Command | _Loop]:
+        """Yields the commands, those of each Repeat as a loop if every turn has the same ones."""
+        begin = at = 0
+        for repeat, body in repeats(computation):
+            before = body.start - 1 - begin
+            yield from chain.from_iterable(made[at : at + before])
+            at, begin = at + before, body.stop
+            turns = made[at : at + repeat.turns * repeat.length]
+            at += len(turns)
+            loop = _loop(repeat, turns)
+            if loop is None:
+                yield from chain.from_iterable(turns)
+            else:
+                yield loop
+        yield from chain.from_iterable(made[at:])
 
     # ---- which rows operands have ----
 
@@ -403,7 +485,7 @@ class RaggedProgram:
         self, tables: dict[str, list[np.ndarray]], kind: str, table: np.ndarray, own: int, count: int, other: Any
     ) -> int:
         tables[kind].append(table)
-        self.tables.append(_Table(kind, len(tables[kind]) - 1, own, count, other))
+        self._tables.append(_Table(kind, len(tables[kind]) - 1, own, count, other))
         return len(tables[kind]) - 1
 
     def _moved(
@@ -438,8 +520,11 @@ class RaggedProgram:
 
     # ---- for given lengths ----
 
-    def restriction(self, lengths: Sequence[int]) -> Restriction:
-        """Returns what there is for sequences of these lengths, falling; sequences that are left out have none."""
+    def at(self, lengths: Sequence[int]) -> NnetComputation:
+        """Returns the program for sequences of these lengths, falling, none longer than `length`.
+
+        Sequences that are left out have no rows at all.
+        """
         num_sequences = int(self.rows.n.max(initial=-1)) + 1
         missing = np.full(max(num_sequences, len(lengths)), _NEVER, dtype=np.int64)
         missing[: len(lengths)] = self.length - np.array(lengths, dtype=np.int64)
@@ -452,55 +537,165 @@ class RaggedProgram:
         matrix_rows[self._room] = 0
         np.maximum.at(matrix_rows, self._room, in_rooms)
         np.maximum(matrix_rows[1:], 1, out=matrix_rows[1:])  # one row that nobody uses where none exists
-        slots = self.slots
+        slots = self._slots
         skipped = count[slots.after] - count[slots.before]
         start = slots.start + count[slots.begin] - count[slots.origin] + skipped
         rows = slots.rows + count[slots.last] - count[slots.first] - skipped
         rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
-        return Restriction(self, exists, count, matrix_rows, start, rows)
-
-    def at(self, lengths: Sequence[int]) -> NnetComputation:
-        """Returns the program for sequences of these lengths, falling, none longer than `length`."""
-        return self.restriction(lengths).program()
+        return _Restriction(self, exists, count, matrix_rows, start, rows).program()
 
 
 @dataclass(frozen=True, eq=False)
-class Restriction:
-    """A ragged program for given lengths: which rows exist, and where sub-matrices lie.
+class _Loop:
+    """A Repeat. Operand j of body command c is `operands[c][j]`: a slot, or -1 - i for that of column i of `slots`.
+
+    `slots` (turns, columns): the slot in each turn.
+    """
+
+    repeat: cmd.Repeat
+    body: tuple[Command, ...]
+    operands: tuple[tuple[int, ...], ...]
+    slots: np.ndarray
+    first_number: int = 0  # of the sub-matrices of the columns
+
+    def commands_of(self, turn: int) -> Iterator[Command]:
+        """Yields the commands of one turn, with slots."""
+        now = self.slots[turn].tolist()
+        for command, operands in zip(self.body, self.operands, strict=True):
+            moved = with_operands(command, [now[-1 - s] if s < 0 else s for s in operands])
+            yield with_references_moved(moved, self.repeat, turn)
+
+
+def _loop(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> _Loop | None:
+    """Returns the loop of commands that are the same in all turns but for their operands; None if they are not."""
+    columns: dict[bytes, int] = {}
+    arrays: list[np.ndarray] = []
+    body: list[Command] = []
+    of_body: list[tuple[int, ...]] = []
+    for place in range(repeat.length):
+        each = turns[place :: repeat.length]
+        first = each[0][0] if each[0] else None
+        if first is None or first.form.table_fields or any(len(c) != 1 or type(c[0]) is not type(first) for c in each):
+            return None
+        operands = np.array([command.form.operands(command) for (command,) in each], dtype=np.int64)
+        refs = []
+        for column in operands.T:
+            if (column == column[0]).all():
+                refs.append(int(column[0]))
+                continue
+            number = columns.setdefault(column.tobytes(), len(arrays))
+            if number == len(arrays):
+                arrays.append(column)
+            refs.append(-1 - number)
+        body.append(first)
+        of_body.append(tuple(refs))
+    slots = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.turns, 0), np.int64)
+    return _Loop(repeat, tuple(body), tuple(of_body), slots)
+
+
+class _Restriction:
+    """A ragged program for given lengths, while it is made.
 
     `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot.
     """
 
-    ragged: RaggedProgram
-    exists: np.ndarray
-    count: np.ndarray
-    matrix_rows: np.ndarray
-    start: np.ndarray
-    rows: np.ndarray
+    def __init__(
+        self,
+        ragged: RaggedProgram,
+        exists: np.ndarray,
+        count: np.ndarray,
+        matrix_rows: np.ndarray,
+        start: np.ndarray,
+        rows: np.ndarray,
+    ) -> None:
+        self.ragged, self.exists, self.count, self.matrix_rows = ragged, exists, count, matrix_rows
+        self.start, self.rows = start, rows
+        self._chosen = [*ragged.used, *(slot for slots in ragged.columns for slot in slots[0].tolist())]
+        self._more: dict[int, int] = {}
+        self._turns: dict[int, np.ndarray] = {}
+        self._indexes: dict[tuple[int, int], np.ndarray] = {}
 
     def program(self) -> NnetComputation:
-        template, slots = self.ragged.template, self.ragged.slots
-        blocks = np.stack([slots.matrix, self.start, self.rows, slots.column, slots.columns], axis=1)
-        empty = (self.rows == 0) & (slots.matrix > 0)
-        blocks[empty, 1:3] = 0, 1  # nobody uses them
+        template, slots = self.ragged.template, self.ragged._slots
+        commands, tables = self._commands(), self._tables()
+        chosen = np.array(self._chosen, dtype=np.int64)
+        columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
+        blocks = np.stack([column[chosen] for column in columns], axis=1)
+        blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
         counts = self.matrix_rows.tolist()
         return replace(
             template,
             matrices=[Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)],
-            submatrices=list(map(SubMatrix._make, blocks.tolist())),
+            submatrices=list(starmap(SubMatrix, blocks.tolist())),
+            turns=self._turns,
             matrix_info={matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()},
-            commands=[found for command in template.commands if (found := self.command(command))],
-            **self.tables(),
+            commands=commands,
+            **tables,
         )
 
-    def command(self, command: Command) -> Command | None:
-        """Returns what a command becomes, None if there are no rows for it."""
-        if command.role is not cmd.Role.COMPUTE:
-            return command
-        lost = [number for number in command.form.operands(command) if number and not self.rows[number]]
-        if isinstance(command, cmd.CopyRows) and lost == [command.source]:
-            return cmd.SetConst(command.dest, 0.0)
-        return None if lost else command
+    def _number(self, slot: int) -> int:
+        """Returns the number of a slot's sub-matrix, which is declared unless it is known."""
+        known = self.ragged.number_of_slot.get(slot)
+        if known is not None:
+            return known
+        number = self._more.setdefault(slot, len(self._chosen))
+        if number == len(self._chosen):
+            self._chosen.append(slot)
+        return number
+
+    # ---- commands ----
+
+    def _commands(self) -> list[Command]:
+        commands: list[Command] = []
+        for (item, made), is_lost in zip(self.ragged.items, self.ragged.lost(self.rows).tolist(), strict=True):
+            if isinstance(item, _Loop):
+                assert isinstance(made, list)
+                commands += self._loop(item, made)
+            elif is_lost:
+                commands += self._command(item)
+            else:
+                assert isinstance(made, Command)
+                commands.append(made)
+        return commands
+
+    def _loop(self, loop: _Loop, body: list[Command]) -> Iterator[Command]:
+        """Yields a Repeat of the turns with rows for each command; others at its beginning and end are written out."""
+        filled = (self.rows[loop.slots] > 0).all(axis=1)
+        fixed = [self.rows[slot] for operands in loop.operands for slot in operands if slot > 0]
+        lasting = np.flatnonzero(filled & (min(fixed, default=1) > 0))
+        first, end = (int(lasting[0]), int(lasting[-1]) + 1) if len(lasting) else (0, 0)
+        if not filled[first:end].all():
+            first = end = 0
+        for turn in range(first):
+            yield from self._turn(loop, turn)
+        if end:
+            slots = loop.slots[first:end].T
+            numbers = range(loop.first_number, loop.first_number + len(slots))
+            self._turns.update(zip(numbers, np.stack([self.start[slots], self.rows[slots]], axis=2), strict=True))
+            self._chosen[numbers.start : numbers.stop] = slots[:, 0].tolist()
+            yield with_values(loop.repeat, turns=end - first)
+            yield from (with_references_moved(command, loop.repeat, first) for command in body)
+        for turn in range(end, loop.repeat.turns):
+            yield from self._turn(loop, turn)
+
+    def _turn(self, loop: _Loop, turn: int) -> Iterator[Command]:
+        if self.rows[loop.slots[turn]].any():
+            for command in loop.commands_of(turn):
+                yield from self._command(command)
+
+    def _command(self, command: Command) -> Iterator[Command]:
+        """Yields what a command with slots becomes: nothing if there are no rows for it."""
+        slots = command.form.operands(command)
+        if command.role is cmd.Role.COMPUTE:
+            lost = [slot for slot in slots if slot and not self.rows[slot]]
+            if isinstance(command, cmd.CopyRows) and lost == [command.source]:
+                yield cmd.SetConst(self._number(command.dest), 0.0)
+                return
+            if lost:
+                return
+        yield with_operands(command, list(map(self._number, slots)))
+
+    # ---- tables ----
 
     def _info(self, matrix: int, info: MatrixInfo) -> MatrixInfo:
         if info.indexes is None:
@@ -508,13 +703,16 @@ class Restriction:
         base = self.ragged.rows.base.get(matrix)
         if base is None:
             return MatrixInfo(info.node, info.is_deriv, info.indexes[: self.matrix_rows[matrix]])
-        indexes = info.indexes[self.exists[base : base + len(info.indexes)]]
-        return MatrixInfo(info.node, info.is_deriv, indexes if len(indexes) else info.indexes[:1])
+        key = base, id(info.indexes)
+        if key not in self._indexes:
+            indexes = info.indexes[self.exists[base : base + len(info.indexes)]]
+            self._indexes[key] = indexes if len(indexes) else info.indexes[:1]
+        return MatrixInfo(info.node, info.is_deriv, self._indexes[key])
 
-    def tables(self) -> dict[str, Any]:
+    def _tables(self) -> dict[str, Any]:
         """Returns the side tables, with rows that exist."""
         result: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
-        for table in self.ragged.tables:
+        for table in self.ragged._tables:
             values = getattr(self.ragged.template, table.kind)[table.number]
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
@@ -537,9 +735,11 @@ class Restriction:
     def _multi_table(self, table: _Table, values: np.ndarray) -> np.ndarray:
         assert not isinstance(table.other, int)
         slots, which = np.unique(values[:, 0], return_inverse=True)
-        first = np.array([table.other.get(slot, -1) for slot in slots.tolist()], dtype=np.int64)[which.reshape(-1)]
+        which = which.reshape(-1)
+        first = np.array([table.other.get(slot, -1) for slot in slots.tolist()], dtype=np.int64)[which]
         row = values[:, 1].astype(np.int64)
         places = np.maximum(first + row, 0)
         found = (values[:, 0] >= 0) & ((first < 0) | self.exists[places])
         row = np.where(first < 0, row, self.count[places] - self.count[np.maximum(first, 0)])
-        return np.where(found[:, None], np.stack([values[:, 0].astype(np.int64), row], axis=1), -1)
+        number = np.array([self._number(max(slot, 0)) for slot in slots.tolist()], dtype=np.int64)[which]
+        return np.where(found[:, None], np.stack([number, row], axis=1), -1)

@@ -80,7 +80,7 @@ def _check_bodies(computation: NnetComputation) -> None:
                 _fail(computation, number, f"a table of it names {block}, which moves")
             if number not in last_turn:
                 _fail(computation, number, f"it names {block}, which moves, outside of a body")
-            end = computation.submatrices[submatrix].at_turn(last_turn[number])
+            end = computation.block_at(submatrix, last_turn[number])
             if not 0 <= end.row_offset <= computation.matrices[end.matrix].num_rows - end.num_rows:
                 _fail(computation, number, f"{block} is outside of its matrix in turn {last_turn[number]}")
 

@@ -107,6 +107,8 @@ class NnetComputation:
     inputs: list[IoInfo] = field(default_factory=list)
     outputs: list[IoInfo] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    #: The first row and the number of rows, (turns, 2), of sub-matrices that move on unevenly from turn to turn.
+    turns: dict[int, np.ndarray] = field(default_factory=dict, compare=False)
     num_memos: int = 0
     need_model_derivative: bool = False
     #: The network that it was compiled for, as digests by aspect; nobody compares if it is empty.
@@ -207,6 +209,14 @@ class NnetComputation:
         return cache
 
     # ---- asking ----
+
+    def block_at(self, submatrix: int, turn: int) -> SubMatrix:
+        """Returns a sub-matrix as it lies in a turn of its Repeat."""
+        block, turns = self.submatrices[submatrix], self.turns.get(submatrix)
+        if turns is None:
+            return block.at_turn(turn)
+        row_offset, num_rows = turns[turn].tolist()
+        return block._replace(row_offset=row_offset, num_rows=num_rows)
 
     def is_whole_matrix(self, submatrix: int) -> bool:
         block = self.submatrices[submatrix]

@@ -38,6 +38,8 @@ def _block(computation: NnetComputation, number: int, rows: range) -> str:
     matrix = computation.matrices[block.matrix]
     columns = range(block.col_offset, block.col_offset + block.num_cols)
     row_text, column_text = _range(rows, matrix.num_rows), _range(columns, matrix.num_cols)
+    if number in computation.turns:
+        row_text += " in turn 0"
     if block.row_step:
         row_text += f" {'-' if block.row_step < 0 else '+'} {abs(block.row_step) if abs(block.row_step) > 1 else ''}i"
     if row_text == column_text == ":":

@@ -25,22 +25,29 @@ def unrolled(computation: NnetComputation) -> NnetComputation:
     found = list(repeats(computation))
     if not found:
         return computation
-    result = replace(computation.copy(), commands=[])
+    result = replace(computation.copy(), commands=[], turns={})
     start = 0
     for repeat, body in found:
         result.commands += computation.commands[start : body.start - 1]
         for turn in range(repeat.turns):
             for number in body:
-                result.commands.append(_at_turn(result, computation.commands[number], turn, repeat))
+                result.commands.append(_at_turn(computation, result, computation.commands[number], turn, repeat))
         start = body.stop
     result.commands += computation.commands[start:]
     return result
 
 
-def _at_turn(computation: NnetComputation, command: Command, turn: int, repeat: Repeat) -> Command:
-    blocks = computation.submatrices
-    numbers = [computation.find_or_add(blocks[s].at_turn(turn)) for s in command.form.operands(command)]
-    moved = with_operands(command, numbers)
+def _at_turn(
+    computation: NnetComputation, result: NnetComputation, command: Command, turn: int, repeat: Repeat
+) -> Command:
+    numbers = [result.find_or_add(computation.block_at(s, turn)) for s in command.form.operands(command)]
+    return with_references_moved(with_operands(command, numbers), repeat, turn)
+
+
+def with_references_moved(command: Command, repeat: Repeat, turn: int) -> Command:
+    """Returns a command of a body with the memos and precomputed entries of a later turn."""
     steps = {"memos": turn * repeat.memo_step, "precomputed": turn * repeat.precomputed_step}
+    if not any(steps.values()):
+        return command
     references = command.form.references(command)
-    return with_values(moved, **{name: getattr(command, name) + steps[to] for name, to in references})
+    return with_values(command, **{name: getattr(command, name) + steps[to] for name, to in references})

@@ -82,7 +82,7 @@ def bad_rows(value: Tensor) -> np.ndarray:
 
 def describe_rows(computation: NnetComputation, submatrix: int, rows: np.ndarray, turn: int = 0) -> str:
     """Describes rows of a sub-matrix in the network's terms: "node 'tdnn2.relu' (value), t=3..5 of n=0"."""
-    block = computation.submatrices[submatrix].at_turn(turn)
+    block = computation.block_at(submatrix, turn)
     row_text = f"row {rows[0]}" if len(rows) == 1 else f"rows {rows[0]}..{rows[-1]} ({len(rows)} of them)"
     info = computation.matrix_info.get(block.matrix)
     if info is None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,7 +68,9 @@ class Linker:
         self._lanes = [arena.lane(LANES[name]) for name in plan.lanes]
         self._bound = [outside[memory.name].detach() for memory in plan.outside]
         self._rows: list[list[int]] = plan.views.tolist()
-        self._fixed: list[Tensor | None] = [None if row[-1] else self._tensors(row, _ONCE)[0] for row in self._rows]
+        self._fixed: list[Tensor | None] = [
+            None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0] for row in self._rows
+        ]
         self._moving: dict[int, Sequence[Tensor]] = {}
         self.turns, self._steps = _ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
@@ -84,15 +87,18 @@ class Linker:
         kind, number = self._kind_and_number[call]
         return self._kinds[kind](self, self._args[self._starts[call] : self._starts[call + 1]], number)
 
-    def bind_loop(self, calls: range, turns: range, steps: tuple[int, int]) -> Iterator[tuple[int, int, BoundCall]]:
-        """Yields the calls of a loop in order: call, turn, what runs. `steps` of memos and of precomputed entries."""
+    def bind_loop(
+        self, calls: range, turns: range, steps: tuple[int, int]
+    ) -> Iterator[tuple[range, list[int], list[Iterable[BoundCall]]]]:
+        """Yields some turns, the calls in them, and what runs for each in these turns, until all turns are bound.
+
+        `steps` of memos and of precomputed entries.
+        """
         for start in range(turns.start, turns.stop, _TURNS_AT_ONCE):
             self.turns, self._steps = range(start, min(start + _TURNS_AT_ONCE, turns.stop)), steps
             self._moving = {}
-            bound = [(call, each) for call in calls if (each := self.bind(call)) is not None]
-            for turn, runs in zip(self.turns, zip(*[each for _, each in bound], strict=True), strict=True):
-                for (call, _), run in zip(bound, runs, strict=True):
-                    yield call, turn, run
+            bound = {call: each for call in calls if (each := self.bind(call)) is not None}
+            yield self.turns, list(bound), list(bound.values())
         self.turns, self._steps, self._moving = _ONCE, (0, 0), {}
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
@@ -126,7 +132,7 @@ class Linker:
 
     def _tensors(self, row: Sequence[int], turns: range) -> Sequence[Tensor]:
         """Returns the tensors of a row of `Plan.views`, one for each turn."""
-        lane, start, col, outer, inner, cols, outer_step, step, turn_step = row
+        lane, start, col, outer, inner, cols, outer_step, step, turn_step, uneven = row
         unit = 1
         if lane < 0:
             flat = self._bound[-1 - lane]
@@ -135,6 +141,8 @@ class Linker:
             outer_step, step, turn_step = outer_step * row_stride, step * row_stride, turn_step * row_stride
         else:
             flat = self._lanes[lane]
+        if uneven:
+            return _uneven(flat, start, (step, unit), cols, self.plan.uneven[uneven - 1][turns.start : turns.stop])
         shape, strides = ((outer, inner, cols), (outer_step, step, unit)) if outer else ((inner, cols), (step, unit))
         start += turns.start * turn_step
         if len(turns) == 1:
@@ -217,7 +225,7 @@ class LinkedComputation:
 
     def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:
         """Returns a sub-matrix of the computation as it lies at a command, in a turn of its loop, (rows, columns)."""
-        block = computation.submatrices[submatrix].at_turn(turn)
+        block = computation.block_at(submatrix, turn)
         matrix = computation.matrices[block.matrix]
         name = next(
             (o.name for o in computation.outside if computation.submatrices[o.submatrix].matrix == block.matrix), None
@@ -236,7 +244,7 @@ class LinkedComputation:
         if number in self._kept:
             return self._kept[number]
         segment = self.plan.segments[number]
-        calls = (run for _, _, run in self._calls(segment))
+        calls = chain.from_iterable(self._runs(segment))
         has_loops = any(segment.first_call <= first < segment.end_call for first in self._loops)
         if has_loops and number not in self._have_run:
             self._have_run.add(number)
@@ -249,22 +257,35 @@ class LinkedComputation:
         return self._kept[number]
 
     def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
-        """Returns the calls of a segment in order: command, turn, what runs."""
+        """Yields the calls of a segment in order: command, turn, what runs."""
         owners = self.plan.call_command.tolist()
-        return ((owners[call], turn, run) for call, turn, run in self._calls(segment))
+        for call, runs in self._parts(segment):
+            if runs is not None:
+                yield from ((owners[call], 0, run) for run in runs)
+                continue
+            for turns, calls, each in self.linker.bind_loop(*self._loops[call]):
+                for turn, in_turn in zip(turns, zip(*each, strict=True), strict=True):
+                    yield from ((owners[c], turn, run) for c, run in zip(calls, in_turn, strict=True))
 
-    def _calls(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
-        """Yields call, turn, and what runs."""
+    def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:
+        """Yields what runs, in order, some calls at a time."""
+        for call, runs in self._parts(segment):
+            if runs is not None:
+                yield runs
+                continue
+            for _, _, each in self.linker.bind_loop(*self._loops[call]):
+                yield chain.from_iterable(zip(*each, strict=True))
+
+    def _parts(self, segment: SegmentPlan) -> Iterator[tuple[int, Iterable[BoundCall] | None]]:
+        """Yields each call outside of loops with what runs, and the first call of each loop with None."""
         call = segment.first_call
         while call < segment.end_call:
             if call in self._loops:
-                calls, turns, steps = self._loops[call]
-                yield from self.linker.bind_loop(calls, turns, steps)
-                call = calls.stop
-                continue
-            for run in self._bound[call] or ():
-                yield call, 0, run
-            call += 1
+                yield call, None
+                call = self._loops[call][0].stop
+            else:
+                yield call, self._bound[call] or ()
+                call += 1
 
 
 def link(
@@ -288,6 +309,29 @@ def link(
     with many_objects():
         linker = Linker(plan, kernels, arena, state, constants, outside or {}, fill_undefined)
         return LinkedComputation(linker, arena.storage)
+
+
+def _uneven(flat: Tensor, start: int, strides: tuple[int, int], cols: int, blocks: np.ndarray) -> Sequence[Tensor]:
+    """Returns blocks of rows, (blocks, 2) of first row and number, counted from `start`."""
+    first, count = blocks.T
+    if (first == first[0]).all():
+        known = {
+            rows: flat.as_strided((rows, cols), strides, start + int(first[0]) * strides[0])
+            for rows in set(count.tolist())
+        }
+        return [known[rows] for rows in count.tolist()]
+    if first[0] > first[-1]:
+        return _uneven(flat, start, strides, cols, blocks[::-1])[::-1]
+    gaps = first[1:] - first[:-1] - count[:-1]
+    if (gaps < 0).any():
+        return [flat.as_strided((rows, cols), strides, start + row * strides[0]) for row, rows in blocks.tolist()]
+    total, begin = int(first[-1] + count[-1] - first[0]), start + int(first[0]) * strides[0]
+    whole = flat.as_strided((total, cols), strides, begin)
+    if not gaps.any():
+        return whole.unsafe_split_with_sizes(count.tolist())
+    parts = np.zeros(2 * len(count) - 1, dtype=np.int64)
+    parts[::2], parts[1::2] = count, gaps
+    return whole.unsafe_split_with_sizes(parts.tolist())[::2]
 
 
 def _kind(name: str) -> Any:

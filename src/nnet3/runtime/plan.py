@@ -10,7 +10,7 @@ import numpy as np
 
 from nnet3.errors import ExecutionError
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -70,10 +70,11 @@ class Plan:
     """Everything that linking needs of a computation, for one dtype.
 
     * The arena has `num_bytes`; `lanes` are the dtypes of views of it.
-    * `views` (views, 9): lane, start, column, outer, inner, columns, outer step, inner step, turn step. Row i * inner +
-      j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of `inner` rows. In lane
-      l >= 0 these count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`, where they count rows.
-      In turn r of a loop the view begins r * turn step later.
+    * `views` (views, 10): lane, start, column, outer, inner, columns, outer step, inner step, turn step, unevenness.
+      Row i * inner + j of a view begins at start + i * outer step + j * inner step; outer 0 is a plain matrix of
+      `inner` rows. In lane l >= 0 these count elements of `lanes[l]`; lane -1 - k is outside memory `outside[k]`,
+      where they count rows. In turn r of a loop the view begins r * turn step later; if its unevenness is u > 0, it
+      has the rows [first, first + count) from its start that stand in row r of `uneven[u - 1]`, (turns, 2).
     * Call c is of kind `kinds[call_kind[c]]` with integers call_args[call_start[c] : call_start[c + 1]] (views, tables,
       kernels, names in `texts`) and `call_number[c]`; it belongs to command `call_command[c]`.
     * `loops` (loops, 5): calls [first, end) run in so many turns. In turn r memos are numbered r * memo step higher,
@@ -96,6 +97,7 @@ class Plan:
     call_command: np.ndarray
     loops: np.ndarray
     indexes: tuple[np.ndarray, ...]
+    uneven: tuple[np.ndarray, ...]
     precomputed: tuple[Mapping[str, np.ndarray] | None, ...]
     kernels: tuple[PlannedKernel, ...]
     num_memos: int
@@ -122,8 +124,9 @@ class Plan:
         """Returns a header that JSON can hold, and named arrays."""
         arrays: dict[str, np.ndarray] = {name: getattr(self, name) for name in _ARRAYS}
         arrays |= {f"indexes.{number}": table for number, table in enumerate(self.indexes)}
+        arrays |= {f"uneven.{number}": table for number, table in enumerate(self.uneven)}
         header: dict[str, Any] = {name: getattr(self, name) for name in _PLAIN}
-        header |= {"version": PLAN_VERSION, "num_indexes": len(self.indexes)}
+        header |= {"version": PLAN_VERSION, "num_indexes": len(self.indexes), "num_uneven": len(self.uneven)}
         header["precomputed"] = [None if entry is None else list(entry) for entry in self.precomputed]
         for number, entry in enumerate(self.precomputed):
             arrays |= {f"precomputed.{number}.{name}": np.asarray(array) for name, array in (entry or {}).items()}
@@ -146,7 +149,8 @@ class Plan:
             raise ExecutionError(f"a plan of version {header.get('version')} cannot be used, only {PLAN_VERSION}")
         values: dict[str, Any] = {name: arrays[name] for name in _ARRAYS}
         values |= {name: tuple(v) if isinstance(v := header[name], list) else v for name in _PLAIN}
-        values["indexes"] = tuple([arrays[f"indexes.{number}"] for number in range(header["num_indexes"])])
+        for name in ("indexes", "uneven"):
+            values[name] = tuple([arrays[f"{name}.{number}"] for number in range(header[f"num_{name}"])])
         values["precomputed"] = tuple(
             [
                 None if names is None else {name: arrays[f"precomputed.{number}.{name}"] for name in names}

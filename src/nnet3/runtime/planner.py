@@ -56,7 +56,7 @@ class Planner:
 
     def __init__(self, computation: NnetComputation, dtype: str) -> None:
         self.computation, self.dtype, self.command, self.turn = computation, dtype, 0, 0
-        self.views, self.indexes = ViewTable(), list[np.ndarray]()
+        self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
         self.kinds: dict[str, int] = {}
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
@@ -121,12 +121,14 @@ class Planner:
 
         Turns 0, 1 and the last one are planned: their calls differ in where views begin, by equal amounts.
         """
-        planned = [self._in_turn(body, turn) for turn in (0, min(1, turns - 1), turns - 1)]
+        commands = self.computation.commands[body.start : body.stop]
+        is_uneven = any(s in self.computation.turns for command in commands for s in command.form.operands(command))
+        planned = [self._in_turn(body, turn) for turn in ((0,) if is_uneven else (0, min(1, turns - 1), turns - 1))]
         found: list[tuple[int, Call]] = []
         for calls in zip(*planned, strict=True):
             command, kind, _, number = calls[0]
             operands = zip(*(args for _, _, args, _ in calls), strict=True)
-            moved = [_moving(in_turns, turns) for in_turns in operands]
+            moved = [each[0] if is_uneven else _moving(each, turns) for each in operands]
             args = [self.views.add(arg) if isinstance(arg, tuple) else arg for arg in moved]
             assert all(each[:2] == (command, kind) and each[3] == number for each in calls), "turns have other calls"
             found.append((command, (kind, args, number)))
@@ -160,7 +162,14 @@ class Planner:
             return known[0]
         block = self.block(submatrix)
         space, start, step = self.place(submatrix)
-        number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+        turns = self.computation.turns.get(submatrix)
+        if turns is None:
+            number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
+        else:
+            self.uneven.append(turns)
+            origin = start - block.row_offset * step
+            lane, col = space
+            number = self.views.add((lane, origin, col, 0, 0, block.num_cols, 0, step, 0, len(self.uneven)))
         first, last = self._span_now(block.matrix)[0] if block.matrix in self._offsets else _ALWAYS
         if not self.computation.submatrices[submatrix].row_step:
             self._known_views[submatrix] = number, first, last
@@ -188,7 +197,7 @@ class Planner:
     ) -> View:
         """Returns a view of rows at equal distances, (rows, cols), or (outer, rows, cols)."""
         lane, col = space
-        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step, 0))
+        return self.views.add((lane, start, col, outer, rows, cols, outer_step, step, 0, 0))
 
     def block_views(
         self, space: tuple[int, int], start: int, unit: int, num_cols: int, blocks: RowBlocks, column: int
@@ -248,7 +257,7 @@ class Planner:
 
     def stacked(self, view: int, outer: int) -> int:
         """Returns a plain view with its rows in `outer` groups, (outer, rows / outer, columns)."""
-        lane, start, col, _, rows, cols, _, step, _ = self.views.rows[view]
+        lane, start, col, _, rows, cols, _, step, *_ = self.views.rows[view]
         inner = rows // outer
         return self.rows_view((lane, col), start, inner, step, cols, outer, inner * step)
 
@@ -311,7 +320,7 @@ def _plan(planner: Planner) -> Plan:
         num_bytes=planner.num_bytes,
         lanes=tuple(planner.lanes),
         outside=tuple([_outside_plan(computation, outside, planner) for outside in computation.outside]),
-        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 9),
+        views=np.array(planner.views.rows, dtype=np.int64).reshape(-1, 10),
         kinds=tuple(planner.kinds),
         texts=tuple(planner.texts),
         call_kind=np.array(kinds, dtype=np.int32),
@@ -321,6 +330,7 @@ def _plan(planner: Planner) -> Plan:
         call_command=np.array(owners, dtype=np.int32),
         loops=np.array(loops, dtype=np.int64).reshape(-1, 5),
         indexes=tuple(planner.indexes),
+        uneven=tuple(planner.uneven),
         precomputed=tuple(computation.precomputed),
         kernels=tuple(planner.kernels),
         num_memos=computation.num_memos,
@@ -352,7 +362,7 @@ def _moving(in_turns: Sequence[Any], turns: int) -> Any:
     moved = second[1] - first[1]
     assert last[1] - first[1] == moved * (turns - 1), "a view does not move evenly"
     assert all(view[:1] + view[2:] == first[:1] + first[2:] for view in (second, last)), "a view changes its form"
-    return (*first[:-1], moved)
+    return (*first[:-2], moved, 0)
 
 
 def _outside_plan(computation: NnetComputation, outside: Any, planner: Planner) -> OutsidePlan:
