@@ -15,6 +15,7 @@ from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.decode import utterance as utterance_module
 from nnet3.decode.pieces import is_the_same_in_pieces
+from nnet3.errors import ExecutionError
 from tests.effort import EFFORT
 from tests.seeds import shifted
 
@@ -43,9 +44,9 @@ def _random_network(rng: random.Random, *, recurrent: bool) -> Nnet:
         lines.append(f"component-node name=tdnn{number} component=tdnn{number} input={source}")
         source = f"tdnn{number}"
         if rng.random() < 0.3:
-            source = f"Switch({source}, Offset({source}, 2))"
-        if rng.random() < 0.3:
             source = f"Round({source}, {rng.choice([2, 3])})"
+        elif rng.random() < 0.3:
+            source = f"Sum({source}, Round(Offset({source}, 1), 2))"
     if has_ivector:
         source = f"Sum({source}, ReplaceIndex(ivector, t, 0))"
     if recurrent:
@@ -129,3 +130,17 @@ def test_memory_is_foreseen(recurrent: bool) -> None:
         computer = UtteranceComputer(_random_network(random.Random(shifted(seed)), recurrent=recurrent))
         (per_frame, more), (frames, size) = computer._memory, computer._size_of(300)
         assert abs(size - (per_frame * frames + more)) < 0.02 * size + 1000
+
+
+def test_what_is_allowed_is_the_memory_that_is_really_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All values of a recurrence together would take several times as much."""
+    nnet = _random_network(random.Random(shifted(1)), recurrent=True)
+    features = (torch.randn(1000, 3), *(torch.randn(3) for _ in nnet.input_names[1:]))
+    computer = UtteranceComputer(nnet)
+    per_frame, _ = computer._memory
+    assert per_frame < 0.5 * computer._bytes_per_frame
+    monkeypatch.setattr(utterance_module, "MAX_BYTES", int(1100 * per_frame))
+    torch.testing.assert_close(computer.compute(*features), _compiled_alone(nnet, features, 1), rtol=1e-5, atol=1e-6)
+    monkeypatch.setattr(utterance_module, "MAX_BYTES", int(900 * per_frame))
+    with pytest.raises(ExecutionError, match=r"a chunk of 10\d\d frames, .* may need .* GiB of memory, and"):
+        computer.compute(*features)
