@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 
 import nnet3
 from nnet3 import cn
-from nnet3.driver import CompileTask, compile_task
+from nnet3.driver import CompileTask, compile_task, family_shelf
 from nnet3.driver.cache import CacheCounts
 from nnet3.errors import NetworkError
 from nnet3.families.continued import NotAffineError
@@ -89,6 +89,17 @@ def test_a_promise_that_is_not_kept_is_refused(method: str, monkeypatch: pytest.
     for frames in (40, 35, 36):
         cache.compile(nnet, request_for(nnet, frames, 8))
     assert counts_of(cache) == (2, 4)
+
+
+def test_families_that_are_not_proved_reach_as_far_as_that_of_another_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A longer program is compiled, and confirms that of its own number."""
+    monkeypatch.setattr(family_shelf, "frames_missing", lambda *_: None)
+    nnet, cache = nnet3.Nnet.from_config(TDNN, seed=1), CheckingCache()
+    found = []
+    for frames, sequences in ((60, 7), (50, 7), (55, 9), (40, 8), (90, 9), (80, 9), (70, 8)):
+        cache.compile(nnet, request_for(nnet, frames, sequences))
+        found.append(counts_of(cache))
+    assert found == [(1, 0), (1, 1), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4)]
 
 
 def test_an_input_that_is_shorter_than_what_is_cut_off() -> None:

@@ -167,9 +167,9 @@ class SequencesPlace:
     refusal: str = ""
 
     def give(self, place: FamilyPlace, form: LengthForm, others: SequencesForm) -> None:
-        """Give a new place its family, if another number of sequences has one that reaches all lengths."""
+        """Give a new place its family, if another number of sequences has one; it reaches as far as that does."""
         known = self.place
-        if known.family is None or not known.is_proved:
+        if known.family is None:
             self.n, self.place = others.n, place
             return
         if self.refusal or form.k < known.first + _MEMBERS:
@@ -185,7 +185,7 @@ class SequencesPlace:
         except (NotAffineError, Nnet3Error) as error:
             self.refusal = str(error)
             return
-        place.first, place.longest_k, place.is_proved = known.first, known.first, True
+        place.first, place.longest_k, place.is_proved = known.first, known.longest_k, known.is_proved
 
     def make(self, others: SequencesForm) -> None:
         """Make the families. Raises NotAffineError or what compiling raises."""
@@ -222,9 +222,9 @@ class FamilyShelf:
     one is wanted, it is compared with that, and never goes beyond it: a longer program is compiled, compared, and then
     confirms the family up to its own length.
 
-    Sequences that are alike have one graph, however many they are. So when there is a family for a number of them that
-    reaches all lengths, and another number is wanted, programs for four and five sequences are compiled and continued
-    to all numbers. What that gives for the first number must be its family.
+    Sequences that are alike have one graph, however many they are. So when there is a family for a number of them, and
+    another number is wanted, programs for four and five sequences are compiled and continued to all numbers. What that
+    gives for the first number must be its family; those for others reach as far.
     """
 
     def __init__(self) -> None:
