@@ -30,6 +30,7 @@ from nnet3.options import CompileOptions
 PROGRAM_VERSION = 1
 DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 _MOST_RAGGED = 16
+_MOST_CONTINUED = 32
 _SUFFIX = ".nnet3"
 
 
@@ -60,6 +61,9 @@ class ComputationCache:
     below `max_bytes`. Files that are damaged or not ours are ignored with a warning, and written anew. Several
     processes may use one folder, several threads one cache: equal requests are compiled once, others wait for that.
 
+    Programs that differ in length, or in how many sequences they have, are one family (see `FamilyShelf`): its few
+    members are kept as all programs are. What is continued from them is not written, and only the last ones are kept.
+
     What comes out of a cache is shared: take a `copy()` to change it.
     """
 
@@ -75,7 +79,8 @@ class ComputationCache:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
-        self._families, self._families_lock = FamilyShelf(), threading.Lock()
+        self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
+        self._continued: OrderedDict[str, NnetComputation] = OrderedDict()
         self._ragged: OrderedDict[str, RaggedProgram | str] = OrderedDict()
         self.counts = CacheCounts()
 
@@ -85,19 +90,53 @@ class ComputationCache:
 
     def program(self, task: CompileTask) -> NnetComputation:
         """The program of a task, made if it is not known: by continuing shorter ones, or else by compiling."""
-        return self.get_or_compile({**task.key, "options": task.options}, lambda: self._new_program(task))
-
-    def _new_program(self, task: CompileTask) -> NnetComputation:
-        with self._families_lock:
-            program = self._families.program(task)
+        digest = _digest_of(task)
+        with self._lock:
+            program = self._continued.get(digest)
             if program is not None:
-                self.counts.continued += 1
+                self._continued.move_to_end(digest)
+                self.counts.found += 1
                 return program
-        program = compile_task(task)
-        with self._families_lock:
-            self.counts.compiled += 1
-            self._families.note(task, program)
+            is_known = digest in self._entries
+        if not is_known:
+            with self._families_lock:
+                program = self._families.program(task)
+            if program is not None:
+                with self._lock:
+                    self.counts.continued += 1
+                    self._keep_continued(digest, program)
+                return program
+        made: list[NnetComputation] = []
+
+        def make() -> NnetComputation:
+            made.append(compile_task(task))
+            return made[0]
+
+        program = self._get_or_make(digest, make)
+        if not is_known:
+            with self._families_lock:
+                self.counts.compiled += len(made)
+                self._families.note(task, program)
         return program
+
+    def _member(self, task: CompileTask) -> NnetComputation:
+        """The program of a member of a family; unlike `program` it waits for nobody, and continues nothing."""
+        digest = _digest_of(task)
+        with self._lock:
+            entry = self._entries.get(digest)
+        if entry is not None:
+            return entry.computation
+        computation = self._read(digest) or self._make(digest, lambda: compile_task(task))
+        with self._lock:
+            self._insert(digest, computation)
+        return computation
+
+    def _keep_continued(self, digest: str, program: NnetComputation) -> None:
+        """Keep the last programs that were continued, with the plans made for them; the lock is held."""
+        program.attachments = {}
+        self._continued[digest] = program
+        while len(self._continued) > _MOST_CONTINUED:
+            self._continued.popitem(last=False)
 
     def ragged(self, task: CompileTask, length: int) -> RaggedProgram | None:
         """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to that.
@@ -124,7 +163,9 @@ class ComputationCache:
         A key is made of dictionaries, sequences, sets, dataclasses, strings, bytes, numbers, arrays and None, and names
         everything that the program depends on.
         """
-        digest = key_digest((PROGRAM_VERSION, serialize.VERSION, key))
+        return self._get_or_make(_digest(key), make)
+
+    def _get_or_make(self, digest: str, make: Callable[[], NnetComputation]) -> NnetComputation:
         while True:
             with self._lock:
                 entry = self._entries.get(digest)
@@ -181,8 +222,9 @@ class ComputationCache:
         """Forget what is in memory; files stay."""
         with self._families_lock, self._lock:
             self._entries.clear()
+            self._continued.clear()
             self._ragged.clear()
-            self._families = FamilyShelf()
+            self._families = FamilyShelf(self._member)
 
     @property
     def refusals(self) -> list[str]:
@@ -274,6 +316,14 @@ class ComputationCache:
                 break
             Path(path).unlink(missing_ok=True)
             total -= size
+
+
+def _digest(key: Any) -> str:
+    return key_digest((PROGRAM_VERSION, serialize.VERSION, key))
+
+
+def _digest_of(task: CompileTask) -> str:
+    return _digest({**task.key, "options": task.options})
 
 
 def _to_bytes(digest: str, computation: NnetComputation) -> bytes:

@@ -47,9 +47,10 @@ class FamilyPlace:
     `rows`: the indexes that the members of the family name. `first`: the shortest member. `is_proved`: all longer ones
     go on likewise; None before that was looked at, False if a family reaches as far as the longest program alone.
     `short`: what is known of programs below `first`. Only the cache keeps the longest program in memory: when it has
-    dropped that, the next one that is compiled is the longest.
+    dropped that, the next one that is compiled is the longest. `compile` makes members.
     """
 
+    compile: Callable[[CompileTask], NnetComputation] = compile_task
     is_proved: bool | None = None
     longest_k: int = -1
     longest: Callable[[], NnetComputation | None] = lambda: None
@@ -64,7 +65,7 @@ class FamilyPlace:
         """Returns the place of programs of this length."""
         if form.k >= self.first:
             return self
-        self.short = self.short or FamilyPlace(is_proved=False)
+        self.short = self.short or FamilyPlace(self.compile, is_proved=False)
         return self.short
 
     def all(self) -> list[FamilyPlace]:
@@ -114,7 +115,7 @@ class FamilyPlace:
             self.longest_k = -1
             return
         try:
-            family = ProgramFamily([compile_task(self._member(form, self.first + j)) for j in range(_MEMBERS)])
+            family = ProgramFamily([self.compile(self._member(form, self.first + j)) for j in range(_MEMBERS)])
         except NotAffineError:
             if self.first >= _LATER:
                 raise
@@ -122,7 +123,7 @@ class FamilyPlace:
             return self._find_family(form)
         if program is None:
             k = min(form.k, self.first + _CONFIRMING)
-            program = compile_task(self._member(form, k))
+            program = self.compile(self._member(form, k))
         self._confirm(family, k, program)
 
     def _member(self, form: LengthForm, k: int) -> CompileTask:
@@ -199,10 +200,10 @@ class SequencesPlace:
             self.rows.at(self.n).check(_MEMBERS, known.rows.at(_MEMBERS))
         except NotAffineError as error:
             raise _NoMemberError from error
-        members = [[compile_task(self._member(others, first + j, n)) for j in few] for n in few]
+        members = [[self.place.compile(self._member(others, first + j, n)) for j in few] for n in few]
         family = ShapeFamily(members, (self.n, known.family))
         if self.n in few:  # the known family confirms nothing
-            family.at(others.n).check(_MEMBERS, compile_task(self._member(others, first + _MEMBERS, others.n)))
+            family.at(others.n).check(_MEMBERS, self.place.compile(self._member(others, first + _MEMBERS, others.n)))
         self.family = family
 
     def _member(self, others: SequencesForm, k: int, n: int) -> CompileTask:
@@ -227,7 +228,9 @@ class FamilyShelf:
     gives for the first number must be its family; those for others reach as far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, compile: Callable[[CompileTask], NnetComputation] = compile_task) -> None:
+        """`compile` makes the members of families."""
+        self._compile = compile
         self._places: OrderedDict[str, FamilyPlace] = OrderedDict()
         self._sequences: OrderedDict[str, SequencesPlace] = OrderedDict()
 
@@ -265,7 +268,7 @@ class FamilyShelf:
         return program
 
     def _place(self, form: LengthForm, task: CompileTask) -> FamilyPlace:
-        place = _recent(self._places, _name(form, task), FamilyPlace)
+        place = _recent(self._places, _name(form, task), lambda: FamilyPlace(self._compile))
         if place.rows is None and not place.refusal:
             others = form.sequences()
             if others is not None:

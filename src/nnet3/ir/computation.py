@@ -101,7 +101,7 @@ class NnetComputation:
     multi_tables: list[np.ndarray] = field(default_factory=list)
     range_tables: list[np.ndarray] = field(default_factory=list)
     precomputed: list[Mapping[str, np.ndarray] | None] = field(default_factory=lambda: [None])
-    #: Of which rows each entry of `precomputed` but the first is, as long as the program has not been stored.
+    #: Of which rows each entry of `precomputed` but the first is.
     precomputed_rows: list[KernelRows] = field(default_factory=list, compare=False)
     kernels: list[KernelInfo] = field(default_factory=list)
     inputs: list[IoInfo] = field(default_factory=list)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nnet3.errors import ModelFormatError
-from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import COMMAND_CLASSES, Command, FieldForm, Form, PlainValue
 from nnet3.ir.kernel import InputPromises, KernelInfo
 from nnet3.ir.references import limits, table_problems
@@ -46,6 +46,7 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         "info": _info_to_data(computation, arrays),
         "outside": [list(bound) for bound in computation.outside],
         "precomputed": _precomputed_to_data(computation, arrays),
+        "precomputed_rows": [[rows.node, rows.runs_backward, rows.go_on] for rows in computation.precomputed_rows],
         "kernels": [asdict(kernel) for kernel in computation.kernels],
         "inputs": [[io.name, io.value, io.deriv] for io in computation.inputs],
         "outputs": [[io.name, io.value, io.deriv] for io in computation.outputs],
@@ -112,6 +113,8 @@ def _precomputed_to_data(computation: NnetComputation, arrays: Arrays) -> list[l
     for number, entry in enumerate(computation.precomputed):
         result.append(None if entry is None else list(entry))
         arrays.update({f"precomputed.{number}.{name}": array for name, array in (entry or {}).items()})
+    for number, rows in enumerate(computation.precomputed_rows):
+        arrays |= {f"precomputed_rows.{number}.inputs": rows.inputs, f"precomputed_rows.{number}.outputs": rows.outputs}
     return result
 
 
@@ -136,6 +139,16 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
         precomputed=[
             None if names is None else {_typed(n, str): np.asarray(arrays[f"precomputed.{i}.{n}"]) for n in names}
             for i, names in enumerate(header["precomputed"])
+        ],
+        precomputed_rows=[
+            KernelRows(
+                _typed(node, str),
+                _typed(runs_backward, bool),
+                _integers(arrays[f"precomputed_rows.{i}.inputs"], 3),
+                _integers(arrays[f"precomputed_rows.{i}.outputs"], 3),
+                _typed(go_on, bool),
+            )
+            for i, (node, runs_backward, go_on) in enumerate(header["precomputed_rows"])
         ],
         kernels=[_kernel(data) for data in header["kernels"]],
         inputs=[IoInfo(_typed(name, str), _typed(value, int), _typed(d, int)) for name, value, d in header["inputs"]],
