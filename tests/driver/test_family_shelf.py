@@ -285,15 +285,30 @@ def test_threads_share_families() -> None:
     assert cache.counts.continued > 0
 
 
-def test_files_hold_what_was_continued(tmp_path: Path) -> None:
+def test_files_hold_the_members_of_families(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A family is a few files, however many lengths there are, and nothing is compiled where they are."""
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(tmp_path / "programs")
-    requests = [request_for(nnet, frames, train=True) for frames in (60, 40, 50)]
-    for request in requests:
+    requests = [request_for(nnet, frames, train=True) for frames in (60, 40, 50, 70, 45)]
+    exact = [nnet3.compile(nnet, request) for request in requests]
+    for request in requests[:3]:
         cache.compile(nnet, request)
+    files = sorted((tmp_path / "programs").iterdir())
+    cache.compile(nnet, requests[3])
+    assert sorted((tmp_path / "programs").iterdir()) == files
+    assert len(files) <= 4
     cache.save(tmp_path / "all")
     other, loaded = nnet3.ComputationCache(tmp_path / "programs"), nnet3.ComputationCache()
     loaded.load(tmp_path / "all")
+    monkeypatch.setattr("nnet3.driver.task.lower", None)
     for each in (other, loaded):
-        for request in requests:
-            assert same_program(each.compile(nnet, request), nnet3.compile(nnet, request))
-        assert (each.counts.compiled, each.counts.continued) == (0, 0)
+        for request, program in zip(requests, exact, strict=True):
+            assert same_program(each.compile(nnet, request), program)
+        assert (each.counts.compiled, each.counts.continued) == (0, 5)
+
+
+def test_only_the_last_lengths_are_kept_in_memory() -> None:
+    nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
+    cache.compile(nnet, request_for(nnet, 60))
+    kept = [weakref.ref(cache.compile(nnet, request_for(nnet, frames))) for frames in range(100, 200)]
+    assert 0 < sum(program() is not None for program in kept) < 40
+    assert kept[-1]() is cache.compile(nnet, request_for(nnet, 199))
