@@ -8,7 +8,7 @@ from collections.abc import Callable
 import nnet3
 from nnet3.ir.computation import NnetComputation
 from tests.effort import EFFORT
-from tests.families.networks import TDNN, same_program_or_results
+from tests.families.networks import TDNN, compiled, same_program_or_results
 from tests.random_lengths import RandomLengths
 from tests.random_networks import random_network
 from tests.seeds import shifted
@@ -43,7 +43,7 @@ def check_any_length(nnet: nnet3.Nnet, seed: int) -> nnet3.ComputationCache:
         request = requests(frames * random.Random(seed).choice([1, nnet.modulus]))
         if request is None:
             continue
-        fresh, cached = (_outcome(how, nnet, request, requests.options) for how in (nnet3.compile, cache.compile))
+        fresh, cached = (_outcome(how, nnet, request, requests.options) for how in (compiled, cache.compile))
         if isinstance(fresh, str) or isinstance(cached, str):
             assert fresh == cached
             continue

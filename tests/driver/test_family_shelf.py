@@ -16,7 +16,7 @@ from nnet3.driver.cached_computation import num_bytes
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation
-from tests.families.networks import BLSTM, POOLING, TDNN, request_for, same_program
+from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 
 RNN = """
     input-node name=input dim=3
@@ -36,31 +36,31 @@ def test_all_lengths_but_the_first_are_continued() -> None:
     for frames in (30, 40, 31, 30, 200, 57):
         request = request_for(nnet, frames, train=True)
         program = cache.compile(nnet, request)
-        assert same_program(program, nnet3.compile(nnet, request))
+        assert same_program(program, compiled(nnet, request))
         counts = cache.counts
         found.append((counts.compiled, counts.continued, counts.found))
     assert found == [(1, 0, 0), (1, 1, 0), (1, 2, 0), (1, 2, 1), (1, 3, 1), (1, 4, 1)]
 
 
 @pytest.mark.parametrize(
-    ("config", "step", "compiled"), [(RNN, 1, 1), (BLSTM, 3, 1), (TDNN, 1, 1), (POOLING, 5, 1), (WINDOW, 1, 5)]
+    ("config", "step", "alone"), [(RNN, 1, 1), (BLSTM, 3, 1), (TDNN, 1, 1), (POOLING, 5, 1), (WINDOW, 1, 5)]
 )
-def test_members_far_beyond_what_was_compiled(config: str, step: int, compiled: int) -> None:
+def test_members_far_beyond_what_was_compiled(config: str, step: int, alone: int) -> None:
     """The window of 100 frames is none of 64 periods: from one length to the next, programs are compared."""
     nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
     fewest = 120 if config is POOLING else 24
     for k in (1, 3, 5, 17, 60):
         request = request_for(nnet, fewest + k * step, 2, train=True)
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
-    assert cache.counts.compiled == compiled
-    assert cache.counts.continued == 5 - compiled
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
+    assert cache.counts.compiled == alone
+    assert cache.counts.continued == 5 - alone
 
 
 def test_long_recurrences_are_not_compiled_for_their_length() -> None:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     request = request_for(nnet, 150, train=True)
     options = nnet3.CompileOptions(check=True)
-    assert same_program(cache.compile(nnet, request, options), nnet3.compile(nnet, request))
+    assert same_program(cache.compile(nnet, request, options), compiled(nnet, request))
     assert (cache.counts.continued, cache.counts.compiled) == (1, 0)
 
 
@@ -70,7 +70,7 @@ def test_what_is_too_short_for_a_proof_is_compared() -> None:
     nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
     for frames in (60, 40, 29, 22, 28, 100):
         request = request_for(nnet, frames, train=True)
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.refusals == []
     assert (cache.counts.continued, cache.counts.compiled) == (4, 2)
 
@@ -80,7 +80,7 @@ def test_a_family_ends_where_programs_become_others() -> None:
     nnet, cache = nnet3.Nnet.from_config(WINDOW), nnet3.ComputationCache()
     for frames in (50, 30, 40, 300, 250, 45):
         request = request_for(nnet, frames)
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
         if frames >= 250:
             assert cache.counts.continued == 2
     assert cache.refusals[0].startswith("a longer program is not what the short ones promise")
@@ -96,7 +96,7 @@ def test_other_sequences_other_options_and_other_networks_have_families_of_their
     nnet.components["n"].test_mode = True
     for frames in (60, 50):
         request = request_for(nnet, frames)
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.counts.compiled == cache.counts.continued == 5
 
 
@@ -111,7 +111,7 @@ def test_rows_in_another_order_are_compiled() -> None:
     moved = nnet3.ComputationRequest(request.inputs, [nnet3.IoSpecification("output", rows)])
     program = cache.compile(nnet, moved)
     assert (cache.counts.continued, cache.counts.compiled) == (2, 1)
-    assert same_program(program, nnet3.compile(nnet, moved))
+    assert same_program(program, compiled(nnet, moved))
 
 
 def test_derivative_times_go_with_the_end() -> None:
@@ -119,7 +119,7 @@ def test_derivative_times_go_with_the_end() -> None:
     options = nnet3.CompileOptions(min_deriv_time=5, max_deriv_time_relative=-3)
     for frames in (90, 40, 60):
         request = request_for(nnet, frames, train=True)
-        assert same_program(cache.compile(nnet, request, options), nnet3.compile(nnet, request, options))
+        assert same_program(cache.compile(nnet, request, options), compiled(nnet, request, options))
     assert cache.counts.continued == 3
 
 
@@ -140,7 +140,7 @@ def test_a_promise_that_is_not_kept_is_refused(monkeypatch: pytest.MonkeyPatch) 
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     for frames in (73, 72, 71, 70):
         request = request_for(nnet, frames)
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.counts.compiled == 4
     assert cache.refusals[0] == "a longer program is not what the short ones promise (one number is another)"
 
@@ -157,7 +157,7 @@ def test_what_is_precomputed_follows_the_network_that_asks() -> None:
         nnet = nnet3.Nnet.from_config(config)
         request = request_for(nnet, frames, train=True)
         program = cache.compile(nnet, request)
-        exact = nnet3.compile(nnet, request)
+        exact = compiled(nnet, request)
         assert same_program(program, exact)
         boundaries = [entry["is_boundary"] for entry in program.precomputed if entry]
         assert np.concatenate(boundaries).sum() > frames // 8
@@ -187,7 +187,7 @@ def test_sequences_of_unequal_lengths_do_not_spoil_the_family_of_others(lengths:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     for each in lengths:
         request = of_lengths(*each)
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.counts.continued == 2
     assert cache.refusals == []
 
@@ -202,7 +202,7 @@ def test_an_input_that_is_shorter_than_what_is_cut_off() -> None:
         ios = [nnet3.IoSpecification(name, rows) for name in ("input", "output")]
         other = nnet3.IoSpecification("other", rows[:61])
         request = nnet3.ComputationRequest([ios[0], other], ios[1:])
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert (cache.counts.continued, cache.counts.compiled) == (1, 2)
 
 
@@ -215,7 +215,7 @@ def test_times_with_a_wide_gap() -> None:
         request = nnet3.ComputationRequest(
             [nnet3.IoSpecification("input", rows)], [nnet3.IoSpecification("output", rows)]
         )
-        assert same_program(cache.compile(nnet, request), nnet3.compile(nnet, request))
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
     assert cache.counts.compiled == 3
 
 
@@ -227,7 +227,7 @@ def test_programs_that_the_cache_has_dropped_are_not_kept() -> None:
         assert dropped() is None
     assert cache.counts.compiled == 3
     kept = cache.compile(nnet, request_for(nnet, 45))
-    assert same_program(cache.compile(nnet, request_for(nnet, 40)), nnet3.compile(nnet, request_for(nnet, 40)))
+    assert same_program(cache.compile(nnet, request_for(nnet, 40)), compiled(nnet, request_for(nnet, 40)))
     assert kept is not None
     assert cache.counts.continued == 1
 
@@ -261,7 +261,7 @@ def test_what_is_continued_takes_no_more_memory() -> None:
         request = request_for(nnet, frames, 16, train=True)
         program = cache.compile(nnet, request)
     assert cache.counts.continued == 1
-    assert num_bytes(program) <= num_bytes(nnet3.compile(nnet, request))
+    assert num_bytes(program) <= num_bytes(compiled(nnet, request))
 
 
 def test_threads_share_families() -> None:
@@ -271,7 +271,7 @@ def test_threads_share_families() -> None:
 
     def work(first: int) -> None:
         for nnet, request in (*cases[first:], *cases[:first]):
-            if not same_program(cache.compile(nnet, request), nnet3.compile(nnet, request)):
+            if not same_program(cache.compile(nnet, request), compiled(nnet, request)):
                 wrong.append(str(request))
             if first == 3:
                 cache.clear()
@@ -289,7 +289,7 @@ def test_files_hold_the_members_of_families(tmp_path: Path, monkeypatch: pytest.
     """A family is a few files, however many lengths there are, and nothing is compiled where they are."""
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache(tmp_path / "programs")
     requests = [request_for(nnet, frames, train=True) for frames in (60, 40, 50, 70, 45)]
-    exact = [nnet3.compile(nnet, request) for request in requests]
+    exact = [compiled(nnet, request) for request in requests]
     for request in requests[:3]:
         cache.compile(nnet, request)
     files = sorted((tmp_path / "programs").iterdir())

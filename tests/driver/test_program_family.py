@@ -7,7 +7,7 @@ import pytest
 import nnet3
 from nnet3.driver import compile_task
 from nnet3.errors import RequestError
-from tests.families.networks import request_for, same_program
+from tests.families.networks import compiled, request_for, same_program
 
 RECURRENT = """
 input-node name=input dim=6
@@ -37,7 +37,7 @@ def test_a_program_is_as_large_for_every_length() -> None:
     nnet = network()
     family = nnet3.compile_family(nnet, request_for(nnet, 40, 1, train=True))
     assert len({len(family.at(frames).commands) for frames in (family.frames, 50, 5000)}) == 1
-    assert len(nnet3.compile(nnet, request_for(nnet, 300, 1, train=True)).commands) < 200
+    assert len(compiled(nnet, request_for(nnet, 300, 1, train=True)).commands) < 200
 
 
 def test_it_prints_with_its_parameters() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 import nnet3
+from nnet3.driver import compile_task
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.repeats import unrolled
 
@@ -72,6 +73,13 @@ def request_for(
     ]
     outputs = [nnet3.IoSpecification(name, rows(np.arange(frames) * step), train) for name in nnet.output_names]
     return nnet3.ComputationRequest(inputs, outputs, train, train)
+
+
+def compiled(
+    nnet: nnet3.Nnet, request: nnet3.ComputationRequest, options: nnet3.CompileOptions | None = None
+) -> NnetComputation:
+    """The program that is compiled for the shape of a request, of no family."""
+    return compile_task(request.task(nnet, options))
 
 
 def same_program(one: NnetComputation, other: NnetComputation) -> bool:

@@ -16,7 +16,7 @@ from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.lowering.structure import structure_of
 from tests.effort import EFFORT
-from tests.families.networks import BLSTM, POOLING, TDNN, request_for, same_program
+from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.random_networks import random_network
 from tests.seeds import shifted
 from tests.shared_data import GOLDEN, needs_shared
@@ -38,7 +38,7 @@ def check_members(nnet: nnet3.Nnet, lengths: tuple[int, ...], first: int = 0, **
         task = request.task(nnet)
         form = task.form()
         assert form is not None
-        assert same_program(family.at(form.k - first, precompute_of(task)), nnet3.compile(nnet, request))
+        assert same_program(family.at(form.k - first, precompute_of(task)), compiled(nnet, request))
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -85,7 +85,7 @@ def test_members_run_to_the_same_bits() -> None:
     form = task.form()
     assert form is not None
     results = []
-    for program in (family_of(nnet, request).at(form.k, precompute_of(task)), nnet3.compile(nnet, request)):
+    for program in (family_of(nnet, request).at(form.k, precompute_of(task)), compiled(nnet, request)):
         gradient = nnet.gradient_copy()
         computer = nnet3.NnetComputer(program, nnet, gradient)
         generator = torch.Generator().manual_seed(3)

@@ -10,7 +10,7 @@ from nnet3.families.family import ProgramFamily
 from nnet3.families.precomputed import Entry
 from nnet3.families.shape_family import ShapeFamily
 from nnet3.ir.computation import KernelRows
-from tests.families.networks import request_for, same_program
+from tests.families.networks import compiled, request_for, same_program
 
 #: Lines of a component of 6 columns, and whether its arrays go on.
 COMPONENTS = {
@@ -49,7 +49,7 @@ def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
     def request(frames: int, sequences: int) -> nnet3.ComputationRequest:
         return request_for(nnet, frames, sequences, train=True)
 
-    family = ShapeFamily([[nnet3.compile(nnet, request(f, n)) for f in (20, 21)] for n in (4, 5)])
+    family = ShapeFamily([[compiled(nnet, request(f, n)) for f in (20, 21)] for n in (4, 5)])
     for frames, sequences in ((80, 9), (33, 4), (150, 6)):
         wanted = request(frames, sequences)
         make, made = precompute_of(wanted.task(nnet)), []
@@ -58,7 +58,7 @@ def test_entries_are_those_of_the_compiled_programs(line: str) -> None:
             made.append(rows.node)
             return make(rows)
 
-        program, exact = family.at(sequences - 4).at(frames - 20, precompute), nnet3.compile(nnet, wanted)
+        program, exact = family.at(sequences - 4).at(frames - 20, precompute), compiled(nnet, wanted)
         assert same_program(program, exact)
         assert made == ([] if COMPONENTS[line] else ["c"])
         for one, other in zip(program.precomputed[1:], exact.precomputed[1:], strict=True):
@@ -79,8 +79,8 @@ def test_entries_of_a_recurrence_come_once_for_each_period() -> None:
         component-node name=t component=t input=c
         output-node name=output input=t
     """)
-    family = ProgramFamily([nnet3.compile(nnet, request_for(nnet, f, 2, train=True)) for f in (18, 19)])
+    family = ProgramFamily([compiled(nnet, request_for(nnet, f, 2, train=True)) for f in (18, 19)])
     request = request_for(nnet, 50, 2, train=True)
-    program, exact = family.at(32, precompute_of(request.task(nnet))), nnet3.compile(nnet, request)
+    program, exact = family.at(32, precompute_of(request.task(nnet))), compiled(nnet, request)
     assert same_program(program, exact)
     assert len(exact.precomputed) > 100

@@ -11,7 +11,7 @@ from nnet3.driver.family_shelf import precompute_of
 from nnet3.families.continued import NotAffineError
 from nnet3.families.shape_family import ShapeFamily
 from tests.effort import EFFORT
-from tests.families.networks import BLSTM, POOLING, TDNN, request_for, same_program
+from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
 from tests.random_networks import random_network
 from tests.seeds import shifted
 from tests.shared_data import GOLDEN, needs_shared
@@ -33,10 +33,10 @@ def check_members(
     def request(k: int, sequences: int) -> nnet3.ComputationRequest:
         return request_for(nnet, frames + k * period, sequences, **how)
 
-    family = ShapeFamily([[nnet3.compile(nnet, request(k, n)) for k in range(2)] for n in range(FEWEST, FEWEST + 2)])
+    family = ShapeFamily([[compiled(nnet, request(k, n)) for k in range(2)] for n in range(FEWEST, FEWEST + 2)])
     for k, sequences in shapes:
         wanted = request(k, sequences)
-        program, found = nnet3.compile(nnet, wanted), family.at(sequences - FEWEST)
+        program, found = compiled(nnet, wanted), family.at(sequences - FEWEST)
         found.check(k, program)
         assert same_program(found.at(k, precompute_of(wanted.task(nnet))), program), (k, sequences)
 
@@ -76,10 +76,7 @@ def test_members_of_random_networks() -> None:
 
 def test_programs_of_other_networks_are_refused() -> None:
     programs = [
-        [
-            nnet3.compile(nnet3.Nnet.from_config(config), request_for(nnet3.Nnet.from_config(config), f, n))
-            for f in (18, 19)
-        ]
+        [compiled(nnet3.Nnet.from_config(config), request_for(nnet3.Nnet.from_config(config), f, n)) for f in (18, 19)]
         for n, config in (
             (4, TDNN),
             (
@@ -96,6 +93,6 @@ def test_programs_of_other_networks_are_refused() -> None:
 
 def test_numbers_that_are_not_affine_in_sequences_are_refused() -> None:
     nnet = nnet3.Nnet.from_config(TDNN)
-    members = [[nnet3.compile(nnet, request_for(nnet, f, n)) for f in (18, 19)] for n in (4, 5, 7)]
+    members = [[compiled(nnet, request_for(nnet, f, n)) for f in (18, 19)] for n in (4, 5, 7)]
     with pytest.raises(NotAffineError, match="in sequences"):
         ShapeFamily(members)

@@ -14,7 +14,7 @@ from nnet3.driver import family_shelf
 from nnet3.lowering import continuation
 from nnet3.lowering.continuation import frames_missing
 from nnet3.structure.forwarding import ForwardingDescriptor
-from tests.families.networks import same_program
+from tests.families.networks import compiled, same_program
 
 HEAD = "input-node name=input dim=3\n"
 #: Networks whose rows are of one kind at first and of another one later.
@@ -98,7 +98,7 @@ def programs_are_right(config: str, lengths: Sequence[int], options: nnet3.Compi
     nnet, cache = nnet3.Nnet.from_config(config), nnet3.ComputationCache()
     for length in lengths:
         each = request(length)
-        assert same_program(cache.compile(nnet, each, options), nnet3.compile(nnet, each, options)), length
+        assert same_program(cache.compile(nnet, each, options), compiled(nnet, each, options)), length
     return cache.counts.continued
 
 
