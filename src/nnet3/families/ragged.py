@@ -15,7 +15,7 @@ where it is copied, and stays what it is where it is added to.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
 from typing import Any
 
@@ -199,6 +199,9 @@ class Slots:
     columns: np.ndarray
 
 
+_ROWS_OF_SLOTS = ("start", "rows", "begin", "origin", "first", "last", "before", "after")
+
+
 class _SlotTable:
     """Declares slots."""
 
@@ -341,7 +344,7 @@ class RaggedProgram:
         self.items, first = list[tuple[Command | _Loop, Command | list[Command]]](), len(used)
         for item in items:
             if isinstance(item, _Loop):
-                item = replace(item, first_number=first)
+                item = replace(item, first_number=first, alike=self._columns_alike(item.slots))
                 first += item.slots.shape[1]
                 pairs = zip(item.body, item.operands, strict=True)
                 refs = [[number[s] if s >= 0 else item.first_number - 1 - s for s in each] for _, each in pairs]
@@ -356,6 +359,13 @@ class RaggedProgram:
             inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.inputs],
             outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.outputs],
         )
+
+    def _columns_alike(self, slots: np.ndarray) -> np.ndarray:
+        """Returns for each column of slots the first one whose rows begin and end at the same rows of its matrix."""
+        rows = np.array([getattr(self._slots, name) for name in _ROWS_OF_SLOTS])
+        known: dict[bytes, int] = {}
+        firsts = [known.setdefault(rows[:, column].tobytes(), number) for number, column in enumerate(slots.T)]
+        return np.array(firsts, dtype=np.int64)
 
     def lost(self, rows: np.ndarray) -> np.ndarray:
         """Returns which items have an operand without rows, (items,)."""
@@ -557,6 +567,7 @@ class _Loop:
     operands: tuple[tuple[int, ...], ...]
     slots: np.ndarray
     first_number: int = 0  # of the sub-matrices of the columns
+    alike: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # see `_columns_alike`
 
     def commands_of(self, turn: int) -> Iterator[Command]:
         """Yields the commands of one turn, with slots."""
@@ -669,10 +680,12 @@ class _Restriction:
         for turn in range(first):
             yield from self._turn(loop, turn)
         if end:
-            slots = loop.slots[first:end].T
-            numbers = range(loop.first_number, loop.first_number + len(slots))
-            self._turns.update(zip(numbers, np.stack([self.start[slots], self.rows[slots]], axis=2), strict=True))
-            self._chosen[numbers.start : numbers.stop] = slots[:, 0].tolist()
+            own = np.unique(loop.alike)
+            slots = loop.slots[first:end, own].T
+            of_column = dict(zip(own.tolist(), np.stack([self.start[slots], self.rows[slots]], axis=2), strict=True))
+            numbers = range(loop.first_number, loop.first_number + len(loop.alike))
+            self._turns.update(zip(numbers, map(of_column.__getitem__, loop.alike.tolist()), strict=True))
+            self._chosen[numbers.start : numbers.stop] = loop.slots[first].tolist()
             yield with_values(loop.repeat, turns=end - first)
             yield from (with_references_moved(command, loop.repeat, first) for command in body)
         for turn in range(end, loop.repeat.turns):

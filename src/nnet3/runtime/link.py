@@ -72,6 +72,7 @@ class Linker:
             None if row[-1] or row[-2] else self._tensors(row, _ONCE)[0] for row in self._rows
         ]
         self._moving: dict[int, Sequence[Tensor]] = {}
+        self._cuts: dict[int, _Cuts] = {}
         self.turns, self._steps = _ONCE, (0, 0)
         self._run_forward: dict[int, Callable[..., Any]] = {}
         self._accepts = {port.name: port.bound_name for segment in plan.segments for port in segment.accepts}
@@ -96,10 +97,10 @@ class Linker:
         """
         for start in range(turns.start, turns.stop, _TURNS_AT_ONCE):
             self.turns, self._steps = range(start, min(start + _TURNS_AT_ONCE, turns.stop)), steps
-            self._moving = {}
+            self._moving, self._cuts = {}, {}
             bound = {call: each for call in calls if (each := self.bind(call)) is not None}
             yield self.turns, list(bound), list(bound.values())
-        self.turns, self._steps, self._moving = _ONCE, (0, 0), {}
+        self.turns, self._steps, self._moving, self._cuts = _ONCE, (0, 0), {}, {}
 
     def each(self, function: Callable[..., Any], *columns: Iterable[Any]) -> Iterable[BoundCall]:
         """Binds a function to its operands in each turn."""
@@ -142,7 +143,10 @@ class Linker:
         else:
             flat = self._lanes[lane]
         if uneven:
-            return _uneven(flat, start, (step, unit), cols, self.plan.uneven[uneven - 1][turns.start : turns.stop])
+            cuts = self._cuts.get(uneven)
+            if cuts is None:
+                cuts = self._cuts[uneven] = _Cuts(self.plan.uneven[uneven - 1][turns.start : turns.stop])
+            return cuts.of(flat, start, (step, unit), cols)
         shape, strides = ((outer, inner, cols), (outer_step, step, unit)) if outer else ((inner, cols), (step, unit))
         start += turns.start * turn_step
         if len(turns) == 1:
@@ -311,27 +315,39 @@ def link(
         return LinkedComputation(linker, arena.storage)
 
 
-def _uneven(flat: Tensor, start: int, strides: tuple[int, int], cols: int, blocks: np.ndarray) -> Sequence[Tensor]:
-    """Returns blocks of rows, (blocks, 2) of first row and number, counted from `start`."""
-    first, count = blocks.T
-    if (first == first[0]).all():
-        known = {
-            rows: flat.as_strided((rows, cols), strides, start + int(first[0]) * strides[0])
-            for rows in set(count.tolist())
-        }
-        return [known[rows] for rows in count.tolist()]
-    if first[0] > first[-1]:
-        return _uneven(flat, start, strides, cols, blocks[::-1])[::-1]
-    gaps = first[1:] - first[:-1] - count[:-1]
-    if (gaps < 0).any():
-        return [flat.as_strided((rows, cols), strides, start + row * strides[0]) for row, rows in blocks.tolist()]
-    total, begin = int(first[-1] + count[-1] - first[0]), start + int(first[0]) * strides[0]
-    whole = flat.as_strided((total, cols), strides, begin)
-    if not gaps.any():
-        return whole.unsafe_split_with_sizes(count.tolist())
-    parts = np.zeros(2 * len(count) - 1, dtype=np.int64)
-    parts[::2], parts[1::2] = count, gaps
-    return whole.unsafe_split_with_sizes(parts.tolist())[::2]
+class _Cuts:
+    """Blocks of rows, (blocks, 2) of first row and number, that are cut out of one matrix."""
+
+    def __init__(self, blocks: np.ndarray) -> None:
+        first, count = blocks.T
+        self._moves, self._backward = bool((first != first[0]).any()), bool(first[0] > first[-1])
+        if self._backward:
+            first, count = first[::-1], count[::-1]
+        gaps = first[1:] - first[:-1] - count[:-1]
+        self._overlap, self._touch = bool((gaps < 0).any()), not gaps.any()
+        self._first, self._count = first.tolist(), count.tolist()
+        self._sizes = self._count
+        if not self._touch:
+            sizes = np.zeros(2 * len(count) - 1, dtype=np.int64)
+            sizes[::2], sizes[1::2] = count, gaps
+            self._sizes = sizes.tolist()
+
+    def of(self, flat: Tensor, start: int, strides: tuple[int, int], cols: int) -> Sequence[Tensor]:
+        """Returns the blocks of the matrix that begins at `start`, with so many columns."""
+        if not self._moves:
+            begin = start + self._first[0] * strides[0]
+            known = {rows: flat.as_strided((rows, cols), strides, begin) for rows in set(self._count)}
+            return [known[rows] for rows in self._count]
+        tensors: Sequence[Tensor]
+        if self._overlap:
+            pairs = zip(self._first, self._count, strict=True)
+            tensors = [flat.as_strided((rows, cols), strides, start + row * strides[0]) for row, rows in pairs]
+        else:
+            shape = self._first[-1] + self._count[-1] - self._first[0], cols
+            whole = flat.as_strided(shape, strides, start + self._first[0] * strides[0])
+            tensors = whole.unsafe_split_with_sizes(self._sizes)
+            tensors = tensors if self._touch else tensors[::2]
+        return tensors[::-1] if self._backward else tensors
 
 
 def _kind(name: str) -> Any:

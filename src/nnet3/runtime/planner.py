@@ -58,6 +58,7 @@ class Planner:
         self.computation, self.dtype, self.command, self.turn = computation, dtype, 0, 0
         self.views, self.indexes, self.uneven = ViewTable(), list[np.ndarray](), list[np.ndarray]()
         self._known_indexes: dict[bytes, int] = {}
+        self._known_uneven: dict[int, int] = {}  # by the identity of the table: many sub-matrices share one
         self.kinds: dict[str, int] = {}
         self._patterns: dict[bytes, tuple[RowPattern, np.ndarray]] = {}
         self.texts: dict[str, int] = {}
@@ -166,10 +167,12 @@ class Planner:
         if turns is None:
             number = self.rows_view(space, start, block.num_rows, step, block.num_cols)
         else:
-            self.uneven.append(turns)
+            uneven = self._known_uneven.setdefault(id(turns), len(self.uneven) + 1)
+            if uneven > len(self.uneven):
+                self.uneven.append(turns)
             origin = start - block.row_offset * step
             lane, col = space
-            number = self.views.add((lane, origin, col, 0, 0, block.num_cols, 0, step, 0, len(self.uneven)))
+            number = self.views.add((lane, origin, col, 0, 0, block.num_cols, 0, step, 0, uneven))
         first, last = self._span_now(block.matrix)[0] if block.matrix in self._offsets else _ALWAYS
         if not self.computation.submatrices[submatrix].row_step:
             self._known_views[submatrix] = number, first, last
