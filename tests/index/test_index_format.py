@@ -26,7 +26,8 @@ from nnet3.index import NO_TIME, as_index_table, format_cindexes, format_indexes
         ([(0, 0), (1, 1), (2, 2)], "[ (0, 0) (1, 1) (2, 2) ]"),
         ([(0, 0), (0, 0), (0, 1)], "[ (0, 0) (0, 0:1) ]"),
         ([(0, 2), (0, 1), (0, 3), (0, 5)], "[ (0, 2) (0, 1) (0, 3) (0, 5) ]"),
-        ([(0, 2), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)], "[ (0:2, 2) (0:2, 3) ]"),
+        ([(0, 2), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)], "[ (0:2, 2:3) ]"),
+        ([(0, 2), (1, 2), (0, 3), (1, 3), (0, 5), (1, 5), (0, 6)], "[ (0:1, 2:3) (0:1, 5) (0, 6) ]"),
         ([(0, NO_TIME, 0), (1, NO_TIME, 0), (1, 4, 2), (2, 4, 2)], "[ (0:1, -) (1:2, 4, 2) ]"),
     ],
 )
@@ -50,7 +51,7 @@ def test_the_printed_form_reads_back_as_the_table(rows: list[tuple[int, int, int
         sequences, times, *x = item.split(",")
         ranges = [(text.split(":") * 2)[:2] for text in (sequences, times)]
         every_n, every_t = (range(int(first), int(last) + 1) for first, last in ranges)
-        read += [(n, t, int(x[0]) if x else 0) for n in every_n for t in every_t]
+        read += [(n, t, int(x[0]) if x else 0) for t in every_t for n in every_n]
     assert read == rows
 
 

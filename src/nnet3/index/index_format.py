@@ -19,7 +19,7 @@ Integers = npt.NDArray[np.integer]
 def format_indexes(table: IndexTable, max_items: int | None = None) -> str:
     """Formats a table as `[ (0, -1:1) (1, 5) (0:7, 2) (1, 0:3, 2) (1, -) ]`; after `max_items` items comes `...`.
 
-    Rows are joined that differ by one in t, or by one in n.
+    Rows are joined that differ by one in t, or by one in n. `(0:1, 5:6)` is n = 0 and 1 at t = 5, then both at t = 6.
     """
     return " ".join(["[", *_items(table, None, None, max_items), "]"])
 
@@ -64,6 +64,8 @@ def _items(
     if nodes is not None:
         same_run &= nodes[1:] == nodes[:-1]
     first, last = _runs(same_run, len(table))
+    first_time, last_time = _runs(_goes_on(table, nodes, first, last), len(first))
+    first, last = first[first_time], last[last_time]
     items = []
     for i, j in zip(first[:max_items], last[:max_items], strict=True):
         name = "" if nodes is None or node_names is None else node_names[nodes[i]]
@@ -72,6 +74,18 @@ def _items(
     if len(items) < len(first):
         items.append("...")
     return items
+
+
+def _goes_on(
+    table: IndexTable, nodes: Integers | None, first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]
+) -> npt.NDArray[np.bool_]:
+    """Returns a mask of the runs that are of several n, and which the next run repeats one time later."""
+    begin, end = table[first].astype(np.int64), table[last].astype(np.int64)
+    step = np.zeros(3, dtype=np.int64)
+    step[T] = 1
+    same = (begin[1:] == begin[:-1] + step).all(axis=1) & (end[1:] == end[:-1] + step).all(axis=1)
+    same &= (end[:-1, N] > begin[:-1, N]) & (begin[:-1, T] != NO_TIME)
+    return same if nodes is None else same & (nodes[first[1:]] == nodes[first[:-1]])
 
 
 def _runs(same_run: npt.NDArray[np.bool_], rows: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

@@ -9,10 +9,10 @@
 13..16: output [ (0, 0:3) ] uses y
 >>> print(told_apart(splice(sequences=2).graph))
 34 cindexes, 32 dependencies, 10 provided
-0..9: x [ (0:1, -1) (0:1, 0) (0:1, 1) (0:1, 2) (0:1, 3) ] provided
-10..17: y_input [ (0:1, 0) (0:1, 1) (0:1, 2) (0:1, 3) ] uses x
-18..25: y [ (0:1, 0) (0:1, 1) (0:1, 2) (0:1, 3) ] uses y_input
-26..33: output [ (0:1, 0) (0:1, 1) (0:1, 2) (0:1, 3) ] uses y
+0..9: x [ (0:1, -1:3) ] provided
+10..17: y_input [ (0:1, 0:3) ] uses x
+18..25: y [ (0:1, 0:3) ] uses y_input
+26..33: output [ (0:1, 0:3) ] uses y
 """
 
 from __future__ import annotations
