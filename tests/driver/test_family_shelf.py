@@ -312,3 +312,17 @@ def test_only_the_last_lengths_are_kept_in_memory() -> None:
     kept = [weakref.ref(cache.compile(nnet, request_for(nnet, frames))) for frames in range(100, 200)]
     assert 0 < sum(program() is not None for program in kept) < 40
     assert kept[-1]() is cache.compile(nnet, request_for(nnet, 199))
+
+
+def test_rows_at_the_edge_of_time_that_nobody_needs_hinder_no_family() -> None:
+    """The peepholes of an LSTM take what there is of the state before; how far that goes nobody asks."""
+    nnet = nnet3.Nnet.from_xconfig("""
+        input dim=5 name=input
+        lstm-layer name=lstm cell-dim=8 delay=-1
+        output-layer name=output dim=3
+    """)
+    cache = nnet3.ComputationCache()
+    for frames in (40, 55, 33, 70):
+        request = request_for(nnet, frames, train=True)
+        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
+    assert (cache.counts.compiled, cache.counts.continued) == (1, 3)

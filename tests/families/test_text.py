@@ -41,3 +41,14 @@ def test_one_number_of_sequences_gives_formulas_in_frames_alone() -> None:
 def test_names_keep_their_digits_and_lines_of_another_form_say_their_shape() -> None:
     texts = [f"tdnn1.affine(0:{n}) 2.5\n{'x' * n}" for n in (3, 4)] * 2
     assert formulas(texts, [(3, 1), (4, 1)] * 2) == "tdnn1.affine(0:T) 2.5\nxxx  [at T = 3, N = 1]"
+
+
+def test_formulas_hold_for_the_other_texts_too() -> None:
+    """The third entry of a cut list is of another frame for every N."""
+    shapes = [(8, 2), (9, 2), (8, 3), (9, 3), (13, 5)]
+
+    def text(frames: int, n: int) -> str:
+        return f"m[0:{n * frames - 1}]\n[{', '.join(str(i % n * frames + i // n) for i in range(4))}, ...]"
+
+    lines = formulas([text(*shape) for shape in shapes], shapes).splitlines()
+    assert lines == ["m[0:N T - 1]", "[0, 8, 1, 9, ...]  [at T = 8, N = 2]"]

@@ -64,6 +64,7 @@ class CompiledFamily:
     def _text(self) -> str:
         longer, more = self.frames + self.step, self.sequences + self.any_sequences
         shapes = [(frames, n) for n in (self.sequences, more) for frames in (self.frames, longer)]
+        shapes += [(self.frames + 5 * self.step, self.sequences + 3 * self.any_sequences)]
         return formulas([print_computation(self.at(*shape)) for shape in shapes], shapes)
 
     def __str__(self) -> str:
@@ -79,7 +80,7 @@ def _place_of(form: LengthForm, task: CompileTask) -> FamilyPlace:
         place.note(form, compile_task(task))
         place.has(form, task)
     if place.refusal or place.is_proved is False:
-        reason = place.refusal or "members that show all that longer ones are made of would be very long"
+        reason = place.refusal or "it cannot be told from short requests how longer ones go on"
         raise RequestError(f"there is no program for all lengths: {reason}")
     if place.family is None:
         raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")

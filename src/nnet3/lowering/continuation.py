@@ -14,6 +14,10 @@ users likewise. Then the states are a fixed point of all rules. The computable r
 among these; and a program that computes the needed ones, each from rows that it has computed before, shows that these
 are computable. What is used lies between the two, and by the rule of `GraphRules.computable` it is the same.
 
+Sweeps see a part of time. Where rows depend on what is beyond its edge, states also say what would be computable and
+used if all of that were available. What is computable lies between the two; needed rows use the same in both, or
+`Sweeps.run` would have looked further.
+
 A node that adds x(t - 20), where there is such a frame, to x(t) does not do so within 16 frames, and 41 are needed
 for a frame that adds and is added:
 
@@ -51,7 +55,7 @@ def frames_missing(short: Case, long: Case, period: int) -> int | None:
     if period and any(rules.period is None or period % rules.period for rules, _ in (short, long)):
         return None
     one, other = _History(*short), _History(*long)
-    if one.depends_on_edge or other.depends_on_edge or one.outline != other.outline:
+    if one.outline != other.outline:
         return None
     lines = [(*pair, _zone(*pair, period)) for pair in zip(one.lines, other.lines, strict=True)]
     zones = [zone for _, _, zone in lines]
@@ -89,7 +93,7 @@ class _History:
     def __init__(self, source: GraphRules, request: LoweringRequest) -> None:
         self._sweeps = sweeps = Sweeps(source, request)
         sweeps.run()
-        self.depends_on_edge = bool(sweeps.at_edge())
+        self._computabilities = [sweeps.computability, *([sweeps.best()] if sweeps.at_edge() else [])]
         ground = sweeps.ground
         nodes = [node for node, table in enumerate(ground.tables) if table is not None]
         self._number = {node: number for number, node in enumerate(nodes)}
@@ -99,13 +103,14 @@ class _History:
             self.lines[other].looks.append((number, -greatest, -least))
         xs = [ground.domain.grid(node).x_values for node in nodes]
         sizes = [(line.states.shape[1], line.looks, line.fixed) for line in self.lines]
-        self.outline = nodes, xs, sizes, ground.num_classes
+        self.outline = nodes, xs, sizes, ground.num_classes, len(self._computabilities)
 
     def _line(self, node: int) -> _Line:
         sweeps, ground = self._sweeps, self._sweeps.ground
         grid, shape, empty = ground.domain.grid(node), ground.domain.shapes[node], ground.empty(node)
         assert shape is not None
-        states: list[np.ndarray | None] = [sweeps.known(node), sweeps.need[node], sweeps.computability.used[node]]
+        states: list[np.ndarray | None] = [sweeps.need[node]]
+        states += [part[node] for each in self._computabilities for part in (each.known, each.used)]
         states += [rows.get(node, empty) for rows in (ground.given, ground.samples, sweeps.asked)]
         looks, fixed = [(self._number[s.source], s.dt, s.dt) for s in shape.shifts], list[tuple[int, int]]()
         for some in shape.scattered:

@@ -83,7 +83,7 @@ class Sweeps:
         while True:
             self._sweep()
             at_edge = self.at_edge()
-            if not at_edge or not self._outputs_differ(self._best()) or not self._grow(at_edge):
+            if not at_edge or not self._outputs_differ(self.best()) or not self._grow(at_edge):
                 return
 
     def at_edge(self) -> list[int]:
@@ -160,7 +160,7 @@ class Sweeps:
 
     # ---- the edge ----
 
-    def _best(self) -> Computability:
+    def best(self) -> Computability:
         """Returns the computability if all that is beyond the edge were available."""
         return Computability(self.ground, optimistic=True)
 
@@ -176,7 +176,7 @@ class Sweeps:
     def _matters(self) -> bool:
         """True if a needed row or a requested output would change if what is beyond the edge were available."""
         given = self.ground.given
-        best = self._best()
+        best = self.best()
         if self._outputs_differ(best):
             return True
         for node, need in enumerate(self.need):
