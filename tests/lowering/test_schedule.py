@@ -8,6 +8,7 @@ import pytest
 import nnet3
 from nnet3.compiler.compile import build_graph as network_graph
 from nnet3.compiler.compile import schedule as network_schedule
+from nnet3.driver import compile_task
 from nnet3.lowering import NodeKind, Schedule, Use, build_graph, schedule
 from nnet3.lowering.graph import NO_ITEM
 from tests.call_count import count_calls
@@ -141,7 +142,7 @@ NETWORKS = pytest.mark.parametrize("config", [TDNN, LSTM, CLOCKWORK], ids=["tdnn
 def compile_for(config: str, num_sequences: int, backward: bool, odd: bool) -> None:
     nnet = nnet3.Nnet.from_config(config)
     options = nnet3.CompileOptions(disabled_passes=frozenset({"compress_signs"}))  # which looks at large matrices only
-    assert nnet3.compile(nnet, request_for(nnet, num_sequences, backward, odd), options).commands
+    assert compile_task(request_for(nnet, num_sequences, backward, odd).task(nnet, options)).commands
 
 
 @pytest.mark.parametrize("odd", [False, True], ids=["equal", "unequal"])

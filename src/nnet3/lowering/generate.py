@@ -59,9 +59,7 @@ from nnet3.lowering.first_writers import TakenRows
 from nnet3.lowering.gather import GatherCode
 from nnet3.lowering.kernel_code import KernelCode
 from nnet3.lowering.layout import lay_out
-from nnet3.lowering.live_rows import stretches
 from nnet3.lowering.merged_updates import last_pieces
-from nnet3.lowering.repeat import Repeater, find_repeat
 from nnet3.lowering.requested import output_block, user_rows
 from nnet3.lowering.schedule import LayoutTask, Schedule, Step
 from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
@@ -90,11 +88,6 @@ class _Generator:
             for node, each in sent.items()
         }
         self.kernels = KernelCode(computation, layout)
-        self.stretches = [
-            (first, last, find_repeat(layout, first, last) if recurrent else None)
-            for start, end, recurrent in schedule.epoch_steps
-            for first, last in (stretches(self.live, start, end) if recurrent else [(start, end)])
-        ]
         self._updates_after = last_pieces(schedule, layout.needs.updates)
         self._cleared: set[int] = set()  # derivative matrices that the commands so far have touched
         self._zeroed: set[int] = set()  # matrices that must begin as zeros
@@ -235,13 +228,8 @@ class _Generator:
     # ---- steps ----
 
     def _forward_all(self) -> Iterator[Command]:
-        write = Repeater(self.computation, self._forward, self.kernels.references)
-        for start, end, repeat in self.stretches:
-            head, tail = (end, end) if repeat is None else (repeat.first, repeat.end)
-            yield from (command for position in range(start, head) for command in self._forward(position))
-            if repeat is not None:
-                yield from write.commands([repeat.positions(number) for number in range(repeat.num_periods)])
-            yield from (command for position in range(tail, end) for command in self._forward(position))
+        for position in range(len(self.schedule.steps)):
+            yield from self._forward(position)
 
     def _forward(self, position: int) -> Iterator[Command]:
         step = self.schedule.steps[position]
@@ -252,14 +240,8 @@ class _Generator:
             yield from self.kernels.forward(position)
 
     def _backward_all(self) -> Iterator[Command]:
-        write = Repeater(self.computation, self._backward, self.kernels.references)
-        for start, end, repeat in reversed(self.stretches):
-            # The first period is left to the head: there the updates are made.
-            head, tail = (end, end) if repeat is None else (repeat.first + repeat.period, repeat.end)
-            yield from (command for position in range(end - 1, tail - 1, -1) for command in self._backward(position))
-            if repeat is not None:
-                yield from write.commands([repeat.positions(n)[::-1] for n in range(repeat.num_periods - 1, 0, -1)])
-            yield from (command for position in range(head - 1, start - 1, -1) for command in self._backward(position))
+        for position in reversed(range(len(self.schedule.steps))):
+            yield from self._backward(position)
         yield from self._input_derivs()
 
     def _backward(self, position: int) -> Iterator[Command]:

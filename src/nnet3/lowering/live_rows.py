@@ -16,7 +16,6 @@ Step(node=2, first=1, num_rows=2)
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -138,15 +137,3 @@ def live_rows(source: GraphSource, schedule: Schedule, times: tuple[int, int] | 
             continue
         result.live[number] = real & inside_of_item[np.where(real, items, 0)]
     return result
-
-
-def stretches(live: LiveRows, start: int, end: int) -> list[tuple[int, int]]:
-    """Returns steps [start, end) cut before the first and after the last step with live rows."""
-    if not live.is_limited:
-        return [(start, end)]
-    steps = live.schedule.steps[start:end]
-    alive = start + np.flatnonzero([live.hull(step) is not None for step in steps])
-    if len(alive) == 0:
-        return [(start, end)]
-    cuts = sorted({start, int(alive[0]), int(alive[-1]) + 1, end})
-    return list(itertools.pairwise(cuts))
