@@ -77,7 +77,7 @@ def _numbered(rows: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[number]
 
 
-class Piece(NamedTuple):
+class TablePiece(NamedTuple):
     """A part of a table: rows that come turns + k * more_turns times, see `Continued`. Arrays are (rows, columns)."""
 
     turns: int
@@ -121,14 +121,14 @@ class Continued:
             found += group.at(k, place - len(found))
         return [found[place] for place in self._place.tolist()]
 
-    def pieces(self, number: int) -> Iterator[Piece]:
+    def pieces(self, number: int) -> Iterator[TablePiece]:
         """Yields the pieces of a table."""
         pieces, rows = self.tables[2 * self.numbers[number] : 2 * self.numbers[number] + 2]
         start = 0
         for period, turns, more_turns in pieces.values.tolist():
             own = slice(start, start + period)
             base, slope, step, twist = np.split(rows.values[own].astype(np.int64), 4, axis=1)
-            yield Piece(turns, more_turns, base, slope, step, twist, rows.kinds[own] >> 1)
+            yield TablePiece(turns, more_turns, base, slope, step, twist, rows.kinds[own] >> 1)
             start += period
 
     def moves_by(self, step: Sequence[int]) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nnet3.families.continued import NotAffineError, Piece
+from nnet3.families.continued import NotAffineError, TablePiece
 from nnet3.ir.commands_control import Repeat
 from nnet3.ir.declarations import REFERS_TO_NONE, Command, with_values
 
@@ -27,7 +27,7 @@ class Template:
 class RolledCommands:
     """The commands of a family as functions of k. The numbers of their sub-matrices are the same for all k."""
 
-    def __init__(self, pieces: Iterable[Piece], templates: Sequence[Template]) -> None:
+    def __init__(self, pieces: Iterable[TablePiece], templates: Sequence[Template]) -> None:
         """Raises NotAffineError if something moves on from turn to turn, or with k, that a Repeat cannot say."""
         self._commands: list[Command] = []
         self._changing: list[tuple[int, str, int, int]] = []  # command, field, and its number: base + k * slope
@@ -49,7 +49,7 @@ class RolledCommands:
             commands[position] = with_values(commands[position], **{name: base + k * slope})
         return commands
 
-    def _add(self, piece: Piece, templates: Sequence[Template]) -> None:
+    def _add(self, piece: TablePiece, templates: Sequence[Template]) -> None:
         if piece.twist.any():
             raise NotAffineError("commands: what they move on by from turn to turn depends on the length")
         header = len(self._commands)
