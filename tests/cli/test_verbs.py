@@ -249,7 +249,7 @@ def test_show_computation_in_full(cli: Cli) -> None:
     outcome = cli.good("show-computation", "--graph", "--schedule", *request, "net.raw")
     assert "..." not in outcome.out.partition("commands: ")[0]
     lines = outcome.out.splitlines()
-    assert any(line.startswith("step 0: affine_input [ (0, 0) ") and "(1, 90)" in line for line in lines)
+    assert any(line.startswith("step 0: affine_input [ (0:1, 0) ") and "(0:1, 90)" in line for line in lines)
     assert any("affine_input [ (0, 0) " in line and " uses input" in line for line in lines)
     matrices = {line.partition("(")[0] for line in lines if re.match(r"m\d+\(", line)}
     commands = "\n".join(line for line in lines if re.match(r"c\d+: ", line))
