@@ -61,8 +61,11 @@ def test_references_move_on_by_their_steps() -> None:
 
 
 def test_a_repeat_is_stored() -> None:
-    read = from_data(*to_data(sums()))
-    assert read == sums()
+    c = sums()
+    c.turns[3] = np.array([[0, 1], [1, 1], [2, 1], [3, 1]])
+    read = from_data(*to_data(c))
+    assert read == c
+    assert {number: turns.tolist() for number, turns in read.turns.items()} == {3: c.turns[3].tolist()}
     check_computation(read)
 
 

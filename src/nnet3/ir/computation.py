@@ -125,7 +125,7 @@ class NnetComputation:
     def copy(self) -> NnetComputation:
         """Returns a copy whose lists may be changed; the immutable entries are shared."""
         lists: dict[str, Any] = {name: list(value) for name, value in vars(self).items() if isinstance(value, list)}
-        return replace(self, matrix_info=dict(self.matrix_info), attachments=None, **lists)
+        return replace(self, matrix_info=dict(self.matrix_info), turns=dict(self.turns), attachments=None, **lists)
 
     # ---- declaring ----
 

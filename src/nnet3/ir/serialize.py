@@ -39,12 +39,15 @@ def to_data(computation: NnetComputation) -> tuple[dict[str, Any], Arrays]:
         arrays[f"{kind}.lengths"] = np.array([len(table) for table in tables], dtype=np.int64)
         empty = np.zeros((0,) if kind == "index_tables" else (0, 2), dtype=np.int32)
         arrays[kind] = np.concatenate([empty, *tables]).astype(np.int32)
+    arrays["turns.lengths"] = np.array([len(turns) for turns in computation.turns.values()], dtype=np.int64)
+    arrays["turns"] = np.concatenate([np.zeros((0, 2), np.int64), *computation.turns.values()])
     header: dict[str, Any] = {
         "format": "nnet3 computation",
         "version": VERSION,
         "dtypes": {str(number): m.dtype for number, m in enumerate(computation.matrices) if m.dtype},
         "info": _info_to_data(computation, arrays),
         "outside": [list(bound) for bound in computation.outside],
+        "turns": list(computation.turns),
         "precomputed": _precomputed_to_data(computation, arrays),
         "precomputed_rows": [[rows.node, rows.runs_backward, rows.go_on] for rows in computation.precomputed_rows],
         "kernels": [asdict(kernel) for kernel in computation.kernels],
@@ -133,6 +136,7 @@ def _read(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NnetCo
             OutsideMatrix(_typed(name, str), _typed(submatrix, int), _typed(writable, bool))
             for name, submatrix, writable in header["outside"]
         ],
+        turns=dict(zip(header["turns"], _split(arrays["turns"], arrays["turns.lengths"], 2), strict=True)),
         index_tables=_split(arrays["index_tables"], arrays["index_tables.lengths"], 0),
         multi_tables=_split(arrays["multi_tables"], arrays["multi_tables.lengths"], 2),
         range_tables=_split(arrays["range_tables"], arrays["range_tables.lengths"], 2),

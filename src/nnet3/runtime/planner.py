@@ -79,9 +79,7 @@ class Planner:
         self._offsets: dict[int, list[tuple[Span, int]]] = defaultdict(list)
         for (key, span), offset in zip(keys, offsets, strict=True):
             self._offsets[key].append((span, offset))
-        self._known_views: dict[
-            int, tuple[View, int, int]
-        ] = {}  # number, and first and last command for which it holds
+        self._known_views: dict[int, tuple[View, int, int]] = {}  # and the first and last command with this view
         self._scratch_end = (-1, 0)
 
     # ---- calls ----
@@ -124,6 +122,11 @@ class Planner:
         """
         commands = self.computation.commands[body.start : body.stop]
         is_uneven = any(s in self.computation.turns for command in commands for s in command.form.operands(command))
+        assert not is_uneven or not any(
+            self.computation.submatrices[s].row_step and s not in self.computation.turns
+            for command in commands
+            for s in command.form.operands(command)
+        ), "some move evenly, and some do not"
         planned = [self._in_turn(body, turn) for turn in ((0,) if is_uneven else (0, min(1, turns - 1), turns - 1))]
         found: list[tuple[int, Call]] = []
         for calls in zip(*planned, strict=True):
