@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -98,7 +97,7 @@ class Planner:
 
     def note_kernel(self, number: int, **facts: Any) -> None:
         """Note what the program does with a kernel, for the checks before it is linked."""
-        self.kernels[number] = replace(self.kernels[number], **facts)
+        self.kernels[number] = PlannedKernel(**{**vars(self.kernels[number]), **facts})  # faster than replace
 
     def pattern(self, table: int) -> tuple[RowPattern, np.ndarray]:
         """Returns the pattern of an index table and the rows for which it has -1; equal tables are analysed once."""
