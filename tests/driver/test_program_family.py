@@ -53,6 +53,8 @@ def test_shapes_that_are_no_members() -> None:
     family = nnet3.compile_family(nnet, request_for(nnet, 40, 1, train=False))
     with pytest.raises(RequestError, match=r"no member for 3 frames, only for 17 \+ 1 k"):
         family.at(3)
+    with pytest.raises(RequestError, match=r"no member for 10000000000 frames of 1 sequences: .* more than 32 bits"):
+        family.at(10**10)
     with pytest.raises(RequestError, match="no member for 2 sequences: 1 only"):
         family.at(20, 2)
 

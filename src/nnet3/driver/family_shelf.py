@@ -262,7 +262,10 @@ class FamilyShelf:
         if not place.has(form, task):
             return None
         assert place.family is not None
-        program = place.family.at(form.k - place.first, precompute_of(task))
+        try:
+            program = place.family.at(form.k - place.first, precompute_of(task))
+        except NotAffineError:  # its numbers have more than 32 bits
+            return None
         if task.options.check:
             check_computation(program)
         return program

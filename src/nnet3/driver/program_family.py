@@ -58,7 +58,10 @@ class CompiledFamily:
         if self._shapes is not None and self._shapes.family is not None:
             family = self._shapes.family.at(sequences - self.sequences)
         assert family is not None
-        return family.at(k, self._precompute)
+        try:
+            return family.at(k, self._precompute)
+        except NotAffineError as error:
+            raise RequestError(f"there is no member for {frames} frames of {sequences} sequences: {error}") from error
 
     @cached_property
     def _text(self) -> str:
