@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nnet3.errors import ExecutionError
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import NnetComputation
+from nnet3.ir.computation import NnetComputation, SubMatrix
 from nnet3.ir.repeats import unrolled
 from nnet3.runtime import NnetComputer, plan
 from nnet3.runtime.rules import RULES
@@ -58,6 +58,17 @@ def check_against_interpreter(computation: NnetComputation, seed: int = 0) -> No
 @given(random_programs(), st.integers(0, 1000))
 def test_random_programs_agree_with_the_interpreter(computation: NnetComputation, seed: int) -> None:
     check_against_interpreter(computation, seed)
+
+
+def test_a_body_may_have_nothing_to_call() -> None:
+    program = Program()
+    value = program.input("in", 4, 2)
+    nothing = program.index_table([-1, -1])
+    block = program.computation.find_or_add(SubMatrix(1, 0, 2, 0, 2, 1))
+    source = program.matrix(3, 2, zeroed=True)
+    program.add(cmd.Repeat(3, 1), cmd.AddRows(block, source, nothing))
+    program.output("out", value)
+    check_against_interpreter(program.computation)
 
 
 def test_every_command_but_control_has_a_rule() -> None:

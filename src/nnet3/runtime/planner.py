@@ -309,7 +309,8 @@ def _plan(planner: Planner) -> Plan:
             start, calls = len(planner.calls), planner.repeated(body, repeat.turns)
             planner.calls += [call for _, call in calls]
             owners += [owner for owner, _ in calls]
-            loops.append((start, len(owners), repeat.turns, repeat.memo_step, repeat.precomputed_step))
+            if calls:
+                loops.append((start, len(owners), repeat.turns, repeat.memo_step, repeat.precomputed_step))
             number = body.stop
             continue
         planner.command = number
