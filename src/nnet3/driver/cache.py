@@ -143,7 +143,7 @@ class ComputationCache:
 
         None if it cannot be restricted to those (see `refusals`).
         """
-        digest = key_digest({**task.key, "options": task.options})
+        digest = _digest_of(task)
         with self._lock:
             known = self._ragged.pop(digest, None)
         if known is None:
