@@ -312,6 +312,9 @@ def test_only_the_last_lengths_are_kept_in_memory() -> None:
     kept = [weakref.ref(cache.compile(nnet, request_for(nnet, frames))) for frames in range(100, 200)]
     assert 0 < sum(program() is not None for program in kept) < 40
     assert kept[-1]() is cache.compile(nnet, request_for(nnet, 199))
+    cache.max_bytes = cache.num_bytes // 2
+    cache.compile(nnet, request_for(nnet, 200))
+    assert 0 < cache.num_bytes <= cache.max_bytes
 
 
 def test_rows_at_the_edge_of_time_that_nobody_needs_hinder_no_family() -> None:

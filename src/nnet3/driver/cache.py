@@ -80,7 +80,7 @@ class ComputationCache:
         self._pending: dict[str, Future[NnetComputation]] = {}
         self._lock = threading.Lock()
         self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
-        self._continued: OrderedDict[str, NnetComputation] = OrderedDict()
+        self._continued: OrderedDict[str, _Entry] = OrderedDict()
         self._ragged: OrderedDict[str, RaggedProgram | str] = OrderedDict()
         self.counts = CacheCounts()
 
@@ -92,11 +92,11 @@ class ComputationCache:
         """The program of a task, made if it is not known: by continuing shorter ones, or else by compiling."""
         digest = _digest_of(task)
         with self._lock:
-            program = self._continued.get(digest)
-            if program is not None:
+            continued = self._continued.get(digest)
+            if continued is not None:
                 self._continued.move_to_end(digest)
                 self.counts.found += 1
-                return program
+                return continued.computation
             is_known = digest in self._entries
         if not is_known:
             with self._families_lock:
@@ -134,9 +134,10 @@ class ComputationCache:
     def _keep_continued(self, digest: str, program: NnetComputation) -> None:
         """Keep the last programs that were continued, with the plans made for them; the lock is held."""
         program.attachments = {}
-        self._continued[digest] = program
+        self._continued[digest] = _Entry(program, num_bytes(program))
         while len(self._continued) > _MOST_CONTINUED:
             self._continued.popitem(last=False)
+        self._shrink()
 
     def ragged(self, task: CompileTask, length: int) -> RaggedProgram | None:
         """The program of a task, whose sequences all have `length` frames, for sequences of all lengths up to that.
@@ -199,7 +200,7 @@ class ComputationCache:
     def num_bytes(self) -> int:
         """The estimated size of what is in memory."""
         with self._lock:
-            return sum(entry.num_bytes for entry in self._entries.values())
+            return self._total()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all that is in memory to one file, with the plans. Raises Nnet3Error."""
@@ -239,9 +240,14 @@ class ComputationCache:
         self._shrink()
 
     def _shrink(self) -> None:
-        total = sum(entry.num_bytes for entry in self._entries.values())
-        while total > self.max_bytes and self._entries:
-            total -= self._entries.popitem(last=False)[1].num_bytes
+        """Drop programs until the rest is small enough, first those that cost least to make again."""
+        total = self._total()
+        for entries in (self._continued, self._entries):
+            while total > self.max_bytes and entries:
+                total -= entries.popitem(last=False)[1].num_bytes
+
+    def _total(self) -> int:
+        return sum(entry.num_bytes for entries in (self._continued, self._entries) for entry in entries.values())
 
     # ---- files ----
 
