@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain test soak lint bench fuzz kill mutate record-commands compare-commands real coverage components xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components xconfig options clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -37,6 +37,9 @@ digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequ
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead of the processor
+	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime
 
 soak: $(VENV)/installed  ## ten times as many random networks, graphs and programs as in `make test`, against the oracles
 	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/driver tests/cn/test_random_graphs.py tests/cn/test_state_machine.py tests/train/torch_module/test_state_machine.py

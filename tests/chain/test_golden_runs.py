@@ -12,6 +12,7 @@ from nnet3.chain import CHAIN_EXAMPLES, ChainObjective, ChainOptions, Denominato
 from nnet3.examples import ExampleReader
 from nnet3.train import Trainer, TrainerOptions
 from tests.chain.chain_data import golden_graph
+from tests.device import DEVICE
 from tests.shared_data import golden_cases
 from tests.train.golden_runs import check_change, compare_lines
 
@@ -35,8 +36,8 @@ def test_golden_runs_are_trained_again(path: Path, run: str, seed: int) -> None:
     )
     trained = ("momentum", "max_param_change", "l2_regularize_factor", "backstitch_training_scale")
     settings = {name: number[name] for name in trained if name in number}
-    nnet = nnet3.load(path / "start.raw")
-    start, expected = nnet.copy(), nnet3.load(path / f"{run}.raw")
+    nnet = nnet3.load(path / "start.raw").to(device=DEVICE)
+    start, expected = nnet.copy(), nnet3.load(path / f"{run}.raw").to(device=DEVICE)
     lines: list[str] = []
     options = TrainerOptions(print_interval=1, seed=seed, **settings)  # type: ignore[arg-type]
     trainer = Trainer(nnet, options, objective, say=lines.append)

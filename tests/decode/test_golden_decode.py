@@ -11,6 +11,7 @@ import pytest
 import nnet3
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.kaldi_io import open_matrix_table
+from tests.device import DEVICE
 from tests.shared_data import golden_cases
 
 TOLERANCE = 1e-4
@@ -30,11 +31,12 @@ def _options(path: Path) -> UtteranceOptions:
 
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
 def test_golden_utterances_are_computed_again(folder: Path) -> None:
-    computer = UtteranceComputer(nnet3.load(folder / "model.raw"), _options(folder / "compute.cmd"))
+    nnet = nnet3.load(folder / "model.raw").to(device=DEVICE)
+    computer = UtteranceComputer(nnet, _options(folder / "compute.cmd"), DEVICE)
     features, ivectors = _read(folder / "feats.ark"), _read(folder / "ivectors.ark")
     expected = _read(folder / "compute.ark")
     assert expected.keys() == features.keys()
     for key, matrix in expected.items():
-        rows = computer.compute(features[key], online_ivectors=ivectors[key]).numpy()
+        rows = computer.compute(features[key], online_ivectors=ivectors[key]).cpu().numpy()
         assert rows.shape == matrix.shape
         assert np.linalg.norm(rows - matrix) <= TOLERANCE * np.linalg.norm(matrix), key

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 import nnet3
+from tests.device import DEVICE
 
 
 @dataclass
@@ -59,7 +60,7 @@ def run_case(folder: Path, nnet: nnet3.Nnet, nnet_to_update: nnet3.Nnet, options
     """Forward and backward on the case's data."""
     request = read_request(folder)
     computation = nnet3.compile(nnet, request, options)
-    computer = nnet3.NnetComputer(computation, nnet, nnet_to_update)
+    computer = nnet3.NnetComputer(computation, nnet, nnet_to_update, device=DEVICE)
     with np.load(folder / "arrays.npz") as arrays:
         for io in request.inputs:
             computer.accept_input(io.name, arrays[f"input_{io.name}"])
@@ -74,8 +75,8 @@ def run_case(folder: Path, nnet: nnet3.Nnet, nnet_to_update: nnet3.Nnet, options
 
 
 def relative_error(got: torch.Tensor, want: np.ndarray | torch.Tensor) -> float:
-    want = torch.as_tensor(np.asarray(want)).double()
-    difference = (got.double() - want).norm()
+    want = torch.as_tensor(want).double().cpu()
+    difference = (got.cpu().double() - want).norm()
     return float(difference / want.norm()) if want.norm() > 0 else float(difference)
 
 

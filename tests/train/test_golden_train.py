@@ -10,6 +10,7 @@ import torch
 
 import nnet3
 from nnet3.train import Trainer, TrainerOptions
+from tests.device import DEVICE
 from tests.shared_data import golden_cases, needs_shared
 from tests.train.examples_of import read_minibatches
 from tests.train.golden_runs import check_change, compare_lines
@@ -37,8 +38,8 @@ def _ids(value: object) -> str:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("path", "run"), _CASES, ids=_ids)
 def test_golden_runs_are_trained_again(path: Path, run: str, seed: int) -> None:
-    nnet = nnet3.load(path / "start.raw")
-    start, expected = nnet.copy(), nnet3.load(path / f"{run}.raw")
+    nnet = nnet3.load(path / "start.raw").to(device=DEVICE)
+    start, expected = nnet.copy(), nnet3.load(path / f"{run}.raw").to(device=DEVICE)
     lines: list[str] = []
     options = TrainerOptions(print_interval=1, seed=seed, **RUNS[run])  # type: ignore[arg-type]
     trainer = Trainer(nnet, options, say=lines.append)
