@@ -117,6 +117,12 @@ class ComputationRequest:
         )
 
     @cached_property
+    def _length(self) -> int:
+        """The time from the first to the last row of the shortest output, or input where outputs have one time each."""
+        outputs, inputs = ([int(np.ptp(io.indexes[:, T])) for io in ios] for ios in (self.outputs, self.inputs))
+        return min(outputs) if any(outputs) else min(filter(None, inputs), default=0)
+
+    @cached_property
     def _time_step(self) -> int:
         return math.lcm(*(_time_step(table[:, T]) for table in self.rows))
 
@@ -125,7 +131,7 @@ class ComputationRequest:
         source = nnet_source(network)
         period = math.lcm(source.period or network.modulus, self._time_step)
         step = math.lcm(period, structure_of(source).lag)
-        k = steps_beyond(min(int(np.ptp(io.indexes[:, T])) for io in self.outputs) // period, step // period)
+        k = steps_beyond(self._length // period, step // period)
         if k < 0:
             return self._form_of_sequences(network, name, options)
 
