@@ -9,6 +9,8 @@ from .compiler import ComputationRequest as ComputationRequest
 from .compiler import IoSpecification as IoSpecification
 from .compiler import compile as compile
 from .compiler import compile_family as compile_family
+from .decode import cosine_scores as cosine_scores
+from .decode import xvectors as xvectors
 from .driver import ComputationCache as ComputationCache
 from .errors import Nnet3Error as Nnet3Error
 from .hmm import TransitionModel as TransitionModel

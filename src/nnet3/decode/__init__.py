@@ -1,8 +1,18 @@
-"""Running a network over whole utterances: features in, one matrix of outputs out."""
+"""Running a network over whole utterances: features in, one matrix of outputs or one vector out."""
 
 from nnet3.decode.scores import Scoring, log_priors
 from nnet3.decode.utterance import UtteranceComputer
 from nnet3.decode.whole import compute_utterance
+from nnet3.decode.xvector import XvectorComputer, cosine_scores, xvectors
 from nnet3.options import UtteranceOptions
 
-__all__ = ["Scoring", "UtteranceComputer", "UtteranceOptions", "compute_utterance", "log_priors"]
+__all__ = [
+    "Scoring",
+    "UtteranceComputer",
+    "UtteranceOptions",
+    "XvectorComputer",
+    "compute_utterance",
+    "cosine_scores",
+    "log_priors",
+    "xvectors",
+]

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +88,7 @@ class UtteranceComputer:
         Raises ExecutionError if sizes do not fit, if the input or the output is not finite, or if a chunk would need
         more memory than 4 GiB; NotComputableError if the network cannot be computed from such an input.
         """
-        frames = self._matrix("features", features, "input", dimensions=2)
+        frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device)
         if len(frames) == 0:
             raise ExecutionError("the utterance has no frames")
         single, online = self._ivectors(ivector, online_ivectors)
@@ -97,19 +97,6 @@ class UtteranceComputer:
 
     # ---- what is given ----
 
-    def _matrix(self, what: str, values: Matrix, node: str, dimensions: int) -> Tensor:
-        matrix = as_tensor(values, f"the {what}", device=self.device)
-        dim = self.nnet.node_dim(node)
-        fits = matrix.ndim == dimensions and matrix.shape[-1] == dim and (len(matrix) > 0 or node == "input")
-        if not fits:
-            expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
-            raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
-        bad = ~torch.isfinite(matrix)
-        if bad.any():
-            row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0
-            raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
-        return matrix
-
     def _ivectors(self, ivector: Matrix | None, online: Matrix | None) -> tuple[Tensor | None, Tensor | None]:
         wants, given = "ivector" in self.nnet.input_names, ivector is not None or online is not None
         if ivector is not None and online is not None:
@@ -117,8 +104,9 @@ class UtteranceComputer:
         if wants != given:
             have, want = ("an", "none is given") if wants else ("no", "one is given")
             raise ExecutionError(f"the network has {have} input 'ivector', but {want}")
-        single = None if ivector is None else self._matrix("ivectors", ivector, "ivector", dimensions=1)
-        return single, None if online is None else self._matrix("ivectors", online, "ivector", dimensions=2)
+        matrix = partial(checked_matrix, self.nnet, "ivectors", node="ivector", device=self.device)
+        single = None if ivector is None else matrix(ivector, dimensions=1)
+        return single, None if online is None else matrix(online, dimensions=2)
 
     def _online_row(self, online: Tensor, frame: int) -> Tensor:
         row, last = frame // self.options.online_ivector_period, len(online) - 1
@@ -230,6 +218,26 @@ class UtteranceComputer:
         request = ComputationRequest(inputs, [IoSpecification("output", _at(times))])
         computation = default_cache().compile(self.nnet, request, self._compile_options)
         return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
+
+
+def checked_matrix(
+    nnet: Nnet, what: str, values: Matrix, node: str, dimensions: int, device: str | torch.device
+) -> Tensor:
+    """Returns the rows, or with one dimension the vector, that an input node is given, on the device.
+
+    Raises ExecutionError for another shape, for a NaN or an infinity; `what` names the values.
+    """
+    matrix = as_tensor(values, f"the {what}", device=device)
+    dim = nnet.node_dim(node)
+    fits = matrix.ndim == dimensions and matrix.shape[-1] == dim and (len(matrix) > 0 or node == "input")
+    if not fits:
+        expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
+        raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
+    bad = ~torch.isfinite(matrix)
+    if bad.any():
+        row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0
+        raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
+    return matrix
 
 
 def with_options(**options: int) -> UtteranceOptions:

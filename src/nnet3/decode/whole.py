@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 import threading
 import weakref
+from collections.abc import Callable
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -17,7 +18,10 @@ from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.fingerprint import with_parts
-from nnet3.options import UtteranceOptions
+from nnet3.options import Options
+
+O = TypeVar("O", bound=Options)
+C = TypeVar("C")
 
 
 class _Kept(NamedTuple):
@@ -25,7 +29,7 @@ class _Kept(NamedTuple):
 
     objects: list[object]
     facts: list[object]
-    computer: UtteranceComputer
+    computer: object
 
     def is_for(self, objects: list[object], facts: list[object]) -> bool:
         same = len(objects) == len(self.objects) and all(map(operator.is_, objects, self.objects))
@@ -48,7 +52,7 @@ def compute_utterance(
     check_kind(use_priors, bool, "use_priors", "True or False")
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     scoring = Scoring(_priors(model) if use_priors else None)
-    rows = _computer(nnet, with_options(**options)).compute(features, ivector, online_ivectors)
+    rows = kept_computer(nnet, with_options(**options), UtteranceComputer).compute(features, ivector, online_ivectors)
     return scoring.apply(rows)
 
 
@@ -60,16 +64,16 @@ def _priors(model: Nnet | AcousticModel) -> Tensor:
     return priors
 
 
-def _computer(nnet: Nnet, options: UtteranceOptions) -> UtteranceComputer:
-    """Returns the computer of the last call, with what it has compiled, unless something has changed."""
+def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device], C]) -> C:
+    """Returns the computer that the last call made, with what it has compiled, unless something has changed."""
     device = next((t.device for c in nnet.components.values() for t in c.parameters().values()), torch.device("cpu"))
     objects, facts = _state(nnet)
-    facts += [options, device]
+    facts += [options, device, make]
     with _LOCK:
         kept = _KEPT.get(nnet)
         if kept is None or not kept.is_for(objects, facts):
-            kept = _KEPT[nnet] = _Kept(objects, facts, UtteranceComputer(nnet, options, device))
-        return kept.computer
+            kept = _KEPT[nnet] = _Kept(objects, facts, make(nnet, options, device))
+        return cast(C, kept.computer)
 
 
 def _state(nnet: Nnet) -> tuple[list[object], list[object]]:

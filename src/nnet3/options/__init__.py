@@ -16,7 +16,7 @@ from nnet3.options.examples import (
     SubsetOptions,
 )
 from nnet3.options.training import StepOptions, TrainerOptions
-from nnet3.options.utterances import UtteranceOptions
+from nnet3.options.utterances import EqualXvectorOptions, UtteranceOptions, XvectorOptions
 
 __all__ = [
     "WHOLE",
@@ -28,6 +28,7 @@ __all__ = [
     "CopyingOptions",
     "DenominatorOptions",
     "DerivTimes",
+    "EqualXvectorOptions",
     "InputOptions",
     "MakingOptions",
     "MergingOptions",
@@ -41,6 +42,7 @@ __all__ = [
     "Tolerances",
     "TrainerOptions",
     "UtteranceOptions",
+    "XvectorOptions",
     "again",
     "declared",
     "option",

@@ -1,15 +1,17 @@
-"""Options of running a network over utterances: those of Kaldi's nnet3-compute that concern the network."""
+"""Options of running a network over utterances: those of Kaldi's programs that concern the network."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.options.declaring import Options, option
-from nnet3.text.values import Integer, at_least
+from nnet3.text.values import Boolean, Integer, Rule, at_least
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
+_LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1))
 
 
 @dataclass(frozen=True)
@@ -32,3 +34,37 @@ class UtteranceOptions(Options):
     extra_left_context_initial: int = option(-1, Integer(), "The same for the first chunk (-1: same).", unit="frames")
     extra_right_context_final: int = option(-1, Integer(), "The same for the last chunk (-1: same).", unit="frames")
     online_ivector_period: int = option(10, _PERIOD, "Frames per online ivector; needed with them.", unit="frames")
+
+
+@dataclass(frozen=True)
+class XvectorOptions(Options):
+    """Cutting an utterance into chunks whose vectors are averaged; all numbers are of frames.
+
+    A chunk of fewer than `min_chunk_size` frames repeats its first and last one, or is left out without `pad_input`.
+    Raises ExecutionError for numbers that cannot be meant.
+    """
+
+    error: ClassVar[type[Nnet3Error]] = ExecutionError
+
+    chunk_size: int = option(-1, _LENGTH, "Frames of a chunk; the last one may be shorter (-1: all).", unit="frames")
+    min_chunk_size: int = option(100, _PERIOD, "Frames that a chunk must have.", unit="frames")
+    pad_input: bool = option(True, Boolean(), "Repeat the ends of shorter chunks (false: leave these out).")
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if 0 < self.chunk_size < self.min_chunk_size and not self.pad_input:
+            yield (
+                "chunk_size",
+                f"no chunk of {self.chunk_size} frames has the {self.min_chunk_size} that it must have: give larger "
+                "chunks or a smaller least size, or have them padded",
+            )
+
+
+@dataclass(frozen=True)
+class EqualXvectorOptions(Options):
+    """Cutting utterances into chunks of one size, as few as cover them nearly evenly, whose vectors are averaged."""
+
+    error: ClassVar[type[Nnet3Error]] = ExecutionError
+
+    chunk_size: int = option(150, _PERIOD, "Frames of each chunk; more than the context.", unit="frames")
+    batch_size: int = option(32, _PERIOD, "Chunks computed at a time.", unit="chunks")
+    pad_input: bool = option(True, Boolean(), "Repeat the last frame of shorter utterances (false: leave these out).")

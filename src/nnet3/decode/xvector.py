@@ -1,0 +1,230 @@
+"""X-vectors: one vector for each utterance, from a network that pools statistics of its frames."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.compiler import ComputationRequest, IoSpecification
+from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame
+from nnet3.decode.utterance import NetworkKernels, checked_matrix
+from nnet3.decode.whole import kept_computer
+from nnet3.decode.xvector_chunks import XvectorChunk, chunks_in_row, equal_chunks
+from nnet3.driver import default_cache
+from nnet3.errors import ExecutionError, NetworkError, Nnet3Error, check_kind
+from nnet3.ir.matrices import Matrix, as_tensor
+from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions, EqualXvectorOptions, XvectorOptions
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.recent import RecentComputers
+
+_MOST_SEQUENCES = 32
+_MOST_AHEAD = 2**16  # frames that are read before the first of them are computed though minibatches are not full
+
+
+@dataclass
+class _Utterance:
+    """An utterance that waits for vectors of its chunks; `failure` says why it has none."""
+
+    features: Tensor = field(default_factory=lambda: torch.empty(0))
+    chunks: list[XvectorChunk] = field(default_factory=list)
+    vectors: dict[int, Tensor] = field(default_factory=dict)
+    failure: Nnet3Error | None = None
+
+    @property
+    def size(self) -> int:
+        return 1 + len(self.features)
+
+    @property
+    def is_done(self) -> bool:
+        return self.failure is not None or len(self.vectors) == len(self.chunks)
+
+    def result(self) -> Tensor | Nnet3Error:
+        """Returns the mean vector of the chunks, by their weights."""
+        if self.failure is not None:
+            return self.failure
+        vectors = torch.stack([self.vectors[number] for number in range(len(self.chunks))])
+        weights = vectors.new_tensor([chunk.weight for chunk in self.chunks])
+        return weights @ vectors / weights.sum()
+
+
+class XvectorComputer:
+    """Computes output `output` at t = 0 of chunks of utterances, many chunks of one size at a time.
+
+    The network, which runs in test mode, has one input, `input`, and pools statistics from t = 0 on over a chunk.
+    Options for equal chunks cut utterances as Kaldi's nnet3-xvector-compute-batched does, others as its
+    nnet3-xvector-compute.
+    """
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        options: XvectorOptions | EqualXvectorOptions | None = None,
+        device: str | torch.device = "cpu",
+        *,
+        compile_options: CompileOptions | None = None,
+        debug: bool = False,
+    ):
+        if nnet.input_names != ["input"] or "output" not in nnet.output_names:
+            raise NetworkError(
+                "x-vectors are computed by a network with one input, 'input', and an output 'output'; this one has "
+                f"inputs {nnet.input_names} and outputs {nnet.output_names}"
+            )
+        self.nnet, self.device = nnet.in_test_mode(), device
+        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._computers, self._most = RecentComputers(), _MOST_SEQUENCES
+        self._lock = threading.Lock()
+        self._bytes_per_frame = bytes_per_frame(self.nnet)
+        self._cut = partial(chunks_in_row, options=options if isinstance(options, XvectorOptions) else XvectorOptions())
+        if isinstance(options, EqualXvectorOptions):
+            context = self.nnet.left_context + self.nnet.right_context
+            if options.chunk_size <= context:
+                raise ExecutionError(
+                    f"chunk_size is {options.chunk_size}, but must be more than the network's context of "
+                    f"{context} frames"
+                )
+            self._cut = partial(equal_chunks, options=options, context=context)
+            self._most = options.batch_size
+
+    def compute(self, features: Matrix) -> Tensor:
+        """Returns the vector (dim,), on the device, of features (frames, dim).
+
+        Raises ExecutionError for an utterance of another shape, without frames or too short, for a NaN or an infinity
+        in it or in the outputs, and for a chunk that would need more memory than 4 GiB; NotComputableError if a chunk
+        is too short for the network.
+        """
+        result = next(self.compute_all([features]))
+        if isinstance(result, Nnet3Error):
+            raise result
+        return result
+
+    def compute_all(self, utterances: Iterable[Matrix]) -> Iterator[Tensor | Nnet3Error]:
+        """Yields, in order, the vector of each utterance, or what `compute` would raise.
+
+        It reads ahead as far as a minibatch needs, but not beyond some minutes of speech.
+        """
+        waiting, ahead = deque[_Utterance](), 0
+        groups: dict[int, list[tuple[_Utterance, int]]] = {}  # chunks that wait, by their rows
+        for features in utterances:
+            utterance = self._begin(features)
+            waiting.append(utterance)
+            ahead += utterance.size
+            for number, chunk in enumerate(utterance.chunks):
+                group = groups.setdefault(chunk.rows, [])
+                group.append((utterance, number))
+                if len(group) == self._limit(chunk.rows):
+                    self._run(groups.pop(chunk.rows), chunk.rows)
+            while waiting and (waiting[0].is_done or ahead > _MOST_AHEAD):
+                first = waiting.popleft()
+                for rows in {chunk.rows for chunk in first.chunks} & groups.keys():
+                    self._run(groups.pop(rows), rows)
+                ahead -= first.size
+                yield first.result()
+        for rows, group in groups.items():
+            self._run(group, rows)
+        yield from (utterance.result() for utterance in waiting)
+
+    def _begin(self, features: Matrix) -> _Utterance:
+        try:
+            frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device)
+            if len(frames) == 0:
+                raise ExecutionError("the utterance has no frames")
+            return _Utterance(frames, self._cut(len(frames)))
+        except Nnet3Error as error:
+            return _Utterance(failure=error)
+
+    def _limit(self, rows: int) -> int:
+        """Returns how many chunks of so many rows are computed at a time."""
+        return min(self._most, max(1, PIECE_BYTES // (rows * self._bytes_per_frame)))
+
+    def _run(self, group: list[tuple[_Utterance, int]], rows: int) -> None:
+        """Give a vector to each chunk of a group, or its utterance the reason why there is none."""
+        frames = [utterance.features[torch.from_numpy(utterance.chunks[k].frames())] for utterance, k in group]
+        try:
+            with self._lock:
+                computer = self._computers.get((len(group), rows), lambda: self._new_computer(len(group), rows))
+                computer.accept_input("input", torch.cat(frames))
+                computer.run()
+                vectors = computer.get_output("output")
+        except Nnet3Error as error:
+            for utterance, _ in group:
+                utterance.failure = error
+            return
+        is_finite = torch.isfinite(vectors).all(dim=1).tolist()
+        for (utterance, number), vector, good in zip(group, vectors, is_finite, strict=True):
+            utterance.vectors[number] = vector
+            if not good:
+                utterance.failure = ExecutionError("its vector is not finite")
+
+    def _new_computer(self, sequences: int, rows: int) -> NnetComputer:
+        if rows > PIECE_FRAMES:
+            raise ExecutionError(f"a chunk of {rows} frames is too long, {PIECE_FRAMES} are allowed: give a chunk_size")
+        indexes = np.zeros((sequences, rows, 3), int)
+        indexes[..., 0], indexes[..., 1] = np.arange(sequences)[:, np.newaxis], np.arange(rows)
+        inputs = [IoSpecification("input", indexes.reshape(-1, 3))]
+        request = ComputationRequest(inputs, [IoSpecification("output", indexes[:, 0])])
+        computation = default_cache().compile(self.nnet, request, self._compile_options)
+        computer = NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
+        size = computer.plan.num_bytes
+        if size > MAX_BYTES:
+            raise ExecutionError(
+                f"a chunk of {rows} frames needs {size / 2**30:,.1f} GiB of memory, and {MAX_BYTES / 2**30:g} are "
+                "allowed: give a smaller chunk_size"
+            )
+        return computer
+
+
+def xvectors(
+    nnet: Nnet,
+    features: Matrix | Iterable[Matrix],
+    chunk_size: int = -1,
+    min_chunk_size: int = 100,
+    pad_input: bool = True,
+) -> Tensor:
+    """Returns the vector (dim,) of an utterance (frames, dim), or those (utterances, dim) of several.
+
+    The vector is the value at t = 0 of the network's output `output`, which pools statistics of the frames from there
+    on; scripts make it that of an inner layer (`nnet.apply_config("output-node name=output input=tdnn6.affine")`).
+    Of an utterance that is cut into chunks it is the mean of those of the chunks, by their frames. A chunk of fewer
+    than `min_chunk_size` frames repeats its ends as often as necessary; without `pad_input` it is left out. Chunks of
+    equal size of many utterances are computed together.
+
+    Raises NetworkError for a network that has other inputs; ExecutionError, which says for which utterance, if there
+    are no frames, too few without `pad_input`, or NaNs; NotComputableError for chunks too short for the network.
+    """
+    check_kind(nnet, Nnet, "the network", "an Nnet")
+    check_kind(features, Iterable, "the features", "a matrix, or several in a list or an iterator")
+    single = isinstance(features, Tensor | np.ndarray) and features.ndim == 2
+    utterances: Iterable[Matrix] = (features,) if single else features  # type: ignore[assignment]
+    options = XvectorOptions(chunk_size, min_chunk_size, pad_input)
+    computer = kept_computer(nnet, options, XvectorComputer)
+    vectors = []
+    for number, result in enumerate(computer.compute_all(utterances)):
+        if isinstance(result, Nnet3Error):
+            raise result if single else type(result)(f"utterance {number}: {result}") from None
+        vectors.append(result)
+    if single:
+        return vectors[0]
+    return torch.stack(vectors) if vectors else torch.empty(0, nnet.node_dim("output"))
+
+
+def cosine_scores(vectors: Matrix, others: Matrix | None = None) -> Tensor:
+    """Returns the cosines (rows, other rows) of the angles between vectors, rows (vectors, dim), and others.
+
+    Without others between the vectors themselves. Those of a vector of zeros are 0. Subtract the mean of many speakers'
+    vectors first (`vectors - mean`): scores tell speakers apart better then.
+    Raises ExecutionError for matrices that do not fit.
+    """
+    rows = as_tensor(vectors, "the vectors")
+    columns = rows if others is None else as_tensor(others, "the other vectors").to(rows)
+    if rows.ndim != 2 or columns.ndim != 2 or rows.shape[1] != columns.shape[1]:
+        shapes = " and ".join(str(tuple(each.shape)) for each in (rows, columns))
+        raise ExecutionError(f"the vectors must be two matrices (vectors, dim) with one dim, got {shapes}")
+    return torch.nn.functional.normalize(rows) @ torch.nn.functional.normalize(columns).T
