@@ -7,17 +7,25 @@ from pathlib import Path
 
 import numpy as np
 
-from nnet3 import load
+from nnet3 import Nnet, load
 from nnet3.kaldi_io import Posterior, matrix_writer, posterior_writer
 from tests.cli.run_command import Cli, Shell
 from tests.docs.doctest_page import DOCS
 from tests.shared_data import GOLDEN
+
+XVECTOR = """
+input name=input dim=12
+stats-layer name=stats config=mean(0:1:1:10000)
+relu-layer name=tdnn6 dim=4 input=stats
+output-layer name=output dim=2
+"""
 
 
 def test_every_command_line_runs(cli: Cli, shell: Shell) -> None:
     model = GOLDEN / "mdl" / "1" / "final.mdl"
     Path("final.mdl").write_bytes(model.read_bytes())
     cli.good("am-copy", "--raw=true", "final.mdl", "final.raw")
+    Nnet.from_xconfig(XVECTOR).save("xvector.raw")
     Path("post.vec").write_text(f" [ {' '.join(str(k + 1) for k in range(152))} ]\n")
     with matrix_writer("ark,scp:feats.ark,feats.scp") as writer, posterior_writer("ark:post.ark") as post:
         for key in ("utt1", "utt2"):

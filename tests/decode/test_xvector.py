@@ -77,7 +77,7 @@ def test_vectors_are_those_of_kaldi() -> None:
         with open_vector_table(f"ark:{folder}/{name}.ark") as table:
             expected = dict(table)
         computer = XvectorComputer(nnet3.load_nnet(folder / "model.raw"), _options(folder / f"{name}.cmd"))
-        results = dict(zip(features, computer.compute_all(features.values()), strict=True))
+        results = dict(computer.compute_all(features.items()))
         assert [key for key, each in results.items() if isinstance(each, Tensor)] == list(expected)
         for key, vector in expected.items():
             assert np.linalg.norm(np.asarray(results[key]) - vector) <= 1e-3 * np.linalg.norm(vector), (
@@ -96,9 +96,10 @@ def test_a_vector_is_the_mean_of_those_of_chunks_alone(equal: bool, monkeypatch:
         monkeypatch.setattr(xvector_module, "_MOST_AHEAD", ahead)
         options = EqualXvectorOptions(24, batch_size=3) if equal else XvectorOptions(40, 12)
         utterances = [torch.randn(rng.choice([3, 12, 40, 77, rng.randint(1, 130)]), 4) for _ in range(12)]
-        results = list(XvectorComputer(nnet, options).compute_all(iter(utterances)))
+        results = list(XvectorComputer(nnet, options).compute_all(enumerate(utterances)))
         context = nnet.left_context + nnet.right_context
-        for rows, result in zip(utterances, results, strict=True):
+        assert [key for key, _ in results] == list(range(12))
+        for rows, (_, result) in zip(utterances, results, strict=True):
             if isinstance(options, EqualXvectorOptions):
                 chunks = xvector_chunks.equal_chunks(len(rows), options, context)
             else:
@@ -114,16 +115,16 @@ def test_it_reads_ahead_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(xvector_module, "_MOST_AHEAD", 1000)
     taken = 0
 
-    def utterances() -> Iterator[Tensor]:
+    def utterances() -> Iterator[tuple[int, Tensor]]:
         nonlocal taken
         for number in range(200):
             taken += 1
-            yield torch.randn(77 if number == 0 else 20, 4)
+            yield number, torch.randn(77 if number == 0 else 20, 4)
 
     results = XvectorComputer(_network(), XvectorOptions(min_chunk_size=20)).compute_all(utterances())
-    assert isinstance(next(results), Tensor)
+    assert isinstance(next(results)[1], Tensor)
     assert taken < 60
-    assert len(list(results)) == 199
+    assert [key for key, _ in results] == list(range(1, 200))
 
 
 def test_one_program_serves_all_lengths() -> None:
@@ -142,7 +143,8 @@ def test_bad_utterances_are_refused_and_the_others_go_on() -> None:
     nan = torch.randn(30, 4)
     nan[17, 2] = torch.nan
     utterances = [torch.randn(20, 4), torch.zeros(0, 4), torch.randn(20, 5), nan, torch.randn(2, 4), torch.randn(20, 4)]
-    results = list(XvectorComputer(_network(), XvectorOptions(min_chunk_size=1)).compute_all(utterances))
+    computer = XvectorComputer(_network(), XvectorOptions(min_chunk_size=1))
+    results = [result for _, result in computer.compute_all(enumerate(utterances))]
     said = [str(each) if isinstance(each, Nnet3Error) else "" for each in results]
     assert said[:4] == [
         "",

@@ -7,12 +7,14 @@ import pytest
 from tests.docs.doctest_page import DOCS, run_page
 
 
-@pytest.mark.parametrize(("page", "least"), [("config_language.md", 7), ("pytorch_users.md", 15), ("chain.md", 1)])
+@pytest.mark.parametrize(
+    ("page", "least"), [("config_language.md", 7), ("pytorch_users.md", 15), ("chain.md", 1), ("xvectors.md", 7)]
+)
 def test_the_page_does_what_it_says(page: str, least: int) -> None:
     assert run_page(page) >= least
 
 
 def test_pages_are_linked_from_the_readme() -> None:
     readme = (DOCS.parent / "README.md").read_text()
-    for page in ("chain.md", "config_language.md", "pytorch_users.md", "training.md", "tutorial.md", "xconfig.md"):
+    for page in ("chain.md", "config_language.md", "pytorch_users.md", "training.md", "tutorial.md", "xconfig.md", "xvectors.md"):
         assert f"docs/{page}" in readme

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
 from torch import Tensor
 
-from nnet3.cli.files import load_model
+from nnet3.cli.files import load_model, load_network_to
 from nnet3.cli.messages import say
 from nnet3.cli.tally import UtteranceTally
-from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, log_priors
+from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, XvectorComputer, log_priors
 from nnet3.decode.pieces import is_the_same_in_pieces
+from nnet3.driver import ComputationCache
 from nnet3.errors import NetworkError, Nnet3Error, TableError
 from nnet3.kaldi_io import (
+    Finished,
     RandomAccessTable,
     TableReader,
     TableWriter,
@@ -25,16 +29,25 @@ from nnet3.kaldi_io import (
     random_access_matrices,
     random_access_tokens,
     random_access_vectors,
+    vector_writer,
 )
 from nnet3.nnet import AcousticModel
-from nnet3.options import CompileOptions
+from nnet3.options import CompileOptions, EqualXvectorOptions, XvectorOptions
 
 T = TypeVar("T")
+Utterance = tuple[str, np.ndarray, np.ndarray | None, np.ndarray | None]
+"""Key, features, one ivector, online ivectors."""
+Result = tuple[str, Tensor | Nnet3Error]
+Runner = Callable[[Iterable[Utterance]], Iterator[Result]]
+"""Computes utterances in order, or says why there is nothing for one; it may read ahead."""
 
 
 @dataclass(frozen=True)
 class ComputedTables:
-    """Kaldi's specifiers of the input and output. With `resume` the output goes on from what it has already."""
+    """Kaldi's specifiers of the input and output. With `resume` the output goes on from what it has already.
+
+    `writer` opens the output, for matrices unless said otherwise.
+    """
 
     features: str
     output: str
@@ -42,6 +55,7 @@ class ComputedTables:
     utt2spk: str | None = None
     online_ivectors: str | None = None
     resume: bool = False
+    writer: Callable[[str, Finished | None], TableWriter[Any]] = matrix_writer
 
 
 @dataclass(frozen=True)
@@ -65,9 +79,12 @@ class ModelRunner:
     computer: UtteranceComputer
     scoring: Scoring
 
-    def __call__(self, features: np.ndarray, ivector: np.ndarray | None, online: np.ndarray | None) -> np.ndarray:
-        scores = self.scoring.apply(self.computer.compute(features, ivector, online))
-        return np.asarray(scores.float().cpu())
+    def __call__(self, utterances: Iterable[Utterance]) -> Iterator[Result]:
+        for key, *given in utterances:
+            try:
+                yield key, self.scoring.apply(self.computer.compute(*given))
+            except Nnet3Error as error:
+                yield key, error
 
 
 def load(path: str, settings: ComputeSettings) -> ModelRunner:
@@ -82,7 +99,23 @@ def load(path: str, settings: ComputeSettings) -> ModelRunner:
     return ModelRunner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
 
 
-def compute_tables(tables: ComputedTables, run: ModelRunner) -> None:
+def compute_xvectors(
+    network: str,
+    tables: ComputedTables,
+    options: XvectorOptions | EqualXvectorOptions,
+    settings: ComputeSettings,
+    cache: ComputationCache,
+) -> None:
+    """Computes a vector for each utterance, as `compute_tables` does matrices."""
+    nnet, compile_options = load_network_to(settings.device, network), CompileOptions(optimize=settings.optimize)
+    computer = XvectorComputer(
+        nnet, options, settings.device, compile_options=compile_options, cache=cache, debug=settings.debug
+    )
+    writes_vectors = replace(tables, writer=vector_writer)
+    compute_tables(writes_vectors, lambda utterances: computer.compute_all(each[:2] for each in utterances))
+
+
+def compute_tables(tables: ComputedTables, run: Runner) -> None:
     """Computes all utterances; one that fails is left out, with a warning.
 
     Raises Nnet3Error at the end if none was computed or a record could not be read. What is finished is kept then,
@@ -91,7 +124,7 @@ def compute_tables(tables: ComputedTables, run: ModelRunner) -> None:
     ivectors = _Ivectors(tables)
     finished = finished_matrices(tables.output) if tables.resume else None
     with open_matrix_table(tables.features) as features:
-        writer = matrix_writer(tables.output, finished)
+        writer = tables.writer(tables.output, finished)
         tally = UtteranceTally(quiet=sys.stdout.isatty() and not writer.makes_files)
         try:
             with tally.shown():
@@ -115,10 +148,28 @@ def _compute_all(
     features: TableReader[np.ndarray],
     finished: set[str],
     ivectors: _Ivectors,
-    run: ModelRunner,
+    run: Runner,
     writer: TableWriter[Any],
     tally: UtteranceTally,
 ) -> None:
+    lengths = deque[int]()  # of the utterances that are being computed
+    for key, result in run(_utterances(features, finished, ivectors, tally, lengths)):
+        frames = lengths.popleft()
+        if isinstance(result, Nnet3Error):
+            _leave_out(key, result, tally)
+            continue
+        writer.write(key, np.asarray(result.float().cpu()))
+        tally.add(done=1, frames=frames)
+
+
+def _utterances(
+    features: TableReader[np.ndarray],
+    finished: set[str],
+    ivectors: _Ivectors,
+    tally: UtteranceTally,
+    lengths: deque[int],
+) -> Iterator[Utterance]:
+    """Yields what is to be computed, and notes its length; what cannot be read is left out."""
     while True:
         try:
             entry = next(features, None)
@@ -133,13 +184,17 @@ def _compute_all(
             tally.add(resumed=1)
             continue
         try:
-            rows = run(matrix, *ivectors.of(key))
+            given = ivectors.of(key)
         except Nnet3Error as error:
-            say(f"warning: utterance '{key}' left out: {error}")
-            tally.add(failed=1, damaged=int(isinstance(error, TableError)))
+            _leave_out(key, error, tally)
             continue
-        writer.write(key, rows)
-        tally.add(done=1, frames=len(matrix))
+        lengths.append(len(matrix))
+        yield key, matrix, *given
+
+
+def _leave_out(key: str, error: Nnet3Error, tally: UtteranceTally) -> None:
+    say(f"warning: utterance '{key}' left out: {error}")
+    tally.add(failed=1, damaged=int(isinstance(error, TableError)))
 
 
 def _keep(writer: TableWriter[Any]) -> None:

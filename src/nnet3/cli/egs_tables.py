@@ -62,16 +62,25 @@ def copy(
     options: CopyingOptions,
 ) -> None:
     """Copy examples to the outputs in turn or at random; `change` may change them or leave them out (None)."""
-    _check_different(outputs)
-    with ExampleReader(examples, kind) as entries, ExitStack() as stack:
-        writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
+    with ExampleReader(examples, kind) as entries:
         rng = generator(options.seed)
-        copied = copies(entries, change, len(writers), rng, options.keep_proportion, options.random)
-        for number, key, changed in copied:
-            writers[number].write(key, changed)
-        count = sum(writer.count for writer in writers)
-        _check_some(count, examples)
+        copied = copies(entries, change, len(outputs), rng, options.keep_proportion, options.random)
+        count = write_to_several(kind, outputs, copied, examples)
         say(f"{count} examples written{_damaged(entries.num_damaged)}")
+
+
+def write_to_several(
+    kind: ExampleKind[E], outputs: Sequence[str], examples: Iterable[tuple[int, str, E]], source: str, hint: object = ""
+) -> int:
+    """Writes examples, each to the output of its number; returns their number. Nnet3Error if there were none."""
+    _check_different(outputs)
+    with ExitStack() as stack:
+        writers = [stack.enter_context(example_writer(output, kind)) for output in outputs]
+        for number, key, example in examples:
+            writers[number].write(key, example)
+        count = sum(writer.count for writer in writers)
+        _check_some(count, source, hint)
+    return count
 
 
 def write(kind: ExampleKind[E], output: str, examples: Iterable[tuple[str, E]], hint: object = "") -> int:

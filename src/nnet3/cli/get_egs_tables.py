@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from nnet3.cli.egs_tables import write
+from nnet3.cli.egs_tables import write, write_to_several
 from nnet3.cli.messages import say
-from nnet3.errors import TrainingError
+from nnet3.errors import Nnet3Error, TrainingError
 from nnet3.examples import EXAMPLES, ExampleMaker, MakingStatistics, make_examples
 from nnet3.examples.chunk_ios import FrameTargets, alignment_matrix, posterior_matrix
+from nnet3.examples.xvector_making import XvectorStatistics, make_xvector_examples, read_ranges
 from nnet3.kaldi_io import (
     RandomAccessTable,
     open_general_matrix_table,
+    open_matrix_table,
     random_access_int_vectors,
     random_access_matrices,
     random_access_posteriors,
 )
-from nnet3.options import MakingOptions
+from nnet3.kaldi_io.specifiers import parse_rxfilename
+from nnet3.kaldi_io.streams import read_whole
+from nnet3.options import MakingOptions, XvectorMakingOptions
 
 T = TypeVar("T")
 
@@ -54,6 +58,19 @@ def make_from_matrices(tables: MakingTables, num_targets: int | None, options: M
         return matrix
 
     _make(tables, random_access_matrices(tables.targets), checked, options)
+
+
+def make_from_ranges(ranges: str, features: str, outputs: Sequence[str], options: XvectorMakingOptions) -> None:
+    """Examples for x-vectors, of the stretches that a file of ranges names."""
+    text = bytes(read_whole(parse_rxfilename(ranges))).decode("utf-8", "surrogateescape")
+    stretches = read_ranges(text, ranges, len(outputs))
+    statistics = XvectorStatistics()
+    with open_matrix_table(features) as table:
+        made = make_xvector_examples(table, stretches, options, statistics)
+        write_to_several(EXAMPLES, outputs, made, features, statistics)
+    say(str(statistics))
+    if 2 * statistics.unlisted > statistics.utterances:
+        raise Nnet3Error(f"{ranges}: {statistics.unlisted} of {statistics.utterances} utterances are not in it")
 
 
 def _make(

@@ -89,8 +89,6 @@ class UtteranceComputer:
         more memory than 4 GiB; NotComputableError if the network cannot be computed from such an input.
         """
         frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device)
-        if len(frames) == 0:
-            raise ExecutionError("the utterance has no frames")
         single, online = self._ivectors(ivector, online_ivectors)
         with self._lock:
             return self._run_all(frames, single, online)
@@ -225,12 +223,13 @@ def checked_matrix(
 ) -> Tensor:
     """Returns the rows, or with one dimension the vector, that an input node is given, on the device.
 
-    Raises ExecutionError for another shape, for a NaN or an infinity; `what` names the values.
+    Raises ExecutionError for no rows, another shape, a NaN or an infinity; `what` names the values.
     """
     matrix = as_tensor(values, f"the {what}", device=device)
     dim = nnet.node_dim(node)
-    fits = matrix.ndim == dimensions and matrix.shape[-1] == dim and (len(matrix) > 0 or node == "input")
-    if not fits:
+    if node == "input" and matrix.ndim == 2 and len(matrix) == 0:
+        raise ExecutionError("the utterance has no frames")
+    if matrix.ndim != dimensions or matrix.shape[-1] != dim or len(matrix) == 0:
         expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
         raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
     bad = ~torch.isfinite(matrix)

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_
 from nnet3.decode.utterance import NetworkKernels, checked_matrix
 from nnet3.decode.whole import kept_computer
 from nnet3.decode.xvector_chunks import XvectorChunk, chunks_in_row, equal_chunks
-from nnet3.driver import default_cache
+from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ExecutionError, NetworkError, Nnet3Error, check_kind
 from nnet3.ir.matrices import Matrix, as_tensor
 from nnet3.nnet import Nnet
@@ -25,6 +26,7 @@ from nnet3.options import CompileOptions, EqualXvectorOptions, XvectorOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import RecentComputers
 
+K = TypeVar("K")
 _MOST_SEQUENCES = 32
 _MOST_AHEAD = 2**16  # frames that are read before the first of them are computed though minibatches are not full
 
@@ -70,6 +72,7 @@ class XvectorComputer:
         device: str | torch.device = "cpu",
         *,
         compile_options: CompileOptions | None = None,
+        cache: ComputationCache | None = None,
         debug: bool = False,
     ):
         if nnet.input_names != ["input"] or "output" not in nnet.output_names:
@@ -79,6 +82,7 @@ class XvectorComputer:
             )
         self.nnet, self.device = nnet.in_test_mode(), device
         self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._cache = default_cache() if cache is None else cache
         self._computers, self._most = RecentComputers(), _MOST_SEQUENCES
         self._lock = threading.Lock()
         self._bytes_per_frame = bytes_per_frame(self.nnet)
@@ -100,42 +104,40 @@ class XvectorComputer:
         in it or in the outputs, and for a chunk that would need more memory than 4 GiB; NotComputableError if a chunk
         is too short for the network.
         """
-        result = next(self.compute_all([features]))
+        ((_, result),) = self.compute_all([("", features)])
         if isinstance(result, Nnet3Error):
             raise result
         return result
 
-    def compute_all(self, utterances: Iterable[Matrix]) -> Iterator[Tensor | Nnet3Error]:
-        """Yields, in order, the vector of each utterance, or what `compute` would raise.
+    def compute_all(self, utterances: Iterable[tuple[K, Matrix]]) -> Iterator[tuple[K, Tensor | Nnet3Error]]:
+        """Yields, in order, the key of each utterance and its vector, or what `compute` would raise.
 
         It reads ahead as far as a minibatch needs, but not beyond some minutes of speech.
         """
-        waiting, ahead = deque[_Utterance](), 0
+        waiting, ahead = deque[tuple[K, _Utterance]](), 0
         groups: dict[int, list[tuple[_Utterance, int]]] = {}  # chunks that wait, by their rows
-        for features in utterances:
+        for key, features in utterances:
             utterance = self._begin(features)
-            waiting.append(utterance)
+            waiting.append((key, utterance))
             ahead += utterance.size
             for number, chunk in enumerate(utterance.chunks):
                 group = groups.setdefault(chunk.rows, [])
                 group.append((utterance, number))
                 if len(group) == self._limit(chunk.rows):
                     self._run(groups.pop(chunk.rows), chunk.rows)
-            while waiting and (waiting[0].is_done or ahead > _MOST_AHEAD):
-                first = waiting.popleft()
+            while waiting and (waiting[0][1].is_done or ahead > _MOST_AHEAD):
+                key, first = waiting.popleft()
                 for rows in {chunk.rows for chunk in first.chunks} & groups.keys():
                     self._run(groups.pop(rows), rows)
                 ahead -= first.size
-                yield first.result()
+                yield key, first.result()
         for rows, group in groups.items():
             self._run(group, rows)
-        yield from (utterance.result() for utterance in waiting)
+        yield from ((key, utterance.result()) for key, utterance in waiting)
 
     def _begin(self, features: Matrix) -> _Utterance:
         try:
             frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device)
-            if len(frames) == 0:
-                raise ExecutionError("the utterance has no frames")
             return _Utterance(frames, self._cut(len(frames)))
         except Nnet3Error as error:
             return _Utterance(failure=error)
@@ -170,7 +172,7 @@ class XvectorComputer:
         indexes[..., 0], indexes[..., 1] = np.arange(sequences)[:, np.newaxis], np.arange(rows)
         inputs = [IoSpecification("input", indexes.reshape(-1, 3))]
         request = ComputationRequest(inputs, [IoSpecification("output", indexes[:, 0])])
-        computation = default_cache().compile(self.nnet, request, self._compile_options)
+        computation = self._cache.compile(self.nnet, request, self._compile_options)
         computer = NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
         size = computer.plan.num_bytes
         if size > MAX_BYTES:
@@ -206,7 +208,7 @@ def xvectors(
     options = XvectorOptions(chunk_size, min_chunk_size, pad_input)
     computer = kept_computer(nnet, options, XvectorComputer)
     vectors = []
-    for number, result in enumerate(computer.compute_all(utterances)):
+    for number, result in computer.compute_all(enumerate(utterances)):
         if isinstance(result, Nnet3Error):
             raise result if single else type(result)(f"utterance {number}: {result}") from None
         vectors.append(result)

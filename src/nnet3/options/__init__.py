@@ -14,6 +14,7 @@ from nnet3.options.examples import (
     MergingOptions,
     ShufflingOptions,
     SubsetOptions,
+    XvectorMakingOptions,
 )
 from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import EqualXvectorOptions, UtteranceOptions, XvectorOptions
@@ -42,6 +43,7 @@ __all__ = [
     "Tolerances",
     "TrainerOptions",
     "UtteranceOptions",
+    "XvectorMakingOptions",
     "XvectorOptions",
     "again",
     "declared",

@@ -90,6 +90,16 @@ class ChainMakingOptions(InputOptions):
 
 
 @dataclass(frozen=True)
+class XvectorMakingOptions(Options):
+    """Making examples for x-vectors. `num_pdfs` is the number of classes, -1 for one more than the largest label."""
+
+    error: ClassVar[type[Nnet3Error]] = TrainingError
+
+    compress: bool = again(InputOptions, "compress", True)
+    num_pdfs: int = option(-1, Integer(at_least(-1)), "Classes (-1: as many as the ranges have).")
+
+
+@dataclass(frozen=True)
 class MergingOptions(Options):
     """Merging examples into minibatches."""
 

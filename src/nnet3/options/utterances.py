@@ -11,7 +11,7 @@ from nnet3.options.declaring import Options, option
 from nnet3.text.values import Boolean, Integer, Rule, at_least
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
-_LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1))
+_LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1, minimum=-1))
 
 
 @dataclass(frozen=True)
