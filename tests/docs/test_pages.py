@@ -16,5 +16,13 @@ def test_the_page_does_what_it_says(page: str, least: int) -> None:
 
 def test_pages_are_linked_from_the_readme() -> None:
     readme = (DOCS.parent / "README.md").read_text()
-    for page in ("chain.md", "config_language.md", "pytorch_users.md", "training.md", "tutorial.md", "xconfig.md", "xvectors.md"):
+    for page in (
+        "chain.md",
+        "config_language.md",
+        "pytorch_users.md",
+        "training.md",
+        "tutorial.md",
+        "xconfig.md",
+        "xvectors.md",
+    ):
         assert f"docs/{page}" in readme

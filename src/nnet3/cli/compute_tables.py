@@ -80,9 +80,9 @@ class ModelRunner:
     scoring: Scoring
 
     def __call__(self, utterances: Iterable[Utterance]) -> Iterator[Result]:
-        for key, *given in utterances:
+        for key, features, ivector, online in utterances:
             try:
-                yield key, self.scoring.apply(self.computer.compute(*given))
+                yield key, self.scoring.apply(self.computer.compute(features, ivector, online))
             except Nnet3Error as error:
                 yield key, error
 

@@ -41,7 +41,8 @@ def read_ranges(text: str, source: str, num_tables: int) -> dict[str, list[Stret
             table, _, start, length, label = map(int, words)
         except ValueError:
             raise TrainingError(
-                f"{place}: expected an utterance and five integers (table, any, start, length, label), got '{line[:60]}'"
+                f"{place}: expected an utterance and five integers (table, any, start, length, label), "
+                f"got '{line[:60]}'"
             ) from None
         if min(start, label) < 0 or length < 1:
             raise TrainingError(f"{place}: start and label must be at least 0, and the length at least 1")
