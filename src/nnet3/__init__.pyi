@@ -10,6 +10,8 @@ from .compiler import IoSpecification as IoSpecification
 from .compiler import compile as compile
 from .compiler import compile_family as compile_family
 from .decode import cosine_scores as cosine_scores
+from .decode import gop as gop
+from .decode import phone_log_posteriors as phone_log_posteriors
 from .decode import xvectors as xvectors
 from .driver import ComputationCache as ComputationCache
 from .errors import Nnet3Error as Nnet3Error

@@ -59,3 +59,12 @@ def transition_models(draw: st.DrawFn) -> TransitionModel:
         num_ids += len(topology.entries[topology.entry_of_phone[phone]].states[number].transitions)
     log_probs = np.log(draw(st.lists(probabilities, min_size=num_ids, max_size=num_ids)))
     return TransitionModel(topology, sorted(tuples), [0.0, *log_probs.tolist()])
+
+
+def one_state_phones(pdfs: tuple[int, ...] = (0, 1, 2)) -> TransitionModel:
+    """Phones 1, 2 ... of one state each, with these pdfs; transition-ids 2 p - 1 (self-loop) and 2 p of phone p."""
+    state = TopologyState(0, 0, ((0, 0.5), (1, 0.5)))
+    entry_of_phone = np.array([-1] + [0] * len(pdfs))
+    tuples = [(phone, 0, pdf, pdf) for phone, pdf in enumerate(pdfs, 1)]
+    topology = HmmTopology((TopologyEntry((state, TopologyState())),), entry_of_phone)
+    return TransitionModel(topology, tuples, [0.0] + [float(np.log(0.5))] * 2 * len(pdfs))

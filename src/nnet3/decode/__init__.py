@@ -1,5 +1,6 @@
-"""Running a network over whole utterances: features in, one matrix of outputs or one vector out."""
+"""Running a network over whole utterances: features in, one matrix of outputs or one vector out; scores of them."""
 
+from nnet3.decode.pronunciation import PhoneScore, gop, phone_log_posteriors
 from nnet3.decode.scores import Scoring, log_priors
 from nnet3.decode.utterance import UtteranceComputer
 from nnet3.decode.whole import compute_utterance
@@ -7,12 +8,15 @@ from nnet3.decode.xvector import XvectorComputer, cosine_scores, xvectors
 from nnet3.options import UtteranceOptions
 
 __all__ = [
+    "PhoneScore",
     "Scoring",
     "UtteranceComputer",
     "UtteranceOptions",
     "XvectorComputer",
     "compute_utterance",
     "cosine_scores",
+    "gop",
     "log_priors",
+    "phone_log_posteriors",
     "xvectors",
 ]

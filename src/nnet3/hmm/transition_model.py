@@ -95,6 +95,8 @@ class TransitionModel:
         self._phone = _from_one(tuples[:, 0])
         self._hmm_state = _from_one(tuples[:, 1])
         self._is_self_loop = _from_one(self_loop, bool)
+        last_state = flat.num_states[self.topology.entry_of_phone[tuples[:, 0]]] - 1
+        self._is_final = _from_one(flat.destination[arc] == last_state, bool)
         self._pdf = _from_one(np.where(self_loop, tuples[:, 3], tuples[:, 2]))
 
     # ---- counts ----
@@ -138,6 +140,10 @@ class TransitionModel:
     def is_self_loop(self, transition_id: ArrayLike) -> Any:
         """True for a transition that returns to the state that it leaves."""
         return self._look_up(self._is_self_loop, transition_id)
+
+    def is_final(self, transition_id: ArrayLike) -> Any:
+        """True for a transition that ends the phone."""
+        return self._look_up(self._is_final, transition_id)
 
     def log_prob(self, transition_id: ArrayLike) -> Any:
         """The natural logarithm of the transition's probability."""
