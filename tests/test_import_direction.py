@@ -12,10 +12,16 @@ ROOT = Path(nnet3.__file__).parent
 ROOMS = [
     *("errors", "text", "options", "drawing", "kaldi_io", "index", "ir", "schedule", "lowering", "families", "driver"),
     *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "cn", "train", "chain", "runs", "cli"),
+    *("examples", "cn", "export", "train", "chain", "runs", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
-FORBIDDEN = {"cn": {"examples", "compiler"}, "train": {"cn"}, "chain": {"cn"}, "runs": {"cn"}}
+FORBIDDEN = {
+    "cn": {"examples", "compiler"},
+    "export": {"examples", "cn"},
+    "train": {"cn", "export"},
+    "chain": {"cn", "export"},
+    "runs": {"cn", "export"},
+}
 
 
 def _imported_modules(tree: ast.AST) -> list[tuple[ast.stmt, str]]:

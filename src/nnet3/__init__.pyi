@@ -15,6 +15,9 @@ from .decode import phone_log_posteriors as phone_log_posteriors
 from .decode import xvectors as xvectors
 from .driver import ComputationCache as ComputationCache
 from .errors import Nnet3Error as Nnet3Error
+from .export import OnnxMetadata as OnnxMetadata
+from .export import export_onnx as export_onnx
+from .export import load_onnx_metadata as load_onnx_metadata
 from .hmm import TransitionModel as TransitionModel
 from .nnet import AcousticModel as AcousticModel
 from .nnet import Nnet as Nnet

@@ -124,6 +124,10 @@ class DrawingError(Nnet3Error):
     """A picture cannot be made."""
 
 
+class ExportError(Nnet3Error):
+    """A network has no form in the format of another engine, or what was made does not agree with it."""
+
+
 def check_kind(value: object, kinds: type | tuple[type, ...], what: str, expected: str, hint: str = "") -> None:
     """Raise ArgumentError unless `value` is one of `kinds`; a network or a model in the wrong place gets a hint."""
     if isinstance(value, kinds):

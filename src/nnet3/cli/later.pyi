@@ -3,6 +3,7 @@ from nnet3 import chain as chain
 from nnet3 import drawing as drawing
 from nnet3 import edits as edits
 from nnet3 import examples as examples
+from nnet3 import export as export
 from nnet3 import kaldi_io as kaldi_io
 from nnet3 import train as train
 from nnet3 import xconfig as xconfig

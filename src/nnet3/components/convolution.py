@@ -76,10 +76,15 @@ class PatchLayout:
     def patch_dim(self) -> int:
         return self.filt_x_dim * self.filt_y_dim * self.input_z_dim
 
+    @property
+    def is_zyx(self) -> bool:
+        """True if z moves fastest in a row, then y; else y, then z."""
+        return _ORDERS[self.input_vectorization] == "zyx"
+
     def view(self, matrix: Tensor) -> Tensor:
         """All patches of a matrix (rows, input_dim) as a view (rows, patches x, patches y, filter x, filter y, z)."""
         of_x = self.input_y_dim * self.input_z_dim
-        of_y, of_z = (self.input_z_dim, 1) if _ORDERS[self.input_vectorization] == "zyx" else (1, self.input_y_dim)
+        of_y, of_z = (self.input_z_dim, 1) if self.is_zyx else (1, self.input_y_dim)
         shape = (matrix.shape[0], *self.patches, self.filt_x_dim, self.filt_y_dim, self.input_z_dim)
         strides = (matrix.stride(0), self.filt_x_step * of_x, self.filt_y_step * of_y, of_x, of_y, of_z)
         return matrix.as_strided(shape, strides)

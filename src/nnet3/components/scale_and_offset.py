@@ -89,14 +89,14 @@ class ScaleAndOffsetComponent(UpdatableComponent):
         return component
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
-        torch.addcmul(self.offsets, self._by_block(x), self._safe_scales(), out=self._by_block(y))
+        torch.addcmul(self.offsets, self._by_block(x), self.safe_scales(), out=self._by_block(y))
 
     def backward(
         self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
     ) -> None:
         if to_update is not None:  # first, because x_deriv may be the memory of y_deriv
             assert isinstance(to_update, ScaleAndOffsetComponent)
-            x_hat = (self._by_block(y) - self.offsets).div_(self._safe_scales())
+            x_hat = (self._by_block(y) - self.offsets).div_(self.safe_scales())
             to_update.update(x_hat.mul_(self._by_block(y_deriv)), self._by_block(y_deriv))
         if x_deriv is not None:
             torch.mul(self._by_block(y_deriv), self.scales, out=self._by_block(x_deriv))
@@ -115,7 +115,7 @@ class ScaleAndOffsetComponent(UpdatableComponent):
                 rate *= float(scale)
             tensor.add_(gradients.sum(0), alpha=rate)
 
-    def _safe_scales(self) -> Tensor:
+    def safe_scales(self) -> Tensor:
         """The scales with those near zero moved to +-1e-4."""
         least = torch.where(self.scales < 0, -_LEAST_SCALE, _LEAST_SCALE).to(self.scales)
         return torch.where(self.scales.abs() < _LEAST_SCALE, least, self.scales)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError
 from nnet3.ir.matrices import Matrix, as_tensor
 from nnet3.nnet import Nnet
-from nnet3.options import CompileOptions, UtteranceOptions, declared
+from nnet3.options import CompileOptions, UtteranceOptions
 from nnet3.runtime import NnetComputer
 from nnet3.runtime.recent import RecentComputers
 
@@ -237,16 +237,6 @@ def checked_matrix(
         row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0
         raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
     return matrix
-
-
-def with_options(**options: int) -> UtteranceOptions:
-    """Returns the options of these names. Raises ExecutionError for an unknown one."""
-    try:
-        return replace(UtteranceOptions(), **options)
-    except TypeError:
-        names = [item.name for item in declared(UtteranceOptions)]
-        unknown = next(name for name in options if name not in names)
-        raise ExecutionError(f"there is no option '{unknown}'; the options are {', '.join(names)}") from None
 
 
 def _at(times: np.ndarray) -> np.ndarray:

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from nnet3.decode.scores import Scoring, log_priors
-from nnet3.decode.utterance import UtteranceComputer, with_options
+from nnet3.decode.utterance import UtteranceComputer
 from nnet3.errors import NetworkError, check_kind
 from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.fingerprint import with_parts
-from nnet3.options import Options
+from nnet3.options import Options, UtteranceOptions
 
 O = TypeVar("O", bound=Options)
 C = TypeVar("C")
@@ -52,7 +52,8 @@ def compute_utterance(
     check_kind(use_priors, bool, "use_priors", "True or False")
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     scoring = Scoring(_priors(model) if use_priors else None)
-    rows = kept_computer(nnet, with_options(**options), UtteranceComputer).compute(features, ivector, online_ivectors)
+    computer = kept_computer(nnet, UtteranceOptions.named(**options), UtteranceComputer)
+    rows = computer.compute(features, ivector, online_ivectors)
     return scoring.apply(rows)
 
 

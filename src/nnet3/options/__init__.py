@@ -16,6 +16,7 @@ from nnet3.options.examples import (
     SubsetOptions,
     XvectorMakingOptions,
 )
+from nnet3.options.onnx import OnnxOptions
 from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import EqualXvectorOptions, UtteranceOptions, XvectorOptions
 
@@ -33,6 +34,7 @@ __all__ = [
     "InputOptions",
     "MakingOptions",
     "MergingOptions",
+    "OnnxOptions",
     "Option",
     "Options",
     "PhoneLmOptions",

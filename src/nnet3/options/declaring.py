@@ -6,10 +6,13 @@ import dataclasses
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from nnet3.errors import ArgumentError, Nnet3Error
 from nnet3.text import Value
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _SAME = object()
 
@@ -96,6 +99,15 @@ class Options:
                 raise self._about(item.name, f"{item.name} must be {error}, got {value!r}") from None
         for name, message in self.conflicts():
             raise self._about(name, message)
+
+    @classmethod
+    def named(cls, **values: Any) -> Self:
+        """Returns the options with these values, the others as by default. Raises `error` for an unknown name."""
+        names = [item.name for item in declared(cls)]
+        unknown = next((name for name in values if name not in names), None)
+        if unknown is not None:
+            raise cls.error(f"there is no option '{unknown}'; the options are {', '.join(names)}")
+        return cls(**values)
 
     def _about(self, name: str, message: str) -> Nnet3Error:
         error = self.error(message)

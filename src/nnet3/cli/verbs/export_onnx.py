@@ -1,0 +1,34 @@
+"""`nnet3 export-onnx`: a network as an ONNX file."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.declared import takes
+from nnet3.cli.messages import print_warnings, say
+from nnet3.cli.verb import MODELS, verb
+from nnet3.options import OnnxOptions
+
+
+@verb("write a network as an ONNX file", MODELS)
+@takes("options", OnnxOptions)
+@click.argument("network", metavar="MODEL")
+@click.argument("output", metavar="ONNX-FILE")
+def command(network: str, output: str, options: OnnxOptions) -> None:
+    """Write a network as an ONNX file of standard operators, for onnxruntime and other engines.
+
+    The file takes chunks of a fixed number of frames, with their context, for any number of sequences. Batch-norm and
+    dropout are in test mode. It is kept only if onnxruntime gives the same on random input. docs/onnx.md says how a
+    client feeds it.
+
+    \b
+    Example:
+      nnet3 export-onnx --frames-per-chunk=150 --frame-subsampling-factor=3 final.mdl model.onnx
+    """
+    model = later.files.load_model(network)
+    print_warnings(model.warnings)
+    about = later.export.export_onnx(model, output, **options.values())
+    outputs = ", ".join(f"{name} (batch, {about.output_rows}, {dim})" for name, dim in about.output_dims.items())
+    ivector = f", ivector (batch, {about.ivector_dim})" if about.ivector_dim else ""
+    say(f"input (batch, {about.input_frames}, {about.input_dim}){ivector} -> {outputs}")

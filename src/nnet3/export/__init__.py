@@ -1,0 +1,17 @@
+"""ONNX files of networks, for stock onnxruntime: operators of the standard alone, made from compiled programs."""
+
+from nnet3.errors import ExportError
+
+try:
+    import onnx as onnx
+    import onnx_ir as onnx_ir
+    import onnxruntime as onnxruntime
+except ImportError as _missing:
+    raise ExportError(
+        f"ONNX files need the package {_missing.name}, which is not installed: pip install 'nnet3[onnx]'"
+    ) from None
+
+from nnet3.export.export_onnx import export_onnx
+from nnet3.export.metadata import OnnxMetadata, load_onnx_metadata
+
+__all__ = ["OnnxMetadata", "export_onnx", "load_onnx_metadata"]

@@ -1,0 +1,133 @@
+"""Blocks: the destructive matrices of a program as values that are never changed.
+
+A matrix is a list of pieces, rectangles that values were written to. A write cuts what it covers off older pieces; a
+read cuts and joins pieces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeVar
+
+from nnet3.errors import ExportError
+from nnet3.export.extent import Extent
+from nnet3.export.graph import GraphBuilder, OnnxValue
+
+E = TypeVar("E", int, Extent)
+
+
+class Rectangle(NamedTuple):
+    """Rows [top, bottom) and columns [left, right) of a matrix."""
+
+    top: Extent
+    bottom: Extent
+    left: int
+    right: int
+
+    @property
+    def rows(self) -> Extent:
+        return self.bottom - self.top
+
+    def overlap(self, other: Rectangle) -> Rectangle | None:
+        top, bottom = _larger(self.top, other.top), _smaller(self.bottom, other.bottom)
+        left, right = max(self.left, other.left), min(self.right, other.right)
+        return Rectangle(top, bottom, left, right) if left < right and top < bottom else None
+
+    def without(self, other: Rectangle) -> Iterator[Rectangle]:
+        """Yields the rectangles that are left when a part is cut out."""
+        if self.top < other.top:
+            yield self._replace(bottom=other.top)
+        if other.bottom < self.bottom:
+            yield self._replace(top=other.bottom)
+        if self.left < other.left:
+            yield Rectangle(other.top, other.bottom, self.left, other.left)
+        if other.right < self.right:
+            yield Rectangle(other.top, other.bottom, other.right, self.right)
+
+
+class WrittenPiece(NamedTuple):
+    """A part of a value that lies at `place`; row `top` and column `left` of the matrix are the value's first ones."""
+
+    place: Rectangle
+    top: Extent
+    left: int
+    value: OnnxValue
+
+
+class Blocks:
+    """The contents of all matrices of a program, by number."""
+
+    def __init__(self, graph: GraphBuilder) -> None:
+        self._graph = graph
+        self._pieces: dict[int, list[WrittenPiece]] = {}
+
+    def forget(self, matrix: int) -> None:
+        self._pieces.pop(matrix, None)
+
+    def write(self, matrix: int, place: Rectangle, value: OnnxValue) -> None:
+        pieces = []
+        for piece in self._pieces.get(matrix, []):
+            covered = piece.place.overlap(place)
+            left = [piece.place] if covered is None else piece.place.without(covered)
+            pieces += [piece._replace(place=part) for part in left]
+        self._pieces[matrix] = [*pieces, WrittenPiece(place, place.top, place.left, value)]
+
+    def read(self, matrix: int, place: Rectangle) -> OnnxValue:
+        """Returns the contents of a rectangle, which must have been written to."""
+        found = [
+            piece._replace(place=part)
+            for piece in self._pieces.get(matrix, [])
+            if (part := piece.place.overlap(place)) is not None
+        ]
+        return self._joined(matrix, place, found)
+
+    def _joined(self, matrix: int, place: Rectangle, pieces: list[WrittenPiece]) -> OnnxValue:
+        if len(pieces) == 1 and pieces[0].place == place:
+            return self._cut(pieces[0])
+        columns = _cuts(place.left, place.right, [(p.place.left, p.place.right) for p in pieces])
+        if len(columns) > 1:
+            bands = [place._replace(left=left, right=right) for left, right in columns]
+            return self._graph.side_by_side([self._joined(matrix, band, _within(band, pieces)) for band in bands])
+        rows = _cuts(place.top, place.bottom, [(p.place.top, p.place.bottom) for p in pieces])
+        if len(rows) > 1:
+            bands = [place._replace(top=top, bottom=bottom) for top, bottom in rows]
+            return self._graph.below_each_other([self._joined(matrix, band, _within(band, pieces)) for band in bands])
+        raise ExportError(f"rows {place.top} to {place.bottom} of matrix m{matrix} are read before all are written")
+
+    def _cut(self, piece: WrittenPiece) -> OnnxValue:
+        place = piece.place
+        columns = self._graph.columns_of(piece.value, place.left - piece.left, place.right - place.left)
+        return self._graph.rows_of(columns, place.top - piece.top, place.rows)
+
+
+def _cuts(first: E, end: E, ranges: list[tuple[E, E]]) -> list[tuple[E, E]]:
+    """Returns the parts of [first, end) between the places that no range goes across."""
+    parts = []
+    while first < end:
+        stop: E | None = None
+        for low, high in ranges:
+            if low <= first and first < high:
+                stop = high if stop is None else _larger(stop, high)
+        if stop is None:
+            return []
+        grown = True
+        while grown:
+            grown = False
+            for low, high in ranges:
+                if low < stop and stop < high:
+                    stop, grown = high, True
+        parts.append((first, stop))
+        first = stop
+    return parts
+
+
+def _within(band: Rectangle, pieces: list[WrittenPiece]) -> list[WrittenPiece]:
+    return [piece for piece in pieces if piece.place.overlap(band) is not None]
+
+
+def _larger(one: E, other: E) -> E:
+    return other if one <= other else one
+
+
+def _smaller(one: E, other: E) -> E:
+    return one if one <= other else other

@@ -1,0 +1,63 @@
+"""build_model: an ONNX model of a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+
+from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.metadata import OnnxMetadata
+from nnet3.export.program import ExportProgram
+from nnet3.export.translate import translate
+from nnet3.nnet import Nnet
+
+_IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}  # the first for each opset, so that old engines read it
+
+
+def build_model(nnet: Nnet, program: ExportProgram, about: OnnxMetadata, log_priors: np.ndarray | None) -> ir.Model:
+    """Returns the model: inputs (batch, frames, dim) and (batch, ivector dim), outputs (batch, rows, dim).
+
+    Raises ExportError for what ONNX has no operators for.
+    """
+    graph = GraphBuilder()
+    features = _tensor("input", ["batch", about.input_frames, about.input_dim])
+    inputs = {"input": graph.value(features, about.input_frames, about.input_dim)}
+    graph_inputs = [features]
+    graph.batch = graph.op("Shape", features, start=0, end=1)
+    if about.ivector_dim:
+        ivector = _tensor("ivector", ["batch", about.ivector_dim])
+        graph_inputs.append(ivector)
+        inputs["ivector"] = graph.value(graph.op("Unsqueeze", ivector, graph.integers(1)), 1, about.ivector_dim)
+    values = translate(graph, program, nnet.components, inputs)
+    outputs = []
+    for name, dim in about.output_dims.items():
+        value = _scored(graph, values[name], about, log_priors) if name == "output" else values[name]
+        outputs.append(_tensor(name, ["batch", about.output_rows, dim]))
+        graph.tape.op("Identity", [graph.whole(value)], output=outputs[-1])
+    made = ir.Graph(
+        graph_inputs, outputs, nodes=graph.tape.nodes, initializers=graph.tape.initializers,
+        opset_imports={"": about.opset}, name="nnet3",
+    )  # fmt: skip
+    return ir.Model(
+        made,
+        ir_version=_IR_VERSIONS[about.opset],
+        producer_name="nnet3",
+        producer_version=about.version,
+        metadata_props=about.to_properties(),
+    )
+
+
+def _tensor(name: str, shape: list[str | int]) -> ir.Value:
+    return ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape))
+
+
+def _scored(graph: GraphBuilder, value: OnnxValue, about: OnnxMetadata, log_priors: np.ndarray | None) -> OnnxValue:
+    """Returns acoustic_scale * (y - log priors) of outputs y, or of their log-softmax."""
+    value = graph.compact(value)
+    if about.log_softmax:
+        value = replace(value, parts=(graph.op("LogSoftmax", value.parts[0], axis=-1),))
+    if log_priors is not None:
+        value = graph.combine("Sub", value, graph.row("log_priors", lambda: log_priors, value.rows, value.columns))
+    return graph.scaled(value, about.acoustic_scale)

@@ -1,0 +1,97 @@
+"""Types that treat columns one by one: nonlinearities, scales, offsets, dropout in test mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from nnet3.export.emitters.registry import Emission, emitter, row_emitter
+from nnet3.export.graph import OnnxValue
+
+_SOFTMAX_FLOOR = 1e-20
+
+
+def _named(op_type: str) -> Any:
+    return lambda about, component, x: about.graph.op(op_type, x)
+
+
+for _type_name, _op_type in (
+    ("RectifiedLinearComponent", "Relu"),
+    ("SigmoidComponent", "Sigmoid"),
+    ("TanhComponent", "Tanh"),
+):
+    row_emitter(_type_name)(_named(_op_type))
+
+
+@row_emitter("SoftmaxComponent")
+def softmax(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    return about.graph.op("Max", about.graph.op("Softmax", x, axis=-1), about.number(_SOFTMAX_FLOOR))
+
+
+@row_emitter("LogSoftmaxComponent")
+def log_softmax(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    return about.graph.op("LogSoftmax", x, axis=-1)
+
+
+@emitter("NoOpComponent", "ClipGradientComponent", "GeneralDropoutComponent", "SpecAugmentTimeMaskComponent")
+def identity(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    """Test mode is the identity; clipping is of derivatives."""
+    return x
+
+
+@emitter("BackpropTruncationComponent")
+def backprop_truncation(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    return about.graph.scaled(x, component.scale)
+
+
+@emitter("DropoutComponent")
+def dropout(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    return about.graph.scaled(x, 1.0 - component.dropout_proportion)
+
+
+@emitter("DropoutMaskComponent")
+def dropout_mask(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    kept = 1.0 if component.continuous else 1.0 - component.dropout_proportion
+    return about.graph.filled(kept, about.rows, component.output_dim)
+
+
+@emitter("ConstantComponent", "ConstantFunctionComponent")
+def constant(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    return about.row("output", component.output_dim, lambda: component.output)
+
+
+@row_emitter("BatchNormComponent")
+def batch_norm(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    scale, offset = component.scale_and_offset(torch.empty(0))
+    y = about.graph.op("Mul", x, about.weight("scale", lambda: scale))
+    return about.graph.op("Add", y, about.weight("offset", lambda: offset))
+
+
+@row_emitter("FixedScaleComponent")
+def fixed_scale(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    return about.graph.op("Mul", x, about.weight("scales", lambda: component.scales))
+
+
+@row_emitter("PerElementScaleComponent", "NaturalGradientPerElementScaleComponent")
+def per_element_scale(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    return about.graph.op("Mul", x, about.weight("params", lambda: component.params))
+
+
+@row_emitter("FixedBiasComponent")
+def fixed_bias(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    return about.graph.op("Add", x, about.weight("bias", lambda: component.bias))
+
+
+@row_emitter("PerElementOffsetComponent")
+def per_element_offset(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    blocks = component.output_dim // component.block_dim
+    return about.graph.op("Add", x, about.weight("offsets", lambda: component.offsets.repeat(blocks)))
+
+
+@row_emitter("ScaleAndOffsetComponent")
+def scale_and_offset(about: Emission, component: Any, x: ir.Value) -> ir.Value:
+    blocks = component.output_dim // len(component.scales)
+    y = about.graph.op("Mul", x, about.weight("scales", lambda: component.safe_scales().repeat(blocks)))
+    return about.graph.op("Add", y, about.weight("offsets", lambda: component.offsets.repeat(blocks)))

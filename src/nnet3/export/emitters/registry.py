@@ -1,0 +1,93 @@
+"""The table of emitters: for each component type the nodes that do what its forward pass does in test mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from torch import Tensor
+
+from nnet3.components import Component
+from nnet3.errors import ExportError
+from nnet3.export.extent import Extent
+from nnet3.export.graph import GraphBuilder, OnnxValue
+
+
+@dataclass(frozen=True)
+class Emission:
+    """One use of a component: where its nodes go, its name, its number of output rows, what it precomputed of rows."""
+
+    graph: GraphBuilder
+    name: str
+    rows: Extent
+    indexes: Mapping[str, Any] | None
+
+    def weight(self, name: str, array: Callable[[], np.ndarray | Tensor]) -> ir.Value:
+        """Returns a constant made of the component's tensors; names tell them apart."""
+        return self.graph.weight(f"{self.name}.{name}", lambda: as_array(array()))
+
+    def row(self, name: str, columns: int, vector: Callable[[], Tensor]) -> OnnxValue:
+        """Returns rows that are all equal to a vector of the component."""
+        return self.graph.row(f"{self.name}.{name}", lambda: as_array(vector()), self.rows, columns)
+
+    def number(self, value: float) -> ir.Value:
+        return self.graph.constant(np.array(value, np.float32))
+
+    def blocks(self, x: ir.Value, *sizes: int) -> ir.Value:
+        """Returns (batch, rows, *sizes), with one size -1 at most."""
+        return self.graph.op("Reshape", x, self.graph.integers(0, 0, *sizes))
+
+    def joined(self, x: ir.Value) -> ir.Value:
+        """Returns (batch, rows, columns) of more axes."""
+        return self.blocks(x, -1)
+
+
+def as_array(tensor: np.ndarray | Tensor) -> np.ndarray:
+    """Returns a copy as float32."""
+    array = tensor.detach().cpu().float().numpy() if isinstance(tensor, Tensor) else tensor
+    return np.array(array, np.float32)
+
+
+Emitter = Callable[[Emission, Any, OnnxValue], OnnxValue]
+RowEmitter = Callable[[Emission, Any, ir.Value], ir.Value]
+
+EMITTERS: dict[str, Emitter] = {}
+
+
+def emitter(*type_names: str) -> Callable[[Emitter], Emitter]:
+    """Registers a function from the input of a component to its output."""
+
+    def register(function: Emitter) -> Emitter:
+        EMITTERS.update(dict.fromkeys(type_names, function))
+        return function
+
+    return register
+
+
+def row_emitter(*type_names: str) -> Callable[[RowEmitter], RowEmitter]:
+    """Registers a function of tensors (batch, rows, columns) that treats each row alike."""
+
+    def register(function: RowEmitter) -> RowEmitter:
+        def emit_rows(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+            x = about.graph.compact(x)
+            y = function(about, component, x.parts[0])
+            return replace(x, parts=(y,), widths=(component.output_dim,))
+
+        EMITTERS.update(dict.fromkeys(type_names, emit_rows))
+        return function
+
+    return register
+
+
+def emit(component: Component, about: Emission, x: OnnxValue) -> OnnxValue:
+    """Returns the output of a component. Raises ExportError, with its name, if it has no form in ONNX."""
+    rule = EMITTERS.get(component.type_name)
+    if rule is None:
+        raise ExportError(f"component '{about.name}': {component.type_name} has no form in ONNX")
+    try:
+        return rule(about, component, x)
+    except ExportError as error:
+        raise ExportError(f"component '{about.name}' of type {component.type_name}: {error}") from None

@@ -1,0 +1,179 @@
+"""Types whose outputs look at several times: TDNN and convolution over time and height; rows that are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from nnet3.components.time_blocks import RowBlock
+from nnet3.errors import ExportError
+from nnet3.export.emitters.affine import product
+from nnet3.export.emitters.registry import Emission, as_array, emitter
+from nnet3.export.extent import Extent, Growing
+from nnet3.export.gather import rows_by_number
+from nnet3.export.graph import OnnxValue
+from nnet3.export.program import row_patterns
+
+
+def _blocks(about: Emission) -> list[RowBlock]:
+    assert about.indexes is not None
+    return [RowBlock(*block) for block in about.indexes["blocks"].tolist()]
+
+
+def _without_padding(about: Emission, x: OnnxValue) -> OnnxValue:
+    """Returns x with zeros in its padding rows."""
+    assert about.indexes is not None
+    padding = about.indexes["input_padding"]
+    if len(padding) == 0:
+        return x
+    if isinstance(x.rows, Growing):
+        raise ExportError("its input has padding rows: export a fixed chunk")
+    rows = np.arange(x.rows)
+    rows[padding] = -1
+    return rows_by_number(about.graph, about.graph.compact(x), row_patterns(rows))
+
+
+def _of_input(about: Emission, x: OnnxValue, block: RowBlock) -> OnnxValue:
+    return about.graph.rows_of(x, block.input_start, block.num_rows, block.input_step)
+
+
+def _spread(about: Emission, y: OnnxValue, block: RowBlock) -> OnnxValue:
+    """Returns the rows of a block at their places among all output rows, with zeros elsewhere."""
+    graph = about.graph
+    after = about.rows - block.output_start - block.num_rows
+    parts = [graph.filled(0.0, rows, y.columns) for rows in (block.output_start, after)]
+    return graph.below_each_other([part for part in (parts[0], y, parts[1]) if part.rows != 0])
+
+
+def _sum(about: Emission, values: Sequence[OnnxValue]) -> OnnxValue:
+    total = values[0]
+    for value in values[1:]:
+        total = about.graph.combine("Add", total, value)
+    return total
+
+
+@emitter("TdnnComponent")
+def tdnn(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    blocks = sorted(_blocks(about), key=lambda block: block.offset)
+    x = _without_padding(about, x)
+    bias = (lambda: component.bias_params) if component.has_bias else None
+    inputs = [_of_input(about, x, block) for block in blocks]
+    if len(blocks) == len(component.time_offsets) and all(block.num_rows == about.rows for block in blocks):
+        spliced = about.graph.side_by_side(inputs)
+        return product(about, spliced, component.output_dim, "weight", lambda: component.linear_params.t(), bias)
+    products = []
+    for block, rows in zip(blocks, inputs, strict=True):
+        part = component.linear_params[:, block.offset * component.input_dim :][:, : component.input_dim]
+        y = product(about, rows, component.output_dim, f"weight{block.offset}", part.t)
+        products.append(_spread(about, y, block))
+    total = _sum(about, products)
+    if bias is None:
+        return total
+    offset = about.graph.row(f"{about.name}.bias", lambda: as_array(component.bias_params), about.rows, total.columns)
+    return about.graph.combine("Add", total, offset)
+
+
+@emitter("TimeHeightConvolutionComponent")
+def time_height_convolution(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    """One Conv over rows and heights where offsets in time move rows alike, else one over heights for each of them."""
+    graph, model = about.graph, component.model
+    x = graph.value(graph.whole(_without_padding(about, x)), x.rows, x.columns)
+    blocks = sorted(_blocks(about), key=lambda block: block.offset)
+    row_step = _row_step(about, x, blocks, len(model.time_offsets))
+    if row_step is not None:
+        first = blocks[0].input_start - blocks[0].output_start
+        return _convolved(about, component, x, range(len(model.time_offsets)), first, row_step, bias=True)
+    parts = [
+        _spread(
+            about,
+            _convolved(about, component, _of_input(about, x, block), [block.offset], 0, 1, bias=False),
+            block,
+        )
+        for block in blocks
+    ]
+    bias = graph.row(
+        f"{about.name}.bias",
+        lambda: np.tile(as_array(component.bias_params), model.height_out),
+        about.rows,
+        component.output_dim,
+    )
+    return _sum(about, [*parts, bias])
+
+
+def _row_step(about: Emission, x: OnnxValue, blocks: Sequence[RowBlock], num_offsets: int) -> int | None:
+    """Returns the rows by which neighbouring offsets in time are apart; None if that is not one number."""
+    shifts: list[int] = []
+    for block in blocks:
+        shift = block.input_start - block.output_start
+        if block.input_step != 1 or isinstance(shift, Growing):
+            return None
+        low: Extent = max(0, -shift)
+        high = about.rows if about.rows <= x.rows - shift else x.rows - shift
+        if block.output_start != low or block.num_rows != high - low:
+            return None
+        shifts.append(shift)
+    steps = set(np.diff(shifts).tolist()) or {1}
+    step = steps.pop()
+    return step if len(blocks) == num_offsets and not steps and step > 0 else None
+
+
+def _convolved(
+    about: Emission, component: Any, x: OnnxValue, offsets: Sequence[int], first: Extent, step: int, *, bias: bool
+) -> OnnxValue:
+    """Returns the sum over some offsets in time; output row r reads rows r + first, r + first + step, ...."""
+    graph, model = about.graph, component.model
+    heights = [height for _, height in model.offsets]
+    low, high = min(heights), max(heights)
+    rows = about.rows if bias else x.rows
+    pads = []  # before and after, of rows and heights
+    for start, reach, count, size in (
+        (first, step * (len(offsets) - 1), rows, x.rows),
+        (low, high - low, (model.height_out - 1) * model.height_subsample_out + 1, model.height_in),
+    ):
+        before, after = -start, start + (count - 1) + reach - (size - 1)
+        if isinstance(after, Growing) or isinstance(before, Growing):
+            raise ExportError("the rows that it reads depend on the length: export a fixed chunk")
+        pads.append((before, after))
+    image = about.blocks(x.parts[0], model.height_in, model.num_filters_in)
+    image = graph.op("Transpose", image, perm=[0, 3, 1, 2])  # (batch, filters, rows, heights)
+    for axis, (before, after) in enumerate(pads, start=2):
+        if before < 0 or after < 0:
+            end = graph.integers(min(after, 0)) if after < 0 else graph.integers(2**63 - 1)
+            image = graph.op("Slice", image, graph.integers(max(-before, 0)), end, graph.integers(axis))
+    name = "filters" if len(offsets) == len(model.time_offsets) else f"filters{offsets[0]}"
+    kernel = about.weight(name, lambda: _kernel(component, offsets, low, high))
+    y = graph.op(
+        "Conv", image, kernel, *([about.weight("bias", lambda: component.bias_params)] if bias else []),
+        kernel_shape=[len(offsets), high - low + 1], strides=[1, model.height_subsample_out], dilations=[step, 1],
+        pads=[max(pads[axis][side], 0) for side in (0, 1) for axis in (0, 1)],
+    )  # fmt: skip
+    y = about.joined(graph.op("Transpose", y, perm=[0, 2, 3, 1]))
+    return graph.value(y, rows, component.output_dim)
+
+
+def _kernel(component: Any, offsets: Sequence[int], low: int, high: int) -> np.ndarray:
+    """Returns the weights (filters out, filters in, offsets in time, heights), zero where the model has no offset."""
+    model = component.model
+    weights = as_array(component.linear_params).reshape(model.num_filters_out, len(model.offsets), model.num_filters_in)
+    kernel = np.zeros((model.num_filters_out, model.num_filters_in, len(offsets), high - low + 1), np.float32)
+    for number, (time, height) in enumerate(model.offsets):
+        place = model.time_offsets.index(time)
+        if place in offsets:
+            kernel[:, :, list(offsets).index(place), height - low] = weights[:, number]
+    return kernel
+
+
+@emitter("DistributeComponent")
+def distribute(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
+    assert about.indexes is not None
+    graph, blocks = about.graph, component.num_blocks
+    rows = about.indexes["row"] * blocks + about.indexes["block"]
+    if rows.dtype == object:
+        raise ExportError("its rows depend on the length: export a fixed chunk")
+    split: ir.Value = graph.op("Reshape", graph.whole(x), graph.integers(0, -1, component.output_dim))
+    value = graph.value(split, x.rows * blocks, component.output_dim)
+    return replace(rows_by_number(graph, value, row_patterns(rows)), rows=about.rows)

@@ -1,0 +1,105 @@
+"""export_onnx: a network as an ONNX file."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nnet3.decode import Scoring, log_priors
+from nnet3.edits import collapse_model
+from nnet3.errors import ExportError
+from nnet3.export.agreement import check_file
+from nnet3.export.build import build_model
+from nnet3.export.chunk import OnnxChunk, chunk_of
+from nnet3.export.metadata import OnnxMetadata, model_digest
+from nnet3.export.program import FixedProgram
+from nnet3.export.saving import save_checked
+from nnet3.kaldi_io.files import check_can_write, check_is_path
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.options import OnnxOptions
+
+
+def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **options: Any) -> OnnxMetadata:
+    """Write a network as an ONNX file of standard operators; returns its metadata.
+
+        nnet3.export_onnx(model, "model.onnx", frames_per_chunk=150, frame_subsampling_factor=3)
+
+    The file takes chunks of a fixed number of frames for any number of sequences: `input` (batch, frames, dim), with
+    the frames of context on both sides, and `ivector` (batch, dim) if the network has one; it gives `output`
+    (batch, rows, dim). Options are the fields of `OnnxOptions`; docs/onnx.md says how a client feeds the file.
+
+    Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4. Weights of
+    more than 2 GB lie in a second file, whose name has ".data" in addition. Raises ExportError, and leaves nothing
+    behind, for networks that have no form in ONNX.
+    """
+    check_is_path(path, "the ONNX file to write")
+    settings = OnnxOptions.named(**options)
+    nnet = model.nnet if isinstance(model, AcousticModel) else model
+    outputs = _outputs(nnet, settings)
+    check_can_write(path)
+    network = _as_float32(nnet).in_test_mode()
+    chunk, scoring = chunk_of(network, settings), _scoring(model, settings)
+    about = _metadata(model, nnet, chunk, outputs, settings)
+    merged = network.in_test_mode()
+    collapse_model(merged)
+    priors = None if scoring.log_priors is None else scoring.log_priors.numpy()
+    made = build_model(merged, FixedProgram(chunk.program(merged, outputs)), about, priors)
+    save_checked(made, Path(os.path.realpath(path)), lambda file: _check(file, about, network, chunk, scoring))
+    return about
+
+
+def _outputs(nnet: Nnet, options: OnnxOptions) -> tuple[str, ...]:
+    if not nnet.is_simple:
+        raise ExportError(
+            "only a simple network can be exported: an output 'output', an input 'input', at most an input 'ivector' "
+            f"besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
+        )
+    names = tuple(name.strip() for item in options.outputs for name in item.split(","))
+    wrong = [name for name in names if name not in nnet.output_names]
+    if wrong or len(set(names)) < len(names):
+        raise ExportError(f"outputs must be some of {', '.join(nnet.output_names)}, each once, got {', '.join(names)}")
+    return names
+
+
+def _as_float32(nnet: Nnet) -> Nnet:
+    """Returns the network itself, or a copy if its parameters are of another type or elsewhere."""
+    tensors = [tensor for component in nnet.components.values() for tensor in component.parameters().values()]
+    fits = all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
+    return nnet if fits else nnet.copy().to(dtype=torch.float32, device="cpu")
+
+
+def _scoring(model: Nnet | AcousticModel, options: OnnxOptions) -> Scoring:
+    priors = log_priors(model) if options.use_priors and isinstance(model, AcousticModel) else None
+    if options.use_priors and priors is None:
+        raise ExportError("use_priors was asked for, but this model has none: do without, or give an acoustic model")
+    return Scoring(priors, options.acoustic_scale)
+
+
+def _metadata(
+    model: Nnet | AcousticModel, nnet: Nnet, chunk: OnnxChunk, outputs: tuple[str, ...], options: OnnxOptions
+) -> OnnxMetadata:
+    return OnnxMetadata(
+        version=version("nnet3"),
+        digest=model_digest(model),
+        form="chunk",
+        left_context=chunk.left,
+        right_context=chunk.right,
+        frame_subsampling_factor=chunk.factor,
+        input_frames=chunk.frames,
+        output_rows=chunk.rows,
+        input_dim=nnet.node_dim("input"),
+        ivector_dim=nnet.node_dim("ivector") if "ivector" in nnet.input_names else 0,
+        output_dims={name: nnet.node_dim(name) for name in outputs},
+        opset=options.opset,
+        use_priors=options.use_priors,
+        log_softmax=options.log_softmax,
+        acoustic_scale=options.acoustic_scale,
+    )
+
+
+def _check(file: str, about: OnnxMetadata, nnet: Nnet, chunk: OnnxChunk, scoring: Scoring) -> None:
+    check_file(file, about, nnet, chunk.program(nnet, tuple(about.output_dims)), scoring)

@@ -1,0 +1,69 @@
+"""What an ONNX file says of itself, for a client that feeds it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from nnet3.errors import ExportError
+from nnet3.kaldi_io import Writer
+from nnet3.kaldi_io.files import check_is_path
+from nnet3.nnet import AcousticModel, Nnet
+
+_PREFIX = "nnet3."
+
+
+@dataclass(frozen=True)
+class OnnxMetadata:
+    """The metadata of a file, each under its name after "nnet3.", as JSON.
+
+    Output row r is of frame r * frame_subsampling_factor. Input frames begin `left_context` before frame 0 and end
+    `right_context` after the frame of the last row; before the first and after the last frame of an utterance these
+    are repeated. `input_frames` and `output_rows` count those of a chunk.
+    """
+
+    version: str  # of this package
+    digest: str  # SHA-256 of the model
+    form: str  # "chunk"
+    left_context: int
+    right_context: int
+    frame_subsampling_factor: int
+    input_frames: int
+    output_rows: int
+    input_dim: int
+    ivector_dim: int  # 0: there is no input "ivector"
+    output_dims: dict[str, int]
+    opset: int
+    use_priors: bool
+    log_softmax: bool
+    acoustic_scale: float
+
+    def to_properties(self) -> dict[str, str]:
+        """Returns the metadata properties of a file."""
+        return {f"{_PREFIX}{name}": json.dumps(value) for name, value in asdict(self).items()}
+
+
+def load_onnx_metadata(path: str | os.PathLike[str]) -> OnnxMetadata:
+    """Returns the metadata of a file that `export_onnx` has written. Raises ExportError for any other file."""
+    check_is_path(path, "an ONNX file")
+    try:
+        properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
+        values = {field.name: json.loads(properties[_PREFIX + field.name]) for field in fields(OnnxMetadata)}
+    except OSError as error:
+        raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
+    except (DecodeError, KeyError, ValueError):
+        raise ExportError(f"{os.fspath(path)}: this is no ONNX file that nnet3 has written") from None
+    return OnnxMetadata(**values)
+
+
+def model_digest(model: Nnet | AcousticModel) -> str:
+    """Returns the SHA-256 of a model as it would be written, binary."""
+    writer = Writer(True)
+    writer.header()
+    model.write_to(writer)
+    return hashlib.sha256(writer.getvalue()).hexdigest()

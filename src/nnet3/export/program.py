@@ -1,0 +1,110 @@
+"""What the translation asks of a program: its commands, where blocks lie, which rows tables name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from nnet3.export.blocks import Rectangle
+from nnet3.export.extent import Extent
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Command
+
+
+class Block(NamedTuple):
+    """A sub-matrix."""
+
+    matrix: int
+    place: Rectangle
+
+    @property
+    def rows(self) -> Extent:
+        return self.place.rows
+
+    @property
+    def columns(self) -> int:
+        return self.place.right - self.place.left
+
+
+class TablePattern(NamedTuple):
+    """Row numbers: entry j of turn i is first[j] + i * step[j]; -1, with step 0, is no row.
+
+    `blocks` has one for each j, whose rows they are, in a table of rows of several blocks.
+    """
+
+    first: tuple[Extent, ...]
+    step: tuple[int, ...]
+    turns: Extent
+    blocks: tuple[Block | None, ...] = ()
+
+
+class ExportProgram(Protocol):
+    """A program for one sequence, of one length or of many."""
+
+    @property
+    def commands(self) -> Sequence[Command]: ...
+
+    def block(self, submatrix: int) -> Block: ...
+
+    def kernel_name(self, kernel: int) -> str: ...
+
+    def index_table(self, number: int) -> list[TablePattern]: ...
+
+    def multi_table(self, number: int) -> list[TablePattern]: ...
+
+    def precomputed(self, number: int) -> Mapping[str, Any] | None: ...
+
+
+class FixedProgram:
+    """A computation for one length."""
+
+    def __init__(self, computation: NnetComputation) -> None:
+        self._computation = computation
+        self.commands = computation.commands
+
+    def block(self, submatrix: int) -> Block:
+        matrix, row, rows, column, columns, _ = self._computation.submatrices[submatrix]
+        return Block(matrix, Rectangle(row, row + rows, column, column + columns))
+
+    def kernel_name(self, kernel: int) -> str:
+        return self._computation.kernels[kernel].name
+
+    def index_table(self, number: int) -> list[TablePattern]:
+        return row_patterns(self._computation.index_tables[number])
+
+    def multi_table(self, number: int) -> list[TablePattern]:
+        table = self._computation.multi_tables[number]
+        changes = np.flatnonzero(np.diff(table[:, 0])) + 1
+        patterns: list[TablePattern] = []
+        for part in np.split(table, changes):
+            block = self.block(int(part[0, 0])) if part[0, 0] >= 0 else None
+            patterns += [pattern._replace(blocks=(block,)) for pattern in row_patterns(part[:, 1])]
+        return patterns
+
+    def precomputed(self, number: int) -> Mapping[str, Any] | None:
+        return self._computation.precomputed[number]
+
+
+def row_patterns(rows: np.ndarray) -> list[TablePattern]:
+    """Returns rows as runs of constant steps.
+
+    >>> [(*run.first, *run.step, run.turns) for run in row_patterns(np.array([3, 4, 5, 9, -1, -1, 7]))]
+    [(3, 1, 3), (9, 0, 1), (-1, 0, 2), (7, 0, 1)]
+    """
+    runs: list[TablePattern] = []
+    steps = np.diff(rows)
+    is_row = rows >= 0
+    start = 0
+    while start < len(rows):
+        step = int(steps[start]) if start + 1 < len(rows) and is_row[start] == is_row[start + 1] else None
+        end = start + 1
+        if step is not None:
+            goes_on = (steps[start:] == step) & (is_row[start + 1 :] == is_row[start])
+            end = start + 1 + (len(goes_on) if goes_on.all() else int(np.argmin(goes_on)))
+        if end == start + 2 and end < len(rows) and step not in (0, 1):
+            end, step = start + 1, None  # two rows are no run
+        runs.append(TablePattern((int(rows[start]),), (step if end > start + 1 and step else 0,), end - start))
+        start = end
+    return runs

@@ -1,0 +1,29 @@
+"""save_checked: an ONNX model as a file that is only there if it is good."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx_ir as ir
+
+MOST_BYTES = 2**31 - 2**20  # of weights in the file itself
+_DATA = ".data"  # what the name of the file with the weights has in addition
+
+
+def save_checked(model: ir.Model, target: Path, check: Callable[[str], None]) -> None:
+    """Write a model to a folder beside its target, call `check` with its path there, and move it to the target.
+
+    What `check` raises leaves the target as it was. Weights that are too large for one file go to a second one.
+    """
+    size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
+    data = f"{target.name}{_DATA}" if size > MOST_BYTES else None
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.") as folder:
+        file = Path(folder) / target.name
+        ir.save(model, file, external_data=data)
+        check(str(file))
+        if data is not None:
+            os.replace(Path(folder) / data, target.with_name(data))
+        os.replace(file, target)

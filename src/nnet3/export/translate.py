@@ -1,0 +1,124 @@
+"""translate: the commands of a program, one by one, as nodes of an ONNX graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nnet3.components import Component
+from nnet3.errors import ExportError
+from nnet3.export.blocks import Blocks
+from nnet3.export.emitters import Emission, emit
+from nnet3.export.gather import take
+from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.program import Block, ExportProgram, TablePattern
+from nnet3.ir import commands as ir_commands
+from nnet3.ir.declarations import Command
+
+
+def translate(
+    graph: GraphBuilder, program: ExportProgram, components: Mapping[str, Component], inputs: Mapping[str, OnnxValue]
+) -> dict[str, OnnxValue]:
+    """Adds the nodes of a program for one sequence to a graph, for any number of sequences; returns its outputs.
+
+    Raises ExportError for what ONNX has no operators for.
+    """
+    translation = _Translation(graph, program, components, inputs)
+    for command in program.commands:
+        rule = _RULES.get(type(command))
+        if rule is None:
+            raise ExportError(f"{type(command).__name__} cannot be exported: it belongs to training")
+        rule(translation, command)
+    return translation.outputs
+
+
+class _Translation:
+    def __init__(
+        self,
+        graph: GraphBuilder,
+        program: ExportProgram,
+        components: Mapping[str, Component],
+        inputs: Mapping[str, OnnxValue],
+    ) -> None:
+        self.graph, self.program, self.components, self.inputs = graph, program, components, inputs
+        self.blocks = Blocks(graph)
+        self.outputs: dict[str, OnnxValue] = {}
+
+    def read(self, submatrix: int) -> OnnxValue:
+        return self._read_block(self.program.block(submatrix))
+
+    def _read_block(self, block: Block) -> OnnxValue:
+        return self.blocks.read(block.matrix, block.place)
+
+    def write(self, submatrix: int, value: OnnxValue) -> None:
+        block = self.program.block(submatrix)
+        self.blocks.write(block.matrix, block.place, value)
+
+    # ---- commands ----
+
+    def alloc(self, command: ir_commands.AllocMatrix) -> None:
+        block = self.program.block(command.matrix)
+        self.blocks.forget(block.matrix)
+        if command.zeroed:
+            self.write(command.matrix, self.graph.filled(0.0, block.rows, block.columns))
+
+    def dealloc(self, command: ir_commands.DeallocMatrix) -> None:
+        self.blocks.forget(self.program.block(command.matrix).matrix)
+
+    def set_const(self, command: ir_commands.SetConst) -> None:
+        block = self.program.block(command.dest)
+        self.write(command.dest, self.graph.filled(command.value, block.rows, block.columns))
+
+    def accept_input(self, command: ir_commands.AcceptInput) -> None:
+        self.write(command.dest, self.inputs[command.name])
+
+    def provide_output(self, command: ir_commands.ProvideOutput) -> None:
+        self.outputs[command.name] = self.read(command.source)
+
+    def propagate(self, command: ir_commands.Propagate) -> None:
+        name, block = self.program.kernel_name(command.kernel), self.program.block(command.output)
+        component = self.components[name]
+        x = self.read(command.inputs[0]) if command.inputs else self.graph.filled(0.0, block.rows, component.input_dim)
+        about = Emission(self.graph, name, block.rows, self.program.precomputed(command.precomputed))
+        self.write(command.output, emit(component, about, x))
+
+    def copy(self, command: Any) -> None:
+        self.write(command.dest, self._source(command))
+
+    def add(self, command: Any) -> None:
+        self.write(command.dest, self.graph.combine("Add", self.read(command.dest), self._source(command)))
+
+    def _source(self, command: Any) -> OnnxValue:
+        """Returns scale times the rows that a command takes."""
+        if isinstance(command, ir_commands.MatrixCopy | ir_commands.MatrixAdd):
+            return self.graph.scaled(self.read(command.source), command.scale)
+        table, source = self._table(command)
+        columns = self.program.block(command.dest).columns
+        return self.graph.scaled(take(self.graph, table, columns, source), command.scale)
+
+    def _table(self, command: Any) -> tuple[list[TablePattern], Callable[[Block | None], OnnxValue]]:
+        if isinstance(command, ir_commands.CopyRows | ir_commands.AddRows):
+            whole = self.read(command.source)
+            return self.program.index_table(command.indexes), lambda _: whole
+
+        def read(block: Block | None) -> OnnxValue:
+            assert block is not None
+            return self._read_block(block)
+
+        return self.program.multi_table(command.table), read
+
+
+_RULES: dict[type[Command], Callable[[_Translation, Any], None]] = {
+    ir_commands.AllocMatrix: _Translation.alloc,
+    ir_commands.DeallocMatrix: _Translation.dealloc,
+    ir_commands.SetConst: _Translation.set_const,
+    ir_commands.AcceptInput: _Translation.accept_input,
+    ir_commands.ProvideOutput: _Translation.provide_output,
+    ir_commands.Propagate: _Translation.propagate,
+    ir_commands.MatrixCopy: _Translation.copy,
+    ir_commands.CopyRows: _Translation.copy,
+    ir_commands.CopyRowsMulti: _Translation.copy,
+    ir_commands.MatrixAdd: _Translation.add,
+    ir_commands.AddRows: _Translation.add,
+    ir_commands.AddRowsMulti: _Translation.add,
+}

@@ -1,0 +1,31 @@
+"""Options of ONNX files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from nnet3.errors import ExportError, Nnet3Error
+from nnet3.options.declaring import Options, again, option
+from nnet3.options.utterances import UtteranceOptions
+from nnet3.text.values import Boolean, Integer, Number, Texts, at_least, within
+
+
+@dataclass(frozen=True)
+class OnnxOptions(Options):
+    """The form of an ONNX file, and what goes into it besides the network. Raises ExportError for wrong values.
+
+    Scores are as in `nnet3 compute`: acoustic_scale * (y - log priors) of outputs y, or of their log-softmax.
+    """
+
+    error: ClassVar[type[Nnet3Error]] = ExportError
+
+    frames_per_chunk: int = option(50, Integer(at_least(1)), "Input frames per chunk.", unit="frames")
+    frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
+    extra_left_context: int = again(UtteranceOptions, "extra_left_context", 0)
+    extra_right_context: int = again(UtteranceOptions, "extra_right_context", 0)
+    outputs: tuple[str, ...] = option(("output",), Texts(), "The outputs of the network, separated by commas.")
+    use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model from 'output'.")
+    log_softmax: bool = option(False, Boolean(), "Take the log-softmax of 'output'.")
+    acoustic_scale: float = option(1.0, Number(), "Multiplies 'output' at the end.")
+    opset: int = option(18, Integer(within(18, 23)), "The version of ONNX's operators.")

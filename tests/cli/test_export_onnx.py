@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import nnet3
+from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, Cli
+
+
+def test_a_file_with_its_options(cli: Cli) -> None:
+    nnet3.Nnet.from_config(IVECTOR_CONFIG).save("net.raw")
+    options = ("--frames-per-chunk=12", "--frame-subsampling-factor=3", "--acoustic-scale=0.5", "--log-softmax=true")
+    outcome = cli.good("export-onnx", *options, "net.raw", "net.onnx")
+    assert outcome.err == "nnet3: input (batch, 10, 3), ivector (batch, 2) -> output (batch, 4, 4)\n"
+    about = nnet3.load_onnx_metadata("net.onnx")
+    assert (about.frame_subsampling_factor, about.acoustic_scale, about.log_softmax) == (3, 0.5, True)
+
+
+def test_mistakes_leave_nothing_behind(cli: Cli) -> None:
+    nnet3.Nnet.from_config(CONFIG).save("net.raw")
+    outcome = cli("export-onnx", "--outputs=xent", "net.raw", "net.onnx")
+    assert (outcome.status, outcome.err) == (1, "nnet3: outputs must be some of output, each once, got xent\n")
+    assert cli("export-onnx", "--frames-per-chunk=0", "net.raw", "net.onnx").status == 2
+    assert not Path("net.onnx").exists()
