@@ -118,9 +118,14 @@ class ComputationRequest:
 
     @cached_property
     def _length(self) -> int:
-        """The time from the first to the last row of the shortest output, or input where outputs have one time each."""
+        """The time from the first to the last row of the shortest output.
+
+        Where outputs have one time each and sequences are few, it is that of the shortest input.
+        """
         outputs, inputs = ([int(np.ptp(io.indexes[:, T])) for io in ios] for ios in (self.outputs, self.inputs))
-        return min(outputs) if any(outputs) else min(filter(None, inputs), default=0)
+        if any(outputs) or self._more_sequences >= FEWEST_MORE:
+            return min(outputs)
+        return min(filter(None, inputs), default=0)
 
     @cached_property
     def _time_step(self) -> int:
