@@ -12,6 +12,8 @@ from nnet3.kaldi_io import matrix_writer
 from tests.cli.run_command import Shell
 
 CLOSED, FULL = "Bad file descriptor", "No space left on device"
+#: Verbs of each family, for what a second way of losing a stream costs a process each.
+SOME_VERBS = ["compute", "copy", "train-model", "chain-get-egs"]
 #: What writes to standard output, each in its own way.
 WRITERS = [
     "copy net.raw -",
@@ -30,9 +32,9 @@ WRITERS = [
 ]
 
 
-def _statuses(shell: Shell, commands: str) -> dict[str, tuple[str, str]]:
+def _statuses(shell: Shell, verbs: list[str], commands: str) -> dict[str, tuple[str, str]]:
     """The status of each verb with what the second word of the commands says, and what it said."""
-    script = "for verb in " + " ".join(verb_names()) + f"; do status=0; {commands} || status=$?; echo $verb $status"
+    script = "for verb in " + " ".join(verbs) + f"; do status=0; {commands} || status=$?; echo $verb $status"
     result = shell(script + " >> statuses; done; touch errors")
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
@@ -41,18 +43,20 @@ def _statuses(shell: Shell, commands: str) -> dict[str, tuple[str, str]]:
     return {verb: (status, said) for verb, status in statuses.items()}
 
 
-@pytest.mark.parametrize(("to", "reason"), [(">&-", CLOSED), ("> /dev/full", FULL)])
-def test_help_that_cannot_be_printed(shell: Shell, to: str, reason: str) -> None:
-    found = _statuses(shell, f"nnet3 $verb --help 2>> errors {to}")
+@pytest.mark.parametrize(
+    ("to", "reason", "verbs"), [(">&-", CLOSED, [*verb_names()]), ("> /dev/full", FULL, SOME_VERBS)]
+)
+def test_help_that_cannot_be_printed(shell: Shell, to: str, reason: str, verbs: list[str]) -> None:
+    found = _statuses(shell, verbs, f"nnet3 $verb --help 2>> errors {to}")
     assert {status for status, _ in found.values()} == {"1"}
-    assert found.keys() == set(verb_names())
+    assert found.keys() == set(verbs)
     assert Path("errors").read_text().splitlines() == [f"nnet3: standard output: {reason}"] * len(found)
 
 
-@pytest.mark.parametrize("to", ["2>&-", "2> /dev/full"])
-def test_messages_that_cannot_be_printed_are_lost(shell: Shell, to: str) -> None:
-    found = _statuses(shell, f"nnet3 $verb --bogus >> errors {to}")
-    assert set(found.values()) == {("2", "")}
+@pytest.mark.parametrize(("to", "verbs"), [("2>&-", [*verb_names()]), ("2> /dev/full", SOME_VERBS)])
+def test_messages_that_cannot_be_printed_are_lost(shell: Shell, to: str, verbs: list[str]) -> None:
+    found = _statuses(shell, verbs, f"nnet3 $verb --bogus >> errors {to}")
+    assert found == dict.fromkeys(verbs, ("2", ""))
 
 
 @pytest.fixture
@@ -62,8 +66,10 @@ def features(shell: Shell) -> Shell:
     return shell
 
 
-@pytest.mark.parametrize(("to", "reason"), [(">&-", CLOSED), ("> /dev/full", FULL)])
-@pytest.mark.parametrize("command", WRITERS)
+@pytest.mark.parametrize(
+    ("command", "to", "reason"),
+    [(command, "> /dev/full", FULL) for command in WRITERS] + [(command, ">&-", CLOSED) for command in WRITERS[::4]],
+)
 def test_data_that_cannot_be_written(features: Shell, command: str, to: str, reason: str) -> None:
     result = features(f"nnet3 {command} {to}")
     assert result.returncode == 1

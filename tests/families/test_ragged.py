@@ -82,7 +82,7 @@ def recurrence(lag: int, kind: str) -> tuple[Node, list[Node]]:
     return cn.cross_entropy_with_softmax(labels, out, name="J"), [out]
 
 
-@settings(max_examples=5 * EFFORT)
+@settings(max_examples=3 * EFFORT)
 @given(st.sampled_from([1, 2, 3, -1, -2, -3]), st.sampled_from(["plain", "late"]), LENGTHS)
 def test_recurrences(lag: int, kind: str, lengths: list[int]) -> None:
     cache = compare(*recurrence(lag, kind), lengths)
@@ -101,7 +101,7 @@ def test_carried_states() -> None:
     assert not compare(*recurrence(-1, "carried"), [3, 1, 7]).counts.restricted
 
 
-@settings(max_examples=30 * EFFORT)
+@settings(max_examples=20 * EFFORT)
 @given(networks(), st.lists(st.integers(1, 12), min_size=2, max_size=6))
 def test_random_networks(made: tuple[Node, Node, object], lengths: list[int]) -> None:
     criterion, last, _ = made
