@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import nnet3
 from nnet3.structure.expression import Expression, parse_expression
 from nnet3.text import ConfigLine, read_config_lines
 from tests.slow_descriptor import Cindex, Index, used, wanted
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 WINDOW = 30  # frames (and x) beyond the request beyond which nothing is looked at
 
@@ -21,7 +25,7 @@ class SlowNet:
     inputs_of: dict[str, Expression]  # of component nodes and output nodes
 
     @classmethod
-    def from_config(cls, text: str) -> SlowNet:
+    def from_config(cls, text: str) -> Self:
         lines = read_config_lines(text)
         nodes = {line.string("name"): line for line in lines if line.first_token != "component"}
         components = {line.string("name"): line for line in lines if line.first_token == "component"}
