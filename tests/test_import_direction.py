@@ -12,7 +12,7 @@ ROOT = Path(nnet3.__file__).parent
 ROOMS = [
     *("errors", "text", "options", "drawing", "kaldi_io", "index", "ir", "schedule", "lowering", "families", "driver"),
     *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "cn", "export", "train", "chain", "runs", "cli"),
+    *("examples", "cn", "export", "train", "chain", "runs", "asr", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {
@@ -21,6 +21,7 @@ FORBIDDEN = {
     "train": {"cn", "export"},
     "chain": {"cn", "export"},
     "runs": {"cn", "export"},
+    "asr": {"cn", "export", "train", "runs"},
 }
 
 

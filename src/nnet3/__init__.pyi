@@ -1,4 +1,5 @@
 # The public names of the package, and where each lives. This is the only list of them.
+from . import asr as asr
 from . import cn as cn
 from . import components as components
 from . import errors as errors

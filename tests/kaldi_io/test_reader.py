@@ -357,3 +357,27 @@ def test_any_separator_in_a_text_of_several_blocks(separator: str) -> None:
     matrix = Reader(f" [ {text} ]".encode(), binary=False).matrix(np.float64)
     assert matrix.shape == ((1, len(numbers)) if separator in "\t " else (len(numbers), 1))
     assert np.array_equal(matrix.ravel(), numbers)
+
+
+@pytest.mark.parametrize("is_binary", [True, False])
+@pytest.mark.parametrize("double", [True, False])
+def test_a_lower_triangle_is_read_as_it_was_written(is_binary: bool, double: bool) -> None:
+    for size in range(4):
+        elements = np.arange(size * (size + 1) // 2) / 3
+        writer = Writer(is_binary)
+        writer.packed(elements, double)
+        reader = Reader(writer.getvalue(), binary=is_binary)
+        read = reader.packed()
+        assert reader.at_end()
+        np.testing.assert_allclose(read, elements, rtol=0 if double else 1e-7)
+
+
+def test_numbers_of_no_triangle_are_refused() -> None:
+    with pytest.raises(ModelFormatError, match="line 1, column 2: 4 numbers are no lower triangle"):
+        text("[\n1 \n2 3 \n4 ]\n").packed()
+    with pytest.raises(ModelFormatError, match="line 3, column 3: 'x' is not a number"):
+        text("[\n1 \n2 x ]\n").packed()
+    with pytest.raises(ModelFormatError, match="cannot write 4 numbers as the lower triangle"):
+        Writer(True).packed(np.arange(4))
+    with pytest.raises(ModelFormatError, match="expected FP or DP, got 'FM'"):
+        binary("464d 20 04 00000000").packed()

@@ -6,6 +6,7 @@ every failure is a ModelFormatError that says where.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import re
@@ -320,6 +321,23 @@ class Reader:
             raise self.error_at(start, f"a matrix cannot be {rows} x {columns}")
         elements = self.raw_array(rows * columns, stored, f"a {rows} x {columns} matrix")
         return converted(elements, dtype).reshape(rows, columns)
+
+    def packed(self, dtype: DTypeLike = np.float64) -> np.ndarray:
+        """The lower triangle of a symmetric matrix, row after row: (n (n + 1) / 2,) of `dtype`."""
+        if not self.binary:
+            start, end = self._brackets("a symmetric matrix")
+            one_row = self.data[start:end].translate(bytes.maketrans(b"\r\n;", b"   "))
+            elements = parse_row(
+                one_row, 0, len(one_row), dtype, lambda at, message: self.error_at(start + at, message)
+            )
+            size = (math.isqrt(8 * len(elements) + 1) - 1) // 2
+            if size * (size + 1) // 2 != len(elements):
+                raise self.error_at(start, f"{len(elements)} numbers are no lower triangle of a square matrix")
+            return elements
+        stored = _FLOAT_OF_TAG[self.expect("FP", "DP")[0]]
+        size = self.size("a symmetric matrix")
+        elements = self.raw_array(size * (size + 1) // 2, stored, f"a symmetric {size} x {size} matrix")
+        return converted(elements, dtype)
 
     def general_matrix(self, keep_codes: bool = False) -> np.ndarray | SparseMatrix | CompressedMatrix:
         """A full, sparse or compressed matrix; a compressed one is decoded unless `keep_codes`."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from nnet3.errors import ModelFormatError
@@ -106,6 +108,20 @@ class Writer:
         self.token("DM" if double else "FM")
         self.int32(array.shape[0])
         self.int32(array.shape[1])
+        self.raw(array.tobytes())
+
+    def packed(self, elements: ArrayLike, double: bool = False) -> None:
+        """The lower triangle of a symmetric matrix, row after row, (n (n + 1) / 2,), as float32 or float64."""
+        array = float_array(elements, 1, "<f8" if double else "<f4")
+        size = (math.isqrt(8 * len(array) + 1) - 1) // 2
+        if size * (size + 1) // 2 != len(array):
+            raise ModelFormatError(f"cannot write {len(array)} numbers as the lower triangle of a square matrix")
+        if not self.binary:
+            rows = np.split(array, np.cumsum(np.arange(1, size)))
+            self.text("[\n" + "".join(format_row(row) + "\n" for row in rows) + "]\n")
+            return
+        self.token("DP" if double else "FP")
+        self.int32(size)
         self.raw(array.tobytes())
 
     def int_vector(self, values: ArrayLike) -> None:

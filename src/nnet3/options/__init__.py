@@ -17,6 +17,17 @@ from nnet3.options.examples import (
     XvectorMakingOptions,
 )
 from nnet3.options.onnx import OnnxOptions
+from nnet3.options.recognizer import (
+    DecodingOptions,
+    EndpointRule,
+    FbankOptions,
+    FrameOptions,
+    IvectorOptions,
+    MfccOptions,
+    OnlineCmvnOptions,
+    SilenceOptions,
+    SpliceOptions,
+)
 from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import EqualXvectorOptions, UtteranceOptions, XvectorOptions
 
@@ -28,17 +39,26 @@ __all__ = [
     "ChunkOptions",
     "CompileOptions",
     "CopyingOptions",
+    "DecodingOptions",
     "DenominatorOptions",
     "DerivTimes",
+    "EndpointRule",
     "EqualXvectorOptions",
+    "FbankOptions",
+    "FrameOptions",
     "InputOptions",
+    "IvectorOptions",
     "MakingOptions",
     "MergingOptions",
+    "MfccOptions",
+    "OnlineCmvnOptions",
     "OnnxOptions",
     "Option",
     "Options",
     "PhoneLmOptions",
     "ShufflingOptions",
+    "SilenceOptions",
+    "SpliceOptions",
     "StepOptions",
     "SubsetOptions",
     "SupervisingOptions",

@@ -1,0 +1,18 @@
+"""Recognizers: from audio to words with a model directory of Vosk or Kaldi."""
+
+from nnet3.asr.endpoints import Endpointing
+from nnet3.asr.features import FeatureStream
+from nnet3.asr.ivectors import IvectorModel, OnlineIvectors, SpeakerState
+from nnet3.asr.model_folder import FrontModel, ModelFolder
+from nnet3.asr.silence import SilenceWeighting
+
+__all__ = [
+    "Endpointing",
+    "FeatureStream",
+    "FrontModel",
+    "IvectorModel",
+    "ModelFolder",
+    "OnlineIvectors",
+    "SilenceWeighting",
+    "SpeakerState",
+]

@@ -1,0 +1,208 @@
+"""Online ivectors: the vector that tells a network about speaker and channel, estimated while audio comes in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.features import Doubles, OnlineCmvn, Rows, SplicedTransform
+from nnet3.asr.ivector_files import DiagonalGmm, IvectorExtractor, Singles
+from nnet3.asr.ivector_stats import Integers, IvectorStatistics, LikelyGaussians, as_output, best_gaussians, posteriors
+from nnet3.asr.row_buffer import RowBuffer
+from nnet3.errors import ExecutionError, ModelFormatError
+from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
+
+
+@dataclass(frozen=True, eq=False)
+class IvectorModel:
+    """The extractor of ivectors and all that comes before it. Raises ModelFormatError for parts that do not fit.
+
+    `transform` is (E, spliced features) or has one column more, the offset; `cmvn_stats` is (2, features + 1).
+    """
+
+    extractor: IvectorExtractor
+    gmm: DiagonalGmm
+    transform: Rows
+    cmvn_stats: Doubles
+    splice: SpliceOptions = field(default_factory=SpliceOptions)
+    cmvn: OnlineCmvnOptions = field(default_factory=OnlineCmvnOptions)
+    options: IvectorOptions = field(default_factory=IvectorOptions)
+
+    def __post_init__(self) -> None:
+        rows, extractor = len(self.transform), self.extractor
+        if not rows == self.gmm.dim == extractor.dim:
+            raise ModelFormatError(
+                f"the parts of the ivector extractor do not fit: the transform (final.mat) has {rows} rows, the "
+                f"background model (final.dubm) dimension {self.gmm.dim}, the extractor (final.ie) {extractor.dim}"
+            )
+        if len(self.gmm.weights) != extractor.num_gaussians:
+            raise ModelFormatError(
+                f"the parts of the ivector extractor do not fit: the background model (final.dubm) has "
+                f"{len(self.gmm.weights)} Gaussians, the extractor (final.ie) {extractor.num_gaussians}"
+            )
+        SplicedTransform(self.splice, self.transform, self.feature_dim)
+        OnlineCmvn(self.cmvn, self.cmvn_stats)
+
+    @property
+    def feature_dim(self) -> int:
+        return self.cmvn_stats.shape[1] - 1
+
+    @property
+    def dim(self) -> int:
+        return self.extractor.ivector_dim
+
+    def compute(self, features: Rows, speaker: SpeakerState | None = None) -> tuple[Singles, SpeakerState]:
+        """Returns the ivectors of an utterance, one every `ivector_period` frames, and the speaker's state after it.
+
+        Row r is the estimate from the frames up to r times the period, as networks see them in training.
+        """
+        model = replace(
+            self, options=replace(self.options, use_most_recent_ivector=False, greedy_ivector_extractor=False)
+        )
+        stream = OnlineIvectors(model, speaker)
+        stream.accept(features, last=True)
+        if stream.ready == 0:
+            return np.zeros((0, self.dim), np.float32), stream.speaker_state()
+        period = self.options.ivector_period
+        rows = [stream.at(frame) for frame in (stream.ready - 1, *range(0, stream.ready, period))]
+        return np.stack(rows[1:]), stream.speaker_state()
+
+
+@dataclass(frozen=True, eq=False)
+class SpeakerState:
+    """What is known of a speaker after some utterances, for the next one."""
+
+    cmvn_stats: Doubles | None = None
+    statistics: IvectorStatistics | None = None
+
+
+class OnlineIvectors:
+    """The ivectors of one stream of features.
+
+    With `weighted`, each frame counts for as much as `weigh` has said; else each counts in full.
+    """
+
+    def __init__(self, model: IvectorModel, speaker: SpeakerState | None = None, *, weighted: bool = False):
+        speaker = speaker or SpeakerState()
+        options = self._options = model.options
+        self.model, self._weighted, self._speaker = model, weighted, speaker
+        self._cmvn = OnlineCmvn(model.cmvn, model.cmvn_stats, speaker.cmvn_stats)
+        self._plain = SplicedTransform(model.splice, model.transform, model.feature_dim)
+        self._normalized = SplicedTransform(model.splice, model.transform, model.feature_dim)
+        self._selected = min(options.num_gselect, len(model.gmm.weights))
+        self._rows = RowBuffer(len(model.transform))
+        self._gaussians, self._log_likelihoods = RowBuffer(self._selected, np.int64), RowBuffer(self._selected)
+        if speaker.statistics is None:
+            self._statistics = IvectorStatistics(model.extractor, options.max_count)
+        else:
+            self._statistics = speaker.statistics.copy()
+        self._estimate = self._statistics.prior_mean()
+        self._estimates: list[Singles] = []  # one for each estimation point, without use_most_recent_ivector
+        self._newest = self._output()
+        self._done = 0  # frames that have been taken in
+        self._weights = np.zeros(0)  # waiting, for frame `_first_weight` and those after it
+        self._first_weight = 0
+        self._is_finished = False
+
+    @property
+    def ready(self) -> int:
+        """Frames for which an ivector can be asked for: those whose neighbours to the right are there."""
+        return len(self._rows)
+
+    def accept(self, features: Rows, last: bool = False) -> None:
+        """Takes frames in, (n, dim), before any normalisation."""
+        if self._is_finished:
+            raise ExecutionError("the stream of features has ended: begin another one")
+        if features.ndim != 2 or features.shape[1] != self.model.feature_dim:
+            raise ExecutionError(f"features must be (frames, {self.model.feature_dim}), got {features.shape}")
+        self._is_finished = last
+        rows = self._plain.accept(features, last)
+        normalized = self._normalized.accept(self._cmvn.accept(features), last)
+        candidates = best_gaussians(self.model.gmm.log_likelihoods(normalized), self._selected)
+        self._rows.append(normalized if self._options.online_cmvn_iextractor else rows)
+        self._gaussians.append(candidates.gaussians)
+        self._log_likelihoods.append(candidates.log_likelihoods)
+
+    def weigh(self, frames: Integers, changes: Doubles) -> None:
+        """Adds to the weights of frames, (n,) each; frames that are not yet there may be among them."""
+        if not self._weighted:
+            raise ExecutionError("the frames of this stream have no weights: make it with weighted=True")
+        if len(frames) == 0:
+            return
+        first = min(int(frames.min()), self._first_weight if len(self._weights) else int(frames.min()))
+        end = max(int(frames.max()) + 1, self._first_weight + len(self._weights))
+        weights = np.zeros(end - first)
+        weights[self._first_weight - first :][: len(self._weights)] = self._weights
+        np.add.at(weights, frames - first, changes)
+        self._weights, self._first_weight = weights, first
+
+    def at(self, frame: int) -> Singles:
+        """Returns the ivector for a frame, (ivector_dim,), after taking in the frames up to it.
+
+        Raises ExecutionError for a frame that is not ready, and for one behind those that have weights.
+        """
+        if not 0 <= frame < self.ready:
+            raise ExecutionError(f"there is no ivector for frame {frame} yet: {self.ready} frames are ready")
+        last = self.ready - 1 if self._options.greedy_ivector_extractor else frame
+        if last >= self._done:
+            if self._weighted and last >= self._first_weight + len(self._weights):
+                raise ExecutionError(f"frame {last} and those after it have no weight yet")
+            self._take_in(last)
+        if self._options.use_most_recent_ivector:
+            return self._newest.copy()
+        return self._estimates[frame // self._options.ivector_period].copy()
+
+    def speaker_state(self) -> SpeakerState:
+        """Returns the speaker's state for the next utterance, after the last one of this stream."""
+        most, stats = self._options.max_remembered_frames, self._cmvn.stats.copy()
+        if self._speaker.cmvn_stats is not None:
+            stats += self._speaker.cmvn_stats
+        if stats[0, -1] > most:
+            stats *= most / stats[0, -1]
+        statistics = self._statistics.copy()
+        if statistics.count > most * self._options.posterior_scale:
+            statistics.scale(most * self._options.posterior_scale / statistics.count)
+        return SpeakerState(stats, statistics)
+
+    def _take_in(self, last: int) -> None:
+        """Adds the frames up to `last`, with an estimate at each point where there is to be one."""
+        period = self._options.ivector_period
+        points = [last]
+        if not self._options.use_most_recent_ivector:
+            points = list(range(-(-self._done // period) * period, last + 1, period))
+        for point in points:
+            self._add_up_to(point)
+            self._estimate = self._statistics.estimate(self._estimate)
+            self._newest = self._output()
+            if not self._options.use_most_recent_ivector:
+                self._estimates.append(self._newest)
+        self._add_up_to(last)
+        if not self._weighted:
+            for buffer in (self._rows, self._gaussians, self._log_likelihoods):
+                buffer.forget(self._done)
+
+    def _add_up_to(self, last: int) -> None:
+        frames, weights = self._waiting(last)
+        self._done = last + 1
+        if len(frames) == 0:
+            return
+        candidates = LikelyGaussians(self._gaussians.take(frames), self._log_likelihoods.take(frames))
+        self._statistics.add(
+            self._rows.take(frames), candidates.gaussians, posteriors(candidates, weights, self._options)
+        )
+
+    def _waiting(self, last: int) -> tuple[Integers, Doubles]:
+        """Returns the frames up to `last` that are to be added, and with which weights; none waits any more."""
+        if not self._weighted:
+            frames = np.arange(self._done, last + 1)
+            return frames, np.ones(len(frames))
+        count = max(last + 1 - self._first_weight, 0)
+        weights = self._weights[:count]
+        frames = self._first_weight + np.flatnonzero(weights)
+        self._weights, self._first_weight = self._weights[count:], self._first_weight + min(count, len(self._weights))
+        return frames, weights[weights != 0]
+
+    def _output(self) -> npt.NDArray[np.float32]:
+        return as_output(self._estimate, self.model.extractor.offset)

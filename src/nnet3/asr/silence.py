@@ -1,0 +1,91 @@
+"""Weights of frames by what the search takes them for: silence counts for little in ivectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.ivector_files import Doubles
+from nnet3.asr.ivector_stats import Integers
+from nnet3.errors import ArgumentError
+from nnet3.hmm import TransitionModel
+
+_SILENCE_WEIGHT = 0.001
+_FRAMES_BACK = 100  # rows whose weights may still change
+_NONE = -1
+
+
+class SilenceWeighting:
+    """Weights of the frames of one segment, by the phones on the best path of the search so far.
+
+    `first_frame` is the frame of features at which the segment begins. A row is one step of the search,
+    `frame_subsampling_factor` frames.
+    """
+
+    def __init__(
+        self,
+        transition_model: TransitionModel,
+        silence_phones: Iterable[int],
+        frame_subsampling_factor: int,
+        first_frame: int = 0,
+    ):
+        phones = transition_model.phone(np.arange(1, transition_model.num_transition_ids + 1))
+        silence = np.isin(phones, np.array(list(silence_phones), np.int64))
+        if not silence.any():
+            raise ArgumentError("no phone of the model is one of the silence phones")
+        self._weight_of_id = np.concatenate([[0.0], np.where(silence, _SILENCE_WEIGHT, 1.0)])
+        self._factor, self.first_frame = frame_subsampling_factor, first_frame
+        self._ids, self._tokens = np.full(0, _NONE, np.int64), np.full(0, _NONE, np.int64)
+        self._weights = np.zeros(0)
+
+    def trace(self, transition_ids: npt.ArrayLike, tokens: npt.ArrayLike) -> None:
+        """Takes the best path so far, (rows,) each: the arc of each row, and the token that it leaves.
+
+        A token is any number >= 0 that is no other token's of the same row. Only what lies behind the last row where
+        the path leaves the same token as the path before is looked at; that row, too, keeps its arc.
+        """
+        ids, leaving = np.asarray(transition_ids, np.int64), np.asarray(tokens, np.int64)
+        if ids.shape != leaving.shape or ids.ndim != 1:
+            raise ArgumentError(f"a path has as many arcs as tokens, got {ids.shape} and {leaving.shape}")
+        self._extend(len(ids))
+        met = np.flatnonzero(self._tokens[: len(ids)] == leaving)
+        first = int(met[-1]) + 1 if len(met) else 0
+        self._ids[first : len(ids)] = ids[first:]
+        self._tokens[first : len(ids)] = leaving[first:]
+
+    def changes(self, ready: int) -> tuple[Integers, Doubles]:
+        """Returns the frames whose weights change, and by how much, (n,) each, when `ready` frames have come.
+
+        Frames that the search has not reached count as the last one that it has. The last row is always there, even if
+        its weights stay.
+        """
+        known = len(self._ids)
+        self._extend(-(-(ready - self.first_frame) // self._factor))
+        begin = max(0, known - _FRAMES_BACK)
+        if len(self._ids) == begin:
+            return np.zeros(0, np.int64), np.zeros(0)
+        wanted = self._wanted(begin)
+        change = wanted - self._weights[begin:]
+        self._weights[begin:] = wanted
+        changed = change != 0
+        changed[-1] = True
+        rows = begin + np.flatnonzero(changed)
+        frames = self.first_frame + self._factor * rows[:, np.newaxis] + np.arange(self._factor)
+        return frames.reshape(-1), np.repeat(change[changed], self._factor)
+
+    def _wanted(self, begin: int) -> Doubles:
+        ids = self._ids[begin:]
+        if ids[0] == _NONE:
+            return np.full(len(ids), self._weights[begin - 1] if begin else _SILENCE_WEIGHT)
+        source = np.maximum.accumulate(np.where(ids == _NONE, 0, np.arange(len(ids))))  # the last row with an arc
+        return self._weight_of_id[ids[source]]
+
+    def _extend(self, rows: int) -> None:
+        more = rows - len(self._ids)
+        if more > 0:
+            self._ids, self._tokens = (
+                np.concatenate([table, np.full(more, _NONE, np.int64)]) for table in (self._ids, self._tokens)
+            )
+            self._weights = np.concatenate([self._weights, np.zeros(more)])

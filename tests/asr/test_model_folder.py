@@ -1,0 +1,174 @@
+"""Model directories of each layout; what is missing or wrong is said at once."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.asr import ModelFolder
+from nnet3.errors import ConfigError, ModelFormatError
+from nnet3.options import DecodingOptions, MfccOptions, SpliceOptions
+from tests.asr.small_model import FEATURES, random_cmvn_stats, write_folder, write_matrix
+from tests.seeds import RANDOM
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_folder(tmp_path / "model", RANDOM)
+    return tmp_path / "model"
+
+
+def test_a_directory_of_vosk_is_read(folder: Path) -> None:
+    model = ModelFolder(folder)
+    assert model.layout == "of Vosk"
+    assert model.features == MfccOptions(sample_frequency=8000.0, num_mel_bins=8, num_ceps=6, use_energy=False)
+    expected = DecodingOptions(min_active=20, acoustic_scale=1.0, frame_subsampling_factor=3, frames_per_chunk=6)
+    assert model.decoding == expected
+    assert model.silence_phones == (1,)
+    assert [rule.min_trailing_silence for rule in model.endpoint_rules.values()] == [5, 0.25, 1, 2, 0]
+    graph = model.graph_files()
+    assert not graph.is_lookahead
+    assert graph.files == {"HCLG.fst": folder / "graph/HCLG.fst"}
+    assert graph.words == folder / "graph/words.txt"
+    front = model.load()
+    assert front.ivectors is not None
+    assert front.ivectors.splice == SpliceOptions(2, 1)
+    assert front.ivectors.options.max_count == 100
+    assert front.cmvn_stats is None
+    ivectors, _ = front.ivectors.compute(np.zeros((5, FEATURES), np.float32))
+    assert ivectors.shape == (1, 4)
+
+
+def test_a_directory_in_one_folder_has_fixed_settings(folder: Path, tmp_path: Path) -> None:
+    flat = tmp_path / "flat"
+    flat.mkdir()
+    shutil.copy(folder / "am/final.mdl", flat)
+    shutil.copy(folder / "conf/mfcc.conf", flat)
+    shutil.copytree(folder / "ivector", flat / "ivector")
+    for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int"):
+        (flat / name).touch()
+    model = ModelFolder(flat)
+    assert (model.decoding.beam, model.decoding.max_active, model.decoding.lattice_beam) == (13, 7000, 6)
+    assert (model.decoding.acoustic_scale, model.decoding.frame_subsampling_factor) == (1.0, 3)
+    assert model.silence_phones == tuple(range(1, 11))
+    assert model.graph_files().is_lookahead
+    assert model.graph_files().words is None
+    assert model.load().ivectors is not None
+
+
+def test_a_directory_of_kaldis_script_is_read(folder: Path, tmp_path: Path) -> None:
+    online = tmp_path / "online"
+    (online / "conf").mkdir(parents=True)
+    shutil.copy(folder / "am/final.mdl", online)
+    shutil.copy(folder / "conf/mfcc.conf", online / "conf")
+    shutil.copytree(folder / "ivector", online / "ivector_extractor")
+    for name in ("splice.conf", "online_cmvn.conf"):
+        shutil.move(online / "ivector_extractor" / name, online / "conf" / name)
+    (online / "conf/online.conf").write_text(
+        "--feature-type=mfcc\n--mfcc-config=/elsewhere/mfcc.conf\n--ivector-extraction-config=/elsewhere/x.conf\n"
+        "--endpoint.silence-phones=1\n"
+    )
+    (online / "conf/ivector_extractor.conf").write_text(
+        "--splice-config=/elsewhere\n--lda-matrix=/elsewhere\n--num-gselect=3\n--max-count=75\n"
+    )
+    (online / "frame_subsampling_factor").write_text("2\n")
+    model = ModelFolder(online, graph=folder / "graph")
+    assert model.decoding.frame_subsampling_factor == 2
+    assert model.silence_phones == (1,)
+    assert "HCLG.fst" in model.graph_files().files
+    front = model.load()
+    assert front.ivectors is not None
+    assert (front.ivectors.options.num_gselect, front.ivectors.options.max_count) == (3, 75)
+    assert front.ivectors.splice == SpliceOptions(2, 1)
+
+
+def test_a_model_without_ivectors_needs_no_extractor(tmp_path: Path) -> None:
+    write_folder(tmp_path / "model", RANDOM, with_ivector=False)
+    write_matrix(random_cmvn_stats(RANDOM), tmp_path / "model/am/global_cmvn.stats")
+    front = ModelFolder(tmp_path / "model").load()
+    assert front.ivectors is None
+    assert front.cmvn_stats is not None
+
+
+def test_all_that_is_missing_is_named_at_once(folder: Path) -> None:
+    for name in ("am/final.mdl", "conf/mfcc.conf", "ivector/final.mat", "ivector/final.dubm"):
+        (folder / name).unlink()
+    with pytest.raises(ModelFormatError) as caught:
+        ModelFolder(folder)
+    assert str(caught.value) == (
+        f"{folder}: it looks like a model directory of Vosk: am/final.mdl, conf/mfcc.conf (or conf/fbank.conf), "
+        "ivector/final.dubm, ivector/final.mat are missing; it has am/, conf/, graph/, ivector/. Give a directory as "
+        "Vosk publishes them, or as prepare_online_decoding.sh of Kaldi leaves them"
+    )
+
+
+def test_an_extractor_that_the_network_needs_is_missing(folder: Path) -> None:
+    shutil.rmtree(folder / "ivector")
+    with pytest.raises(ModelFormatError, match=r"the network has an input 'ivector': ivector/final.ie, .* are missing"):
+        ModelFolder(folder).load()
+
+
+def test_a_graph_that_is_missing_is_named(folder: Path) -> None:
+    (folder / "graph/HCLG.fst").unlink()
+    (folder / "graph/HCLr.fst").touch()
+    with pytest.raises(
+        ModelFormatError, match=r"HCLG\.fst or HCLr.fst, Gr.fst, disambig_tid.int is missing; it has HCLr"
+    ):
+        ModelFolder(folder).graph_files()
+
+
+def test_what_is_no_model_directory_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "model.zip").touch()
+    for path, message in (
+        (tmp_path / "other", "this is no model directory: .* missing; it has nothing"),
+        (tmp_path / "nowhere", "there is no such model directory"),
+        (tmp_path / "model.zip", "this is a file, not a model directory: unpack it first"),
+        (folder / "am/final.mdl", "this is a file, not a model directory"),
+        (tmp_path, "this is no model directory, but model in it is one: give that"),
+    ):
+        with pytest.raises(ModelFormatError, match=message):
+            ModelFolder(path)
+
+
+def test_pitch_is_refused(folder: Path) -> None:
+    (folder / "conf/pitch.conf").touch()
+    with pytest.raises(ModelFormatError, match=r"conf/pitch\.conf: this model wants the pitch .* no package computes"):
+        ModelFolder(folder)
+
+
+def test_parts_that_do_not_fit_are_refused(folder: Path) -> None:
+    conf = folder / "conf/mfcc.conf"
+    text = conf.read_text()
+    conf.write_text(text + "--num-ceps=5\n")
+    with pytest.raises(ModelFormatError, match="input 'input' has dimension 6, but the features have 5"):
+        ModelFolder(folder).load()
+    conf.write_text(text)
+    write_matrix(np.ones((2, 4)), folder / "am/global_cmvn.stats")
+    with pytest.raises(ModelFormatError, match="the statistics for CMVN has dimension 3, but the features have 6"):
+        ModelFolder(folder).load()
+    (folder / "am/global_cmvn.stats").unlink()
+    (folder / "ivector/splice.conf").write_text("--left-context=9\n")
+    with pytest.raises(ModelFormatError, match=r"ivector: the transform must have .* columns"):
+        ModelFolder(folder).load()
+
+
+def test_a_setting_that_is_wrong_has_its_place(folder: Path) -> None:
+    with open(folder / "conf/model.conf", "a") as file:
+        file.write("--beem=3\n")
+    with pytest.raises(
+        ConfigError, match=r"(?s)model\.conf:9:1: there is no option '--beem' here.*did you mean 'beam'"
+    ):
+        ModelFolder(folder)
+
+
+def test_a_raw_network_is_refused(folder: Path) -> None:
+    import nnet3
+
+    model = nnet3.load(folder / "am/final.mdl")
+    model.nnet.save(folder / "am/final.mdl")
+    with pytest.raises(ModelFormatError, match="this is a raw network"):
+        ModelFolder(folder).load()
