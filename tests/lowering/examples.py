@@ -6,14 +6,17 @@ kernel that asks for rows by itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+
+import numpy as np
 
 import nnet3
 from nnet3.compiler import NnetSource, lowering_request
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
+from nnet3.lowering.carried import ChunkRows
 from nnet3.lowering.first_writers import FirstWriters, find_first_writers
 from nnet3.lowering.graph import ComputationGraph
 from nnet3.lowering.layout import Layout, lay_out
@@ -147,3 +150,16 @@ def echo(length: int) -> tuple[NnetSource, LoweringRequest]:
     """y(t) = x(t) + x(t-20), as far as there is x, from x at t = 0..length-1."""
     each = _example(ECHO, range(length), range(length))
     return each.source, each.request
+
+
+def chunks(frames: int, *, first: int) -> Callable[[int], ChunkRows]:
+    """Chunks of a stream of `splice`: each brings so many frames of x, the first one those from t = first on too."""
+
+    def rows(times: Iterable[int]) -> np.ndarray:
+        return np.array([(0, t, 0) for t in times], np.int32)
+
+    def chunk(number: int) -> ChunkRows:
+        start, end = (number - 1) * frames, number * frames
+        return ChunkRows({0: rows(range(start if number > 1 else first, end))}, {3: rows(range(start, end))})
+
+    return chunk

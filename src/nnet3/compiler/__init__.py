@@ -2,12 +2,13 @@
 
 from nnet3.compiler.compile import build_graph, compile, compile_family, generate, schedule
 from nnet3.compiler.nnet_source import NnetSource, nnet_source
-from nnet3.compiler.request import ComputationRequest, IoSpecification, lowering_request
+from nnet3.compiler.request import ComputationRequest, IoSpecification, StateRequest, lowering_request
 
 __all__ = [
     "ComputationRequest",
     "IoSpecification",
     "NnetSource",
+    "StateRequest",
     "build_graph",
     "compile",
     "compile_family",

@@ -95,13 +95,17 @@ class ComputationRequest:
             raise RequestError("the request asks for no output")
         for kind, ios, names in (
             ("input", self.inputs, [n.name for n in nnet.nodes if isinstance(n, InputNode | ComponentNode)]),
-            ("output", self.outputs, nnet.output_names),
+            ("output", self.outputs, self._output_names(nnet)),
         ):
             seen: set[str] = set()
             for io in ios:
                 _check_io(kind, io, names, seen)
         if self.needs_backward and not any(io.has_deriv for io in self.outputs):
             raise RequestError("derivatives are asked for, but no output has has_deriv=True: nothing to start from")
+
+    def _output_names(self, nnet: Nnet) -> list[str]:
+        """The nodes that outputs may name."""
+        return nnet.output_names
 
     def task(self, network: Nnet, options: CompileOptions | None = None) -> CompileTask:
         """The task of compiling the request for a network as it is now. Raises RequestError unless they fit."""
@@ -226,6 +230,17 @@ class ComputationRequest:
         lines = [f"input {io}" for io in self.inputs] + [f"output {io}" for io in self.outputs]
         flags = [name for name in ("need_model_derivative", "store_component_stats") if getattr(self, name)]
         return "\n".join(lines + flags)
+
+
+class StateRequest(ComputationRequest):
+    """A request of a stream: outputs may also name component nodes, whose rows the next request is given."""
+
+    def _output_names(self, nnet: Nnet) -> list[str]:
+        return [*nnet.output_names, *(node.name for node in nnet.nodes if isinstance(node, ComponentNode))]
+
+    def _form(self, network: Nnet, name: str, options: CompileOptions) -> LengthForm | None:
+        """The request as one for more or fewer sequences: its length is not free."""
+        return self._form_of_sequences(network, name, options)
 
 
 def _time_step(times: np.ndarray) -> int:

@@ -1,15 +1,22 @@
-"""Running a network over whole utterances: features in, one matrix of outputs or one vector out; scores of them."""
+"""Running networks over utterances and streams of frames: outputs, one vector, scores of them."""
 
 from nnet3.decode.pronunciation import PhoneScore, gop, phone_log_posteriors
 from nnet3.decode.scores import Scoring, log_priors
+from nnet3.decode.stream import Stream, StreamComputer
+from nnet3.decode.stream_program import StreamChunk, StreamProgram
 from nnet3.decode.utterance import UtteranceComputer
 from nnet3.decode.whole import compute_utterance
 from nnet3.decode.xvector import XvectorComputer, cosine_scores, xvectors
-from nnet3.options import UtteranceOptions
+from nnet3.options import StreamOptions, UtteranceOptions
 
 __all__ = [
     "PhoneScore",
     "Scoring",
+    "Stream",
+    "StreamChunk",
+    "StreamComputer",
+    "StreamOptions",
+    "StreamProgram",
     "UtteranceComputer",
     "UtteranceOptions",
     "XvectorComputer",

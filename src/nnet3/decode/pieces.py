@@ -15,7 +15,9 @@ PIECE_BYTES = 2**30
 PIECE_FRAMES = 2**20
 """The same for frames, nearly three hours of speech: compiling takes memory too."""
 
-_OPTIONAL = re.compile(r"\b(?:IfDefined|Failover)\(")
+OPTIONAL = re.compile(r"\b(?:IfDefined|Failover)\(")
+"""Descriptors whose value depends on what there is."""
+
 _FIXED_TIME = re.compile(r"\bReplaceIndex\((?!ivector\b|Scale\([^,()]*,\s*ivector\b)")
 
 
@@ -30,6 +32,6 @@ def is_the_same_in_pieces(nnet: Nnet) -> bool:
 
     That holds without recurrences, statistics, attention and descriptors that take what is available.
     """
-    if any(_OPTIONAL.search(line) or _FIXED_TIME.search(line) for line in nnet.config_lines()):
+    if any(OPTIONAL.search(line) or _FIXED_TIME.search(line) for line in nnet.config_lines()):
         return False
     return all(component.needs_all_inputs for component in nnet.components.values())

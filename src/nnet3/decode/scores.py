@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from nnet3.errors import NetworkError, NumericalError
-from nnet3.nnet import AcousticModel
+from nnet3.nnet import AcousticModel, Nnet
 
 _ROWS_AT_ONCE = 4096
 
@@ -58,3 +58,12 @@ def log_priors(model: AcousticModel) -> Tensor | None:
             "instance with `nnet3 am-adjust-priors`, which has a floor, or do without priors"
         )
     return model.priors.log()
+
+
+def priors_of(model: Nnet | AcousticModel) -> Tensor:
+    """Returns the logarithms of a model's priors (pdfs,). Raises NetworkError if it has none, or a prior of 0."""
+    priors = log_priors(model) if isinstance(model, AcousticModel) else None
+    if priors is None:
+        kind = "this acoustic model has none" if isinstance(model, AcousticModel) else "a raw network has none"
+        raise NetworkError(f"use_priors was asked for, but {kind}: do without, or set them (am.priors = ...)")
+    return priors

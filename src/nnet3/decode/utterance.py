@@ -15,10 +15,11 @@ from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.components import Component
+from nnet3.decode.given import check_ivectors_wanted, checked_matrix
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError
-from nnet3.ir.matrices import Matrix, as_tensor
+from nnet3.ir.matrices import Matrix
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, UtteranceOptions
 from nnet3.runtime import NnetComputer
@@ -96,12 +97,9 @@ class UtteranceComputer:
     # ---- what is given ----
 
     def _ivectors(self, ivector: Matrix | None, online: Matrix | None) -> tuple[Tensor | None, Tensor | None]:
-        wants, given = "ivector" in self.nnet.input_names, ivector is not None or online is not None
         if ivector is not None and online is not None:
             raise ExecutionError("give one ivector or online ivectors, not both")
-        if wants != given:
-            have, want = ("an", "none is given") if wants else ("no", "one is given")
-            raise ExecutionError(f"the network has {have} input 'ivector', but {want}")
+        check_ivectors_wanted(self.nnet, ivector is not None or online is not None)
         matrix = partial(checked_matrix, self.nnet, "ivectors", node="ivector", device=self.device)
         single = None if ivector is None else matrix(ivector, dimensions=1)
         return single, None if online is None else matrix(online, dimensions=2)
@@ -216,27 +214,6 @@ class UtteranceComputer:
         request = ComputationRequest(inputs, [IoSpecification("output", _at(times))])
         computation = default_cache().compile(self.nnet, request, self._compile_options)
         return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
-
-
-def checked_matrix(
-    nnet: Nnet, what: str, values: Matrix, node: str, dimensions: int, device: str | torch.device
-) -> Tensor:
-    """Returns the rows, or with one dimension the vector, that an input node is given, on the device.
-
-    Raises ExecutionError for no rows, another shape, a NaN or an infinity; `what` names the values.
-    """
-    matrix = as_tensor(values, f"the {what}", device=device)
-    dim = nnet.node_dim(node)
-    if node == "input" and matrix.ndim == 2 and len(matrix) == 0:
-        raise ExecutionError("the utterance has no frames")
-    if matrix.ndim != dimensions or matrix.shape[-1] != dim or len(matrix) == 0:
-        expected = f"(frames, {dim})" if node == "input" else f"({dim},)" if dimensions == 1 else f"(rows, {dim})"
-        raise ExecutionError(f"the {what} must be {expected}, got {tuple(matrix.shape)}")
-    bad = ~torch.isfinite(matrix)
-    if bad.any():
-        row = int(bad.reshape(len(matrix), -1).any(dim=1).int().argmax()) if dimensions == 2 else 0
-        raise ExecutionError(f"the {what} have a NaN or an infinity, first in row {row}")
-    return matrix
 
 
 def _at(times: np.ndarray) -> np.ndarray:

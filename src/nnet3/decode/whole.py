@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeVar, cast
 import torch
 from torch import Tensor
 
-from nnet3.decode.scores import Scoring, log_priors
+from nnet3.decode.scores import Scoring, priors_of
 from nnet3.decode.utterance import UtteranceComputer
-from nnet3.errors import NetworkError, check_kind
+from nnet3.errors import check_kind
 from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.nnet.fingerprint import with_parts
@@ -51,18 +51,10 @@ def compute_utterance(
     """Returns output `output` of a simple network for an utterance; see `nnet3.Nnet.compute`."""
     check_kind(use_priors, bool, "use_priors", "True or False")
     nnet = model.nnet if isinstance(model, AcousticModel) else model
-    scoring = Scoring(_priors(model) if use_priors else None)
+    scoring = Scoring(priors_of(model) if use_priors else None)
     computer = kept_computer(nnet, UtteranceOptions.named(**options), UtteranceComputer)
     rows = computer.compute(features, ivector, online_ivectors)
     return scoring.apply(rows)
-
-
-def _priors(model: Nnet | AcousticModel) -> Tensor:
-    priors = log_priors(model) if isinstance(model, AcousticModel) else None
-    if priors is None:
-        kind = "this acoustic model has none" if isinstance(model, AcousticModel) else "a raw network has none"
-        raise NetworkError(f"use_priors was asked for, but {kind}: do without, or set them (am.priors = ...)")
-    return priors
 
 
 def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device], C]) -> C:

@@ -29,7 +29,7 @@ from nnet3.options.recognizer import (
     SpliceOptions,
 )
 from nnet3.options.training import StepOptions, TrainerOptions
-from nnet3.options.utterances import EqualXvectorOptions, UtteranceOptions, XvectorOptions
+from nnet3.options.utterances import EqualXvectorOptions, StreamOptions, UtteranceOptions, XvectorOptions
 
 __all__ = [
     "WHOLE",
@@ -60,6 +60,7 @@ __all__ = [
     "SilenceOptions",
     "SpliceOptions",
     "StepOptions",
+    "StreamOptions",
     "SubsetOptions",
     "SupervisingOptions",
     "Tolerances",

@@ -1,4 +1,4 @@
-"""Options of running a network over utterances: those of Kaldi's programs that concern the network."""
+"""Options of running a network over utterances and streams: those of Kaldi's programs that concern the network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ from nnet3.text.values import Boolean, Integer, Rule, at_least
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
 _LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1, minimum=-1))
+
+
+@dataclass(frozen=True)
+class StreamOptions(Options):
+    """Running a network over streams of frames; chunks are made longer until the network's period divides them.
+
+    `num_streams`: how many streams may be open at a time. Raises ExecutionError for numbers that cannot be meant.
+    """
+
+    error: ClassVar[type[Nnet3Error]] = ExecutionError
+
+    frame_subsampling_factor: int = option(3, _PERIOD, "Input frames per output.", unit="frames", program_default=1)
+    frames_per_chunk: int = option(21, _PERIOD, "Input frames per chunk.", unit="frames", program_default=24)
+    extra_left_context_initial: int = option(0, _FRAMES, "Frames more at the left of the first chunk.", unit="frames")
+    num_streams: int = option(1, _PERIOD, "Streams that are open at a time.")
 
 
 @dataclass(frozen=True)

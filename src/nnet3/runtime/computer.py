@@ -275,6 +275,29 @@ class NnetComputer:
         finally:
             self._observer = before
 
+    def compute(self, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns all outputs of the next run, for all its inputs, which are not copied before.
+
+        They are tensors on the device. Raises what `accept_input` and `run` raise.
+        """
+        with self._alone():
+            if self._segment is None:
+                self._reset()
+            for port in self.wanted():
+                given = inputs.get(port.name)
+                if given is not None and given.shape != (port.num_rows, port.num_cols):
+                    shape = port.num_rows, port.num_cols
+                    raise ExecutionError(
+                        f"{self._what(port, 'input')}: expected a matrix of (rows, columns) {shape}, got "
+                        f"{tuple(given.shape)}"
+                    )
+            self._state.accepted.update(inputs)
+        self.run()
+        with self._alone():
+            outputs = dict(self._state.provided)
+            self._state.provided.clear()
+        return outputs
+
     def get_output(self, name: str) -> Tensor:
         """Returns an output's value after the forward run, an input's derivative after the backward run."""
         check_kind(name, str, "the name of an output", "a str")

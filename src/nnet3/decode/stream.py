@@ -1,0 +1,325 @@
+"""StreamComputer: a network over streams of frames. What it has computed is kept, and nothing is computed twice."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from nnet3.decode.given import check_ivectors_wanted, checked_matrix
+from nnet3.decode.scores import Scoring, priors_of
+from nnet3.decode.stream_program import StreamProgram
+from nnet3.decode.stream_progress import Batch, StreamProgress, gathered
+from nnet3.decode.stream_state import from_bytes, model_digest, to_bytes
+from nnet3.decode.utterance import NetworkKernels
+from nnet3.errors import ExecutionError, NumericalError
+from nnet3.ir.matrices import Matrix
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.options import CompileOptions, StreamOptions
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.models import model_dtype
+from nnet3.runtime.recent import RecentComputers
+
+_MOST_COMPUTERS = 64
+
+
+class StreamComputer:
+    """Computes output `output` of a simple network for streams of frames, a chunk at a time. Threads take turns.
+
+        streams = nnet3.StreamComputer(model, frames_per_chunk=21, num_streams=4)
+        stream = streams.open()
+        rows = stream.accept(features)      # any number of frames; the rows that became available, perhaps none
+        rows = stream.finish()              # the rest
+
+    Row i belongs to frame i * frame_subsampling_factor. A chunk is computed as soon as its frames and those of the
+    network's right context are there. Before the first frame and after the last one there are copies of these. Every
+    value is computed once: what looks at frames that are not there yet, where it need not, does without them for good,
+    as in Kaldi's looped computation. So outputs do not depend on how many frames come at a time.
+
+    Streams that are equally far run together; they come and go at any chunk. The network runs in test mode, and
+    neighbouring components are merged: use another computer after a change of its parameters.
+    """
+
+    def __init__(
+        self,
+        model: Nnet | AcousticModel,
+        frames_per_chunk: int = 21,
+        num_streams: int = 1,
+        frame_subsampling_factor: int = 3,
+        extra_left_context_initial: int = 0,
+        device: str | torch.device | None = None,
+        *,
+        use_priors: bool = False,
+        acoustic_scale: float = 1.0,
+        compile_options: CompileOptions | None = None,
+        debug: bool = False,
+    ) -> None:
+        """Find the program; chunks become longer until the network's period and the subsampling factor divide them.
+
+        `num_streams`: how many may be open at a time. `device`: by default that of the parameters. Outputs become
+        acoustic_scale * (output - log priors), without priors unless `use_priors` is set.
+        Raises NetworkError or RequestError for a network that cannot be run in chunks for ever, ExecutionError for
+        numbers that cannot be meant.
+        """
+        nnet = model.nnet if isinstance(model, AcousticModel) else model
+        self.options = StreamOptions(
+            frame_subsampling_factor=frame_subsampling_factor,
+            frames_per_chunk=frames_per_chunk,
+            extra_left_context_initial=extra_left_context_initial,
+            num_streams=num_streams,
+        )
+        tensors = (tensor for c in nnet.components.values() for tensor in c.parameters().values())
+        own = next((tensor.device for tensor in tensors), torch.device("cpu"))
+        self.device = own if device is None else torch.device(device)
+        self.program = StreamProgram.of(
+            nnet if self.device == own else nnet.copy().to(device=self.device), self.options
+        )
+        self.scoring = Scoring(priors_of(model) if use_priors else None, acoustic_scale)
+        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._dtype = model_dtype(nnet, None) or torch.float32
+        self._computers = RecentComputers(_MOST_COMPUTERS)
+        self._lock = threading.Lock()
+        self._open: weakref.WeakSet[Stream] = weakref.WeakSet()  # who forgets a stream gives its place back
+
+    @property
+    def nnet(self) -> Nnet:
+        """The network as it is run."""
+        return self.program.nnet
+
+    @property
+    def latency(self) -> int:
+        """The frames after that of a row that must be there at most before it is computed."""
+        return self.program.right_context + self.program.frames_per_chunk - 1
+
+    # ---- streams come and go ----
+
+    def open(self) -> Stream:
+        """Returns a new stream. Raises ExecutionError if there are `num_streams` already."""
+        stream = Stream(self)
+        with self._lock:
+            self._add(stream)
+        return stream
+
+    def restore(self, state: bytes) -> Stream:
+        """Returns a stream that goes on where another one was when it gave this state, perhaps in another process.
+
+        Raises ExecutionError for a state that is damaged, or of another model or other options; and as `open` does.
+        """
+        stream = Stream(self)
+        from_bytes(state, self._digest, stream._progress)
+        with self._lock:
+            self._add(stream)
+        return stream
+
+    def _add(self, stream: Stream) -> None:
+        if len(self._open) >= self.options.num_streams:
+            raise ExecutionError(
+                f"all {self.options.num_streams} streams are open: finish one first, or give a larger num_streams"
+            )
+        self._open.add(stream)
+
+    def _remove(self, stream: Stream) -> None:
+        self._open.discard(stream)
+        stream._progress.go_to(None)
+
+    def _check_open(self, stream: Stream) -> None:
+        if stream not in self._open:
+            what = "has ended" if stream._computer is self else "is of another computer"
+            raise ExecutionError(f"the stream {what}: open() gives a new one")
+
+    @cached_property
+    def _digest(self) -> str:
+        return model_digest(self.program)
+
+    # ---- frames in, rows out ----
+
+    def accept(
+        self, features: Mapping[Stream, Matrix], ivectors: Mapping[Stream, Matrix] | None = None
+    ) -> dict[Stream, Tensor]:
+        """Gives more frames (frames, dim) to several streams; returns the rows (rows, outputs) that became available.
+
+        `ivectors`: for streams that have a newer one. See `Stream.accept`. Raises ExecutionError if anything does not
+        fit, and then nothing is given to any of them; NumericalError for a stream with outputs that are not finite,
+        which ends, and the rows of the others come at their next call.
+        """
+        with self._lock:
+            newer = ivectors or {}
+            for stream in {**features, **newer}:
+                self._check_open(stream)
+            given = {
+                stream: self._checked(stream, features.get(stream), newer.get(stream))
+                for stream in {**features, **newer}
+            }
+            for stream, (frames, ivector) in given.items():
+                stream._progress.add(frames)
+                stream._progress.ivector = ivector
+            self._run_ready(given)
+            return self._scores(given)
+
+    def _checked(self, stream: Stream, features: Matrix | None, ivector: Matrix | None) -> tuple[Tensor, Tensor | None]:
+        """Returns the frames for a stream and its ivector, if they can be taken."""
+        progress = stream._progress
+        frames = progress.frames[:0]
+        if features is not None and getattr(features, "shape", None) != frames.shape:
+            frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device).to(self._dtype)
+        if ivector is not None:
+            check_ivectors_wanted(self.nnet, True)
+            newest = checked_matrix(self.nnet, "ivectors", ivector, "ivector", 1, self.device)
+            return frames, newest.to(self._dtype, copy=True)
+        if progress.ivector is None and progress.runs_with(len(frames)):
+            check_ivectors_wanted(self.nnet, False)
+        return frames, progress.ivector
+
+    def _finish(self, stream: Stream) -> Tensor:
+        with self._lock:
+            self._check_open(stream)
+            progress = stream._progress
+            if progress.num_frames and progress.ivector is None:
+                check_ivectors_wanted(self.nnet, False)
+            if progress.num_frames == 0:
+                self._remove(stream)
+                raise ExecutionError("the stream has ended without any frames")
+            try:
+                total = progress.end()
+                self._run_ready([stream])
+                progress.rows = [progress.ready()[: total - progress.num_rows]]
+                return self._scores([stream])[stream]
+            finally:
+                self._remove(stream)
+
+    def _close(self, stream: Stream) -> None:
+        with self._lock:
+            self._check_open(stream)
+            self._remove(stream)
+
+    def _state(self, stream: Stream) -> bytes:
+        with self._lock:
+            self._check_open(stream)
+            return to_bytes(stream._progress, self._digest)
+
+    def _scores(self, streams: Iterable[Stream]) -> dict[Stream, Tensor]:
+        """Returns the rows that streams have ready, as scores."""
+        scores, failed = {}, []
+        for stream in streams:
+            try:
+                scores[stream] = self.scoring.apply(stream._progress.ready())
+            except NumericalError as error:
+                failed.append(error)
+                self._remove(stream)
+        if failed:
+            raise failed[0]
+        for stream in scores:
+            stream._progress.taken()
+        return scores
+
+    def compute(
+        self,
+        features: Matrix,
+        ivector: Matrix | None = None,
+        online_ivectors: Matrix | None = None,
+        online_ivector_period: int = 10,
+    ) -> Tensor:
+        """Returns the rows (frames / subsampling factor, rounded up; outputs) of a whole utterance (frames, dim).
+
+        Of online ivectors (rows, dim), one every so many frames, each chunk takes that of the first frame after its
+        input, or the last one. It takes a place as long as it runs. Raises ExecutionError as `open` and `accept` do.
+        """
+        frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device)
+        if ivector is not None and online_ivectors is not None:
+            raise ExecutionError("give one ivector or online ivectors, not both")
+        program, done, rows = self.program, 0, []
+        total = -(-len(frames) // program.frame_subsampling_factor)
+        stream = self.open()
+        try:
+            for number in range(-(-total * program.frame_subsampling_factor // program.frames_per_chunk)):
+                end = program.frames_until(number)
+                if online_ivectors is not None:
+                    ivector = online_ivectors[min(end // online_ivector_period, len(online_ivectors) - 1)]
+                times = torch.arange(done, end, device=self.device).clamp_(max=len(frames) - 1)
+                rows.append(stream.accept(frames[times], ivector))
+                done = end
+        finally:
+            if stream in self._open:
+                stream.close()
+        return torch.cat(rows)[:total]
+
+    # ---- chunks ----
+
+    def _run_ready(self, streams: Iterable[Stream]) -> None:
+        """Runs chunks until none of the streams has the frames for another."""
+        waiting = [stream._progress for stream in streams]
+        while ready := [each for each in waiting if each.runs_with(0)]:
+            ready.sort(key=lambda each: each.order)
+            for place, group in groupby(ready, key=lambda each: each.place):
+                self._run(place, list(group))
+        for each in waiting:
+            each.frames = each.frames.clone()  # not a view of all that was given
+
+    def _run(self, place: int, streams: Sequence[StreamProgress]) -> None:
+        """Runs the chunk at this place of the program for several streams at once."""
+        chunk, width = self.program.chunks[place], self._width(len(streams))
+        inputs = gathered(streams, width) if chunk.before else {}
+        for name, table in chunk.new.items():
+            new = [each.take(name, len(table)) for each in streams]
+            values = torch.stack(new + new[:1] * (width - len(streams)), dim=1)  # (rows, width, dim)
+            inputs[name] = torch.cat([inputs[name], values]) if name in inputs else values
+        computer = self._computers.get((place, width), lambda: self._new_computer(place, width))
+        outputs = computer.compute({name: values.flatten(0, 1) for name, values in inputs.items()})
+        rows = outputs.pop("output").unflatten(0, (-1, width))
+        after = {name: values.unflatten(0, (-1, width)) for name, values in outputs.items()}
+        after |= {name: inputs[name][kept].clone() for name, kept in chunk.kept.items()}
+        batch, left = Batch(after, width), {each.batch for each in streams if each.batch is not None}
+        for column, each in enumerate(streams):
+            each.go_on(batch, column, rows[:, column])
+        for other in left:
+            other.shrink()
+
+    def _new_computer(self, place: int, width: int) -> NnetComputer:
+        computation = self.program.computation(self.program.chunks[place], width, self._compile_options)
+        return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug, check_finite=False)
+
+    def _width(self, number: int) -> int:
+        """Returns for how many streams a program is run: one of few numbers, so that there are few programs."""
+        width = 1
+        while width < number:
+            width += max(1, (1 << width.bit_length()) // 4)  # 1, 2, 3, 4, 6, 8, 12, 16, 24, ...
+        return min(width, self.options.num_streams)
+
+
+class Stream:
+    """A stream of frames; see `StreamComputer`."""
+
+    def __init__(self, computer: StreamComputer) -> None:
+        self._computer = computer
+        self._progress = StreamProgress(computer.program, computer._dtype, computer.device)
+
+    def accept(self, features: Matrix, ivector: Matrix | None = None) -> Tensor:
+        """Gives more frames (frames, dim); returns the rows (rows, outputs) that became available, perhaps none.
+
+        Chunks take the newest ivector (dim,) at the time at which they are computed. Raises ExecutionError for what
+        does not fit, if an ivector is missing, and if the stream has ended; it is as before then.
+        """
+        return self._computer.accept({self: features}, None if ivector is None else {self: ivector})[self]
+
+    def finish(self) -> Tensor:
+        """Ends the stream, whose place is free again; returns the last rows, as if its last frame were repeated.
+
+        Raises ExecutionError if it has ended already, or if it got no frames.
+        """
+        return self._computer._finish(self)
+
+    def close(self) -> None:
+        """Ends the stream without its last rows. Raises ExecutionError if it has ended already."""
+        self._computer._close(self)
+
+    def state(self) -> bytes:
+        """Returns all that the stream needs to go on, for `StreamComputer.restore`, as a safetensors file.
+
+        The stream stays open. Raises ExecutionError if it has ended.
+        """
+        return self._computer._state(self)
