@@ -1,126 +1,38 @@
-"""OpenFst's binary files of standard arcs: types `vector` and `compact_acceptor`, byte for byte as OpenFst writes them.
-
-All integers are little-endian and raw, without the size bytes that Kaldi puts before numbers.
-"""
+"""OpenFst's types `vector` and `compact_acceptor` of standard arcs, byte for byte as OpenFst writes them."""
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_header import COMPACT, VECTOR, FstHeader, read_fst_header, write_fst_header
 from nnet3.kaldi_io.fst_properties import EXPANDED, MUTABLE, known_properties
 
 if TYPE_CHECKING:
     from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
-MAGIC = struct.pack("<i", 2125659606)
-_SYMBOLS_MAGIC = struct.pack("<i", 2125658996)
-_VECTOR, _COMPACT, _STANDARD = "vector", "compact_acceptor", "standard"
-_VERSION = 2
-_ALIGNED_VERSION = 1  # of compact_acceptor
-_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS, _IS_ALIGNED = 1, 2, 4
-_ALIGNMENT = 16
-_MOST_NAME_BYTES = 256
 _STATE_WORDS, _ARC_WORDS = 3, 4  # of 4 bytes: final cost and number of arcs; labels, cost, next state
-_END = struct.Struct("<iiQqqq")  # version, flags, properties, start, states, arcs
 _COUNT = struct.Struct("<q")
 _ELEMENT = np.dtype([("label", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
 _FINAL = -1  # label and next state of the element that stands for a final cost
 
 
-@dataclass(frozen=True)
-class FstHeader:
-    """The fields before the states of an FST."""
-
-    kind: str
-    arc_type: str
-    version: int
-    flags: int
-    properties: int
-    start: int
-    states: int
-    arcs: int
-
-
 def read_binary_fst(reader: Reader) -> Fst:
     """The FST that begins here. Symbol tables are passed over: labels are numbers here."""
     start = reader.position
-    header = read_fst_header(reader, (_VECTOR, _COMPACT), (_STANDARD,))
+    header = read_fst_header(reader, (VECTOR, COMPACT))
     try:
-        return _read_vector(reader, header) if header.kind == _VECTOR else _read_compact(reader, header)
+        return read_vector(reader, header) if header.kind == VECTOR else read_compact(reader, header)
     except ModelFormatError as error:
         raise error if error.place else reader.error_at(start, f"a damaged FST: {error.message}") from None
 
 
-def read_fst_header(reader: Reader, kinds: tuple[str, ...], arc_types: tuple[str, ...]) -> FstHeader:
-    """The header that begins here, with symbol tables passed over. ModelFormatError if it is of none of these types."""
-    start = reader.position
-    reader.need(len(MAGIC), "the header of an FST")
-    if reader.data[start : start + len(MAGIC)] != MAGIC:
-        raise reader.error("expected an FST in OpenFst's binary form, which begins with the bytes d6 fd b2 7e")
-    reader.position += len(MAGIC)
-    kind, arc_type = _read_name(reader), _read_name(reader)
-    if kind not in kinds:
-        hint = f"fstconvert --fst_type={_VECTOR} makes one of an FST of another type"
-        raise reader.error_at(start, f"expected an FST of type {' or '.join(kinds)}, got '{kind}'; {hint}")
-    if arc_type not in arc_types:
-        raise reader.error_at(start, f"expected an FST with arcs of type {' or '.join(arc_types)}, got '{arc_type}'")
-    reader.need(_END.size, "the header of an FST")
-    header = FstHeader(kind, arc_type, *_END.unpack_from(reader.data, reader.position))
-    reader.position += _END.size
-    if header.version not in ((_VERSION,) if kind == _VECTOR else (_VERSION, _ALIGNED_VERSION)):
-        raise reader.error_at(start, f"expected version {_VERSION} of an FST of type {kind}, got {header.version}")
-    if not 0 <= header.states < 2**31:
-        raise reader.error_at(start, f"an FST cannot have {header.states} states")
-    for flag in (_HAS_INPUT_SYMBOLS, _HAS_OUTPUT_SYMBOLS):
-        if header.flags & flag:
-            _skip_symbols(reader)
-    return header
-
-
-def _read_name(reader: Reader) -> str:
-    length = _read_length(reader, "the type of an FST")
-    if length > _MOST_NAME_BYTES:
-        raise reader.error(f"a type of an FST has no name of {length} bytes")
-    return _skip_bytes(reader, length, "the type of an FST").decode("utf-8", "replace")
-
-
-def _read_length(reader: Reader, what: str) -> int:
-    (length,) = struct.unpack("<i", _skip_bytes(reader, 4, what))
-    if length < 0:
-        raise reader.error(f"{what} cannot have {length} bytes")
-    return int(length)
-
-
-def _skip_bytes(reader: Reader, count: int, what: str) -> bytes:
-    reader.need(count, what)
-    contents = reader.data[reader.position : reader.position + count]
-    reader.position += count
-    return contents
-
-
-def _skip_symbols(reader: Reader) -> None:
-    """Skips magic, name, next free key and number of symbols, then the text and the key of each symbol."""
-    what = "a symbol table"
-    if _skip_bytes(reader, 4, what) != _SYMBOLS_MAGIC:
-        raise reader.error(f"expected {what}, as the header of the FST says")
-    _skip_bytes(reader, _read_length(reader, what), what)
-    _skip_bytes(reader, _COUNT.size, what)
-    (count,) = _COUNT.unpack(_skip_bytes(reader, _COUNT.size, what))
-    if count < 0 or 12 * count > reader.left:
-        raise reader.error(f"{what} of {count} symbols is more than the file can hold")
-    for _ in range(count):  # where a symbol begins is known only after the one before it
-        _skip_bytes(reader, _read_length(reader, what), what)
-        _skip_bytes(reader, _COUNT.size, what)
-
-
-def _read_vector(reader: Reader, header: FstHeader) -> Fst:
+def read_vector(reader: Reader, header: FstHeader) -> Fst:
     """Reads for each state its final cost (float32), number of arcs (int64) and arcs."""
     reader.need(4 * _STATE_WORDS * header.states, f"{header.states} states of an FST")
     start = position = reader.position
@@ -152,14 +64,13 @@ def _word_places(offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return state_at, headers_before + _ARC_WORDS * np.arange(offsets[-1])
 
 
-def _read_compact(reader: Reader, header: FstHeader) -> Fst:
+def read_compact(reader: Reader, header: FstHeader) -> Fst:
     """Reads the offsets of the states' elements, then the elements: a final cost comes first in its state."""
-    aligned = header.version == _ALIGNED_VERSION or bool(header.flags & _IS_ALIGNED)
-    _align(reader, aligned)
+    header.align(reader)
     bounds = reader.raw_array(header.states + 1, "<u4", f"{header.states} states of an FST").astype(np.int64)
     if bounds[0] != 0 or (np.diff(bounds) < 0).any():
         raise reader.error("the offsets of the states of an FST do not increase from 0")
-    _align(reader, aligned)
+    header.align(reader)
     elements = reader.raw_array(int(bounds[-1]), _ELEMENT, f"an FST with {bounds[-1]} arcs and final states")
     is_final = elements["label"] == _FINAL
     state_of_final = np.searchsorted(bounds, np.flatnonzero(is_final), "right") - 1
@@ -176,15 +87,10 @@ def _read_compact(reader: Reader, header: FstHeader) -> Fst:
     return Fst(header.start, final, offsets, label, label, cost, dst)
 
 
-def _align(reader: Reader, aligned: bool) -> None:
-    if aligned:
-        _skip_bytes(reader, -reader.position % _ALIGNMENT, "an aligned FST")
-
-
 def write_vector_fst(writer: Writer, fst: Fst) -> None:
     """Writes type `vector`, with the properties of the file that it came from, else those that always hold."""
     properties = EXPANDED | MUTABLE if fst.properties is None else fst.properties
-    _write_header(writer, _VECTOR, properties, fst, arcs=0)
+    write_fst_header(writer, VECTOR, properties, fst, arcs=0)
     words = np.empty(_STATE_WORDS * fst.num_states + _ARC_WORDS * fst.num_arcs, "<i4")
     state_at, arc_at = _word_places(fst.offsets)
     words[state_at] = np.asarray(fst.final, "<f4").view("<i4")
@@ -198,7 +104,7 @@ def write_compact_acceptor(writer: Writer, fst: Fst) -> None:
     """Writes type `compact_acceptor`, with all properties."""
     if not fst.is_acceptor:
         raise ModelFormatError("cannot write an FST as an acceptor whose input and output labels differ")
-    _write_header(writer, _COMPACT, EXPANDED | known_properties(fst), fst, arcs=fst.num_arcs)
+    write_fst_header(writer, COMPACT, EXPANDED | known_properties(fst), fst, arcs=fst.num_arcs)
     is_final = fst.final < np.inf
     bounds = fst.offsets + np.concatenate([[0], np.cumsum(is_final)])
     elements = np.empty(bounds[-1], _ELEMENT)
@@ -208,9 +114,3 @@ def write_compact_acceptor(writer: Writer, fst: Fst) -> None:
     arc_at = np.setdiff1d(np.arange(len(elements)), final_at, assume_unique=True)
     elements["label"][arc_at], elements["cost"][arc_at], elements["dst"][arc_at] = fst.ilabel, fst.cost, fst.dst
     writer.raw(bounds.astype("<u4").tobytes() + elements.tobytes())
-
-
-def _write_header(writer: Writer, kind: str, properties: int, fst: Fst, arcs: int) -> None:
-    names = b"".join(struct.pack("<i", len(name)) + name.encode() for name in (kind, _STANDARD))
-    end = _END.pack(_VERSION, 0, properties, fst.start, fst.num_states, arcs)
-    writer.raw(MAGIC + names + end)

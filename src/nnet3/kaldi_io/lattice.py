@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io.fst import NOT_FINAL, Fst
-from nnet3.kaldi_io.fst_binary import FstHeader, read_fst_header
+from nnet3.kaldi_io.fst_header import VECTOR, FstHeader, read_fst_header
 from nnet3.kaldi_io.fst_lines import FstLines, read_lines
 from nnet3.kaldi_io.fst_reach import arcs_of
 from nnet3.kaldi_io.parse_numbers import parse_integer
@@ -19,7 +19,7 @@ from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.tables import TableReader
 
 Integers = npt.NDArray[np.integer]
-_VECTOR, _PLAIN, _COMPACT = "vector", "lattice4", "compactlattice44"
+_PLAIN, _COMPACT = "lattice4", "compactlattice44"
 _COUNT, _LENGTH = struct.Struct("<q"), struct.Struct("<i")
 _PLAIN_ARC_WORDS, _COMPACT_ARC_WORDS = 5, 6  # of 4 bytes, without the string: labels, costs, its length, next state
 
@@ -65,7 +65,7 @@ def read_lattice(reader: Reader) -> Lattice:
         return _read_text(reader)
     binary, reader.binary = reader.binary, True
     start = reader.position
-    header = read_fst_header(reader, (_VECTOR,), (_COMPACT, _PLAIN))
+    header = read_fst_header(reader, (VECTOR,), (_COMPACT, _PLAIN))
     try:
         lattice = _read_compact(reader, header) if header.arc_type == _COMPACT else _read_plain(reader, header)
     except ModelFormatError as error:

@@ -1,0 +1,149 @@
+"""OpenFst's types `const`, and `olabel_lookahead`, which is `const` with the output labels that come next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.kaldi_io.fst import Fst
+from nnet3.kaldi_io.fst_header import CONST, FstHeader, read_fst_header, write_fst_header
+from nnet3.kaldi_io.fst_properties import EXPANDED
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io.reader import Reader
+    from nnet3.kaldi_io.writer import Writer
+
+Integers = npt.NDArray[np.integer]
+_STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
+_ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
+_ADD_ON_MAGIC = 446681434
+_RECORD_WORDS = 3  # of 4 bytes, of a record without intervals
+_LONGEST_STRIDE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class LabelReach:
+    """The output labels that can come next on a path from each state of an FST.
+
+    Those of state q are the labels l with begin[i] <= l < end[i] for an i of offsets[q] .. offsets[q + 1] - 1;
+    `final_label` among them says that the path can end without one. offsets: (states + 1,) int64; begin, end:
+    (intervals,) int32.
+    """
+
+    final_label: int
+    offsets: Integers
+    begin: Integers
+    end: Integers
+
+
+def read_const(reader: Reader, header: FstHeader) -> Fst:
+    """Reads the table of states, then that of arcs, each at a multiple of 16 bytes if the file is aligned."""
+    if header.arcs < 0:
+        raise reader.error(f"an FST cannot have {header.arcs} arcs")
+    reader.need(_STATE.itemsize * header.states + _ARC.itemsize * header.arcs, "the tables of an FST")
+    header.align(reader)
+    states = reader.raw_array(header.states, _STATE, f"{header.states} states of an FST")
+    offsets = np.zeros(header.states + 1, np.int64)
+    np.cumsum(states["arcs"], out=offsets[1:])
+    if offsets[-1] != header.arcs or not np.array_equal(states["first"][states["arcs"] > 0], _starts(offsets)):
+        raise reader.error(f"the states of the FST do not share its {header.arcs} arcs in order")
+    final = states["final"].astype(np.float32)
+    header.align(reader)
+    arcs = reader.raw_array(header.arcs, _ARC, f"{header.arcs} arcs of an FST")
+    ilabel, olabel, cost, dst = (np.ascontiguousarray(arcs[name]) for name in ("ilabel", "olabel", "cost", "dst"))
+    return Fst(header.start, final, offsets, ilabel, olabel, cost, dst)
+
+
+def _starts(offsets: Integers) -> Integers:
+    return offsets[:-1][np.diff(offsets) > 0]
+
+
+def write_const(writer: Writer, fst: Fst) -> None:
+    """Writes an FST of type `const`, which programs map into memory as it is."""
+    states = np.zeros(fst.num_states, _STATE)
+    states["final"], states["first"], states["arcs"] = fst.final, fst.offsets[:-1], np.diff(fst.offsets)
+    for name, labels in (("iepsilons", fst.ilabel), ("oepsilons", fst.olabel)):
+        states[name] = np.bincount(fst.src[labels == 0], minlength=fst.num_states)
+    arcs = np.empty(fst.num_arcs, _ARC)
+    arcs["ilabel"], arcs["olabel"], arcs["cost"], arcs["dst"] = fst.ilabel, fst.olabel, fst.cost, fst.dst
+    write_fst_header(writer, CONST, EXPANDED, fst, arcs=fst.num_arcs)
+    writer.raw(states.tobytes())
+    writer.raw(arcs.tobytes())
+
+
+def read_lookahead(reader: Reader) -> tuple[FstHeader, Fst, LabelReach]:
+    """Reads a whole FST of type `const`, its own header first, and the labels that its states reach, to the end."""
+    what = "the look-ahead data of an FST"
+    if _number(reader, "<i4", what) != _ADD_ON_MAGIC:
+        raise reader.error(f"expected {what}, as the header of the FST says")
+    header = read_fst_header(reader, (CONST,))
+    fst = read_const(reader, header)
+    has_data, of_input, of_output, reaches_input, keeps_labels = reader.raw_array(5, "i1", what).tolist()
+    if (has_data, of_input, of_output, reaches_input) != (1, 0, 1, 0):
+        raise reader.error(f"{what} must be about output labels alone")
+    if keeps_labels:
+        labels = _number(reader, "<i8", what)
+        if labels < 0:
+            raise reader.error(f"{what} cannot have {labels} labels")
+        reader.raw_array(2 * labels, "<i4", what)
+    final_label, states = _number(reader, "<i4", what), _number(reader, "<i8", what)
+    if states != fst.num_states:
+        raise reader.error(f"{what} is about {states} states, but there are {fst.num_states}")
+    return header, fst, LabelReach(final_label, *_read_intervals(reader, states))
+
+
+def _number(reader: Reader, dtype: str, what: str) -> int:
+    return int(reader.raw_array(1, dtype, what)[0])
+
+
+def _read_intervals(reader: Reader, states: int) -> tuple[Integers, Integers, Integers]:
+    """Reads for each state the number of intervals (int64), the intervals, and how many labels they hold (int32)."""
+    what = f"the labels that {states} states reach"
+    if states < 0 or 4 * _RECORD_WORDS * states > reader.left:
+        raise reader.truncated(f"{what} are not there")
+    start = reader.position
+    words = reader.raw_array(reader.left // 4, "<i4", what)
+    at = _record_starts(words, states)
+    reader.position = start
+    if at.max(initial=0) + _RECORD_WORDS > len(words):
+        raise reader.truncated(f"{what} are not there")
+    counts = words[at].astype(np.int64)
+    ends = at + _RECORD_WORDS + 2 * counts
+    if counts.min(initial=0) < 0 or (words[at + 1] != 0).any() or ends.max(initial=0) > len(words):
+        raise reader.truncated(f"{what} are not there")
+    offsets = np.append(0, np.cumsum(counts))
+    places = np.repeat(at + 2 - 2 * offsets[:-1], counts) + 2 * np.arange(offsets[-1])
+    begin, end = words[places].astype(np.int32), words[places + 1].astype(np.int32)
+    labels_before = np.append(0, np.cumsum(end.astype(np.int64) - begin))
+    points = labels_before[offsets[1:]] - labels_before[offsets[:-1]]
+    if begin.min(initial=0) < 0 or (end < begin).any() or not np.array_equal(points, words[ends - 1]):
+        raise reader.error(f"{what} are not intervals of labels")
+    reader.position = start + 4 * int(ends[-1] if states else 0)
+    return offsets, begin, end
+
+
+def _record_starts(words: Integers, records: int) -> Integers:
+    """Returns where the records begin, (records,), each of which tells where the next one does.
+
+    Every word is taken for the beginning of a record, and the steps from one record to the next are squared: to the
+    second record from there, to the fourth, and so on. A long chain is then a few long steps, and short ones between.
+    """
+    size = len(words)
+    follow = np.arange(_RECORD_WORDS, size + _RECORD_WORDS + 1)
+    follow[:size] += 2 * words.clip(0, size).astype(np.int64)
+    np.minimum(follow, size, out=follow)
+    far, spare, stride = follow, np.empty_like(follow), 1
+    while stride < min(records, _LONGEST_STRIDE):
+        np.take(far, far, out=spare, mode="clip")
+        far, spare, stride = spare, np.empty_like(follow) if far is follow else far, 2 * stride
+    table = np.empty((stride, -(-records // stride)), np.int64)
+    place = 0
+    for column in range(table.shape[1]):
+        table[0, column] = place
+        place = int(far[place])
+    for row in range(1, stride):
+        table[row] = follow[table[row - 1]]
+    return table.T.reshape(-1)[:records]

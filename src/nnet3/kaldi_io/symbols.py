@@ -1,0 +1,105 @@
+"""Symbol tables: the words behind the labels of an FST, in OpenFst's binary form and as `words.txt`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io.files import map_file
+
+if TYPE_CHECKING:
+    import os
+
+    from nnet3.kaldi_io.reader import Reader
+
+MAGIC = struct.pack("<i", 2125658996)
+_WHAT = "a symbol table"
+_LENGTH, _KEY, _COUNTS = struct.Struct("<i"), struct.Struct("<q"), struct.Struct("<qq")
+_LEAST_SYMBOL = _LENGTH.size + _KEY.size  # bytes of an empty one
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolTable:
+    """`names`: from labels to words."""
+
+    names: dict[int, str]
+
+    @cached_property
+    def labels(self) -> dict[str, int]:
+        """From words to labels; of several labels of a word the first one."""
+        return {name: label for label, name in reversed(self.names.items())}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, label: int) -> str:
+        """The word of a label. ModelFormatError if it has none: the table is that of another graph."""
+        if label not in self.names:
+            raise ModelFormatError(f"the symbol table has no label {label}: does it belong to this graph?")
+        return self.names[label]
+
+
+def read_symbols(reader: Reader) -> SymbolTable:
+    """Reads magic, name, next free key and number of symbols, then the text and the key of each symbol."""
+    if take(reader, len(MAGIC), _WHAT) != MAGIC:
+        raise reader.error(f"expected {_WHAT}, as the header of the FST says")
+    take(reader, _length(reader), _WHAT)
+    _, count = _COUNTS.unpack(take(reader, _COUNTS.size, _WHAT))
+    if count < 0 or _LEAST_SYMBOL * count > reader.left:
+        raise reader.error(f"{_WHAT} of {count} symbols is more than the file can hold")
+    names: dict[int, str] = {}
+    place, size = reader.position, reader.position + reader.left
+    for _ in range(count):  # where a symbol begins is known only after the one before it
+        end = size
+        if place + _LEAST_SYMBOL <= size:
+            end = place + _LENGTH.size + _LENGTH.unpack_from(reader.data, place)[0]
+        if not place + _LENGTH.size <= end <= size - _KEY.size:
+            reader.position = place
+            raise reader.truncated(f"{_WHAT} of {count} symbols is not there")
+        name = reader.data[place + _LENGTH.size : end].decode("utf-8", "replace")
+        names.setdefault(_KEY.unpack_from(reader.data, end)[0], name)
+        place = end + _KEY.size
+    reader.position = place
+    return SymbolTable(names)
+
+
+def _length(reader: Reader) -> int:
+    (length,) = _LENGTH.unpack(take(reader, _LENGTH.size, _WHAT))
+    if length < 0:
+        raise reader.error(f"{_WHAT} cannot have {length} bytes")
+    return int(length)
+
+
+def take(reader: Reader, count: int, what: str) -> bytes:
+    """Returns the next `count` bytes, which are a part of `what`. ModelFormatError if they are not there."""
+    reader.need(count, what)
+    reader.position += count
+    return reader.data[reader.position - count : reader.position]
+
+
+def load_symbols(path: str | os.PathLike[str]) -> SymbolTable:
+    """Reads a text of lines `word label`, such as `words.txt`. Raises ModelFormatError."""
+    contents = bytes(map_file(path))
+    names: dict[int, str] = {}
+    for number, line in enumerate(contents.split(b"\n"), 1):
+        fields = line.split()
+        if not fields:
+            continue
+        with _at_line(str(path), number):
+            if len(fields) != 2 or not fields[1].isdigit() or len(fields[1]) > 10:
+                raise ValueError
+            names.setdefault(int(fields[1]), fields[0].decode())
+    return SymbolTable(names)
+
+
+@contextmanager
+def _at_line(source: str, number: int) -> Iterator[None]:
+    try:
+        yield
+    except ValueError:  # also of UTF-8
+        raise ModelFormatError("expected a word and its label, a whole number", source, f"line {number}") from None

@@ -1,0 +1,64 @@
+"""Symbol tables of graphs, in binary files and as text."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.errors import ModelFormatError
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.graph_file import load_graph
+from nnet3.kaldi_io.symbols import load_symbols
+from tests.kaldi_io.graph_bytes import const_bytes, header, symbol_table
+
+SMALL = Fst.from_arcs(0, [np.inf, 0.5], [0, 0], [1, 1], [1, 2], [0.25, 1], [3, 0])
+BODY = const_bytes(SMALL)[len(header("const", 2)) :]
+WORDS = {0: "<eps>", 1: "안녕", 2: "", 7: "word"}
+
+
+@pytest.mark.parametrize("flags", [0, 1, 2, 3])
+def test_tables_stand_with_their_side(tmp_path: Path, flags: int) -> None:
+    tables = symbol_table(WORDS) * (flags & 1) + symbol_table({0: "<eps>"} if flags == 2 else WORDS) * (flags >> 1)
+    (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, flags) + tables + BODY)
+    graph = load_graph(tmp_path / "graph.fst")
+    assert (graph.input_symbols is not None, graph.output_symbols is not None) == (bool(flags & 1), bool(flags & 2))
+    if graph.input_symbols is not None:
+        assert graph.input_symbols.names == WORDS
+    if graph.output_symbols is not None:
+        assert graph.output_symbols.names == ({0: "<eps>"} if flags == 2 else WORDS)
+
+
+def test_different_tables_of_both_sides(tmp_path: Path) -> None:
+    tables = symbol_table(WORDS) + symbol_table({4: "four"})
+    (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 3) + tables + BODY)
+    graph = load_graph(tmp_path / "graph.fst")
+    assert graph.input_symbols is not None
+    assert graph.output_symbols is not None
+    assert (graph.input_symbols.labels["안녕"], graph.output_symbols[4]) == (1, "four")
+    with pytest.raises(ModelFormatError, match="the symbol table has no label 5: does it belong to this graph"):
+        graph.output_symbols[5]
+
+
+def test_a_symbol_that_the_file_cannot_hold(tmp_path: Path) -> None:
+    table = bytearray(symbol_table(WORDS))
+    table[24:28] = struct.pack("<i", 1 << 30)
+    (tmp_path / "graph.fst").write_bytes(header("const", 2, 0, 2, 2, 1) + table + BODY)
+    with pytest.raises(ModelFormatError, match="a symbol table of 4 symbols is not there"):
+        load_graph(tmp_path / "graph.fst")
+
+
+def test_words_of_a_text(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("<eps> 0\n\none 1\nuno 1\ntwo\t12\n", encoding="utf-8")
+    symbols = load_symbols(tmp_path / "words.txt")
+    assert symbols.names == {0: "<eps>", 1: "one", 12: "two"}
+    assert len(symbols) == 3
+
+
+@pytest.mark.parametrize("line", [b"word", b"word x", b"two words 3", b"word -1", b"w\xff 3"])
+def test_lines_that_are_no_words(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "words.txt").write_bytes(b"<eps> 0\n" + line + b"\n")
+    with pytest.raises(ModelFormatError, match="line 2: expected a word and its label"):
+        load_symbols(tmp_path / "words.txt")
