@@ -10,6 +10,7 @@ from .compiler import ComputationRequest as ComputationRequest
 from .compiler import IoSpecification as IoSpecification
 from .compiler import compile as compile
 from .compiler import compile_family as compile_family
+from .decode import BatchComputer as BatchComputer
 from .decode import StreamComputer as StreamComputer
 from .decode import cosine_scores as cosine_scores
 from .decode import gop as gop

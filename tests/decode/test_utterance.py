@@ -12,7 +12,7 @@ import torch
 from nnet3 import Nnet
 from nnet3.decode import UtteranceComputer, UtteranceOptions
 from nnet3.decode import pieces as pieces_module
-from nnet3.decode import utterance as utterance_module
+from nnet3.decode import running as running_module
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.errors import ExecutionError, Nnet3Error, NotComputableError
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
@@ -176,20 +176,20 @@ def test_a_long_utterance_is_computed_in_pieces(monkeypatch: pytest.MonkeyPatch,
     nnet = Nnet.from_config(IVECTOR_CONFIG)
     whole = UtteranceComputer(nnet, options).compute(features, online_ivectors=online)
     most = 100 * pieces_module.bytes_per_frame(nnet)
-    monkeypatch.setattr(utterance_module, "PIECE_BYTES", most)
+    monkeypatch.setattr(running_module, "PIECE_BYTES", most)
     computer = UtteranceComputer(nnet, options)
     torch.testing.assert_close(computer.compute(features, online_ivectors=online), whole)
-    assert max(outputs for _, _, outputs in computer._computers) < len(whole)
-    assert max(each.plan.num_bytes for each in computer._computers._computers.values()) <= most
+    assert max(outputs for *_, outputs, _ in computer._runner._computers) < len(whole)
+    assert max(each.plan.num_bytes for each in computer._runner._computers._computers.values()) <= most
 
 
 def test_pieces_are_much_longer_than_their_context(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten times as long, however little memory is meant to be used: context is computed again for each."""
-    monkeypatch.setattr(utterance_module, "PIECE_BYTES", 1)
+    monkeypatch.setattr(running_module, "PIECE_BYTES", 1)
     nnet = Nnet.from_config(CONFIG.replace("Append(Offset(input, -1), input)", "Append(Offset(input, -2), input)"))
     computer = UtteranceComputer(nnet)
     computer.compute(torch.randn(50, 3))
-    assert {outputs for _, _, outputs in computer._computers} == {20, 10}
+    assert {outputs for *_, outputs, _ in computer._runner._computers} == {20, 10}
 
 
 def test_chunks_begin_at_multiples_of_the_modulus() -> None:
@@ -199,10 +199,10 @@ def test_chunks_begin_at_multiples_of_the_modulus() -> None:
     whole = UtteranceComputer(nnet).compute(features)
     computer = UtteranceComputer(nnet, UtteranceOptions(frames_per_chunk=4))
     torch.testing.assert_close(computer.compute(features), whole)
-    assert {outputs for _, _, outputs in computer._computers} == {6, 2}
+    assert {outputs for *_, outputs, _ in computer._runner._computers} == {6, 2}
     third = UtteranceComputer(nnet, UtteranceOptions(frames_per_chunk=4, frame_subsampling_factor=2))
     torch.testing.assert_close(third.compute(features), whole[::2])
-    assert {outputs for _, _, outputs in third._computers} == {3, 1}
+    assert {outputs for *_, outputs, _ in third._runner._computers} == {3, 1}
 
 
 @pytest.mark.parametrize(("initial", "final"), [(-1, -1), (0, 0), (4, 3)])
@@ -236,16 +236,16 @@ def test_more_lengths_than_computers_are_kept() -> None:
     whole = computer.compute(features)
     for length in (*range(1, 50), 1, 49):
         torch.testing.assert_close(computer.compute(features[:length]), whole[:length])
-    assert len(list(computer._computers)) == 8
+    assert len(list(computer._runner._computers)) == 8
     chunked = UtteranceComputer(computer.nnet, UtteranceOptions(frames_per_chunk=60))
     for length in range(1, 50):
         torch.testing.assert_close(chunked.compute(features[:length]), whole[:length])
-    assert len(list(chunked._computers)) == 32
+    assert len(list(chunked._runner._computers)) == 32
 
 
 def test_what_depends_on_all_frames_is_computed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """However little memory is meant to be used: a sum over the past does not begin again."""
-    monkeypatch.setattr(utterance_module, "PIECE_BYTES", 1)
+    monkeypatch.setattr(running_module, "PIECE_BYTES", 1)
     features = torch.randn(50, 3, generator=torch.Generator().manual_seed(0))
     rows = UtteranceComputer(Nnet.from_config(RECURRENT)).compute(features)
     torch.testing.assert_close(rows, features.cumsum(0), rtol=1e-4, atol=1e-5)

@@ -1,10 +1,11 @@
-"""Long utterances: the memory that they may take, and the networks that compute the same in pieces."""
+"""Long utterances: the memory that they may take, and the networks that compute the same in pieces or padded."""
 
 from __future__ import annotations
 
 import re
 
 from nnet3.nnet import Nnet
+from nnet3.structure.reach import depends_on_what_is_there, right_reach
 
 MAX_BYTES = 4 * 2**30
 """No computation may need more."""
@@ -18,8 +19,6 @@ PIECE_FRAMES = 2**20
 OPTIONAL = re.compile(r"\b(?:IfDefined|Failover)\(")
 """Descriptors whose value depends on what there is."""
 
-_FIXED_TIME = re.compile(r"\bReplaceIndex\((?!ivector\b|Scale\([^,()]*,\s*ivector\b)")
-
 
 def bytes_per_frame(nnet: Nnet) -> int:
     """Returns the bytes of all nodes' values for one frame: computations keep fewer at a time."""
@@ -32,6 +31,12 @@ def is_the_same_in_pieces(nnet: Nnet) -> bool:
 
     That holds without recurrences, statistics, attention and descriptors that take what is available.
     """
-    if any(OPTIONAL.search(line) or _FIXED_TIME.search(line) for line in nnet.config_lines()):
-        return False
-    return all(component.needs_all_inputs for component in nnet.components.values())
+    return not depends_on_what_is_there(nnet.parts)
+
+
+def is_the_same_padded(nnet: Nnet) -> bool:
+    """True if outputs do not depend on whether further frames follow those that the last one of them needs.
+
+    That holds for all that is the same in pieces, and for recurrences and statistics that look to the left alone.
+    """
+    return right_reach(nnet.parts) <= nnet.right_context

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from nnet3.decode.given import check_ivectors_wanted, checked_matrix
+from nnet3.decode.running import NetworkKernels
 from nnet3.decode.scores import Scoring, priors_of
 from nnet3.decode.stream_program import StreamProgram
 from nnet3.decode.stream_progress import Batch, StreamProgress, gathered
 from nnet3.decode.stream_state import from_bytes, model_digest, to_bytes
-from nnet3.decode.utterance import NetworkKernels
 from nnet3.errors import ExecutionError, NumericalError
 from nnet3.ir.matrices import Matrix
 from nnet3.nnet import AcousticModel, Nnet

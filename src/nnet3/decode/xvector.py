@@ -16,7 +16,7 @@ from torch import Tensor
 from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.decode.given import checked_matrix
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame
-from nnet3.decode.utterance import NetworkKernels
+from nnet3.decode.running import NetworkKernels
 from nnet3.decode.whole import kept_computer
 from nnet3.decode.xvector_chunks import XvectorChunk, chunks_in_row, equal_chunks
 from nnet3.driver import ComputationCache, default_cache

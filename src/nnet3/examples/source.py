@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from nnet3.errors import ArgumentError, Nnet3Error, TrainingError
-from nnet3.examples.background import Background
 from nnet3.examples.kind import ExampleKind, ExampleReader, OnDamage
 from nnet3.examples.merging import ExampleGroup, Grouper, MergingStatistics, MinibatchSizes, group_examples
 from nnet3.examples.order import shuffled
+from nnet3.kaldi_io.background import Background
 
 E = TypeVar("E")
 M = TypeVar("M")

@@ -29,10 +29,17 @@ from nnet3.options.recognizer import (
     SpliceOptions,
 )
 from nnet3.options.training import StepOptions, TrainerOptions
-from nnet3.options.utterances import EqualXvectorOptions, StreamOptions, UtteranceOptions, XvectorOptions
+from nnet3.options.utterances import (
+    BatchOptions,
+    EqualXvectorOptions,
+    StreamOptions,
+    UtteranceOptions,
+    XvectorOptions,
+)
 
 __all__ = [
     "WHOLE",
+    "BatchOptions",
     "ChainMakingOptions",
     "ChainMergingOptions",
     "ChainOptions",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Integer, Rule, at_least
+from nnet3.text.values import Boolean, Integer, Number, Rule, at_least, bounds
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
 _LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1, minimum=-1))
@@ -49,6 +49,24 @@ class UtteranceOptions(Options):
     extra_left_context_initial: int = option(-1, Integer(), "The same for the first chunk (-1: same).", unit="frames")
     extra_right_context_final: int = option(-1, Integer(), "The same for the last chunk (-1: same).", unit="frames")
     online_ivector_period: int = option(10, _PERIOD, "Frames per online ivector; needed with them.", unit="frames")
+
+
+@dataclass(frozen=True)
+class BatchOptions(UtteranceOptions):
+    """Cutting utterances into chunks, and how many chunks of one shape are computed at once.
+
+    A minibatch that is not full is made smaller by `partial_minibatch_factor`, as often as that leaves room for what
+    there is; with 0 all have their full size.
+    """
+
+    minibatch_size: int = option(128, _PERIOD, "Sequences in a minibatch, at most.")
+    edge_minibatch_size: int = option(32, _PERIOD, "The same for chunks at the ends, if these have other context.")
+    ensure_exact_final_context: bool = option(
+        False, Boolean(), "An utterance shorter than a chunk is computed as it is, not as a whole chunk."
+    )
+    partial_minibatch_factor: float = option(
+        0.5, Number(bounds(minimum=0, below=1)), "Factor by which minibatches that are not full get smaller."
+    )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from nnet3.compiler import ComputationRequest
 from nnet3.components import Component, Properties
-from nnet3.decode.utterance import NetworkKernels
+from nnet3.decode.running import NetworkKernels
 from nnet3.driver import ComputationCache
 from nnet3.nnet import Nnet
 from nnet3.runtime import NnetComputer

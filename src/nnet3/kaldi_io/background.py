@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -44,7 +45,8 @@ class Background(Generic[T]):
         self._queue: queue.Queue[T | _End] = queue.Queue(ahead)
         self._stop = threading.Event()
         self._ended: _End | None = None
-        self._thread = threading.Thread(target=self._work, name="nnet3-examples", daemon=True)
+        self._next: T | _End | None = None  # has been looked at
+        self._thread = threading.Thread(target=self._work, name="nnet3-background", daemon=True)
         self._thread.start()
 
     @property
@@ -80,6 +82,13 @@ class Background(Generic[T]):
                 continue
         return False
 
+    def is_ready(self, seconds: float) -> bool:
+        """Waits so long for the next item, at most; returns True if the next call of `next` will not wait."""
+        if self._next is None and self._ended is None:
+            with contextlib.suppress(queue.Empty):
+                self._next = self._queue.get(timeout=seconds)
+        return self._next is not None or self._ended is not None
+
     def __iter__(self) -> Iterator[T]:
         return self
 
@@ -88,7 +97,7 @@ class Background(Generic[T]):
             raise StopIteration
         asked = time.perf_counter()
         self._started = asked if self._started is None else self._started
-        item = self._queue.get()
+        item, self._next = self._queue.get() if self._next is None else self._next, None
         waited = time.perf_counter() - asked
         if isinstance(item, _End):
             self._ended = item
@@ -101,10 +110,10 @@ class Background(Generic[T]):
         self.num_taken += 1
         return item
 
-    def close(self) -> None:
-        """End the thread; what it has made ahead is dropped. A thread that is stuck in reading is left to itself."""
+    def close(self, seconds: float = _SECONDS_TO_END) -> None:
+        """End the thread; what it has made ahead is dropped. One that is stuck longer than that is left to itself."""
         self._stop.set()
-        self._thread.join(_SECONDS_TO_END)
+        self._thread.join(seconds)
 
     def __enter__(self) -> Self:
         return self

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from nnet3.errors import ArgumentError
-from nnet3.examples import background as module
-from nnet3.examples.background import Background
+from nnet3.kaldi_io import background as module
+from nnet3.kaldi_io.background import Background
 from tests.patience import PATIENCE
 
 
@@ -113,7 +113,7 @@ def test_no_thread_is_left() -> None:
 
 def test_a_program_that_ends_does_not_wait_for_the_thread() -> None:
     with Background(_numbers(1000, []), 2):
-        (thread,) = (thread for thread in threading.enumerate() if thread.name == "nnet3-examples")
+        (thread,) = (thread for thread in threading.enumerate() if thread.name == "nnet3-background")
         assert thread.daemon
 
 

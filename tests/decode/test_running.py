@@ -13,8 +13,9 @@ from torch import Tensor
 import nnet3
 from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer
 from nnet3.decode import UtteranceComputer, UtteranceOptions
-from nnet3.decode import utterance as utterance_module
+from nnet3.decode import running as running_module
 from nnet3.decode.pieces import is_the_same_in_pieces
+from nnet3.decode.running import ChunkRunner
 from nnet3.errors import ExecutionError
 from tests.effort import EFFORT
 from tests.seeds import shifted
@@ -97,37 +98,39 @@ def test_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch, seed: int) -> None
     """However little memory there is."""
     rng = random.Random(shifted(seed))
     nnet, factor = _random_network(rng, recurrent=False), rng.choice([1, 1, 2, 3])
-    monkeypatch.setattr(utterance_module, "PIECE_BYTES", rng.choice([1, 2000]))
+    monkeypatch.setattr(running_module, "PIECE_BYTES", rng.choice([1, 2000]))
     computer = UtteranceComputer(nnet, UtteranceOptions(frame_subsampling_factor=factor))
     for utterance in [*_utterances(nnet, rng), (torch.randn(1000, 3), *(torch.randn(3) for _ in nnet.input_names[1:]))]:
         expected = _compiled_alone(nnet, utterance, factor)
         torch.testing.assert_close(computer.compute(*utterance), expected, rtol=1e-5, atol=1e-6)
-    assert max(outputs for _, _, outputs in computer._computers) < 500 / factor
+    assert max(outputs for *_, outputs, _ in computer._runner._computers) < 500 / factor
 
 
 @pytest.mark.parametrize("bound", [40_000, 300_000])
 def test_pieces_are_the_longest_for_which_memory_is_enough(monkeypatch: pytest.MonkeyPatch, bound: int) -> None:
     nnet, features = Nnet.from_config(TDNN), torch.randn(5000, 4)
     whole = UtteranceComputer(nnet).compute(features)
-    monkeypatch.setattr(utterance_module, "PIECE_BYTES", bound)
+    monkeypatch.setattr(running_module, "PIECE_BYTES", bound)
     computer = UtteranceComputer(nnet)
     torch.testing.assert_close(computer.compute(features), whole)
-    sizes = [each.plan.num_bytes for each in computer._computers._computers.values()]
+    sizes = [each.plan.num_bytes for each in computer._runner._computers._computers.values()]
     assert 0.9 * bound < max(sizes) <= bound
-    most = max(outputs for _, _, outputs in computer._computers)
-    assert [len(list(computer._chunks(frames))) for frames in (most, most + 1)] == [1, 2]
+    most = max(outputs for *_, outputs, _ in computer._runner._computers)
+    assert [len(computer._runner.chunks(frames)) for frames in (most, most + 1)] == [1, 2]
 
 
 def test_pieces_are_no_longer_than_what_is_compiled_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(utterance_module, "PIECE_FRAMES", 1000)
-    assert [chunk.num_outputs for chunk in UtteranceComputer(Nnet.from_config(TDNN))._chunks(2500)] == [1000, 1000, 500]
+    monkeypatch.setattr(running_module, "PIECE_FRAMES", 1000)
+    assert [
+        chunk.num_outputs for chunk in ChunkRunner(Nnet.from_config(TDNN), UtteranceOptions(), "cpu").chunks(2500)
+    ] == [1000, 1000, 500]
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
 def test_memory_is_foreseen(recurrent: bool) -> None:
     """Bytes per frame are found from short utterances."""
     for seed in range(3 * EFFORT):
-        computer = UtteranceComputer(_random_network(random.Random(shifted(seed)), recurrent=recurrent))
+        computer = UtteranceComputer(_random_network(random.Random(shifted(seed)), recurrent=recurrent))._runner
         (per_frame, more), (frames, size) = computer._memory, computer._size_of(300)
         assert abs(size - (per_frame * frames + more)) < 0.02 * size + 1000
 
@@ -137,10 +140,10 @@ def test_what_is_allowed_is_the_memory_that_is_really_taken(monkeypatch: pytest.
     nnet = _random_network(random.Random(shifted(1)), recurrent=True)
     features = (torch.randn(1000, 3), *(torch.randn(3) for _ in nnet.input_names[1:]))
     computer = UtteranceComputer(nnet)
-    per_frame, _ = computer._memory
-    assert per_frame < 0.5 * computer._bytes_per_frame
-    monkeypatch.setattr(utterance_module, "MAX_BYTES", int(1100 * per_frame))
+    per_frame, _ = computer._runner._memory
+    assert per_frame < 0.5 * computer._runner.bytes_per_frame
+    monkeypatch.setattr(running_module, "MAX_BYTES", int(1100 * per_frame))
     torch.testing.assert_close(computer.compute(*features), _compiled_alone(nnet, features, 1), rtol=1e-5, atol=1e-6)
-    monkeypatch.setattr(utterance_module, "MAX_BYTES", int(900 * per_frame))
+    monkeypatch.setattr(running_module, "MAX_BYTES", int(900 * per_frame))
     with pytest.raises(ExecutionError, match=r"a chunk of 10\d\d frames, .* may need .* GiB of memory, and"):
         computer.compute(*features)

@@ -1,0 +1,221 @@
+"""A simple network over many utterances, of which several are computed at once."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from nnet3.decode.cutting import Chunk
+from nnet3.decode.grouping import Minibatch, minibatches, partial_size, rounded_up
+from nnet3.decode.inputs import UtteranceInputs, checked_inputs
+from nnet3.decode.pieces import is_the_same_padded
+from nnet3.decode.running import ChunkRunner
+from nnet3.decode.scores import Scoring
+from nnet3.errors import ExecutionError, Nnet3Error, check_kind
+from nnet3.ir.matrices import Matrix
+from nnet3.kaldi_io.background import Background
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.options import BatchOptions, CompileOptions
+
+Utterance = tuple[str, Matrix, Matrix | None]
+OnError = Callable[[str, Nnet3Error], object]
+
+WINDOW_BYTES = 2**28
+"""The features and outputs that are held at a time; a longer utterance is alone."""
+
+WINDOW_FRAMES = 2**16
+"""The same for frames: results come after as many as that."""
+
+MINIBATCH_FRAMES = 2**12
+"""Whole utterances share a minibatch up to so many frames."""
+
+_AHEAD = 8  # utterances that are read while others are computed
+_SECONDS_OF_PATIENCE = 1.0  # with a source that gives nothing: then what has come so far is computed
+
+
+@dataclass
+class _Job:
+    """An utterance that waits for its outputs, or for somebody to say what is wrong with it."""
+
+    key: str
+    inputs: UtteranceInputs = field(default_factory=lambda: UtteranceInputs(torch.empty(0)))
+    error: Nnet3Error | None = None
+    rows: Tensor | None = None
+    chunks: list[Chunk] = field(default_factory=list)
+
+
+class BatchComputer:
+    """Computes output `output` of a simple network for many utterances, several at once, with bounded memory.
+
+    The network runs in test mode, on the device where its parameters are unless `device` is given. Options are those
+    of `nnet3.decode.BatchOptions`, in one object or by name:
+
+        batch = nnet3.BatchComputer(model, minibatch_size=64, frame_subsampling_factor=3)
+        for key, rows in batch.compute(utterances): ...
+
+    By default whole utterances are computed, no frame twice. Utterances of a stretch of the input are sorted by length.
+    Where outputs depend on a fixed number of frames to their right, utterances of nearly one length share a minibatch:
+    the shorter ones go on with their last frame, which changes none of their rows. Elsewhere (recurrences, statistics
+    or attention that look to the right) only those of equal length do. With `frames_per_chunk` utterances are cut as
+    by Kaldi's nnet3-compute-batch, or with `short_last_chunk` as by nnet3-compute, and chunks of all utterances
+    share minibatches. What a minibatch consists of makes no difference beyond rounding.
+
+    `scoring` is applied to the outputs of each utterance.
+    """
+
+    def __init__(
+        self,
+        model: Nnet | AcousticModel,
+        options: BatchOptions | None = None,
+        device: str | torch.device | None = None,
+        *,
+        scoring: Scoring | None = None,
+        short_last_chunk: bool = False,
+        compile_options: CompileOptions | None = None,
+        debug: bool = False,
+        **named: float,
+    ):
+        check_kind(options, (BatchOptions, type(None)), "the options", "BatchOptions; numbers are given by name")
+        if options is not None and named:
+            raise ExecutionError(f"give options in one object or by name, not both: {', '.join(named)}")
+        self.options = options or BatchOptions.named(**named)
+        nnet = model.nnet if isinstance(model, AcousticModel) else model
+        parameters = (tensor for c in nnet.components.values() for tensor in c.parameters().values())
+        self.device = device or next((tensor.device for tensor in parameters), torch.device("cpu"))
+        self._runner = ChunkRunner(
+            *(nnet, self.options, self.device),
+            overlaps=not short_last_chunk,
+            compile_options=compile_options,
+            debug=debug,
+        )
+        self._scoring, self._is_padded = scoring or Scoring(), is_the_same_padded(self._runner.nnet)
+        dims = self._runner.nnet.node_dim("input") + self._runner.nnet.node_dim("output") / self._factor
+        self._bytes_per_frame = 4 * dims
+
+    @property
+    def _factor(self) -> int:
+        return self.options.frame_subsampling_factor
+
+    def compute(self, utterances: Iterable[Utterance], on_error: OnError | None = None) -> Iterator[tuple[str, Tensor]]:
+        """Yields (key, rows) for each of (key, features, ivector), in this order; rows as of `nnet3.Nnet.compute`.
+
+        Features are (frames, dim), the ivector is (dim,), or (rows, dim) for online ones, or None. They are read ahead
+        by a thread. An utterance that cannot be computed (no frames, other dimensions, not finite, no ivector) is left
+        out: `on_error` is called with its key and the error, or else a RuntimeWarning says so. An error of the iterable
+        is raised where its utterance would have come.
+        """
+        source = Background(map(self._job, utterances), _AHEAD)
+        try:
+            for window in self._windows(source):
+                self._compute_window([job for job in window if job.error is None])
+                for job in window:
+                    rows = self._scores(job)
+                    if rows is not None:
+                        yield job.key, rows
+                    elif on_error is not None and job.error is not None:
+                        on_error(job.key, job.error)
+                    else:
+                        warnings.warn(f"utterance '{job.key}' left out: {job.error}", RuntimeWarning, stacklevel=2)
+        finally:
+            source.close(seconds=0)
+
+    # ---- utterances ----
+
+    def _job(self, utterance: Utterance) -> _Job:
+        key, features, ivector = utterance
+        is_online = getattr(ivector, "ndim", 1) == 2
+        single, online = (None, ivector) if is_online else (ivector, None)
+        try:
+            return _Job(key, checked_inputs(self._runner.nnet, self.device, features, single, online))
+        except Nnet3Error as error:
+            return _Job(key, error=error)
+
+    def _windows(self, source: Background[_Job]) -> Iterator[list[_Job]]:
+        """Yields utterances that are held at a time. A source that gives nothing for a while ends a window."""
+        most = min(WINDOW_FRAMES, WINDOW_BYTES / self._bytes_per_frame)
+        window: list[_Job] = []
+        frames = 0
+        while True:
+            if window and (frames >= most or not source.is_ready(_SECONDS_OF_PATIENCE)):
+                yield window
+                window, frames = [], 0
+            job = next(source, None)
+            if job is None:
+                break
+            window.append(job)
+            frames += len(job.inputs.features)
+        if window:
+            yield window
+
+    def _scores(self, job: _Job) -> Tensor | None:
+        rows, job.rows = job.rows, None
+        if rows is None or job.error is not None:
+            return None
+        try:
+            return self._scoring.apply(rows)
+        except Nnet3Error as error:
+            job.error = error
+            return None
+
+    # ---- minibatches ----
+
+    def _compute_window(self, jobs: list[_Job]) -> None:
+        for batch in self._minibatches(jobs):
+            self._compute(jobs, batch)
+
+    def _minibatches(self, jobs: list[_Job]) -> Iterator[Minibatch]:
+        parts = []
+        for number, job in enumerate(jobs):
+            job.chunks = self._runner.chunks(len(job.inputs.features))
+            parts += [(number, chunk) for chunk in job.chunks]
+
+        def kind(part: tuple[int, Chunk]) -> torch.dtype:
+            return jobs[part[0]].inputs.features.dtype
+
+        if not self.options.frames_per_chunk:
+            padded, most = rounded_up if self._is_padded else None, max(1, MINIBATCH_FRAMES // self._factor)
+            return minibatches(parts, kind, lambda _, count: count, padded, most)
+        if self._is_padded and not self._runner.overlaps:
+            longest = self._runner.outputs_per_chunk
+            parts = [(number, chunk._replace(num_outputs=max(chunk.num_outputs, longest))) for number, chunk in parts]
+        return minibatches(parts, kind, self._size, None, 2**31)
+
+    def _size(self, most: int, count: int) -> int:
+        return partial_size(most, self.options.partial_minibatch_factor, count)
+
+    def _compute(self, jobs: list[_Job], batch: Minibatch) -> None:
+        """Computes a minibatch; one that needs too much memory, or fails, goes in halves."""
+        given = [(jobs[number].inputs, chunk) for number, chunk in batch.parts]
+        if batch.sequences > 1 and not self._runner.fits(batch.parts[0][1], batch.sequences):
+            self._compute_halves(jobs, batch)
+            return
+        try:
+            rows = self._runner.run(given, batch.sequences)
+        except Nnet3Error as error:
+            if len(batch.parts) > 1:
+                self._compute_halves(jobs, batch)
+            else:
+                jobs[batch.parts[0][0]].error = error
+            return
+        for (number, chunk), own in zip(batch.parts, rows, strict=False):
+            self._take(jobs[number], chunk, own[chunk.skip : chunk.skip + chunk.used], alone=len(rows) == 1)
+
+    def _compute_halves(self, jobs: list[_Job], batch: Minibatch) -> None:
+        size = math.ceil(len(batch.parts) / 2) if batch.sequences <= len(batch.parts) else len(batch.parts)
+        for start in range(0, len(batch.parts), size):
+            parts = batch.parts[start : start + size]
+            self._compute(jobs, Minibatch(parts, len(parts)))
+
+    def _take(self, job: _Job, chunk: Chunk, rows: Tensor, *, alone: bool) -> None:
+        if alone and len(job.chunks) == 1 and len(rows) == chunk.num_outputs:
+            job.rows = rows
+            return
+        if job.rows is None:
+            job.rows = rows.new_empty(sum(each.used for each in job.chunks), rows.shape[1])
+        first = chunk.start + chunk.skip
+        job.rows[first : first + chunk.used] = rows

@@ -1,0 +1,75 @@
+"""Grouping: which chunks of which utterances are computed in one minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+from nnet3.decode.cutting import Chunk
+
+K = TypeVar("K", bound=Hashable)
+
+_PADDING = 0.04
+"""The share of a minibatch that may be outputs that nobody asked for, where chunks of several lengths share one."""
+
+_LENGTHS = 32
+"""Padded lengths are rounded up to so many of each octave, so that few programs serve all."""
+
+
+class Minibatch(NamedTuple):
+    """Chunks of one shape, each with the utterance that it belongs to, and the sequences of the program for them."""
+
+    parts: list[tuple[int, Chunk]]
+    sequences: int
+
+
+def partial_size(most: int, factor: float, count: int) -> int:
+    """Returns the size of a minibatch for `count` chunks: `most`, times `factor` as often as there is room for them."""
+    size = most
+    while count < int(factor * size):
+        size = int(factor * size)
+    return size
+
+
+def rounded_up(length: int) -> int:
+    """Returns a length that is at most 1 / `_LENGTHS` longer, one of few."""
+    step = 1 << max(0, length.bit_length() - _LENGTHS.bit_length())
+    return -(-length // step) * step
+
+
+def minibatches(
+    parts: Sequence[tuple[int, Chunk]],
+    kind: Callable[[tuple[int, Chunk]], Hashable],
+    size: Callable[[int, int], int],
+    padded: Callable[[int], int] | None,
+    most_outputs: int,
+) -> Iterator[Minibatch]:
+    """Yields minibatches of parts of one kind and context, of which each has about `most_outputs` outputs at most.
+
+    `size` returns the number of sequences for so many chunks of which at most so many fit into a minibatch. With
+    `padded`, which returns a length that is not shorter, chunks of several lengths may share a minibatch.
+    """
+    groups: dict[Hashable, list[tuple[int, Chunk]]] = {}
+    for part in parts:
+        chunk = part[1]
+        groups.setdefault((kind(part), chunk.left, chunk.right, chunk.most), []).append(part)
+    for group in groups.values():
+        group.sort(key=lambda part: -part[1].num_outputs)
+        start = 0
+        while start < len(group):
+            end = _end(group, start, padded is not None, most_outputs)
+            longest = group[start][1]
+            length = padded(longest.num_outputs) if padded is not None else longest.num_outputs
+            together = [(owner, chunk._replace(num_outputs=length)) for owner, chunk in group[start:end]]
+            yield Minibatch(together, size(longest.most, len(together)))
+            start = end
+
+
+def _end(group: Sequence[tuple[int, Chunk]], start: int, is_padded: bool, most_outputs: int) -> int:
+    longest = group[start][1]
+    most = max(1, min(longest.most, most_outputs // longest.num_outputs))
+    shortest = longest.num_outputs * (1 - _PADDING) if is_padded else longest.num_outputs
+    end = start + 1
+    while end < min(len(group), start + most) and group[end][1].num_outputs >= shortest:
+        end += 1
+    return end

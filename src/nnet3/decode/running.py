@@ -1,0 +1,198 @@
+"""Runs a simple network over chunks of utterances that have one shape."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nnet3.compiler import ComputationRequest, IoSpecification
+from nnet3.components import Component
+from nnet3.decode.cutting import Chunk, cut
+from nnet3.decode.inputs import UtteranceInputs, check_simple
+from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
+from nnet3.driver import default_cache
+from nnet3.errors import ExecutionError
+from nnet3.nnet import Nnet
+from nnet3.options import CompileOptions, UtteranceOptions
+from nnet3.runtime import NnetComputer
+from nnet3.runtime.recent import RecentComputers
+
+_FEW_UNITS = 64  # of time: memory for them and for twice as many tells how much all lengths need
+_FRAMES_TOO_MANY = 50  # an utterance may go on for so many frames after its last online ivector
+
+
+@dataclass(frozen=True)
+class NetworkKernels:
+    """A network's components without its fingerprint: who runs them knows that programs hold for the network."""
+
+    components: Mapping[str, Component]
+
+
+class ChunkRunner:
+    """A network in test mode, cut and run by `options`. Threads take turns.
+
+    With `overlaps` chunks are cut as nnet3-compute-batch does, see `cut`.
+    """
+
+    def __init__(
+        self,
+        nnet: Nnet,
+        options: UtteranceOptions,
+        device: str | torch.device,
+        *,
+        overlaps: bool = False,
+        compile_options: CompileOptions | None = None,
+        debug: bool = False,
+    ):
+        check_simple(nnet)
+        self.nnet, self.options, self.device = nnet.in_test_mode(), options, device
+        self.overlaps = overlaps and options.frames_per_chunk > 0
+        self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
+        self._lock = threading.RLock()
+        # Whole utterances rarely have the same length; objects that go soon cost the garbage collector little.
+        self._computers = RecentComputers(32 if options.frames_per_chunk else 8)
+        self._unit = math.lcm(options.frame_subsampling_factor, self.nnet.modulus)
+        self._context = self.nnet.left_context, self.nnet.right_context
+        self.bytes_per_frame = bytes_per_frame(self.nnet)
+
+    # ---- cutting ----
+
+    @property
+    def outputs_per_chunk(self) -> int:
+        """The outputs of a chunk of `frames_per_chunk`, which is rounded up to what the network repeats after."""
+        return -(-self.options.frames_per_chunk // self._unit) * self._unit // self.options.frame_subsampling_factor
+
+    def chunks(self, num_frames: int) -> list[Chunk]:
+        """Returns the chunks of an utterance of so many frames."""
+        options = self.options
+        total = -(-num_frames // options.frame_subsampling_factor)
+        if options.frames_per_chunk:
+            return cut(options, self._context, total, self.outputs_per_chunk, overlaps=self.overlaps)
+        whole = cut(options, self._context, total, total)
+        fits = num_frames <= PIECE_FRAMES and num_frames * self.bytes_per_frame <= PIECE_BYTES
+        if fits or not self._pieces_allowed:
+            return whole
+        with self._lock:
+            pieces = cut(options, self._context, total, self._longest_piece)
+        return [piece._replace(ivector_frame=whole[0].ivector_frame) for piece in pieces]
+
+    @cached_property
+    def _pieces_allowed(self) -> bool:
+        return is_the_same_in_pieces(self.nnet)
+
+    @cached_property
+    def _memory(self) -> tuple[float, float]:
+        """The bytes that a computation takes for each frame of input, and in addition."""
+        frames, sizes = zip(*(self._size_of(units) for units in (_FEW_UNITS, 2 * _FEW_UNITS)), strict=True)
+        per_frame = max((sizes[1] - sizes[0]) / (frames[1] - frames[0]), 1.0)
+        return per_frame, sizes[0] - per_frame * frames[0]
+
+    def _size_of(self, units: int) -> tuple[int, int]:
+        """Returns the frames of input of a chunk between others, and the bytes of its plan."""
+        rows = units * self._unit // self.options.frame_subsampling_factor
+        chunk = Chunk(0, rows, 0, rows, *self._context, 0)
+        return chunk.num_frames(self.options.frame_subsampling_factor), self._new_computer(chunk, 1).plan.num_bytes
+
+    @cached_property
+    def _longest_piece(self) -> int:
+        """The outputs of the longest piece for which memory is enough, but at least ten times its context."""
+        per_frame, more = self._memory
+        context = sum(self._context)
+        frames, least = (
+            min((PIECE_BYTES - more) / per_frame - context, PIECE_FRAMES),
+            max(10 * context // self._unit, 1),
+        )
+        units = max(int(frames) // self._unit, least)
+        while units > least and self._size_of(units)[1] > PIECE_BYTES:
+            units = max(units * 15 // 16, least)
+        return units * self._unit // self.options.frame_subsampling_factor
+
+    # ---- running ----
+
+    def run(self, parts: Sequence[tuple[UtteranceInputs, Chunk]], sequences: int = 1) -> Tensor:
+        """Returns the outputs (sequences, num_outputs, dim) of chunks of one shape.
+
+        If there are fewer chunks than sequences, the others repeat the first. Raises ExecutionError, NumericalError or
+        NotComputableError.
+        """
+        chunk, factor = parts[0][1], self.options.frame_subsampling_factor
+        num_frames = chunk.num_frames(factor)
+        with self._lock:
+            self._check_size(chunk, num_frames)
+        frames = parts[0][0].features
+        given = frames.new_empty(sequences, num_frames, frames.shape[1])
+        ivectors = []
+        for number in range(sequences):
+            inputs, own = parts[number if number < len(parts) else 0]
+            first, last = own.start * factor - own.left, len(inputs.features) - 1
+            times = torch.arange(first, first + num_frames, device=frames.device).clamp_(0, last)
+            torch.index_select(inputs.features, 0, times, out=given[number])
+            if inputs.online_ivectors is not None:
+                ivectors.append(self._online_row(inputs.online_ivectors, own.ivector_frame))
+            elif inputs.ivector is not None:
+                ivectors.append(inputs.ivector)
+        with self._lock:
+            computer = self._computer(chunk, sequences)
+            computer.accept_input("input", given.flatten(0, 1))
+            if ivectors:
+                computer.accept_input("ivector", torch.stack(ivectors))
+            computer.run()
+            rows = computer.take_output("output")
+        return rows.view(sequences, chunk.num_outputs, -1)
+
+    def _online_row(self, online: Tensor, frame: int) -> Tensor:
+        row, last = frame // self.options.online_ivector_period, len(online) - 1
+        if not self.overlaps and (row - last) * self.options.online_ivector_period > _FRAMES_TOO_MANY:
+            raise ExecutionError(
+                f"the {len(online)} online ivectors, one every {self.options.online_ivector_period} frames, end long "
+                f"before frame {frame}: is the period right?"
+            )
+        return online[min(row, last)]
+
+    def _check_size(self, chunk: Chunk, num_frames: int) -> None:
+        if num_frames * self.bytes_per_frame <= MAX_BYTES:
+            return
+        per_frame, more = self._memory
+        size = per_frame * num_frames + more
+        if size > MAX_BYTES:
+            context = f"{chunk.left} frames of context to the left and {chunk.right} to the right"
+            raise ExecutionError(
+                f"a chunk of {num_frames} frames, with {context}, may need {size / 2**30:,.1f} GiB of memory, and "
+                f"{MAX_BYTES / 2**30:g} are allowed: use less extra context or a smaller frames_per_chunk"
+            )
+
+    def fits(self, chunk: Chunk, sequences: int) -> bool:
+        """True if chunks like this need no more memory together than an utterance may that is not run in pieces."""
+        if sequences * chunk.num_frames(self.options.frame_subsampling_factor) * self.bytes_per_frame <= PIECE_BYTES:
+            return True
+        with self._lock:
+            return self._computer(chunk, sequences).plan.num_bytes <= PIECE_BYTES
+
+    def _computer(self, chunk: Chunk, sequences: int) -> NnetComputer:
+        return self._computers.get((sequences, *chunk.shape), lambda: self._new_computer(chunk, sequences))
+
+    def _new_computer(self, chunk: Chunk, sequences: int) -> NnetComputer:
+        """Returns a computer for chunks like this; times are shifted so that the first output has t = 0."""
+        factor = self.options.frame_subsampling_factor
+        inputs = [IoSpecification("input", _indexes(np.arange(chunk.num_frames(factor)) - chunk.left, sequences))]
+        if "ivector" in self.nnet.input_names:
+            inputs.append(IoSpecification("ivector", _indexes(np.zeros(1, int), sequences)))
+        outputs = [IoSpecification("output", _indexes(np.arange(chunk.num_outputs) * factor, sequences))]
+        request = ComputationRequest(inputs, outputs)
+        computation = default_cache().compile(self.nnet, request, self._compile_options)
+        return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
+
+
+def _indexes(times: np.ndarray, sequences: int) -> np.ndarray:
+    """Returns the indexes of sequences at these times, one sequence after the other."""
+    indexes = np.zeros((sequences, len(times), 3), int)
+    indexes[..., 0] = np.arange(sequences)[:, np.newaxis]
+    indexes[..., 1] = times
+    return indexes.reshape(-1, 3)

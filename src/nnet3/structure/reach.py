@@ -1,0 +1,120 @@
+"""Reach: how far from an output the input may lie on which its value depends.
+
+The context of a network is the input that an output needs. What is optional (IfDefined, Failover, statistics) may lie
+further away: a recurrence that looks ahead reaches as far as there is input. An input `ivector` has no times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.index import T
+from nnet3.structure.node_rules import NodeRules
+from nnet3.structure.nodes import ComponentNode, DescriptorNode, DimRangeNode, InputNode
+from nnet3.structure.parts import NetworkParts
+
+
+class _Look(NamedTuple):
+    """A node looks at another one, at most `ahead` frames later; infinity: at a time that does not move with t."""
+
+    node: int
+    source: int
+    ahead: float
+
+
+def right_reach(parts: NetworkParts) -> float:
+    """Returns the frames of input after output `output` on which it may depend at most; infinity without a bound."""
+    looks = list(_looks(parts))
+    users, sources = (np.array([look[column] for look in looks], np.intp) for column in (0, 1))
+    ahead = np.array([look.ahead for look in looks])
+    reach = np.full(len(parts.nodes), -math.inf)
+    reach[_timed_inputs(parts)] = 0
+    for _ in range(len(parts.nodes) + 1):
+        before = reach.copy()
+        np.maximum.at(reach, users, before[sources] + ahead)
+        if np.array_equal(reach, before):
+            return float(reach[parts.node_number["output"]])
+    return math.inf  # a recurrence gets further with every round
+
+
+def depends_on_what_is_there(parts: NetworkParts) -> bool:
+    """True if an output depends on which frames of input are given, or on where t = 0 is."""
+    rules = NodeRules(parts)
+    if any(math.isinf(look.ahead) for look in _looks(parts)):
+        return True
+    return any(_has_optional_slots(rules, number) for number in _needed(parts))
+
+
+def _has_optional_slots(rules: NodeRules, number: int) -> bool:
+    node = rules.parts.nodes[number]
+    if isinstance(node, ComponentNode):
+        return not rules.parts.component(node).needs_all_inputs
+    if not isinstance(node, DescriptorNode):
+        return False
+    slots = len(node.descriptor.slots())
+    return slots > 0 and bool(node.descriptor.availability(~np.eye(slots, dtype=bool)).any())
+
+
+def _timed_inputs(parts: NetworkParts) -> list[int]:
+    nodes = enumerate(parts.nodes)
+    return [number for number, node in nodes if isinstance(node, InputNode) and node.name != "ivector"]
+
+
+def _needed(parts: NetworkParts) -> set[int]:
+    """Returns the nodes on which outputs may depend."""
+    found: set[int] = set()
+    waiting = [n for n, node in enumerate(parts.nodes) if isinstance(node, DescriptorNode) and not node.is_hidden]
+    while waiting:
+        number = waiting.pop()
+        if number not in found:
+            found.add(number)
+            waiting += parts.sources(number)
+    return found
+
+
+def _looks(parts: NetworkParts) -> Iterator[_Look]:
+    """Yields the looks of nodes that outputs need at nodes that depend on frames of input."""
+    needed = _needed(parts)
+    timed, grows = set(_timed_inputs(parts)), True
+    while grows:
+        more = {number for number in needed - timed if not timed.isdisjoint(parts.sources(number))}
+        timed |= more
+        grows = bool(more)
+    for number in sorted(needed):
+        for source, ahead in _looks_of(parts, number):
+            if source in timed:
+                yield _Look(number, source, ahead)
+
+
+def _looks_of(parts: NetworkParts, number: int) -> Iterator[tuple[int, float]]:
+    node = parts.nodes[number]
+    if isinstance(node, DescriptorNode):
+        for slot in node.descriptor.slots():
+            nodes, indexes = slot.map_to_input(_times(slot.period), parts.node_number)
+            ahead = _farthest(indexes[:, np.newaxis], slot.period)
+            yield from ((source, ahead) for source in np.unique(nodes).tolist())
+    elif isinstance(node, ComponentNode):
+        for source in parts.sources(number):
+            component = parts.component(node)
+            period = component.rules_period
+            yield source, _farthest(component.wanted_inputs(_times(period)), period) if period else math.inf
+    elif isinstance(node, DimRangeNode):
+        yield parts.node_number[node.source], 0
+
+
+def _times(period: int) -> np.ndarray:
+    """Returns the indexes of two periods."""
+    indexes = np.zeros((2 * period, 3), np.int32)
+    indexes[:, T] = np.arange(2 * period)
+    return indexes
+
+
+def _farthest(wanted: np.ndarray, period: int) -> float:
+    """Returns how far indexes (rows, slots, 3), wanted by those of `_times`, lie ahead of these at most."""
+    ahead = wanted[:, :, T].astype(np.int64) - np.arange(2 * period)[:, np.newaxis]
+    same = np.array_equal(ahead[:period], ahead[period:])
+    return float(ahead.max()) if same else math.inf
