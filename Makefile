@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain speakers test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components xconfig options clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ digits: $(VENV)/installed  ## the recipe recipes/spoken_digits: from recordings 
 
 digits-chain: $(VENV)/installed  ## the recipe recipes/spoken_digits_chain: sequence training and a decoding graph, in digits-chain-out
 	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_chain --recordings $(SHARED)/data/fsdd/recordings.zip --out digits-chain-out --digits digits-out
+
+speakers: $(VENV)/installed  ## the recipe recipes/spoken_digits_speakers: x-vectors and their equal-error rate, in speakers-out
+	OMP_NUM_THREADS=1 $(BIN)/python -m recipes.spoken_digits_speakers --recordings $(SHARED)/data/fsdd/recordings.zip --out speakers-out
 
 test: $(VENV)/installed  ## run all tests, in an order that is shuffled; TEST_SEED=1 lets them draw other random numbers
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
@@ -86,4 +89,4 @@ options: $(VENV)/installed  ## write docs/options.md: all options, from their de
 	$(BIN)/python -m tools.options_page
 
 clean:  ## remove the virtual environment and what tests and the demo left
-	rm -rf $(VENV) demo-out digits-out digits-chain-out fuzz-out mutate-out real-out coverage-out .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo-out digits-out digits-chain-out speakers-out fuzz-out mutate-out real-out coverage-out .coverage* .pytest_cache .hypothesis .mypy_cache .ruff_cache

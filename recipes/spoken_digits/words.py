@@ -64,8 +64,15 @@ class WordTraining:
 
 def train_words(archives: Sequence[Path], valid: Sequence[Path], training: WordTraining, folder: Path) -> None:
     """`folder/final.raw`, trained on archives of examples; goes on where it was if it has been interrupted."""
+    train_network(NETWORK, archives, valid, training, folder)
+
+
+def train_network(
+    network: Path, archives: Sequence[Path], valid: Sequence[Path], training: WordTraining, folder: Path
+) -> None:
+    """The same for the network of any xconfig."""
     text = _RUN.format(
-        network=NETWORK,
+        network=network,
         train=[f"ark:{path}" for path in archives],
         valid=[f"ark:{path}" for path in valid],
         folder=folder,

@@ -13,6 +13,7 @@ import torch
 
 import nnet3
 from nnet3.components import Component, Properties
+from nnet3.edits import CollapseOptions, prepare_for_test
 from nnet3.structure.nodes import ComponentNode
 from tests.slow_descriptor import Cindex, Index
 from tests.slow_graph import SlowGraph, SlowNet
@@ -33,8 +34,10 @@ class StreamNet(SlowNet):
 
     @classmethod
     def of(cls, nnet: nnet3.Nnet, chunk: int) -> StreamNet:
-        """The network, reading one ivector for each chunk of so many frames."""
-        lines = [_reading_ivectors(line, chunk) for line in nnet.config_lines()]
+        """The network, reading one ivector, if any, for each chunk of so many frames."""
+        lines = list(nnet.config_lines())
+        if "ivector" in nnet.input_names:
+            lines = [_reading_ivectors(line, chunk) for line in lines]
         return cls.from_config("\n".join([*lines, *map(_component_line, nnet.components, nnet.components.values())]))
 
     def _optional(self, node: str, index: Index) -> tuple[list[Index], list[Index]] | None:
@@ -114,7 +117,8 @@ class SlowStream:
     """The looped computation of one stream; `chunk` goes on by a chunk."""
 
     def __init__(self, nnet: nnet3.Nnet, frames_per_chunk: int, factor: int = 1, extra_left: int = 0) -> None:
-        self.nnet = nnet.in_test_mode().copy().to(dtype=torch.float64)
+        self.nnet = nnet.copy().to(dtype=torch.float64)
+        prepare_for_test(self.nnet, CollapseOptions(batchnorm=False))
         self.factor, self.left, self.right = factor, self.nnet.left_context + extra_left, self.nnet.right_context
         self.chunk_length = frames_per_chunk
         while self.chunk_length % self.nnet.modulus or self.chunk_length % factor:

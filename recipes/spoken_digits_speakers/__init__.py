@@ -1,0 +1,1 @@
+"""Who said it? X-vectors of spoken digits (`python -m recipes.spoken_digits_speakers --help`)."""
