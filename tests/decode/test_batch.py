@@ -22,6 +22,7 @@ from nnet3.decode.pieces import is_the_same_padded
 from nnet3.errors import ArgumentError, ExecutionError, Nnet3Error
 from nnet3.kaldi_io import open_matrix_table
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
+from tests.device import DEVICE
 from tests.effort import EFFORT
 from tests.patience import PATIENCE
 from tests.seeds import shifted
@@ -62,15 +63,14 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("size", [8, 3])
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
 def test_golden_batches_are_computed_again(folder: Path, size: int) -> None:
-    batch = BatchComputer(
-        nnet3.load(folder / "model.raw"), minibatch_size=size, frames_per_chunk=51, frame_subsampling_factor=3
-    )
+    nnet = nnet3.load(folder / "model.raw").to(device=DEVICE)
+    batch = BatchComputer(nnet, minibatch_size=size, frames_per_chunk=51, frame_subsampling_factor=3)
     features, ivectors, expected = (_read(folder / f"{name}.ark") for name in ("feats", "ivectors", "batch"))
     computed = dict(batch.compute((key, rows, ivectors[key]) for key, rows in features.items()))
     assert list(computed) == list(features)
     for key, matrix in expected.items():
         assert computed[key].shape == matrix.shape
-        assert np.linalg.norm(computed[key].numpy() - matrix) <= 1e-4 * np.linalg.norm(matrix), key
+        assert np.linalg.norm(computed[key].cpu().numpy() - matrix) <= 1e-4 * np.linalg.norm(matrix), key
 
 
 def _utterances(rng: random.Random, count: int, longest: int) -> list[tuple[str, Tensor, Tensor]]:

@@ -9,6 +9,7 @@ import pytest
 
 import nnet3
 from nnet3.kaldi_io import open_matrix_table
+from tests.device import DEVICE
 from tests.shared_data import golden_cases
 
 TOLERANCE = 1e-4
@@ -22,9 +23,9 @@ def _read(path: Path) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
 def test_golden_streams_are_computed_again(folder: Path) -> None:
-    streams = nnet3.StreamComputer(nnet3.load(folder / "model.raw"))
+    streams = nnet3.StreamComputer(nnet3.load(folder / "model.raw").to(device=DEVICE))
     features, ivectors, expected = (_read(folder / f"{name}.ark") for name in ("feats", "ivectors", "looped"))
     for key, matrix in expected.items():
-        rows = streams.compute(features[key], online_ivectors=ivectors[key], online_ivector_period=PERIOD).numpy()
+        rows = streams.compute(features[key], online_ivectors=ivectors[key], online_ivector_period=PERIOD).cpu().numpy()
         assert rows.shape == matrix.shape
         assert np.linalg.norm(rows - matrix) <= TOLERANCE * np.linalg.norm(matrix), key
