@@ -45,7 +45,7 @@ cuda: $(VENV)/installed  ## golden networks and training runs on a GPU instead o
 	TEST_DEVICE=cuda $(BIN)/python -m pytest tests/networks tests/decode tests/train tests/chain tests/runtime
 
 soak: $(VENV)/installed  ## ten times as many random networks, graphs and programs as in `make test`, against the oracles
-	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/driver tests/cn/test_random_graphs.py tests/cn/test_state_machine.py tests/train/torch_module/test_state_machine.py
+	OMP_NUM_THREADS=1 TEST_EFFORT=10 $(BIN)/python -m pytest -n $(WORKERS) tests/lowering tests/compiler tests/driver tests/decode/test_streams_and_oracle.py tests/cn/test_random_graphs.py tests/cn/test_state_machine.py tests/train/torch_module/test_state_machine.py
 
 lint: $(VENV)/installed  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

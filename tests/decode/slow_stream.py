@@ -135,10 +135,11 @@ class SlowStream:
     def chunk(self, frames: np.ndarray, ivector: np.ndarray | None = None) -> np.ndarray:
         """The outputs (chunk length / factor, dim) of the next chunk, given the rows of its new input times."""
         times = self.input_times()
-        self.known |= {("input", (0, t, 0)): row for t, row in zip(times, frames.astype(np.float64), strict=True)}
+        given = {("input", (0, t, 0)): row for t, row in zip(times, frames.astype(np.float64), strict=True)}
         if ivector is not None:
             rounded = {("ivector", (0, t // self.chunk_length * self.chunk_length, 0)) for t in times}
-            self.known |= {cindex: ivector.astype(np.float64) for cindex in rounded - self.known.keys()}
+            given |= {cindex: ivector.astype(np.float64) for cindex in rounded - self.known.keys()}
+        self.known = self.known | given
         start = self.num_chunks * self.chunk_length
         self.num_chunks += 1
         return self._evaluate([("output", (0, start + t, 0)) for t in range(0, self.chunk_length, self.factor)])
