@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from nnet3 import AcousticModel, Nnet, NnetComputer, load
+from nnet3 import AcousticModel, Nnet, load
+from nnet3.decode import cutting
 from nnet3.kaldi_io import matrix_writer, open_matrix_table
 from tests.call_count import count_calls_of
 from tests.cli.run_command import CONFIG, IVECTOR_CONFIG, NORM_CONFIG, Cli
@@ -38,6 +39,20 @@ def test_decoding_agrees_with_kaldi(cli: Cli, folder: Path, monkeypatch: pytest.
     output = tmp_path / "out.ark"
     cli.good("compute", *options, "model.raw", "ark:feats.ark", f"ark:{output}")
     actual, expected = _read(output), _read(folder / "compute.ark")
+    assert list(actual) == list(expected)
+    for key, matrix in expected.items():
+        assert actual[key].shape == matrix.shape
+        assert np.linalg.norm(actual[key] - matrix) <= 1e-4 * np.linalg.norm(matrix)
+
+
+@pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
+def test_batches_agree_with_kaldi(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, *options = shlex.split((folder / "compute.cmd").read_text())
+    options = ["--extra-left-context=0" if option.startswith("--extra-left") else option for option in options]
+    monkeypatch.chdir(folder)  # the options name tables in it
+    output = tmp_path / "out.ark"
+    cli.good("compute-batch", *options, "--minibatch-size=8", "model.raw", "ark:feats.ark", f"ark:{output}")
+    actual, expected = _read(output), _read(folder / "batch.ark")
     assert list(actual) == list(expected)
     for key, matrix in expected.items():
         assert actual[key].shape == matrix.shape
@@ -197,7 +212,7 @@ def test_the_defaults_are_kaldis(features: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("network", "options", "runs"),
+    ("network", "options", "chunks"),
     [
         (CONFIG, [], 1),
         (CONFIG, ["--frames-per-chunk=50"], 3),
@@ -206,14 +221,14 @@ def test_the_defaults_are_kaldis(features: Cli) -> None:
         (CONFIG.replace("Offset(input, -1)", "IfDefined(Offset(input, -9))"), [], 3),
     ],
 )
-def test_chunks_that_make_no_difference_are_left_out(cli: Cli, network: str, options: list[str], runs: int) -> None:
+def test_chunks_that_make_no_difference_are_left_out(cli: Cli, network: str, options: list[str], chunks: int) -> None:
     Nnet.from_config(network).save("network.raw")
     Path("single.ark").write_text("utt  [ 1 2 ]\n")
     for name, rows in (("feats", np.ones((120, 3), np.float32)), ("online", np.ones((6, 2), np.float32))):
         with matrix_writer(f"ark:{name}.ark") as writer:
             writer.write("utt", rows)
     words = ["compute", *options, "network.raw", "ark:feats.ark", "ark:out.ark"]
-    assert count_calls_of(NnetComputer.run, cli.good, *words) == runs
+    assert count_calls_of(cutting._chunk, cli.good, *words) == chunks
 
 
 def test_what_steers_internals_acts_where_there_is_something_to_steer(features: Cli) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import struct
 import subprocess
@@ -161,35 +160,28 @@ def test_resume_only_what_belongs_together(features: Cli) -> None:
 def test_a_signal_keeps_finished_utterances(features: Cli, number: signal.Signals, status: int, old: bool) -> None:
     if old:
         Path("out.ark").write_bytes(b"old")
-    # The third entry does not end, and a pipe does not hold what there is of it: once written, it is being read.
+    # The third entry does not end: what has come before it is computed meanwhile.
     whole = Path("feats.ark").read_bytes()
-    third = b"utt3 \0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 3) + bytes(1 << 20)
+    third = b"utt3 \0BFM " + struct.pack("<bibi", 4, 1 << 20, 4, 3)
     Path("cut.ark").write_bytes(whole[: whole.index(b"utt3 ")] + third)
-    os.mkfifo("written")
-    source = "ark:cat cut.ark; echo > written; sleep 10000 |"
-    command = [sys.executable, "-m", "nnet3", "compute", "net.raw", source, "ark,scp:out.ark,out.scp"]
-    with open("err", "w") as err:
-        process = subprocess.Popen(command, stderr=err, start_new_session=True)
+    source = "ark:cat cut.ark; sleep 10000 |"
+    command = [sys.executable, "-m", "nnet3", "compute", "--verbose=1", "net.raw", source, "ark,scp:out.ark,out.scp"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True)
+    assert process.stderr is not None
     try:
-        _wait_for("written")
+        while b"utterance 'utt2' computed" not in process.stderr.readline():
+            assert process.poll() is None
         process.send_signal(number)
         process.wait(timeout=PATIENCE)
     finally:
         with contextlib.suppress(ProcessLookupError):  # the sleep may not have begun when the shell ended
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        err = process.stderr.read()
+        process.stderr.close()
     assert process.returncode == status
     suffix = ".partial" if old else ""
-    assert Path("err").read_text() == f"nnet3: 2 finished utterances are kept in out.ark{suffix}\n"
+    assert err.decode() == f"nnet3: 2 finished utterances are kept in out.ark{suffix}\n"
     _no_temporary_files()
     _has(f"scp:out.scp{suffix}", "utt1", "utt2")
     assert not old or Path("out.ark").read_bytes() == b"old"
-
-
-def _wait_for(fifo: str) -> None:
-    """Until somebody has written to it."""
-    end = os.open(fifo, os.O_RDWR)  # for reading alone it would wait here, however long
-    try:
-        assert select.select([end], [], [], PATIENCE)[0]
-    finally:
-        os.close(end)

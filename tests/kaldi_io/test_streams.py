@@ -54,7 +54,7 @@ class Trickle:
     def __init__(self, contents: bytes = b""):
         self.contents, self.asked = contents, list[int]()
 
-    def read1(self, most: int) -> bytes:
+    def read(self, most: int) -> bytes:
         self.asked.append(most)
         piece, self.contents = self.contents[:10], self.contents[10:]
         return piece

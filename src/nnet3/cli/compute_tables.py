@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -14,7 +16,7 @@ from torch import Tensor
 from nnet3.cli.files import load_model, load_network_to
 from nnet3.cli.messages import say
 from nnet3.cli.tally import UtteranceTally
-from nnet3.decode import Scoring, UtteranceComputer, UtteranceOptions, XvectorComputer, log_priors
+from nnet3.decode import BatchComputer, BatchOptions, Scoring, XvectorComputer, log_priors
 from nnet3.decode.pieces import is_the_same_in_pieces
 from nnet3.driver import ComputationCache
 from nnet3.errors import NetworkError, Nnet3Error, TableError
@@ -35,6 +37,8 @@ from nnet3.nnet import AcousticModel
 from nnet3.options import CompileOptions, EqualXvectorOptions, XvectorOptions
 
 T = TypeVar("T")
+_LOG = logging.getLogger("nnet3")
+_MOST_WAITING = 8  # results that are to be written
 Utterance = tuple[str, np.ndarray, np.ndarray | None, np.ndarray | None]
 """Key, features, one ivector, online ivectors."""
 Result = tuple[str, Tensor | Nnet3Error]
@@ -60,10 +64,14 @@ class ComputedTables:
 
 @dataclass(frozen=True)
 class ComputeSettings:
-    """The settings of a computation. With `whole_if_same` there are no chunks where they make no difference."""
+    """The settings of a computation. With `whole_if_same` there are no chunks where they make no difference.
+
+    With `short_last_chunk` chunks are those of nnet3-compute, else those of nnet3-compute-batch.
+    """
 
     device: str = "cpu"
-    chunks: UtteranceOptions = field(default_factory=UtteranceOptions)
+    chunks: BatchOptions = field(default_factory=BatchOptions)
+    short_last_chunk: bool = True
     whole_if_same: bool = False
     acoustic_scale: float = 1.0
     apply_exp: bool = False
@@ -72,31 +80,24 @@ class ComputeSettings:
     debug: bool = False
 
 
-@dataclass(frozen=True)
-class ModelRunner:
-    """A model ready to run."""
-
-    computer: UtteranceComputer
-    scoring: Scoring
-
-    def __call__(self, utterances: Iterable[Utterance]) -> Iterator[Result]:
-        for key, features, ivector, online in utterances:
-            try:
-                yield key, self.scoring.apply(self.computer.compute(features, ivector, online))
-            except Nnet3Error as error:
-                yield key, error
-
-
-def load(path: str, settings: ComputeSettings) -> ModelRunner:
-    """The model in a file. Raises Nnet3Error for priors that are not there or are 0."""
+def load(path: str, settings: ComputeSettings) -> Runner:
+    """Returns what computes by the model in a file. Raises Nnet3Error for priors that are not there or are 0."""
     model = load_model(path)
     priors = _priors(model, path) if settings.use_priors else None
     nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=settings.device)
-    chunks, compile_options = settings.chunks, CompileOptions(optimize=settings.optimize)
+    chunks = settings.chunks
     if settings.whole_if_same and is_the_same_in_pieces(nnet):
         chunks = replace(chunks, frames_per_chunk=0)
-    computer = UtteranceComputer(nnet, chunks, settings.device, compile_options=compile_options, debug=settings.debug)
-    return ModelRunner(computer, Scoring(priors, settings.acoustic_scale, settings.apply_exp))
+    batch = BatchComputer(
+        *(nnet, chunks, settings.device),
+        scoring=Scoring(priors, settings.acoustic_scale, settings.apply_exp),
+        short_last_chunk=settings.short_last_chunk,
+        compile_options=CompileOptions(optimize=settings.optimize),
+        debug=settings.debug,
+    )
+    return lambda utterances: batch.compute_all(
+        (key, features, ivector if online is None else online) for key, features, ivector, online in utterances
+    )
 
 
 def compute_xvectors(
@@ -153,13 +154,24 @@ def _compute_all(
     tally: UtteranceTally,
 ) -> None:
     lengths = deque[int]()  # of the utterances that are being computed
-    for key, result in run(_utterances(features, finished, ivectors, tally, lengths)):
-        frames = lengths.popleft()
-        if isinstance(result, Nnet3Error):
-            _leave_out(key, result, tally)
-            continue
-        writer.write(key, np.asarray(result.float().cpu()))
-        tally.add(done=1, frames=frames)
+    written = deque[Future[None]]()
+    with ThreadPoolExecutor(1) as thread:
+        for key, result in run(_utterances(features, finished, ivectors, tally, lengths)):
+            frames = lengths.popleft()
+            if isinstance(result, Nnet3Error):
+                _leave_out(key, result, tally)
+                continue
+            rows = np.asarray(result.float().cpu())
+            if not writer.makes_files:  # a pipe may make us wait, which an interrupt is to end
+                writer.write(key, rows)
+            else:
+                written.append(thread.submit(writer.write, key, rows))
+                while len(written) > _MOST_WAITING:
+                    written.popleft().result()
+            tally.add(done=1, frames=frames)
+            _LOG.debug("utterance '%s' computed: %d rows", key, len(rows))
+        for each in written:
+            each.result()
 
 
 def _utterances(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 
 from rich.console import Console
@@ -22,6 +23,7 @@ class UtteranceTally:
         """`quiet`: show only warnings and errors, as the results go to the terminal too."""
         self.done = self.failed = self.damaged = self.resumed = self.frames = 0
         self._start = self._said = time.perf_counter()
+        self._lock = threading.Lock()
         self._console = Console(stderr=True)
         self._status = self._console.status("") if self._console.is_terminal and not quiet else None
 
@@ -30,7 +32,11 @@ class UtteranceTally:
         return self._status or contextlib.nullcontext()
 
     def add(self, *, done: int = 0, failed: int = 0, damaged: int = 0, resumed: int = 0, frames: int = 0) -> None:
-        """Count more."""
+        """Count more; threads may."""
+        with self._lock:
+            self._add(done, failed, damaged, resumed, frames)
+
+    def _add(self, done: int, failed: int, damaged: int, resumed: int, frames: int) -> None:
         self.done, self.failed, self.frames = self.done + done, self.failed + failed, self.frames + frames
         self.damaged, self.resumed = self.damaged + damaged, self.resumed + resumed
         now = time.perf_counter()

@@ -109,18 +109,22 @@ class BatchComputer:
         out: `on_error` is called with its key and the error, or else a RuntimeWarning says so. An error of the iterable
         is raised where its utterance would have come.
         """
+        for key, result in self.compute_all(utterances):
+            if isinstance(result, Tensor):
+                yield key, result
+            elif on_error is not None:
+                on_error(key, result)
+            else:
+                warnings.warn(f"utterance '{key}' left out: {result}", RuntimeWarning, stacklevel=2)
+
+    def compute_all(self, utterances: Iterable[Utterance]) -> Iterator[tuple[str, Tensor | Nnet3Error]]:
+        """Yields for each utterance, in order, its key and its rows, or why there are none."""
         source = Background(map(self._job, utterances), _AHEAD)
         try:
             for window in self._windows(source):
                 self._compute_window([job for job in window if job.error is None])
                 for job in window:
-                    rows = self._scores(job)
-                    if rows is not None:
-                        yield job.key, rows
-                    elif on_error is not None and job.error is not None:
-                        on_error(job.key, job.error)
-                    else:
-                        warnings.warn(f"utterance '{job.key}' left out: {job.error}", RuntimeWarning, stacklevel=2)
+                    yield job.key, self._scores(job)
         finally:
             source.close(seconds=0)
 
@@ -152,15 +156,14 @@ class BatchComputer:
         if window:
             yield window
 
-    def _scores(self, job: _Job) -> Tensor | None:
+    def _scores(self, job: _Job) -> Tensor | Nnet3Error:
         rows, job.rows = job.rows, None
         if rows is None or job.error is not None:
-            return None
+            return job.error or ExecutionError("it was not computed")
         try:
             return self._scoring.apply(rows)
         except Nnet3Error as error:
-            job.error = error
-            return None
+            return error
 
     # ---- minibatches ----
 

@@ -9,7 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -22,17 +22,21 @@ _CHUNK = 1 << 16
 
 
 class InputStream:
-    """A command's output, standard input or a named pipe, read as it comes."""
+    """A command's output, standard input or a named pipe, read as it comes; `file` has no buffer.
+
+    A thread may close it while another waits for more of it.
+    """
 
     def __init__(self, file: BinaryIO, process: subprocess.Popen[bytes] | None = None):
         self._file, self._process = file, process
+        self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
 
     def read(self, at_least: int) -> bytes:
         """Some bytes, at least so many unless the stream ends; b"" at the end."""
         pieces: list[bytes] = []
         count = 0
         while not pieces or count < at_least:
-            piece = self._file.read1(max(_CHUNK, at_least - count))  # type: ignore[attr-defined]
+            piece = self._read(max(_CHUNK, at_least - count))
             if not piece:
                 break
             pieces.append(piece)
@@ -41,31 +45,36 @@ class InputStream:
 
     def finish(self) -> None:
         """Called at the end of the stream: TableError if the command failed."""
-        if self._file is not sys.stdin.buffer:
+        if self._file is not _standard_input():
             self._file.close()
         if self._process is not None and self._process.wait() != 0:
             raise TableError(f"the command failed with status {self._process.returncode}")
 
     def close(self) -> None:
         """Give up on the rest."""
-        if self._file is not sys.stdin.buffer:
+        if self._file is not _standard_input():
             self._file.close()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
             self._process.wait()
 
 
+def _standard_input() -> BinaryIO:
+    """Returns standard input without its buffer, on whose lock a thread that reads would let the process wait."""
+    return cast(BinaryIO, getattr(sys.stdin.buffer, "raw", sys.stdin.buffer))
+
+
 def open_input(name: FileName) -> Buffer | InputStream:
     """A regular file as a map of it, anything else as a stream. TableError if it cannot be opened."""
     if name.kind == "standard":
-        return InputStream(cast(BinaryIO, sys.stdin.buffer))
+        return InputStream(_standard_input())
     if name.kind == "pipe":
-        process = subprocess.Popen(name.name, shell=True, stdout=subprocess.PIPE)
+        process = subprocess.Popen(name.name, shell=True, stdout=subprocess.PIPE, bufsize=0)
         return InputStream(cast(BinaryIO, process.stdout), process)
     try:
         if os.path.isfile(name.name):
             return map_file(name.name) if os.path.getsize(name.name) else b""
-        file = cast(BinaryIO, open(name.name, "rb"))  # noqa: SIM115
+        file = cast(BinaryIO, open(name.name, "rb", buffering=0))  # noqa: SIM115
         if is_device(file.fileno()):
             file.close()
             raise TableError(f"{name.name}: this is a device, not a file")

@@ -1,0 +1,95 @@
+"""What the verbs share that run a network over tables of features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from nnet3.cli import later
+from nnet3.cli.click_types import click_type, integer
+from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
+from nnet3.cli.verb import take_internal, take_use_gpu
+from nnet3.options import BatchOptions, UtteranceOptions
+from nnet3.text.values import Number
+
+ivector_options: Decorator = all_of(
+    [
+        click.option(
+            "--ivectors", metavar="RSPECIFIER", help="One ivector per utterance, or per speaker with --utt2spk."
+        ),
+        click.option("--utt2spk", metavar="RSPECIFIER", help="The speaker of each utterance, for --ivectors."),
+        click.option(
+            "--online-ivectors", metavar="RSPECIFIER", help="Matrices of ivectors, one row every so many frames."
+        ),
+        click.option(
+            "--online-ivector-period", type=integer(0), default=0, help="Frames per online ivector; needed with them."
+        ),
+    ]
+)
+
+score_options: Decorator = all_of(
+    [
+        click.option(
+            "--acoustic-scale", type=click_type(Number()), default=1.0, show_default=True, help="Multiplies the result."
+        ),
+        click.option("--apply-exp", type=KALDI_BOOL, default=False, help="Write exp(output), for instance posteriors."),
+        click.option(
+            "--use-priors", type=KALDI_BOOL, default=False, help="Subtract the log-priors of an acoustic model."
+        ),
+        click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
+        click.option(
+            "--resume", type=KALDI_BOOL, default=False, help="Skip what the output, an ark,scp:, already has."
+        ),
+        click.argument("network", metavar="MODEL"),
+        click.argument("features", metavar="FEATURES-RSPECIFIER"),
+        click.argument("output", metavar="MATRIX-WSPECIFIER"),
+    ]
+)
+
+
+def check_ivector_options(
+    ivectors: str | None, utt2spk: str | None, online_ivectors: str | None, online_ivector_period: int
+) -> None:
+    """Raise UsageError for options that do not go together."""
+    if ivectors and online_ivectors:
+        raise click.UsageError("give --ivectors or --online-ivectors, not both")
+    if utt2spk and not ivectors:
+        raise click.UsageError("--utt2spk says whose --ivectors to take: give these too")
+    if online_ivectors and online_ivector_period == 0:
+        raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
+
+
+def compute_matrices(
+    chunks: UtteranceOptions,
+    network: str,
+    features: str,
+    output: str,
+    ivectors: str | None,
+    utt2spk: str | None,
+    online_ivectors: str | None,
+    online_ivector_period: int,
+    device_name: str | None,
+    resume: bool,
+    **scores: Any,
+) -> None:
+    """Computes and writes the matrices of a table; chunks are short at the end unless `chunks` are of batches."""
+    check_ivector_options(ivectors, utt2spk, online_ivectors, online_ivector_period)
+    is_given = click.get_current_context().get_parameter_source("frames_per_chunk") is not ParameterSource.DEFAULT
+    values = chunks.values() | ({"online_ivector_period": online_ivector_period} if online_ivector_period else {})
+    later.compute_tables.compute_tables(
+        later.compute_tables.ComputedTables(features, output, ivectors, utt2spk, online_ivectors, resume),
+        later.compute_tables.load(
+            network,
+            later.compute_tables.ComputeSettings(
+                device=later.device.choose_device(device_name, take_use_gpu()),
+                chunks=BatchOptions(**values),
+                short_last_chunk=not isinstance(chunks, BatchOptions),
+                whole_if_same=not is_given and online_ivectors is None,
+                optimize=take_internal("optimization.optimize", True),
+                debug=take_internal("computation.debug", False),
+                **scores,
+            ),
+        ),
+    )
