@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,43 +13,48 @@ from nnet3.asr.ivector_files import DiagonalGmm, from_packed
 from nnet3.options import IvectorOptions, OnlineCmvnOptions
 
 
-def normalized(
-    rows: np.ndarray, options: OnlineCmvnOptions, everybody: np.ndarray, speaker: np.ndarray | None = None
-) -> np.ndarray:
-    """Normalises each frame with the statistics of its own time."""
-    window, result = options.cmn_window, []
-    for t, row in enumerate(rows.astype(np.float64)):
-        own = rows[max(0, t - window + 1) : t + 1].astype(np.float64)
-        total, squares, count = own.sum(axis=0), (own**2).sum(axis=0), float(len(own))
-        if speaker is not None and count < window and speaker[0, -1] > 0:
-            k = min(window - count, options.speaker_frames, speaker[0, -1])
-            total, squares = (s + k / speaker[0, -1] * p[:-1] for s, p in zip((total, squares), speaker, strict=True))
-            count += k
-        if count < window:
-            k = min(window - count, options.global_frames)
-            total, squares = (
-                s + k / everybody[0, -1] * p[:-1] for s, p in zip((total, squares), everybody, strict=True)
-            )
-            count += k
-        mean = total / count
+class SlowCmvn:
+    """Normalises one frame at a time; `stats` are what the frame before it left."""
+
+    def __init__(
+        self, rows: np.ndarray, options: OnlineCmvnOptions, everybody: np.ndarray, speaker: np.ndarray | None = None
+    ):
+        self.rows, self.options = rows.astype(np.float64), options
+        self.everybody, self.speaker = everybody, speaker
+        self.stats = np.zeros_like(everybody)
+
+    def at(self, t: int) -> np.ndarray:
+        options, row = self.options, self.rows[t]
+        if row[0] > options.min_energy:
+            own = self.rows[max(0, t - options.cmn_window + 1) : t + 1]
+            self.stats = np.array([[*own.sum(axis=0), len(own)], [*(own**2).sum(axis=0), 0]])
+        for stats, most in ((self.speaker, options.speaker_frames), (self.everybody, options.global_frames)):
+            if stats is not None and stats[0, -1] > 0:
+                k = min(options.cmn_window - self.stats[0, -1], most)
+                k = min(k, stats[0, -1]) if stats is self.speaker else k
+                if k > 0:
+                    self.stats = self.stats + k / stats[0, -1] * stats
+                    self.stats[1, -1] = 0
+        count = self.stats[0, -1] or 1.0
         output = row.copy()
         for d in range(len(row)):
             if d not in options.skip_dims and options.normalize_mean:
-                output[d] -= mean[d]
+                mean = self.stats[0, d] / count
+                output[d] -= mean
                 if options.normalize_variance:
-                    output[d] /= math.sqrt(max(squares[d] / count - mean[d] ** 2, 1e-20))
-        result.append(output)
-    return np.array(result)
+                    output[d] /= math.sqrt(max(self.stats[1, d] / count - mean**2, 1e-20))
+        return output
 
 
-def spliced(rows: np.ndarray, left: int, right: int, matrix: np.ndarray) -> np.ndarray:
+def spliced(frame_at: Callable[[int], np.ndarray], count: int, left: int, right: int, matrix: np.ndarray) -> np.ndarray:
+    """Returns the outputs of `count` frames, each of which is asked for anew by every neighbour."""
     outputs = []
-    for t in range(len(rows)):
-        context = np.concatenate([rows[min(max(u, 0), len(rows) - 1)] for u in range(t - left, t + right + 1)])
+    for t in range(count):
+        context = np.concatenate([frame_at(min(max(u, 0), count - 1)) for u in range(t - left, t + right + 1)])
         if matrix.shape[1] > len(context):
             context = np.append(context, 1.0)
         outputs.append(matrix.astype(np.float64) @ context)
-    return np.array(outputs)
+    return np.array(outputs).reshape(count, len(matrix))
 
 
 def log_likelihoods(gmm: DiagonalGmm, row: np.ndarray) -> list[float]:
@@ -82,9 +88,9 @@ class SlowIvectors:
         self.model, self.features = model, features
         self.extractor, self.options = model.extractor, model.options
         splice, speaker_stats = model.splice, None if speaker is None else speaker[0]
-        around = (splice.left_context, splice.right_context, model.transform)
-        plain = spliced(features.astype(np.float64), *around)
-        normal = spliced(normalized(features, model.cmvn, model.cmvn_stats, speaker_stats), *around)
+        around = (len(features), splice.left_context, splice.right_context, model.transform)
+        plain = spliced(lambda t: features[t].astype(np.float64), *around)
+        normal = spliced(SlowCmvn(features, model.cmvn, model.cmvn_stats, speaker_stats).at, *around)
         self.rows = normal if self.options.online_cmvn_iextractor else plain
         self.likelihoods = [log_likelihoods(model.gmm, row) for row in normal]
         size = self.extractor.ivector_dim

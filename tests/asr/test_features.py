@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from nnet3.asr import FeatureStream
 from nnet3.asr.features import OnlineCmvn, SplicedTransform, _computer
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
-from tests.asr.slow_ivectors import normalized, spliced
+from tests.asr.slow_ivectors import SlowCmvn, spliced
 from tests.asr.small_model import FEATURES, random_cmvn_stats, random_features
 from tests.seeds import RANDOM
 
@@ -86,35 +88,60 @@ def test_a_rate_that_the_file_refuses_is_an_error() -> None:
         FeatureStream(MfccOptions(allow_downsample=False), 48000)
 
 
-@settings(max_examples=15)
+@settings(max_examples=25)
 @given(
     cuts,
     st.booleans(),
     st.booleans(),
     st.sampled_from([(20, 20, 20), (30, 10, 5), (600, 600, 200), (40, 0, 0)]),
     st.sampled_from([(), (0, 3)]),
+    st.sampled_from([-math.inf, -3.0, 0.0, 100.0]),
 )
 def test_cmvn_is_that_of_each_frames_time(
-    pieces: list[int], with_speaker: bool, variance: bool, frames: tuple[int, int, int], skip: tuple[int, ...]
+    pieces: list[int],
+    with_speaker: bool,
+    variance: bool,
+    frames: tuple[int, int, int],
+    skip: tuple[int, ...],
+    min_energy: float,
 ) -> None:
-    options = OnlineCmvnOptions(*frames, True, variance, skip)
+    options = OnlineCmvnOptions(*frames, min_energy, True, variance, skip)
     everybody, speaker = random_cmvn_stats(RANDOM), random_cmvn_stats(RANDOM, 17.5) if with_speaker else None
     rows = random_features(RANDOM, sum(pieces))
-    cmvn = OnlineCmvn(options, everybody, speaker)
-    got = np.concatenate([cmvn.accept(part) for part in np.split(rows, np.cumsum(pieces)[:-1])])
-    if len(rows):
-        expected = normalized(rows, options, everybody, speaker)
+    cmvn, slow = OnlineCmvn(options, everybody, speaker), SlowCmvn(rows, options, everybody, speaker)
+    done = 0
+    for piece in pieces:
+        cmvn.accept(rows[done : done + piece])
+        done += piece
+        looked_at = (
+            RANDOM.integers(max(0, done - 30), done, (RANDOM.integers(0, 12), 2)) if done else np.zeros((0, 2), int)
+        )
+        got = cmvn.at(looked_at)
+        assert got.shape == (*looked_at.shape, FEATURES)
+        expected = np.array([slow.at(t) for t in looked_at.reshape(-1)]).reshape(got.shape)
         # One frame alone, without anybody else's, has no variance.
-        first = 1 if variance and frames[1] == 0 else 0
-        np.testing.assert_allclose(got[first:], expected[first:], rtol=1e-4, atol=1e-5)
+        good = ~((looked_at == 0) & variance & (frames[1] == 0))
+        if frames[1] > 0 or not variance:
+            np.testing.assert_allclose(got[good], expected[good], rtol=1e-3, atol=1e-4)
+        cmvn.forget(done - 30)
     assert cmvn.stats[0, -1] == len(rows)
     np.testing.assert_allclose(cmvn.stats[:, :-1], [rows.sum(axis=0), (rows**2).sum(axis=0)], rtol=1e-5, atol=1e-3)
+
+
+def test_a_quiet_frame_takes_the_statistics_of_the_one_before_it() -> None:
+    everybody = np.array([[10.0, 0, 10], [0, 0, 0]])
+    cmvn = OnlineCmvn(OnlineCmvnOptions(6, 6, 2, min_energy=50.0), everybody)
+    cmvn.accept(np.array([[60, 4], [0, 4], [60, 7]], np.float32))
+    got = cmvn.at(np.array([0, 1, 1, 1, 2]))
+    # sums of the second feature are 4 and, with the third frame, 15; everybody's are 0; counts 1+2, 3+2, 5+1, 6, 3+2
+    np.testing.assert_allclose(got[:, 1], [4 - 4 / 3, 4 - 4 / 5, 4 - 4 / 6, 4 - 4 / 6, 7 - 15 / 5], rtol=1e-6)
 
 
 def test_cmvn_without_means_changes_nothing() -> None:
     rows = random_features(RANDOM, 5)
     cmvn = OnlineCmvn(OnlineCmvnOptions(normalize_mean=False), random_cmvn_stats(RANDOM))
-    assert np.array_equal(cmvn.accept(rows), rows)
+    cmvn.accept(rows)
+    assert np.array_equal(cmvn.at(np.arange(5)), rows)
 
 
 def test_columns_to_skip_must_be_there() -> None:
@@ -131,15 +158,14 @@ def test_frames_are_spliced_when_those_behind_them_are_there(
     matrix = RANDOM.normal(size=(3, FEATURES * (left + 1 + right) + affine)).astype(np.float32)
     transform = SplicedTransform(SpliceOptions(left, right), matrix, FEATURES)
     parts, done = [], 0
-    for piece in pieces:
+    for piece in [*pieces, 0]:
         done += piece
-        parts.append(transform.accept(rows[done - piece : done]))
-        assert sum(map(len, parts)) == max(0, done - right)
-    parts.append(transform.accept(rows[:0], last=True))
-    got = np.concatenate(parts)
-    assert len(got) == len(rows)
-    if len(rows):
-        np.testing.assert_allclose(got, spliced(rows, left, right, matrix), rtol=1e-4, atol=1e-4)
+        is_last = len(parts) == len(pieces)
+        parts.append(transform.apply(rows[transform.next_frames(done, is_last)]) if done else np.zeros((0, 3)))
+        assert transform.done == sum(map(len, parts)) == (done if is_last else max(0, done - right))
+        assert transform.first_needed == max(0, transform.done - left)
+    expected = spliced(lambda t: rows[t].astype(np.float64), len(rows), left, right, matrix)
+    np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_transform_of_other_features_is_refused() -> None:

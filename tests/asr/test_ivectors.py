@@ -19,6 +19,7 @@ from tests.seeds import RANDOM
 
 # Short windows, so that few frames see all cases.
 CMVN = OnlineCmvnOptions(cmn_window=30, speaker_frames=20, global_frames=10)
+CMVNS = st.sampled_from([CMVN, replace(CMVN, min_energy=1.0)])
 OPTIONS = st.sampled_from(
     [
         IvectorOptions(),
@@ -31,11 +32,11 @@ NEAR = {"rtol": 2e-3, "atol": 2e-3}  # of values of up to 30: by conjugate gradi
 
 
 @settings(max_examples=12)
-@given(OPTIONS, st.integers(1, 80), st.booleans())
+@given(OPTIONS, CMVNS, st.integers(1, 80), st.booleans())
 def test_ivectors_of_an_utterance_are_those_of_the_slow_version(
-    options: IvectorOptions, frames: int, affine: bool
+    options: IvectorOptions, cmvn: OnlineCmvnOptions, frames: int, affine: bool
 ) -> None:
-    model = random_ivector_model(RANDOM, options, CMVN, affine=affine)
+    model = random_ivector_model(RANDOM, options, cmvn, affine=affine)
     features, period = random_features(RANDOM, frames), options.ivector_period
     slow, expected = SlowIvectors(model, features), []
     for frame in range(frames):

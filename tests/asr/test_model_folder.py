@@ -37,7 +37,8 @@ def test_a_directory_of_vosk_is_read(folder: Path) -> None:
     assert front.ivectors is not None
     assert front.ivectors.splice == SpliceOptions(2, 1)
     assert front.ivectors.options.max_count == 100
-    assert front.cmvn_stats is None
+    assert front.ivectors.cmvn.min_energy == 50
+    assert front.cmvn is None
     ivectors, _ = front.ivectors.compute(np.zeros((5, FEATURES), np.float32))
     assert ivectors.shape == (1, 4)
 
@@ -82,6 +83,7 @@ def test_a_directory_of_kaldis_script_is_read(folder: Path, tmp_path: Path) -> N
     front = model.load()
     assert front.ivectors is not None
     assert (front.ivectors.options.num_gselect, front.ivectors.options.max_count) == (3, 75)
+    assert front.ivectors.cmvn.min_energy == -np.inf
     assert front.ivectors.splice == SpliceOptions(2, 1)
 
 
@@ -90,7 +92,8 @@ def test_a_model_without_ivectors_needs_no_extractor(tmp_path: Path) -> None:
     write_matrix(random_cmvn_stats(RANDOM), tmp_path / "model/am/global_cmvn.stats")
     front = ModelFolder(tmp_path / "model").load()
     assert front.ivectors is None
-    assert front.cmvn_stats is not None
+    assert front.cmvn is not None
+    assert front.cmvn[0].min_energy == 50
 
 
 def test_all_that_is_missing_is_named_at_once(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Recognizers: from audio to words with a model directory of Vosk or Kaldi."""
 
+from nnet3.asr.acoustic_stream import AcousticStream
 from nnet3.asr.endpoints import Endpointing
 from nnet3.asr.features import FeatureStream
 from nnet3.asr.ivectors import IvectorModel, OnlineIvectors, SpeakerState
@@ -7,6 +8,7 @@ from nnet3.asr.model_folder import FrontModel, ModelFolder
 from nnet3.asr.silence import SilenceWeighting
 
 __all__ = [
+    "AcousticStream",
     "Endpointing",
     "FeatureStream",
     "FrontModel",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nnet3.asr.audio import Resampler, Samples
+from nnet3.asr.row_buffer import RowBuffer
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
 
@@ -19,6 +20,7 @@ except ImportError:  # pragma: no cover
 
 Rows = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 _FRAME_FIELDS = {
     "sample_frequency": "samp_freq",
@@ -95,8 +97,9 @@ def _computer(options: MfccOptions | FbankOptions) -> Any:
 class OnlineCmvn:
     """Normalises features with statistics of the frames before, of the speaker and of everybody.
 
-    Statistics are (2, dim + 1) float64: sums and the count, sums of squares and 0. Raises ModelFormatError if those of
-    everybody do not fit the options.
+    Statistics are (2, dim + 1) float64: sums and the count, sums of squares and 0. With `min_energy`, a frame whose
+    first feature is not above it takes the statistics of the frame that was looked at before it, and those of everybody
+    once more, as in Vosk. Raises ModelFormatError if the statistics of everybody do not fit the options.
     """
 
     def __init__(self, options: OnlineCmvnOptions, global_stats: Doubles, speaker_stats: Doubles | None = None):
@@ -104,37 +107,74 @@ class OnlineCmvn:
         dim = self.dim = global_stats.shape[1] - 1
         if max(options.skip_dims, default=0) >= dim:
             raise ModelFormatError(f"skip-dims names column {max(options.skip_dims)}, but there are {dim}")
-        self._window = np.zeros((options.cmn_window, 2 * dim))  # frames that will leave the window, oldest first
-        self._sums = np.zeros(2 * dim)
-        self._frames = 0
+        self._leaving = np.zeros((options.cmn_window, 2 * dim))  # frames that will leave the window, oldest first
+        self._features, self._sums, self._counts = RowBuffer(dim), RowBuffer(2 * dim, float), RowBuffer(1, float)
+        self._window = np.zeros(2 * dim)  # sums of the newest window
+        self._loud = np.zeros(2 * dim), 0.0  # sums and count of the last frame looked at that was above `min_energy`
+        self._since = -1  # frames looked at since then
         self.stats = np.zeros((2, dim + 1))  # of all frames so far
 
-    def accept(self, features: Rows) -> Rows:
-        """Returns the frames, (n, dim), normalised."""
-        options, dim, new = self.options, self.dim, len(features)
+    def accept(self, features: Rows) -> None:
+        """Takes frames in, (n, dim)."""
+        new = len(features)
         if new == 0:
-            return features
+            return
         powers = np.concatenate([features, np.square(features, dtype=np.float64)], axis=1, dtype=np.float64)
-        joined = np.concatenate([self._window, powers])
-        self._window = joined[new:]
-        changes = np.concatenate([self._sums[np.newaxis], powers - joined[:new]])
-        sums = np.cumsum(changes, axis=0)[1:]  # of the window of each frame
-        self._sums = sums[-1].copy()
-        counts = np.minimum(self._frames + np.arange(1, new + 1), options.cmn_window).astype(np.float64)
-        self._frames += new
-        self.stats += _as_stats(powers.sum(axis=0), new)
-        for stats, most in ((self._speaker, options.speaker_frames), (self._global, options.global_frames)):
-            total = 0.0 if stats is None else float(stats[0, -1])
-            if stats is None or total <= 0:
-                continue
-            bound = min(most, total) if stats is self._speaker else most
-            borrowed = np.minimum(options.cmn_window - counts, bound)  # frames
-            sums = sums + (borrowed / total)[:, np.newaxis] * stats[:, :-1].reshape(-1)
-            counts = counts + borrowed
-        return self._normalized(features, sums / counts[:, np.newaxis], dim)
+        joined = np.concatenate([self._leaving, powers])
+        self._leaving = joined[new:]
+        sums = np.cumsum(np.concatenate([self._window[np.newaxis], powers - joined[:new]]), axis=0)[1:]
+        self._window = sums[-1]
+        counts = np.minimum(len(self._features) + np.arange(1, new + 1), self.options.cmn_window)
+        self._features.append(features)
+        self._sums.append(sums)
+        self._counts.append(counts[:, np.newaxis])
+        self.stats[:, :-1] += powers.sum(axis=0).reshape(2, -1)
+        self.stats[0, -1] += new
 
-    def _normalized(self, features: Rows, moments: Doubles, dim: int) -> Rows:
-        mean, square = moments[:, :dim], moments[:, dim:]
+    def at(self, frames: Integers) -> Rows:
+        """Looks at frames in their order and returns them normalised, (..., dim) for numbers of frames (...)."""
+        numbers = frames.reshape(-1)
+        features = self._features.take(numbers)
+        order = np.arange(len(numbers))
+        source = np.maximum.accumulate(np.where(features[:, 0] > self.options.min_energy, order, -1))
+        own = np.maximum(source, 0)
+        is_known = source >= 0
+        sums = np.where(is_known[:, np.newaxis], self._sums.take(numbers[own]), self._loud[0])
+        counts = np.where(is_known, self._counts.take(numbers[own])[:, 0], self._loud[1])
+        since = np.where(is_known, order - source, self._since + 1 + order)
+        if len(numbers):
+            self._since = int(since[-1])
+            self._loud = sums[-1].copy(), float(counts[-1])
+        moments = self._smoothed(sums, counts, since + 1)
+        return self._normalized(features, moments).reshape(*frames.shape, self.dim)
+
+    def forget(self, first: int) -> None:
+        """Frames before this one will not be looked at any more."""
+        for buffer in (self._features, self._sums, self._counts):
+            buffer.forget(first)
+
+    def _smoothed(self, sums: Doubles, counts: Doubles, times: Integers) -> Doubles:
+        """Returns means of numbers and squares, (n, 2 dim), after borrowing from other statistics so many times."""
+        window, step, is_open = self.options.cmn_window, 0, np.ones(len(counts), bool)
+        while (is_open := is_open & (times > step) & (counts < window)).any():
+            before = counts
+            for stats, most in (
+                (self._speaker, self.options.speaker_frames),
+                (self._global, self.options.global_frames),
+            ):
+                total = 0.0 if stats is None else float(stats[0, -1])
+                if stats is None or total <= 0:
+                    continue
+                bound = min(most, total) if stats is self._speaker else most
+                borrowed = np.where(is_open, np.minimum(window - counts, bound), 0.0)
+                sums = sums + (borrowed / total)[:, np.newaxis] * stats[:, :-1].reshape(-1)
+                counts = counts + borrowed
+            is_open &= counts > before
+            step += 1
+        return sums / np.maximum(counts, 1)[:, np.newaxis]
+
+    def _normalized(self, features: Rows, moments: Doubles) -> Rows:
+        mean, square = moments[:, : self.dim], moments[:, self.dim :]
         normalized = features.astype(np.float64)
         if self.options.normalize_mean:
             normalized -= mean
@@ -145,13 +185,6 @@ class OnlineCmvn:
         return normalized.astype(np.float32)
 
 
-def _as_stats(sums: Doubles, count: float) -> Doubles:
-    stats = np.zeros((2, len(sums) // 2 + 1))
-    stats[:, :-1] = sums.reshape(2, -1)
-    stats[0, -1] = count
-    return stats
-
-
 class SplicedTransform:
     """Puts each frame and its neighbours side by side, oldest first, and multiplies them by a matrix.
 
@@ -160,28 +193,29 @@ class SplicedTransform:
     """
 
     def __init__(self, options: SpliceOptions, matrix: Rows, dim: int):
-        self._left, self._right = options.left_context, options.right_context
-        self._width = self._left + 1 + self._right
-        columns = self._width * dim
+        self._offsets = np.arange(-options.left_context, options.right_context + 1)
+        columns = len(self._offsets) * dim
         if matrix.shape[1] not in (columns, columns + 1):
             raise ModelFormatError(
-                f"the transform must have {columns} or {columns + 1} columns, for {self._width} frames of {dim} "
+                f"the transform must have {columns} or {columns + 1} columns, for {len(self._offsets)} frames of {dim} "
                 f"features, got {matrix.shape[1]}: is it of other features, or of another splice.conf?"
             )
         self._factor = np.ascontiguousarray(matrix[:, :columns].T)
         self._offset = matrix[:, columns] if matrix.shape[1] > columns else np.zeros(len(matrix), np.float32)
-        self._rows = np.zeros((0, dim), np.float32)
+        self.done = 0
 
-    def accept(self, features: Rows, last: bool = False) -> Rows:
-        """Returns the outputs, (n, outputs), that these frames, (m, dim), complete."""
-        if len(self._rows) == 0:
-            features = np.concatenate([np.repeat(features[:1], self._left, axis=0), features])
-        rows = np.concatenate([self._rows, features])
-        if last:
-            rows = np.concatenate([rows, np.repeat(rows[-1:], self._right, axis=0)])
-        count = max(len(rows) - self._width + 1, 0)
-        self._rows = rows[count:]
-        if count == 0:
-            return np.zeros((0, self._factor.shape[1]), np.float32)
-        windows = np.lib.stride_tricks.sliding_window_view(rows, self._width, axis=0)  # (n, dim, width)
-        return windows.swapaxes(1, 2).reshape(count, -1) @ self._factor + self._offset
+    @property
+    def first_needed(self) -> int:
+        """The first frame that what is not yet done is made of."""
+        return max(self.done + int(self._offsets[0]), 0)
+
+    def next_frames(self, given: int, last: bool = False) -> Integers:
+        """Returns the frames that the next outputs are made of, (n, neighbours), when `given` frames are there."""
+        end = given if last else max(given - int(self._offsets[-1]), self.done)
+        numbers = np.arange(self.done, end)[:, np.newaxis] + self._offsets
+        self.done = end
+        return np.clip(numbers, 0, max(given - 1, 0))
+
+    def apply(self, rows: Rows) -> Rows:
+        """Returns the outputs, (n, outputs), of frames (n, neighbours, dim)."""
+        return rows.reshape(len(rows), len(self._factor)) @ self._factor + self._offset

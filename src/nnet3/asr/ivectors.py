@@ -89,8 +89,8 @@ class OnlineIvectors:
         options = self._options = model.options
         self.model, self._weighted, self._speaker = model, weighted, speaker
         self._cmvn = OnlineCmvn(model.cmvn, model.cmvn_stats, speaker.cmvn_stats)
-        self._plain = SplicedTransform(model.splice, model.transform, model.feature_dim)
-        self._normalized = SplicedTransform(model.splice, model.transform, model.feature_dim)
+        self._splice = SplicedTransform(model.splice, model.transform, model.feature_dim)
+        self._features = RowBuffer(model.feature_dim)
         self._selected = min(options.num_gselect, len(model.gmm.weights))
         self._rows = RowBuffer(len(model.transform))
         self._gaussians, self._log_likelihoods = RowBuffer(self._selected, np.int64), RowBuffer(self._selected)
@@ -118,8 +118,12 @@ class OnlineIvectors:
         if features.ndim != 2 or features.shape[1] != self.model.feature_dim:
             raise ExecutionError(f"features must be (frames, {self.model.feature_dim}), got {features.shape}")
         self._is_finished = last
-        rows = self._plain.accept(features, last)
-        normalized = self._normalized.accept(self._cmvn.accept(features), last)
+        self._features.append(features)
+        self._cmvn.accept(features)
+        frames = self._splice.next_frames(len(self._features), last)
+        rows, normalized = (self._splice.apply(each) for each in (self._features.take(frames), self._cmvn.at(frames)))
+        for buffer in (self._features, self._cmvn):
+            buffer.forget(self._splice.first_needed)
         candidates = best_gaussians(self.model.gmm.log_likelihoods(normalized), self._selected)
         self._rows.append(normalized if self._options.online_cmvn_iextractor else rows)
         self._gaussians.append(candidates.gaussians)

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
 
+import torch
+
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.endpoints import RULES
 from nnet3.asr.features import Doubles
 from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
 from nnet3.asr.ivectors import IvectorModel
+from nnet3.decode import StreamComputer
 from nnet3.errors import ModelFormatError
 from nnet3.kaldi_io import load_matrix
 from nnet3.kaldi_io.files import check_is_path
@@ -42,6 +45,7 @@ class _Layout(NamedTuple):
     ivector: str
     ivector_conf: str
     graph: str
+    is_vosk: bool = True
 
 
 _LAYOUTS = (
@@ -51,7 +55,7 @@ _LAYOUTS = (
     ),
     _Layout(
         "of Kaldi's prepare_online_decoding.sh", ("conf/online.conf",), "final.mdl", "conf/online.conf", "conf/",
-        "global_cmvn.stats", "ivector_extractor/", "conf/", "graph/",
+        "global_cmvn.stats", "ivector_extractor/", "conf/", "graph/", False,
     ),
     _Layout(
         "of Vosk, in one folder", ("final.mdl", "mfcc.conf", "fbank.conf"), "final.mdl", "", "",
@@ -64,6 +68,7 @@ _CHAIN = DecodingOptions(
 )  # where no file says what Vosk says for it
 _TEN_PHONES = SilenceOptions(tuple(range(1, 11)))
 _VOSK_IVECTORS = IvectorOptions(max_count=100.0)
+_VOSK_MIN_ENERGY = 50.0
 
 _EXTRACTOR = ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats")
 _PITCH = ("pitch.conf", "online_pitch.conf")
@@ -103,7 +108,20 @@ class FrontModel:
     decoding: DecodingOptions
     silence_phones: tuple[int, ...] = ()
     ivectors: IvectorModel | None = None
-    cmvn_stats: Doubles | None = None  # of online CMVN of the network's input, if it has that
+    cmvn: tuple[OnlineCmvnOptions, Doubles] | None = None  # of the network's input, if that is normalised online
+
+    def computer(self, num_streams: int = 1, device: str | torch.device | None = None) -> StreamComputer:
+        """Returns a computer of scores for `AcousticStream`, as many at a time; chunks are those of the settings."""
+        return StreamComputer(
+            self.acoustic_model,
+            frames_per_chunk=self.decoding.frames_per_chunk,
+            num_streams=num_streams,
+            frame_subsampling_factor=self.decoding.frame_subsampling_factor,
+            extra_left_context_initial=self.decoding.extra_left_context_initial,
+            device=device,
+            use_priors=len(self.acoustic_model.priors) > 0,
+            acoustic_scale=self.decoding.acoustic_scale,
+        )
 
 
 class ModelFolder:
@@ -158,7 +176,7 @@ class ModelFolder:
             self.decoding,
             self.silence_phones,
             ivectors,
-            load_cmvn_stats(stats) if stats.is_file() else None,
+            (self._cmvn, load_cmvn_stats(stats)) if stats.is_file() else None,
         )
         self._check_dims(front, path)
         return front
@@ -213,6 +231,11 @@ class ModelFolder:
 
     # ---- ivectors, and whether all fits ----
 
+    @property
+    def _cmvn(self) -> OnlineCmvnOptions:
+        """The options of online CMVN where no file says any."""
+        return OnlineCmvnOptions(min_energy=_VOSK_MIN_ENERGY) if self._layout.is_vosk else OnlineCmvnOptions()
+
     def _load_ivectors(self) -> IvectorModel:
         folder = self.path / self._layout.ivector
         if not self.has_ivectors:
@@ -223,7 +246,7 @@ class ModelFolder:
             read_conf(conf / name, {"": defaults}, ignored)[""] if (conf / name).is_file() else defaults
             for name, defaults, ignored in (
                 ("splice.conf", SpliceOptions(), ""),
-                ("online_cmvn.conf", OnlineCmvnOptions(), _IGNORED["cmvn"]),
+                ("online_cmvn.conf", self._cmvn, _IGNORED["cmvn"]),
                 ("ivector_extractor.conf", _VOSK_IVECTORS, _IGNORED["ivectors"]),
             )
         )
@@ -245,8 +268,8 @@ class ModelFolder:
         pairs = [("the network's input 'input'", nnet.node_dim("input"))]
         if front.ivectors is not None:
             pairs.append(("the ivector extractor", front.ivectors.feature_dim))
-        if front.cmvn_stats is not None:
-            pairs.append(("the statistics for CMVN", front.cmvn_stats.shape[1] - 1))
+        if front.cmvn is not None:
+            pairs.append(("the statistics for CMVN", front.cmvn[1].shape[1] - 1))
         for what, wanted in pairs:
             if wanted != dim:
                 raise ModelFormatError(f"{what} has dimension {wanted}, but the features have {dim}", str(path))

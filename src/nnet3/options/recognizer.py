@@ -109,6 +109,9 @@ class OnlineCmvnOptions(Options):
     cmn_window: int = option(600, Integer(within(1, 10**6)), "Frames of the window.", unit="frames")
     speaker_frames: int = option(600, _COUNT, "Most frames for which the speaker's statistics count.", unit="frames")
     global_frames: int = option(200, _COUNT, "Most frames for which everybody's statistics count.", unit="frames")
+    min_energy: float = option(
+        -math.inf, Number(finite=False), "C0 of frames with statistics of their own; Vosk: 50.", flag="cmn-min-energy"
+    )
     normalize_mean: bool = option(True, _BOOLEAN, "Subtract the mean.", flag="norm-means")
     normalize_variance: bool = option(False, _BOOLEAN, "Divide by the standard deviation.", flag="norm-vars")
     skip_dims: tuple[int, ...] = option(

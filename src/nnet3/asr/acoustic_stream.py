@@ -1,0 +1,130 @@
+"""AcousticStream: audio in, rows of scores for the search out, as Vosk's main loop has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.audio import Audio, PcmReader, Samples
+from nnet3.asr.features import FeatureStream, OnlineCmvn, Rows
+from nnet3.asr.ivectors import OnlineIvectors
+from nnet3.asr.silence import SilenceWeighting
+from nnet3.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from nnet3.asr.model_folder import FrontModel
+    from nnet3.decode import StreamComputer
+
+#: Gives the best path of the search so far: the transition-id of each row, and the token that its arc leaves.
+BestPath = Callable[[], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]
+
+_PIECE_SECONDS = 0.2  # of audio, after which the ivector may change
+
+
+class AcousticStream:
+    """One stream of audio on its way to scores.
+
+        for rows in stream.accept(audio):   # as far as the audio goes; the search takes each before the next one comes
+            search.advance(rows)
+        search.advance(stream.finish())
+
+    Audio is looked at in pieces of 0.2 s, from the beginning of what each call gives. A chunk of the network takes the
+    ivector of the newest frame when it is computed. If the model says which phones are silence, frames count in
+    ivectors by the best path of the search, which `best_path` gives; without it silence counts as all else.
+    """
+
+    def __init__(
+        self,
+        front: FrontModel,
+        computer: StreamComputer,
+        rate: float,
+        best_path: BestPath | None = None,
+        *,
+        channels: int = 1,
+        channel: int | None = None,
+    ):
+        self.front, self.rate = front, rate
+        self.num_rows = 0  # that were given out
+        self._reader, self._features = PcmReader(channels, channel), FeatureStream(front.features, rate)
+        self._cmvn = None if front.cmvn is None else OnlineCmvn(*front.cmvn)
+        self._piece = int(_PIECE_SECONDS * rate)
+        self._num_frames, self._num_chunks = 0, 0
+        is_weighted = best_path is not None and front.silence_phones != ()
+        self._ivectors = None if front.ivectors is None else OnlineIvectors(front.ivectors, weighted=is_weighted)
+        self._is_weighted = is_weighted and self._ivectors is not None
+        self.begin_segment(best_path)
+        self._computer, self._stream = computer, computer.open()
+
+    def begin_segment(self, best_path: BestPath | None = None) -> None:
+        """Lets the search begin anew with the next row; features, ivectors and the network go on."""
+        if self._is_weighted and best_path is None:
+            raise ExecutionError("the frames of this stream have weights: give the best path of each segment")
+        self._best_path = best_path
+        self._silence: SilenceWeighting | None = None
+        if self._is_weighted:
+            factor = self.front.decoding.frame_subsampling_factor
+            model = self.front.acoustic_model.transition_model
+            self._silence = SilenceWeighting(model, self.front.silence_phones, factor, factor * self.num_rows)
+
+    def accept(self, audio: Audio) -> Iterator[npt.NDArray[np.float32]]:
+        """Yields the rows of scores, (rows, pdfs), that become available with each piece of the audio."""
+        samples = self._reader.read(audio)
+        for first in range(0, len(samples), self._piece):
+            frames, ivector = self.feed(samples[first : first + self._piece])
+            yield self._given_out(self._stream.accept(frames, ivector).cpu().numpy())
+
+    def finish(self) -> npt.NDArray[np.float32]:
+        """Ends the stream; returns the last rows of scores, (rows, pdfs)."""
+        frames, ivector = self.feed(np.zeros(0, np.float32), last=True)
+        if self._num_frames == 0:
+            self._stream.close()
+            return np.zeros((0, self._computer.nnet.node_dim("output")), np.float32)
+        rows = self._stream.accept(frames, ivector).cpu().numpy()
+        return self._given_out(np.concatenate([rows, self._stream.finish().cpu().numpy()]))
+
+    def close(self) -> None:
+        """Ends the stream without its last rows."""
+        self._stream.close()
+
+    def feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
+        """Returns the network's inputs that a piece of audio gives: new frames, and a new ivector or None."""
+        plain = self._features.accept(samples, last)
+        frames = plain
+        if self._cmvn is not None:
+            self._cmvn.accept(plain)
+            numbers = np.arange(self._num_frames, self._num_frames + len(plain))
+            frames = self._cmvn.at(numbers)
+            self._cmvn.forget(self._num_frames + len(plain))
+        self._num_frames += len(plain)
+        if self._ivectors is None:
+            return frames, None
+        self._ivectors.accept(plain, last)
+        self._weigh()
+        return frames, self._ivector() if self._has_chunk(last) else None
+
+    def _given_out(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        self.num_rows += len(rows)
+        return rows
+
+    def _has_chunk(self, last: bool) -> bool:
+        """True if the network now computes a chunk that it has not computed before."""
+        program, before = self._computer.program, self._num_chunks
+        while self._num_frames >= program.frames_until(self._num_chunks):
+            self._num_chunks += 1
+        return last or self._num_chunks > before
+
+    def _ivector(self) -> npt.NDArray[np.float32]:
+        assert self._ivectors is not None
+        ready = self._ivectors.ready
+        return self._ivectors.at(ready - 1) if ready else np.zeros(self._ivectors.model.dim, np.float32)
+
+    def _weigh(self) -> None:
+        if self._silence is None or self._ivectors is None or self._best_path is None or not self._ivectors.ready:
+            return
+        path = self._best_path()
+        if path is not None:
+            self._silence.trace(*path)
+        self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
