@@ -123,8 +123,14 @@ def make_features(streams: nnet3.StreamComputer, frames: int, seed: int = 0) -> 
     return torch.randn(frames, streams.nnet.node_dim("input"), generator=torch.Generator().manual_seed(seed))
 
 
-def make_ivector(streams: nnet3.StreamComputer, seed: int = 1) -> torch.Tensor | None:
-    """Returns a random ivector, None for a network without."""
+def make_ivectors(streams: nnet3.StreamComputer, number: int) -> torch.Tensor | None:
+    """Returns random ivectors (number, dim), None for a network without."""
     if "ivector" not in streams.nnet.input_names:
         return None
-    return torch.randn(streams.nnet.node_dim("ivector"), generator=torch.Generator().manual_seed(seed))
+    return torch.randn(number, streams.nnet.node_dim("ivector"), generator=torch.Generator().manual_seed(1))
+
+
+def make_ivector(streams: nnet3.StreamComputer) -> torch.Tensor | None:
+    """Returns the first of them."""
+    ivectors = make_ivectors(streams, 1)
+    return None if ivectors is None else ivectors[0]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
@@ -16,7 +17,8 @@ import nnet3
 from nnet3.decode import Stream
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from nnet3.nnet.acoustic_model import AcousticModel
-from tests.decode.stream_networks import CONFIGS, make_features, make_ivector, make_streams, network
+from tests.decode.slow_stream import SlowStream
+from tests.decode.stream_networks import CONFIGS, make_features, make_ivector, make_ivectors, make_streams, network
 from tests.effort import EFFORT
 from tests.shared_data import GOLDEN
 
@@ -40,6 +42,17 @@ def test_rows_do_not_depend_on_how_frames_come(name: str, factor: int) -> None:
         assert torch.equal(streams.compute(features, ivector), whole)
         for parts in ([1] * (frames - 1), [0, frames // 2, 0], [frames - 1]):
             assert torch.equal(_in_parts(streams.open(), features, parts, ivector), whole)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("chunk", "factor", "left"), [(7, 1, 0), (6, 3, 4), (2, 1, 1)])
+def test_streams_compute_what_the_rules_say(name: str, chunk: int, factor: int, left: int) -> None:
+    streams = make_streams(name, chunk, 1, factor, extra_left_context_initial=left)
+    features, ivectors = make_features(streams, 30), make_ivectors(streams, 9)
+    online = None if ivectors is None else lambda frame: ivectors[min(frame // 4, 8)].numpy()
+    expected = SlowStream(network(name), chunk, factor, left).utterance(features.numpy(), online)
+    rows = streams.compute(features, online_ivectors=ivectors, online_ivector_period=4)
+    assert np.allclose(rows.numpy(), expected, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["tdnn", "ivector", "lstm"])

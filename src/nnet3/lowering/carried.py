@@ -167,25 +167,38 @@ class _History:
         return sweeps
 
     def _looked_at(self, sweeps: Sweeps) -> tuple[Rows, Rows]:
-        """Returns the rows on which the sweeps depend by slots that look at one time, and those by other slots."""
-        tables, num_nodes = sweeps.ground.tables, len(self.source.nodes)
-        grids = {node: table.grid for node in self._fixing if (table := tables[node]) is not None}
-        is_fixed = {node: self._is_fixed(node, grid.table()) for node, grid in grids.items()}
-        others = {node: ~mask.reshape(*grids[node].shape, 1, -1) for node, mask in is_fixed.items()}
-        moving = _of_masks(sweeps, needed_rows(sweeps.ground, [*map(others.get, range(num_nodes))], sweeps.asked))
+        """Returns the rows on which the sweeps depend by slots that look at one time, and those by other slots.
+
+        A needed row depends on the slots that it uses, and on it that the missing ones are missing; a missing row
+        depends on what it misses. Whatever else is computable makes no difference.
+        """
+        tables, found = sweeps.ground.tables, sweeps.computability
+        marks: list[Mask | None] = [None] * len(tables)
+        is_fixed: dict[int, Mask] = {}
+        for node, table in enumerate(tables):
+            if table is None or table.num_slots == 0:
+                continue
+            used, known = found.used[node], found.known[node]
+            assert known is not None
+            marks[node] = ~found.available(node, table) | (known[..., np.newaxis] if used is None else used)
+            if node in self._fixing:
+                is_fixed[node] = self._is_fixed(node, table.grid.table())
+        every = needed_rows(sweeps.ground, marks, sweeps.asked)
         if not is_fixed:
-            return {}, moving
-        masks = needed_rows(sweeps.ground, [None] * num_nodes, sweeps.asked)
-        every = _of_masks(sweeps, masks)
-        fixed: Rows = {node: np.setdiff1d(rows, moving[node]) for node, rows in every.items()}
+            return {}, _of_masks(sweeps, every)
+        fixed: Rows = {}
         for node, mask in is_fixed.items():
-            needed = masks[node]
+            needed, mark, grid = every[node], marks[node], sweeps.ground.domain.grid(node)
             assert needed is not None
-            sources, indexes = self.source.slots(node, grids[node].table())
-            chosen = mask & needed.reshape(-1, 1)
+            assert mark is not None
+            sources, indexes = self.source.slots(node, grid.table())
+            chosen = mask & needed.reshape(-1, 1) & mark.reshape(mask.shape)
             seen, rows = sources[chosen], indexes[chosen]
             fixed = _union(fixed, {each: _keys(rows[seen == each]) for each in distinct(seen).tolist()})
-        return fixed, moving
+            marks[node] = mark & ~mask.reshape(mark.shape)
+        moving = _of_masks(sweeps, needed_rows(sweeps.ground, marks, sweeps.asked))
+        others = {node: np.setdiff1d(rows, moving[node]) for node, rows in _of_masks(sweeps, every).items()}
+        return _union(fixed, others), moving
 
     @cached_property
     def _fixing(self) -> list[int]:

@@ -52,7 +52,7 @@ class Computability:
         if table is None or table.outside is None:
             return False
         rows = np.flatnonzero(table.outside.any(axis=1))
-        available = self._available(node, table)
+        available = self.available(node, table)
         shape = (table.grid.num_rows, self.ground.copies(node), table.num_slots)
         some = available.reshape(shape)[rows] | table.outside[rows][:, np.newaxis]
         used = self.used[node]
@@ -141,7 +141,7 @@ class Computability:
             known: Mask = self._known(block.source)[block.other]
             used: Mask | None = None
         else:
-            available = self._available(node, table)
+            available = self.available(node, table)
             shape = (*table.grid.shape, self.ground.copies(node))
             if not table.asks:
                 known, used = np.asarray(available.all(axis=-1)), None
@@ -157,7 +157,7 @@ class Computability:
         assert known is not None
         return known
 
-    def _available(self, node: int, table: SlotTable) -> Mask:
+    def available(self, node: int, table: SlotTable) -> Mask:
         """Returns the slots that are available, (times, xs, classes, slots)."""
         only = table.passes_on
         if only is not None:
