@@ -15,9 +15,15 @@ def test_a_file_with_its_options(cli: Cli) -> None:
     assert (about.frame_subsampling_factor, about.acoustic_scale, about.log_softmax) == (3, 0.5, True)
 
 
+def test_a_file_for_any_length(cli: Cli) -> None:
+    nnet3.Nnet.from_config(CONFIG).save("net.raw")
+    outcome = cli.good("export-onnx", "--frames-per-chunk=0", "net.raw", "net.onnx")
+    assert outcome.err == "nnet3: input (batch, frames, 3) -> output (batch, rows, 4)\n"
+
+
 def test_mistakes_leave_nothing_behind(cli: Cli) -> None:
     nnet3.Nnet.from_config(CONFIG).save("net.raw")
     outcome = cli("export-onnx", "--outputs=xent", "net.raw", "net.onnx")
     assert (outcome.status, outcome.err) == (1, "nnet3: outputs must be some of output, each once, got xent\n")
-    assert cli("export-onnx", "--frames-per-chunk=0", "net.raw", "net.onnx").status == 2
+    assert cli("export-onnx", "--frames-per-chunk=-1", "net.raw", "net.onnx").status == 2
     assert not Path("net.onnx").exists()

@@ -43,7 +43,7 @@ def test_what_was_not_written_cannot_be_read() -> None:
     graph = GraphBuilder()
     blocks = Blocks(graph)
     blocks.write(1, Rectangle(0, 3, 0, 2), graph.filled(0.0, 3, 2))
-    with pytest.raises(ExportError, match=r"^rows 2 to 4 of matrix m1 are read before all are written$"):
+    with pytest.raises(ExportError, match=r"^rows 3 to 4 of matrix m1 are read before they are written$"):
         blocks.read(1, Rectangle(2, 4, 0, 2))
 
 

@@ -8,6 +8,7 @@ from nnet3.driver.family_shelf import FamilyPlace, SequencesPlace, precompute_of
 from nnet3.driver.task import FEWEST_SEQUENCES, CompileTask, LengthForm, compile_task
 from nnet3.errors import Nnet3Error, RequestError
 from nnet3.families.continued import NotAffineError
+from nnet3.families.family import ProgramFamily
 from nnet3.families.text import formulas
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.printer import print_computation
@@ -41,6 +42,12 @@ class CompiledFamily:
         if self._shapes is not None:
             self.sequences = FEWEST_SEQUENCES
 
+    @property
+    def family(self) -> ProgramFamily:
+        """The programs for the fewest sequences as functions of k, where frames are `frames + k * step`."""
+        assert self._place.family is not None
+        return self._place.family
+
     def at(self, frames: int, sequences: int | None = None) -> NnetComputation:
         """Returns the program for so many output frames of each of so many sequences.
 
@@ -54,10 +61,9 @@ class CompiledFamily:
         if sequences < self.sequences or (sequences > self.sequences and not self.any_sequences):
             wanted = f"{self.sequences} {'and more' if self.any_sequences else 'only'}"
             raise RequestError(f"there is no member for {sequences} sequences: {wanted}")
-        family = self._place.family
+        family = self.family
         if self._shapes is not None and self._shapes.family is not None:
             family = self._shapes.family.at(sequences - self.sequences)
-        assert family is not None
         try:
             return family.at(k, self._precompute)
         except NotAffineError as error:

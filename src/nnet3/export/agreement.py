@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import onnx
 import onnxruntime
-import torch
 
 from nnet3.decode import Scoring
 from nnet3.errors import ExportError
+from nnet3.export.forms import FrameRange, Utterances, inputs_given
 from nnet3.export.metadata import OnnxMetadata
-from nnet3.ir.computation import NnetComputation
 from nnet3.nnet import Nnet
-from nnet3.runtime import NnetComputer
 
 TOLERANCE = 1e-4
 _BATCHES = (2, 1)
+_MORE_PERIODS = (0, 3, 1)
+_OTHER_FRAMES = (1, 2, 5)  # beyond the frames of the shortest utterance
 
 
-def check_file(path: str, about: OnnxMetadata, nnet: Nnet, program: NnetComputation, scoring: Scoring) -> None:
-    """Raise ExportError unless a file is valid and agrees with a program for one sequence."""
+def check_file(path: str, about: OnnxMetadata, nnet: Nnet, form: FrameRange | Utterances, scoring: Scoring) -> None:
+    """Raise ExportError unless a file is valid and agrees with the executor for several batches and lengths."""
     try:
         onnx.checker.check_model(path)
         session = session_of(path)
     except Exception as error:  # its classes are not public
         raise ExportError(f"the file that was made is not valid: {error}") from error
-    random = np.random.default_rng(0)
-    computer = NnetComputer(program, nnet)
-    for batch in _BATCHES:
-        given = {"input": random.standard_normal((batch, about.input_frames, about.input_dim)).astype(np.float32)}
-        if about.ivector_dim:
-            given["ivector"] = random.standard_normal((batch, about.ivector_dim)).astype(np.float32)
-        found = dict(zip(about.output_dims, session.run(list(about.output_dims), given), strict=True))
+    random, names = np.random.default_rng(0), tuple(about.output_dims)
+    for batch, frames, frames_used in _cases(form):
+        given = inputs_given(nnet, random, batch, frames)
+        found = dict(zip(names, session.run(list(names), given), strict=True))
         for sequence in range(batch):
-            expected = _run(computer, {name: each[sequence] for name, each in given.items()}, about, scoring)
-            for name, rows in expected.items():
-                check_same(name, found[name][sequence], rows)
+            features, *ivector = (each[sequence] for each in given.values())
+            features = features if isinstance(form, FrameRange) else frames_used.with_context(features)
+            rows = frames_used.compute(nnet, names, features, ivector[0] if ivector else None)
+            if "output" in rows:
+                y = rows["output"].log_softmax(1) if about.log_softmax else rows["output"]
+                rows["output"] = scoring.apply(y)
+            for name, expected in rows.items():
+                check_same(name, found[name][sequence], expected.numpy())
+
+
+def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:
+    """Returns numbers of sequences and of frames, and what is computed of them."""
+    if isinstance(form, FrameRange):
+        return [(batch, form.frames, form) for batch in _BATCHES]
+    least, factor = form.shortest.rows, form.shortest.factor
+    frames = [(least + more * form.step) * factor for more in _MORE_PERIODS]
+    if form.pads:
+        frames += [1, *(least * factor + more for more in _OTHER_FRAMES)]
+    return [(1 + number % 2, each, form.at(-(-each // factor))) for number, each in enumerate(frames)]
 
 
 def session_of(path: str) -> onnxruntime.InferenceSession:
@@ -55,16 +66,3 @@ def check_same(name: str, found: np.ndarray, expected: np.ndarray) -> None:
     error = float(np.abs(found - expected).max()) / max(1.0, float(np.abs(expected).max()))
     if not error <= TOLERANCE:
         raise ExportError(f"onnxruntime and nnet3 do not agree on output '{name}': the difference is {error:.2g}")
-
-
-def _run(
-    computer: NnetComputer, given: Mapping[str, np.ndarray], about: OnnxMetadata, scoring: Scoring
-) -> dict[str, np.ndarray]:
-    for name, values in given.items():
-        computer.accept_input(name, torch.from_numpy(np.atleast_2d(values)))
-    computer.run()
-    rows = {name: computer.get_output(name) for name in about.output_dims}
-    if "output" in rows:
-        y = rows["output"].log_softmax(1) if about.log_softmax else rows["output"]
-        rows["output"] = scoring.apply(y)
-    return {name: value.numpy() for name, value in rows.items()}

@@ -6,7 +6,7 @@ read cuts and joins pieces.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from nnet3.errors import ExportError
@@ -33,8 +33,12 @@ class Rectangle(NamedTuple):
         left, right = max(self.left, other.left), min(self.right, other.right)
         return Rectangle(top, bottom, left, right) if left < right and top < bottom else None
 
-    def without(self, other: Rectangle) -> Iterator[Rectangle]:
-        """Yields the rectangles that are left when a part is cut out."""
+    def cut(self, hole: Rectangle) -> Iterator[Rectangle]:
+        """Yields the rectangles that are left when what another one covers is cut out."""
+        other = self.overlap(hole)
+        if other is None:
+            yield self
+            return
         if self.top < other.top:
             yield self._replace(bottom=other.top)
         if other.bottom < self.bottom:
@@ -43,6 +47,14 @@ class Rectangle(NamedTuple):
             yield Rectangle(other.top, other.bottom, self.left, other.left)
         if other.right < self.right:
             yield Rectangle(other.top, other.bottom, other.right, self.right)
+
+
+def not_in(places: Sequence[Rectangle], covered: Sequence[Rectangle]) -> list[Rectangle]:
+    """Returns the parts of rectangles that others do not cover."""
+    left = list(places)
+    for hole in covered:
+        left = [part for place in left for part in place.cut(hole)]
+    return left
 
 
 class WrittenPiece(NamedTuple):
@@ -67,9 +79,7 @@ class Blocks:
     def write(self, matrix: int, place: Rectangle, value: OnnxValue) -> None:
         pieces = []
         for piece in self._pieces.get(matrix, []):
-            covered = piece.place.overlap(place)
-            left = [piece.place] if covered is None else piece.place.without(covered)
-            pieces += [piece._replace(place=part) for part in left]
+            pieces += [piece._replace(place=part) for part in piece.place.cut(place)]
         self._pieces[matrix] = [*pieces, WrittenPiece(place, place.top, place.left, value)]
 
     def read(self, matrix: int, place: Rectangle) -> OnnxValue:
@@ -79,20 +89,30 @@ class Blocks:
             for piece in self._pieces.get(matrix, [])
             if (part := piece.place.overlap(place)) is not None
         ]
-        return self._joined(matrix, place, found)
+        for part in self.unwritten(matrix, place):
+            found.append(WrittenPiece(part, part.top, part.left, self.missing(matrix, part)))
+        return self._joined(place, found)
 
-    def _joined(self, matrix: int, place: Rectangle, pieces: list[WrittenPiece]) -> OnnxValue:
+    def unwritten(self, matrix: int, place: Rectangle) -> list[Rectangle]:
+        """Returns the parts of a rectangle that nothing was written to."""
+        return not_in([place], [piece.place for piece in self._pieces.get(matrix, [])])
+
+    def missing(self, matrix: int, place: Rectangle) -> OnnxValue:
+        """Returns what lies where nothing was written."""
+        raise ExportError(f"rows {place.top} to {place.bottom} of matrix m{matrix} are read before they are written")
+
+    def _joined(self, place: Rectangle, pieces: list[WrittenPiece]) -> OnnxValue:
         if len(pieces) == 1 and pieces[0].place == place:
             return self._cut(pieces[0])
         columns = _cuts(place.left, place.right, [(p.place.left, p.place.right) for p in pieces])
         if len(columns) > 1:
             bands = [place._replace(left=left, right=right) for left, right in columns]
-            return self._graph.side_by_side([self._joined(matrix, band, _within(band, pieces)) for band in bands])
+            return self._graph.side_by_side([self._joined(band, _within(band, pieces)) for band in bands])
         rows = _cuts(place.top, place.bottom, [(p.place.top, p.place.bottom) for p in pieces])
         if len(rows) > 1:
             bands = [place._replace(top=top, bottom=bottom) for top, bottom in rows]
-            return self._graph.below_each_other([self._joined(matrix, band, _within(band, pieces)) for band in bands])
-        raise ExportError(f"rows {place.top} to {place.bottom} of matrix m{matrix} are read before all are written")
+            return self._graph.below_each_other([self._joined(band, _within(band, pieces)) for band in bands])
+        raise ExportError("a block was written in pieces that lie round each other: export a fixed chunk")
 
     def _cut(self, piece: WrittenPiece) -> OnnxValue:
         place = piece.place

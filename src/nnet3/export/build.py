@@ -7,25 +7,35 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
+from nnet3.export.family_program import FamilyProgram
+from nnet3.export.forms import FrameRange, Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import OnnxMetadata
-from nnet3.export.program import ExportProgram
+from nnet3.export.program import ExportProgram, FixedProgram
 from nnet3.export.translate import translate
 from nnet3.nnet import Nnet
 
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}  # the first for each opset, so that old engines read it
 
 
-def build_model(nnet: Nnet, program: ExportProgram, about: OnnxMetadata, log_priors: np.ndarray | None) -> ir.Model:
+def build_model(
+    nnet: Nnet, form: FrameRange | Utterances, about: OnnxMetadata, log_priors: np.ndarray | None
+) -> ir.Model:
     """Returns the model: inputs (batch, frames, dim) and (batch, ivector dim), outputs (batch, rows, dim).
 
     Raises ExportError for what ONNX has no operators for.
     """
     graph = GraphBuilder()
-    features = _tensor("input", ["batch", about.input_frames, about.input_dim])
-    inputs = {"input": graph.value(features, about.input_frames, about.input_dim)}
+    features = _tensor("input", ["batch", about.input_frames or "frames", about.input_dim])
     graph_inputs = [features]
     graph.batch = graph.op("Shape", features, start=0, end=1)
+    inputs, rows = {}, None
+    if isinstance(form, Utterances):
+        program: ExportProgram = FamilyProgram(form.compiled)
+        inputs["input"], rows = form.padded(graph, features, about.input_dim)
+    else:
+        program = FixedProgram(form.computer(nnet, tuple(about.output_dims)).computation)
+        inputs["input"] = graph.value(features, form.frames, about.input_dim)
     if about.ivector_dim:
         ivector = _tensor("ivector", ["batch", about.ivector_dim])
         graph_inputs.append(ivector)
@@ -34,8 +44,11 @@ def build_model(nnet: Nnet, program: ExportProgram, about: OnnxMetadata, log_pri
     outputs = []
     for name, dim in about.output_dims.items():
         value = _scored(graph, values[name], about, log_priors) if name == "output" else values[name]
-        outputs.append(_tensor(name, ["batch", about.output_rows, dim]))
-        graph.tape.op("Identity", [graph.whole(value)], output=outputs[-1])
+        outputs.append(_tensor(name, ["batch", about.output_rows or "rows", dim]))
+        whole = graph.whole(value)
+        if rows is not None:
+            whole = graph.op("Slice", whole, graph.integers(0), rows, graph.integers(1))
+        graph.tape.op("Identity", [whole], output=outputs[-1])
     made = ir.Graph(
         graph_inputs, outputs, nodes=graph.tape.nodes, initializers=graph.tape.initializers,
         opset_imports={"": about.opset}, name="nnet3",

@@ -14,9 +14,8 @@ from nnet3.edits import collapse_model
 from nnet3.errors import ExportError
 from nnet3.export.agreement import check_file
 from nnet3.export.build import build_model
-from nnet3.export.chunk import OnnxChunk, chunk_of
+from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
-from nnet3.export.program import FixedProgram
 from nnet3.export.saving import save_checked
 from nnet3.kaldi_io.files import check_can_write, check_is_path
 from nnet3.nnet import AcousticModel, Nnet
@@ -26,10 +25,11 @@ from nnet3.options import OnnxOptions
 def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **options: Any) -> OnnxMetadata:
     """Write a network as an ONNX file of standard operators; returns its metadata.
 
-        nnet3.export_onnx(model, "model.onnx", frames_per_chunk=150, frame_subsampling_factor=3)
+        nnet3.export_onnx(model, "model.onnx", frame_subsampling_factor=3)
+        nnet3.export_onnx(model, "chunks.onnx", frames_per_chunk=150, frame_subsampling_factor=3)
 
-    The file takes chunks of a fixed number of frames for any number of sequences: `input` (batch, frames, dim), with
-    the frames of context on both sides, and `ivector` (batch, dim) if the network has one; it gives `output`
+    The file takes utterances of any length or, with `frames_per_chunk`, chunks with the frames of context on both
+    sides: `input` (batch, frames, dim), and `ivector` (batch, dim) if the network has one; it gives `output`
     (batch, rows, dim). Options are the fields of `OnnxOptions`; docs/onnx.md says how a client feeds the file.
 
     Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4. Weights of
@@ -42,13 +42,13 @@ def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **opt
     outputs = _outputs(nnet, settings)
     check_can_write(path)
     network = _as_float32(nnet).in_test_mode()
-    chunk, scoring = chunk_of(network, settings), _scoring(model, settings)
-    about = _metadata(model, nnet, chunk, outputs, settings)
     merged = network.in_test_mode()
     collapse_model(merged)
+    form = chunk_of(merged, settings) if settings.frames_per_chunk else utterances_of(merged, settings, outputs)
+    scoring, about = _scoring(model, settings), _metadata(model, nnet, form, outputs, settings)
     priors = None if scoring.log_priors is None else scoring.log_priors.numpy()
-    made = build_model(merged, FixedProgram(chunk.program(merged, outputs)), about, priors)
-    save_checked(made, Path(os.path.realpath(path)), lambda file: _check(file, about, network, chunk, scoring))
+    made = build_model(merged, form, about, priors)
+    save_checked(made, Path(os.path.realpath(path)), lambda file: check_file(file, about, network, form, scoring))
     return about
 
 
@@ -80,17 +80,26 @@ def _scoring(model: Nnet | AcousticModel, options: OnnxOptions) -> Scoring:
 
 
 def _metadata(
-    model: Nnet | AcousticModel, nnet: Nnet, chunk: OnnxChunk, outputs: tuple[str, ...], options: OnnxOptions
+    model: Nnet | AcousticModel,
+    nnet: Nnet,
+    form: FrameRange | Utterances,
+    outputs: tuple[str, ...],
+    options: OnnxOptions,
 ) -> OnnxMetadata:
+    is_chunk = isinstance(form, FrameRange)
+    shortest = form if isinstance(form, FrameRange) else form.shortest
     return OnnxMetadata(
         version=version("nnet3"),
         digest=model_digest(model),
-        form="chunk",
-        left_context=chunk.left,
-        right_context=chunk.right,
-        frame_subsampling_factor=chunk.factor,
-        input_frames=chunk.frames,
-        output_rows=chunk.rows,
+        form="chunk" if is_chunk else "utterance",
+        left_context=shortest.left if is_chunk else 0,
+        right_context=shortest.right if is_chunk else 0,
+        frame_subsampling_factor=shortest.factor,
+        input_frames=shortest.frames if is_chunk else 0,
+        output_rows=shortest.rows if is_chunk else 0,
+        least_rows=shortest.rows,
+        rows_step=0 if isinstance(form, FrameRange) else form.step,
+        any_length=isinstance(form, Utterances) and form.pads,
         input_dim=nnet.node_dim("input"),
         ivector_dim=nnet.node_dim("ivector") if "ivector" in nnet.input_names else 0,
         output_dims={name: nnet.node_dim(name) for name in outputs},
@@ -99,7 +108,3 @@ def _metadata(
         log_softmax=options.log_softmax,
         acoustic_scale=options.acoustic_scale,
     )
-
-
-def _check(file: str, about: OnnxMetadata, nnet: Nnet, chunk: OnnxChunk, scoring: Scoring) -> None:
-    check_file(file, about, nnet, chunk.program(nnet, tuple(about.output_dims)), scoring)

@@ -41,7 +41,7 @@ def _run(graph: GraphBuilder, pattern: TablePattern, columns: int, source: Sourc
     if first == -1 and period == 1:
         return graph.filled(0.0, rows, columns)
     value = source(pattern.blocks[0] if pattern.blocks else None)
-    if value.is_repeated:
+    if value.is_repeated and -1 not in pattern.first:
         return replace(value, rows=rows)
     if period == 1 and step == 0:
         row = graph.compact(graph.rows_of(value, first, 1))
@@ -50,6 +50,8 @@ def _run(graph: GraphBuilder, pattern: TablePattern, columns: int, source: Sourc
         return graph.rows_of(value, first, turns, step)
     if all(other - one == 1 for one, other in pairwise(pattern.first)) and set(pattern.step) == {period}:
         return graph.rows_of(value, first, rows)
+    if -1 in pattern.first:  # the last row
+        value = graph.below_each_other([value, graph.filled(0.0, 1, columns)])
     return graph.value(graph.op("Gather", graph.whole(value), _numbers(graph, pattern), axis=1), rows, columns)
 
 

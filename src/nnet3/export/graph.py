@@ -48,25 +48,31 @@ class GraphBuilder:
     """Collects nodes. A node with the inputs and attributes of another one is that one.
 
     `batch` is the number of sequences as a tensor (1,); `periods` likewise the k of extents, where there are some.
+
+    The body of a loop has a builder with a `parent`, to which all nodes go that do not depend on the body's `inputs`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parent: GraphBuilder | None = None, inputs: Sequence[ir.Value] = ()) -> None:
         self.tape = ir.tape.Tape()
         self._nodes: dict[Any, ir.Value] = {}
         self._constants: dict[Any, ir.Value] = {}
         self._names: set[str] = set()
-        self.batch: ir.Value | None = None
-        self.periods: ir.Value | None = None
+        self._parent, self._own = parent, set(map(id, inputs))
+        self.batch: ir.Value | None = None if parent is None else parent.batch
+        self.periods: ir.Value | None = None if parent is None else parent.periods
 
     # ---- nodes and constants ----
 
     def op(self, op_type: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
         """Returns the only output of a node."""
+        if self._parent is not None and self._own.isdisjoint(map(id, inputs)):
+            return self._parent.op(op_type, *inputs, **attributes)
         key = (op_type, tuple(map(id, inputs)), repr(sorted(attributes.items())))
         if key not in self._nodes:
             value = self.tape.op(op_type, inputs, attributes)
-            value.name = self._new_name(op_type.lower())
+            value.name = self.new_name(op_type.lower())
             self._nodes[key] = value
+            self._own.add(id(value))
         return self._nodes[key]
 
     def integers(self, *numbers: int) -> ir.Value:
@@ -82,11 +88,16 @@ class GraphBuilder:
         return self._held(name, lambda: np.ascontiguousarray(make(), np.float32), name)
 
     def _held(self, key: Any, make: Callable[[], np.ndarray], name: str) -> ir.Value:
+        if self._parent is not None:
+            return self._parent._held(key, make, name)
         if key not in self._constants:
-            self._constants[key] = self.tape.initializer(ir.tensor(make()), self._new_name(name))
+            self._constants[key] = self.tape.initializer(ir.tensor(make()), self.new_name(name))
         return self._constants[key]
 
-    def _new_name(self, name: str) -> str:
+    def new_name(self, name: str) -> str:
+        """Returns a name that nothing has, with a number at the end if the wanted one is taken."""
+        if self._parent is not None:
+            return self._parent.new_name(name)
         number, wanted = 0, name
         while name in self._names:
             number += 1

@@ -22,19 +22,24 @@ _PREFIX = "nnet3."
 class OnnxMetadata:
     """The metadata of a file, each under its name after "nnet3.", as JSON.
 
-    Output row r is of frame r * frame_subsampling_factor. Input frames begin `left_context` before frame 0 and end
-    `right_context` after the frame of the last row; before the first and after the last frame of an utterance these
-    are repeated. `input_frames` and `output_rows` count those of a chunk.
+    Output row r is of frame r * frame_subsampling_factor. Of a chunk, input frames begin `left_context` before frame 0
+    and end `right_context` after the frame of the last row; before the first and after the last frame of an utterance
+    these are repeated. A file for utterances does that itself: its contexts are 0, and `input_frames` and
+    `output_rows`, 0, stand for any number. It computes `least_rows`, `rows_step` more, ...; if `any_length` is false,
+    outputs for other lengths are those of the utterance with its last frame repeated.
     """
 
     version: str  # of this package
     digest: str  # SHA-256 of the model
-    form: str  # "chunk"
+    form: str  # "chunk" or "utterance"
     left_context: int
     right_context: int
     frame_subsampling_factor: int
     input_frames: int
     output_rows: int
+    least_rows: int
+    rows_step: int
+    any_length: bool
     input_dim: int
     ivector_dim: int  # 0: there is no input "ivector"
     output_dims: dict[str, int]

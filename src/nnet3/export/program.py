@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from nnet3.export.blocks import Rectangle
 from nnet3.export.extent import Extent
+from nnet3.ir.commands import Repeat
 from nnet3.ir.computation import NnetComputation
-from nnet3.ir.declarations import Command
+from nnet3.ir.declarations import Access, Command
 
 
 class Block(NamedTuple):
-    """A sub-matrix."""
+    """A sub-matrix; in turn i of a loop it lies i * row_step rows further down."""
 
     matrix: int
     place: Rectangle
+    row_step: int = 0
 
     @property
     def rows(self) -> Extent:
@@ -40,13 +42,23 @@ class TablePattern(NamedTuple):
     blocks: tuple[Block | None, ...] = ()
 
 
+Arrays = Mapping[str, np.ndarray]
+
+
 class ExportProgram(Protocol):
-    """A program for one sequence, of one length or of many."""
+    """A program for one sequence, of one length or of many.
+
+    `turns` are those of the Repeat at a position. `precomputed` are arrays for each of a few lengths, k = 0, 1, 2.
+    """
 
     @property
     def commands(self) -> Sequence[Command]: ...
 
     def block(self, submatrix: int) -> Block: ...
+
+    def turns(self, position: int) -> Extent: ...
+
+    def accesses(self, command: Command) -> Sequence[Access]: ...
 
     def kernel_name(self, kernel: int) -> str: ...
 
@@ -54,7 +66,7 @@ class ExportProgram(Protocol):
 
     def multi_table(self, number: int) -> list[TablePattern]: ...
 
-    def precomputed(self, number: int) -> Mapping[str, Any] | None: ...
+    def precomputed(self, number: int) -> Sequence[Arrays]: ...
 
 
 class FixedProgram:
@@ -65,8 +77,16 @@ class FixedProgram:
         self.commands = computation.commands
 
     def block(self, submatrix: int) -> Block:
-        matrix, row, rows, column, columns, _ = self._computation.submatrices[submatrix]
-        return Block(matrix, Rectangle(row, row + rows, column, column + columns))
+        matrix, row, rows, column, columns, row_step = self._computation.submatrices[submatrix]
+        return Block(matrix, Rectangle(row, row + rows, column, column + columns), row_step)
+
+    def turns(self, position: int) -> Extent:
+        repeat = self.commands[position]
+        assert isinstance(repeat, Repeat)
+        return repeat.turns
+
+    def accesses(self, command: Command) -> Sequence[Access]:
+        return command.accesses(self._computation)
 
     def kernel_name(self, kernel: int) -> str:
         return self._computation.kernels[kernel].name
@@ -83,8 +103,9 @@ class FixedProgram:
             patterns += [pattern._replace(blocks=(block,)) for pattern in row_patterns(part[:, 1])]
         return patterns
 
-    def precomputed(self, number: int) -> Mapping[str, Any] | None:
-        return self._computation.precomputed[number]
+    def precomputed(self, number: int) -> Sequence[Arrays]:
+        arrays = self._computation.precomputed[number]
+        return [] if arrays is None else [arrays]
 
 
 def row_patterns(rows: np.ndarray) -> list[TablePattern]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nnet3.components import Component
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks
 from nnet3.export.emitters import Emission, emit
+from nnet3.export.extent import Extent
 from nnet3.export.gather import take
 from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.loops import add_loop
 from nnet3.export.program import Block, ExportProgram, TablePattern
 from nnet3.ir import commands as ir_commands
-from nnet3.ir.declarations import Command
+from nnet3.ir.declarations import AccessKind, Command
 
 
 def translate(
@@ -24,12 +26,29 @@ def translate(
     Raises ExportError for what ONNX has no operators for.
     """
     translation = _Translation(graph, program, components, inputs)
-    for command in program.commands:
-        rule = _RULES.get(type(command))
-        if rule is None:
-            raise ExportError(f"{type(command).__name__} cannot be exported: it belongs to training")
-        rule(translation, command)
+    commands, position = program.commands, 0
+    while position < len(commands):
+        command = commands[position]
+        position += 1
+        if isinstance(command, ir_commands.Repeat):
+            body, position = commands[position : position + command.length], position + command.length
+            turns, later = program.turns(position - command.length - 1), commands[position:]
+            translation.repeat(body, turns, _matrices_read(program, later))
+        else:
+            translation.add_command(command)
     return translation.outputs
+
+
+def _matrices_read(program: ExportProgram, commands: Sequence[Command]) -> set[int]:
+    """Returns the matrices that commands read before they end."""
+    read: set[int] = set()
+    for command in reversed(commands):
+        if isinstance(command, ir_commands.DeallocMatrix):
+            read.discard(program.block(command.matrix).matrix)
+        for access in program.accesses(command):
+            if access.kind & AccessKind.READ:
+                read.add(program.block(access.submatrix).matrix)
+    return read
 
 
 class _Translation:
@@ -43,6 +62,21 @@ class _Translation:
         self.graph, self.program, self.components, self.inputs = graph, program, components, inputs
         self.blocks = Blocks(graph)
         self.outputs: dict[str, OnnxValue] = {}
+
+    def add_command(self, command: Command) -> None:
+        rule = _RULES.get(type(command))
+        if rule is None:
+            raise ExportError(f"{type(command).__name__} cannot be exported: it belongs to training")
+        rule(self, command)
+
+    def repeat(self, body: Sequence[Command], turns: Extent, read_later: set[int]) -> None:
+        def translate_body(graph: GraphBuilder, blocks: Blocks) -> None:
+            inner = _Translation(graph, self.program, self.components, self.inputs)
+            inner.blocks = blocks
+            for command in body:
+                inner.add_command(command)
+
+        add_loop(self.graph, self.program, body, turns, self.blocks, read_later, translate_body)
 
     def read(self, submatrix: int) -> OnnxValue:
         return self._read_block(self.program.block(submatrix))

@@ -8,7 +8,7 @@ from typing import ClassVar
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.options.declaring import Options, again, option
 from nnet3.options.utterances import UtteranceOptions
-from nnet3.text.values import Boolean, Integer, Number, Texts, at_least, within
+from nnet3.text.values import Boolean, Integer, Number, Texts, within
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class OnnxOptions(Options):
 
     error: ClassVar[type[Nnet3Error]] = ExportError
 
-    frames_per_chunk: int = option(50, Integer(at_least(1)), "Input frames per chunk.", unit="frames")
+    frames_per_chunk: int = again(UtteranceOptions, "frames_per_chunk", 0)
     frame_subsampling_factor: int = again(UtteranceOptions, "frame_subsampling_factor", 1)
     extra_left_context: int = again(UtteranceOptions, "extra_left_context", 0)
     extra_right_context: int = again(UtteranceOptions, "extra_right_context", 0)

@@ -18,9 +18,9 @@ from nnet3.options import OnnxOptions
 def command(network: str, output: str, options: OnnxOptions) -> None:
     """Write a network as an ONNX file of standard operators, for onnxruntime and other engines.
 
-    The file takes chunks of a fixed number of frames, with their context, for any number of sequences. Batch-norm and
-    dropout are in test mode. It is kept only if onnxruntime gives the same on random input. docs/onnx.md says how a
-    client feeds it.
+    The file takes chunks of a fixed number of frames, with their context, for any number of sequences; with
+    --frames-per-chunk=0 whole utterances of any length. Batch-norm and dropout are in test mode. The file is kept only
+    if onnxruntime gives the same on random input. docs/onnx.md says how a client feeds it.
 
     \b
     Example:
@@ -29,6 +29,7 @@ def command(network: str, output: str, options: OnnxOptions) -> None:
     model = later.files.load_model(network)
     print_warnings(model.warnings)
     about = later.export.export_onnx(model, output, **options.values())
-    outputs = ", ".join(f"{name} (batch, {about.output_rows}, {dim})" for name, dim in about.output_dims.items())
+    frames, rows = about.input_frames or "frames", about.output_rows or "rows"
+    outputs = ", ".join(f"{name} (batch, {rows}, {dim})" for name, dim in about.output_dims.items())
     ivector = f", ivector (batch, {about.ivector_dim})" if about.ivector_dim else ""
-    say(f"input (batch, {about.input_frames}, {about.input_dim}){ivector} -> {outputs}")
+    say(f"input (batch, {frames}, {about.input_dim}){ivector} -> {outputs}")

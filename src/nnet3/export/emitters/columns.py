@@ -95,5 +95,5 @@ def convolution(about: Emission, component: Any, x: ir.Value) -> ir.Value:
 @emitter("CompositeComponent")
 def composite(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
     for number, part in enumerate(component.parts, start=1):
-        x = emit(part, Emission(about.graph, f"{about.name}.component{number}", about.rows, None), x)
+        x = emit(part, Emission(about.graph, f"{about.name}.component{number}", about.rows), x)
     return x

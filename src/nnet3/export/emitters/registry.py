@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,18 +12,40 @@ from torch import Tensor
 
 from nnet3.components import Component
 from nnet3.errors import ExportError
-from nnet3.export.extent import Extent
+from nnet3.export.extent import Extent, extent
+from nnet3.export.family_program import growing_patterns
 from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.program import Arrays, TablePattern, row_patterns
 
 
 @dataclass(frozen=True)
 class Emission:
-    """One use of a component: where its nodes go, its name, its number of output rows, what it precomputed of rows."""
+    """One use of a component: where its nodes go, its name, its number of output rows, what it precomputed of rows.
+
+    `members` has these arrays for one length, or for the first three where the length is free.
+    """
 
     graph: GraphBuilder
     name: str
     rows: Extent
-    indexes: Mapping[str, Any] | None
+    members: Sequence[Arrays] = ()
+
+    def extents(self, name: str) -> list[Any]:
+        """Returns an array as nested lists, whose numbers may depend on the length."""
+        first, *others = (arrays[name] for arrays in self.members)
+        if not others or all(first.shape == other.shape and (first == other).all() for other in others):
+            return first.tolist()
+        if any(first.shape != other.shape for other in others):
+            raise ExportError("how many rows it tells apart depends on the length: export a fixed chunk")
+        pairs = zip(first.ravel().tolist(), others[0].ravel().tolist(), strict=True)
+        grown = np.empty(first.size, object)
+        grown[:] = [extent(short, long - short) for short, long in pairs]
+        return grown.reshape(first.shape).tolist()
+
+    def table(self, rows: Callable[[Arrays], np.ndarray]) -> list[TablePattern]:
+        """Returns the rows that a function of the arrays names, -1 for none."""
+        tables = list(map(rows, self.members))
+        return row_patterns(tables[0]) if len(tables) == 1 else growing_patterns(tables)
 
     def weight(self, name: str, array: Callable[[], np.ndarray | Tensor]) -> ir.Value:
         """Returns a constant made of the component's tensors; names tell them apart."""

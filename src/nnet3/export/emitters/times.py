@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from nnet3.components.time_blocks import RowBlock
 from nnet3.errors import ExportError
@@ -16,25 +14,24 @@ from nnet3.export.emitters.registry import Emission, as_array, emitter
 from nnet3.export.extent import Extent, Growing
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import OnnxValue
-from nnet3.export.program import row_patterns
+from nnet3.export.program import Arrays
 
 
 def _blocks(about: Emission) -> list[RowBlock]:
-    assert about.indexes is not None
-    return [RowBlock(*block) for block in about.indexes["blocks"].tolist()]
+    return [RowBlock(*block) for block in about.extents("blocks")]
 
 
 def _without_padding(about: Emission, x: OnnxValue) -> OnnxValue:
     """Returns x with zeros in its padding rows."""
-    assert about.indexes is not None
-    padding = about.indexes["input_padding"]
-    if len(padding) == 0:
+    if not any(len(arrays["input_padding"]) for arrays in about.members):
         return x
-    if isinstance(x.rows, Growing):
-        raise ExportError("its input has padding rows: export a fixed chunk")
-    rows = np.arange(x.rows)
-    rows[padding] = -1
-    return rows_by_number(about.graph, about.graph.compact(x), row_patterns(rows))
+    return rows_by_number(about.graph, about.graph.compact(x), about.table(_rows_without_padding))
+
+
+def _rows_without_padding(arrays: Arrays) -> np.ndarray:
+    rows = np.arange(int(arrays["num_input_rows"]))
+    rows[arrays["input_padding"]] = -1
+    return rows
 
 
 def _of_input(about: Emission, x: OnnxValue, block: RowBlock) -> OnnxValue:
@@ -169,11 +166,7 @@ def _kernel(component: Any, offsets: Sequence[int], low: int, high: int) -> np.n
 
 @emitter("DistributeComponent")
 def distribute(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    assert about.indexes is not None
     graph, blocks = about.graph, component.num_blocks
-    rows = about.indexes["row"] * blocks + about.indexes["block"]
-    if rows.dtype == object:
-        raise ExportError("its rows depend on the length: export a fixed chunk")
-    split: ir.Value = graph.op("Reshape", graph.whole(x), graph.integers(0, -1, component.output_dim))
+    split = graph.op("Reshape", graph.whole(x), graph.integers(0, -1, component.output_dim))
     value = graph.value(split, x.rows * blocks, component.output_dim)
-    return replace(rows_by_number(graph, value, row_patterns(rows)), rows=about.rows)
+    return rows_by_number(graph, value, about.table(lambda arrays: arrays["row"] * blocks + arrays["block"]))

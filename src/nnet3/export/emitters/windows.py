@@ -7,52 +7,39 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.errors import ExportError
 from nnet3.export.emitters.registry import Emission, emitter
-from nnet3.export.extent import Growing
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import OnnxValue
-from nnet3.export.program import row_patterns
+from nnet3.export.program import Arrays
 
-_TO_END = 2**63 - 1
+_SIZES, _ROWS, _STARTS = (f"inputs_of_output.{name}" for name in ("sizes", "rows", "starts"))
 
 
 def _sums(about: Emission, x: OnnxValue) -> OnnxValue:
     """Returns for each output row the sum of the input rows that belong to it."""
-    assert about.indexes is not None
     graph = about.graph
-    rows, sizes = (about.indexes[f"inputs_of_output.{name}"] for name in ("rows", "sizes"))
-    if isinstance(x.rows, Growing) or isinstance(about.rows, Growing):
-        raise ExportError("the rows of its windows depend on the length: export a fixed chunk")
-    if (sizes == 1).all():
-        return rows_by_number(graph, graph.compact(x), row_patterns(rows))
-    if x.is_repeated:
-        counts = graph.value(graph.constant(sizes.astype(np.float32).reshape(1, -1, 1)), about.rows, 1)
-        return graph.combine("Mul", graph.value(graph.whole(x), x.rows, x.columns), counts)
-    members = np.zeros((len(sizes), x.rows), np.float32)
-    np.add.at(members, (np.repeat(np.arange(len(sizes)), sizes), rows), 1.0)
-    summed = graph.op("MatMul", graph.constant(members), graph.whole(x))
-    return graph.value(summed, about.rows, x.columns)
+    most = max(int(arrays[_SIZES].max()) for arrays in about.members)
+
+    def members(arrays: Arrays) -> np.ndarray:
+        """Returns the input rows of each output row, -1 where it has fewer than most."""
+        place = np.arange(most)
+        rows = arrays[_ROWS][np.minimum(arrays[_STARTS][:, np.newaxis] + place, len(arrays[_ROWS]) - 1)]
+        return np.where(place < arrays[_SIZES][:, np.newaxis], rows, -1).ravel()
+
+    chosen = rows_by_number(graph, graph.compact(x), about.table(members))
+    if most == 1:
+        return chosen
+    groups = graph.op("Reshape", graph.whole(chosen), graph.integers(0, -1, most, x.columns))
+    return graph.value(graph.op("ReduceSum", groups, graph.integers(2), keepdims=0), about.rows, x.columns)
 
 
 @emitter("StatisticsExtractionComponent")
 def statistics_extraction(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    assert about.indexes is not None
     graph, x = about.graph, about.graph.compact(x)
-    sizes = about.indexes["inputs_of_output.sizes"].astype(np.float32)
-    ones = graph.filled(float(sizes[0]), about.rows, 1)
-    counts = ones if (sizes == sizes[0]).all() else _column(about, sizes)
-    sums = [counts, _sums(about, x)]
+    sums = [_sums(about, graph.filled(1.0, x.rows, 1)), _sums(about, x)]
     if component.include_variance:
         sums.append(_sums(about, graph.combine("Mul", x, x)))
     return graph.side_by_side(sums)
-
-
-def _column(about: Emission, numbers: np.ndarray) -> OnnxValue:
-    """Returns a column of constants."""
-    graph = about.graph
-    zeros = graph.whole(graph.filled(0.0, about.rows, 1))
-    return graph.value(graph.op("Add", zeros, graph.constant(numbers.reshape(1, -1, 1))), about.rows, 1)
 
 
 @emitter("StatisticsPoolingComponent")
@@ -78,55 +65,36 @@ def statistics_pooling(about: Emission, component: Any, x: OnnxValue) -> OnnxVal
 
 @emitter("RestrictedAttentionComponent")
 def restricted_attention(about: Emission, component: Any, x: OnnxValue) -> OnnxValue:
-    """Each window of consecutive times is a batch of matrices; a query's context is a band of its row of scores."""
-    assert about.indexes is not None
-    graph, sizes, arrays = about.graph, component.sizes, about.indexes
-    if isinstance(x.rows, Growing):
-        raise ExportError("the rows of its windows depend on the length: export a fixed chunk")
-    queries, step, positions = (int(arrays[name]) for name in ("num_queries", "query_step", "num_positions"))
-    rows = arrays["row_of_position"].copy()
-    rows[arrays["missing"]] = -1
+    """Each output row and head gathers its context, (batch, rows * heads, context, head_dim)."""
+    graph, sizes = about.graph, component.sizes
+    context, key_dim, value_dim = sizes.context_dim, sizes.key_dim, sizes.value_dim
+
+    def rows_of_context(arrays: Arrays) -> np.ndarray:
+        """Returns the input rows, times heads, of all output rows and heads; -1 where an input is missing."""
+        rows = arrays["row_of_position"].copy()
+        rows[arrays["missing"]] = -1
+        window, query = np.divmod(arrays["query_of_row"], arrays["num_queries"])
+        place = window * arrays["num_positions"] + query * arrays["query_step"]
+        return rows[place[:, np.newaxis] + np.arange(context)].ravel()
+
     by_head = graph.op("Reshape", graph.whole(x), graph.integers(0, -1, component.head_dim))
     by_head_rows = graph.value(by_head, x.rows * sizes.num_heads, component.head_dim)
-    gathered = graph.whole(rows_by_number(graph, by_head_rows, row_patterns(rows)))
-    windows = graph.op("Reshape", gathered, graph.integers(0, -1, positions, component.head_dim))
+    gathered = graph.whole(rows_by_number(graph, by_head_rows, about.table(rows_of_context)))
+    windows = graph.op("Reshape", gathered, graph.integers(0, -1, context, component.head_dim))
 
-    def part(first: int, columns: int, of_queries: bool) -> ir.Value:
-        """Returns columns (batch, windows * heads, positions or queries, columns)."""
-        start, end, by = (
-            (sizes.num_left, sizes.num_left + (queries - 1) * step + 1, step) if of_queries else (0, _TO_END, 1)
-        )
-        starts, ends = graph.integers(start, first), graph.integers(end, first + columns)
-        return graph.op("Slice", windows, starts, ends, graph.integers(2, 3), graph.integers(by, 1))
+    def part(first: int, columns: int, *, of_query: bool = False) -> ir.Value:
+        """Returns columns of all the context, or of the row itself."""
+        rows = (sizes.num_left, sizes.num_left + 1) if of_query else (0, context)
+        starts, ends = graph.integers(rows[0], first), graph.integers(rows[1], first + columns)
+        return graph.op("Slice", windows, starts, ends, graph.integers(2, 3))
 
-    key_dim, value_dim, context = sizes.key_dim, sizes.value_dim, sizes.context_dim
-    keys, values = part(0, key_dim, False), part(key_dim, value_dim, False)
-    query, bias = part(key_dim + value_dim, key_dim, True), part(2 * key_dim + value_dim, context, True)
-    scores = graph.op("MatMul", query, graph.op("Transpose", keys, perm=[0, 1, 3, 2]))
-
-    def reshaped(matrix: ir.Value, wide: int, narrow: int) -> ir.Value:
-        """Returns rows of another width, which go on where the row before them ends; zeros come in addition."""
-        size, wanted = queries * wide, queries * narrow
-        flat = graph.op("Reshape", matrix, graph.integers(0, 0, size))
-        if wanted > size:
-            flat = graph.op("Pad", flat, graph.integers(0, 0, 0, 0, 0, wanted - size))
-        elif wanted < size:
-            flat = graph.op("Slice", flat, graph.integers(0), graph.integers(wanted), graph.integers(2))
-        return graph.op("Reshape", flat, graph.integers(0, 0, queries, narrow))
-
-    # Row m of the scores has its context from column m step on: in rows that are `step` longer it is from column 0 on.
-    band = reshaped(scores, positions, positions + step)
-    band = graph.op("Slice", band, graph.integers(0), graph.integers(context), graph.integers(3))
-    scaled = graph.op("Add", bias, graph.op("Mul", band, about.number(component.key_scale)))
-    posteriors = graph.op("Softmax", scaled, axis=-1)
-    padded = graph.op("Pad", posteriors, graph.integers(0, 0, 0, 0, 0, 0, 0, positions + step - context))
-    result = graph.op("MatMul", reshaped(padded, positions + step, positions), values)
-    columns = value_dim
+    query = part(key_dim + value_dim, key_dim, of_query=True)
+    keys = graph.op("Transpose", part(0, key_dim), perm=[0, 1, 3, 2])
+    scores = graph.op("Mul", graph.op("MatMul", query, keys), about.number(component.key_scale))
+    bias = part(2 * key_dim + value_dim, context, of_query=True)
+    posteriors = graph.op("Softmax", graph.op("Add", bias, scores), axis=-1)
+    result = graph.op("MatMul", posteriors, part(key_dim, value_dim))
     if component.output_context:
-        result, columns = graph.op("Concat", result, posteriors, axis=3), value_dim + context
-    flat = graph.value(
-        graph.op("Reshape", result, graph.integers(0, -1, columns)), len(rows) // positions * queries, columns
-    )
-    chosen = graph.whole(rows_by_number(graph, flat, row_patterns(arrays["query_of_row"])))
-    joined = graph.op("Reshape", chosen, graph.integers(0, -1, component.output_dim))
+        result = graph.op("Concat", result, posteriors, axis=3)
+    joined = graph.op("Reshape", result, graph.integers(0, -1, component.output_dim))
     return graph.value(joined, about.rows, component.output_dim)

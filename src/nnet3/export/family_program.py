@@ -1,0 +1,107 @@
+"""A program for all lengths: numbers of rows are functions of k, the periods beyond the shortest length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from nnet3.driver import CompiledFamily
+from nnet3.errors import ExportError
+from nnet3.export.blocks import Rectangle
+from nnet3.export.extent import Extent, extent
+from nnet3.export.program import Arrays, Block, TablePattern
+from nnet3.families.continued import NotAffineError, TablePiece, continued, table_of
+from nnet3.ir.commands import Repeat
+from nnet3.ir.computation import NnetComputation
+from nnet3.ir.declarations import Access, Command
+
+_LONGER = "the rows that it names depend on the length in a way of their own: export a fixed chunk"
+_MEMBERS = 3  # two say how rows go on, one confirms it
+
+
+class FamilyProgram:
+    """The programs of a family. What recurs is in the body of a Repeat."""
+
+    def __init__(self, compiled: CompiledFamily) -> None:
+        shortest = compiled.frames
+        self._programs = [compiled.at(shortest + k * compiled.step) for k in range(_MEMBERS)]
+        self._family = compiled.family
+        self.commands: Sequence[Command] = self._programs[0].commands
+
+    @property
+    def shortest(self) -> NnetComputation:
+        """The program for k = 0."""
+        return self._programs[0]
+
+    def block(self, submatrix: int) -> Block:
+        short, long = (program.submatrices[submatrix] for program in self._programs[:2])
+        top = extent(short.row_offset, long.row_offset - short.row_offset)
+        rows = extent(short.num_rows, long.num_rows - short.num_rows)
+        place = Rectangle(top, top + rows, short.col_offset, short.col_offset + short.num_cols)
+        return Block(short.matrix, place, short.row_step)
+
+    def turns(self, position: int) -> Extent:
+        repeats = [program.commands[position] for program in self._programs[:2]]
+        short, long = (repeat.turns for repeat in repeats if isinstance(repeat, Repeat))
+        return extent(short, long - short)
+
+    def accesses(self, command: Command) -> Sequence[Access]:
+        return command.accesses(self.shortest)
+
+    def kernel_name(self, kernel: int) -> str:
+        return self.shortest.kernels[kernel].name
+
+    def index_table(self, number: int) -> list[TablePattern]:
+        return [_pattern(piece) for piece in self._pieces(f"index_tables {number}")]
+
+    def multi_table(self, number: int) -> list[TablePattern]:
+        patterns: list[TablePattern] = []
+        for piece in self._pieces(f"multi_tables {number}"):
+            patterns += _rows_of_blocks(piece)
+        return patterns
+
+    def _pieces(self, name: str) -> Iterator[TablePiece]:
+        return _plain(self._family.tables.pieces(self._family.names.index(name)))
+
+    def precomputed(self, number: int) -> Sequence[Arrays]:
+        found = [program.precomputed[number] for program in self._programs]
+        return [arrays for arrays in found if arrays is not None]
+
+
+def growing_patterns(tables: Sequence[np.ndarray]) -> list[TablePattern]:
+    """Returns rows (rows,) for all lengths, of which these are the first. Raises ExportError if they do not go on."""
+    try:
+        made = continued([[table_of(rows)] for rows in tables])
+    except NotAffineError:
+        raise ExportError(_LONGER) from None
+    return list(map(_pattern, _plain(made.pieces(0))))
+
+
+def _plain(pieces: Iterable[TablePiece]) -> Iterator[TablePiece]:
+    for piece in pieces:
+        if piece.twist.any():
+            raise ExportError(_LONGER)
+        yield piece
+
+
+def _pattern(piece: TablePiece) -> TablePattern:
+    base, slope, step = (each[:, 0].tolist() for each in (piece.base, piece.slope, piece.step))
+    return TablePattern(tuple(map(extent, base, slope)), tuple(step), extent(piece.turns, piece.more_turns))
+
+
+def _rows_of_blocks(piece: TablePiece) -> Iterator[TablePattern]:
+    """Yields patterns of rows of one block each, which is the rows that they name."""
+    turns = extent(piece.turns, piece.more_turns)
+    if len(piece.kinds) > 1 and piece.more_turns:
+        raise ExportError(_LONGER)
+    for row in range(len(piece.kinds)):
+        base, slope, step = (each[row].tolist() for each in (piece.base, piece.slope, piece.step))
+        if base[0] < 0:
+            yield TablePattern((-1,), (0,), turns, (None,))
+            continue
+        first, by = extent(base[1] + base[5], slope[1] + slope[5]), step[1] + step[5]
+        last = first + (turns - 1) * by
+        low, high = (first, last) if by >= 0 else (last, first)
+        block = Block(base[0], Rectangle(low, high + 1, base[3], base[3] + base[4]))
+        yield TablePattern((first - low,), (by,), turns, (block,))

@@ -1,0 +1,171 @@
+"""The two forms of a file: chunks of a fixed number of frames, and whole utterances of any length."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+import torch
+
+from nnet3.compiler import ComputationRequest, IoSpecification, compile_family
+from nnet3.driver import CompiledFamily, compile_task
+from nnet3.errors import ExportError, RequestError
+from nnet3.export.extent import Extent, extent
+from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.nnet import Nnet
+from nnet3.options import OnnxOptions
+from nnet3.runtime import NnetComputer
+
+_ROWS_TO_TRY = (40, 80, 160, 320)  # from so many rows on it may be told how longer utterances go on
+_TO_END = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class FrameRange:
+    """Input frames -left, ..., (rows - 1) * factor + right, and outputs at every factor-th frame from 0 on."""
+
+    left: int
+    right: int
+    factor: int
+    rows: int
+
+    @property
+    def frames(self) -> int:
+        return self.left + (self.rows - 1) * self.factor + 1 + self.right
+
+    def request(self, nnet: Nnet, outputs: tuple[str, ...]) -> ComputationRequest:
+        """Returns the request for one sequence, whose ivector is that of t = 0."""
+        inputs = [IoSpecification("input", _at(np.arange(self.frames) - self.left))]
+        if "ivector" in nnet.input_names:
+            inputs.append(IoSpecification("ivector", [(0, 0, 0)]))
+        times = _at(np.arange(self.rows) * self.factor)
+        return ComputationRequest(inputs, [IoSpecification(name, times) for name in outputs])
+
+    def computer(self, nnet: Nnet, outputs: tuple[str, ...]) -> NnetComputer:
+        """Returns what computes it. Raises NotComputableError."""
+        return NnetComputer(compile_task(self.request(nnet, outputs).task(nnet)), nnet)
+
+    def compute(
+        self, nnet: Nnet, outputs: tuple[str, ...], features: np.ndarray, ivector: np.ndarray | None
+    ) -> dict[str, torch.Tensor]:
+        """Returns the outputs for frames (frames, dim), of which the last is repeated if they are too few."""
+        computer = self.computer(nnet, outputs)
+        times = np.arange(self.frames).clip(0, len(features) - 1)
+        computer.accept_input("input", torch.from_numpy(features[times]))
+        if ivector is not None:
+            computer.accept_input("ivector", torch.from_numpy(ivector[np.newaxis]))
+        computer.run()
+        return {name: computer.get_output(name) for name in outputs}
+
+    def with_context(self, features: np.ndarray) -> np.ndarray:
+        """Returns frames with the first one repeated for the left context."""
+        return np.concatenate([np.repeat(features[:1], self.left, axis=0), features])
+
+
+def range_of(nnet: Nnet, options: OnnxOptions, rows: int) -> FrameRange:
+    left, right = nnet.left_context + options.extra_left_context, nnet.right_context + options.extra_right_context
+    return FrameRange(left, right, options.frame_subsampling_factor, rows)
+
+
+def chunk_of(nnet: Nnet, options: OnnxOptions) -> FrameRange:
+    """Returns the chunk of `frames_per_chunk` frames, rounded up to what the network's rules repeat after."""
+    factor = options.frame_subsampling_factor
+    unit = math.lcm(factor, nnet.modulus)
+    return range_of(nnet, options, -(-options.frames_per_chunk // unit) * unit // factor)
+
+
+@dataclass(frozen=True)
+class Utterances:
+    """Utterances of any length, with `shortest.rows`, `step` more, ... rows; others are made longer.
+
+    `pads`: that makes no difference to their own rows.
+    """
+
+    shortest: FrameRange
+    step: int
+    compiled: CompiledFamily
+    pads: bool
+
+    @property
+    def frames(self) -> Extent:
+        return extent(self.shortest.frames, self.step * self.shortest.factor)
+
+    def at(self, rows: int) -> FrameRange:
+        return replace(self.shortest, rows=rows)
+
+    def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, ir.Value]:
+        """Returns the input of the program, and the number of rows wanted, for frames (batch, frames, dim).
+
+        The first and the last frame are repeated. The number of periods, k, becomes known to the graph.
+        """
+        shortest, step, factor = self.shortest, self.step, self.shortest.factor
+        frames = graph.op("Shape", features, start=1, end=2)
+        rows = graph.op("Add", frames, graph.integers(factor - 1))
+        rows = rows if factor == 1 else graph.op("Div", rows, graph.integers(factor))
+        more = graph.op("Add", rows, graph.integers(step - 1 - shortest.rows))
+        more = more if step == 1 else graph.op("Div", more, graph.integers(step))
+        graph.periods = graph.op("Max", more, graph.integers(0))
+        total = graph.number(self.frames)
+        after = graph.op("Sub", graph.op("Sub", total, graph.integers(shortest.left)), frames)
+        after = graph.op("Max", after, graph.integers(0))
+        first, last = (
+            graph.op("Slice", features, graph.integers(begin), graph.integers(end), graph.integers(1))
+            for begin, end in ((0, 1), (-1, _TO_END))
+        )
+        before = [graph.op("Expand", first, graph.integers(1, shortest.left, 1))] if shortest.left else []
+        one = graph.integers(1)
+        behind = graph.op("Expand", last, graph.op("Concat", one, after, one, axis=0))
+        whole = graph.op("Concat", *before, features, behind, axis=1)
+        if shortest.right < factor - 1:  # the last frames of all may be behind the last output
+            whole = graph.op("Slice", whole, graph.integers(0), total, graph.integers(1))
+        return graph.value(whole, self.frames, dim), rows
+
+
+def utterances_of(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> Utterances:
+    """Returns the form for all lengths. Raises ExportError for networks whose programs do not go on alike."""
+    compiled = _compiled(nnet, options, outputs)
+    shortest, step = range_of(nnet, options, compiled.frames), compiled.step
+    return Utterances(shortest, step, compiled, _pads(nnet, shortest, step, outputs))
+
+
+def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> CompiledFamily:
+    for rows in _ROWS_TO_TRY:
+        unit = math.lcm(options.frame_subsampling_factor, nnet.modulus) // options.frame_subsampling_factor
+        try:
+            return compile_family(nnet, range_of(nnet, options, rows * unit).request(nnet, outputs))
+        except RequestError as error:
+            reason = str(error)
+    raise ExportError(f"{reason}; for ONNX, a fixed number of frames_per_chunk may do")
+
+
+def _pads(nnet: Nnet, shortest: FrameRange, step: int, outputs: tuple[str, ...]) -> bool:
+    """Tells whether more rows behind the last, for which the last frame is repeated, change no other row."""
+    rows, given = shortest.rows, inputs_given(nnet, np.random.default_rng(1), 1, shortest.frames)
+    features, *ivector = (each[0] for each in given.values())
+    for few, more in ((1, rows), *((rows + added, rows + step) for added in {0, 1, step - 1})):
+        found, longer = (
+            replace(shortest, rows=number).compute(
+                nnet, outputs, features[: shortest.left + few * shortest.factor], ivector[0] if ivector else None
+            )
+            for number in (few, more)
+        )
+        if not all(torch.allclose(found[name], longer[name][:few], rtol=1e-4, atol=1e-5) for name in outputs):
+            return False
+    return True
+
+
+def inputs_given(nnet: Nnet, random: np.random.Generator, batch: int, frames: int) -> Mapping[str, np.ndarray]:
+    """Returns random input for a file."""
+    given = {"input": random.standard_normal((batch, frames, nnet.node_dim("input"))).astype(np.float32)}
+    if "ivector" in nnet.input_names:
+        given["ivector"] = random.standard_normal((batch, nnet.node_dim("ivector"))).astype(np.float32)
+    return given
+
+
+def _at(times: np.ndarray) -> np.ndarray:
+    """Returns the indexes of one sequence at these times."""
+    zeros = np.zeros(len(times), int)
+    return np.stack([zeros, times, zeros], axis=1)

@@ -1,0 +1,203 @@
+"""A Repeat as an ONNX Loop.
+
+Blocks of the body are seen from the turn: row r is row r + i * step of the matrix in turn i. Rows that a turn reads
+and an earlier one has written are carried from turn to turn; rows that were there before are cut out of their matrix in
+each turn. Of a matrix that moves on, each turn hands out the rows that it has written; those of all turns are joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from nnet3.errors import ExportError
+from nnet3.export.blocks import Blocks, Rectangle, not_in
+from nnet3.export.extent import Extent, Growing
+from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.export.program import ExportProgram
+from nnet3.ir.declarations import AccessKind, Command
+
+_MOST_TURNS_BACK = 64
+
+
+@dataclass
+class _Matrix:
+    """What a body does to a matrix."""
+
+    step: int
+    written: list[Rectangle] = field(default_factory=list)
+    read_first: list[Rectangle] = field(default_factory=list)  # before this turn writes there
+
+
+class _BodyBlocks(Blocks):
+    """The matrices as they are in a turn."""
+
+    def __init__(
+        self, graph: GraphBuilder, before: Blocks, steps: dict[int, int], turn: ir.Value, turns: Extent
+    ) -> None:
+        super().__init__(graph)
+        self._before, self._steps, self._turn, self._turns = before, steps, turn, turns
+
+    def missing(self, matrix: int, place: Rectangle) -> OnnxValue:
+        """Returns rows that were there before the loop."""
+        graph, step = self._graph, self._steps.get(matrix, 0)
+        if step == 0:
+            return self._before.read(matrix, place)
+        reach = (self._turns - 1) * step
+        hull = place._replace(bottom=place.bottom + reach) if step > 0 else place._replace(top=place.top + reach)
+        whole = self._before.read(matrix, hull)
+        if whole.is_repeated:
+            return graph.rows_of(whole, 0, place.rows)
+        moved = graph.op("Mul", self._turn, graph.integers(step))
+        first = graph.op("Add", moved, graph.number(place.top - hull.top))
+        end = graph.op("Add", first, graph.number(place.rows))
+        rows = graph.op("Slice", graph.whole(whole), first, end, graph.integers(1))
+        return graph.value(rows, place.rows, whole.columns)
+
+
+def add_loop(
+    graph: GraphBuilder,
+    program: ExportProgram,
+    body: Sequence[Command],
+    turns: Extent,
+    before: Blocks,
+    read_later: Collection[int],
+    translate_body: Callable[[GraphBuilder, Blocks], None],
+) -> None:
+    """Add the loop of a body to a graph; `before` holds what is in the matrices, first before and then after it."""
+    matrices, steps = _survey(program, body)
+    turn, condition = _scalar("turn", ir.DataType.INT64, graph), _scalar("go_on", ir.DataType.BOOL, graph)
+    carried = [
+        (number, place, ir.Value(name=graph.new_name("carried"), type=ir.TensorType(ir.DataType.FLOAT)))
+        for number, matrix in matrices.items()
+        for place in _carried(matrix, number in read_later)
+    ]
+    inner = GraphBuilder(graph, [turn, *(value for *_, value in carried)])
+    blocks = _BodyBlocks(inner, before, steps, inner.op("Reshape", turn, inner.integers(1)), turns)
+    for number, place, value in carried:
+        blocks.write(number, place, inner.value(value, place.rows, place.right - place.left))
+    translate_body(inner, blocks)
+    given = [_start(graph, before, number, place) for number, place, _ in carried]
+    handed_out = [
+        (number, place)
+        for number, matrix in matrices.items()
+        if matrix.step and number in read_later
+        for place in _tiles(matrix)
+    ]
+    results = [_result(inner, blocks.read(number, _moved(place, steps[number]))) for number, place, _ in carried]
+    results += [_result(inner, blocks.read(number, place)) for number, place in handed_out]
+    go_on = inner.tape.op("Identity", [condition])
+    go_on.name = graph.new_name("go_on")
+    made = ir.Graph(
+        [turn, condition, *(value for *_, value in carried)], [go_on, *results], nodes=inner.tape.nodes,
+        name=graph.new_name("body"),
+    )  # fmt: skip
+    count = graph.op("Squeeze", graph.number(turns))
+    outputs = graph.tape.op_multi_out("Loop", [count, None, *given], {"body": made}, num_outputs=len(results))
+    for output in outputs:
+        output.name = graph.new_name("loop")
+    for (number, place, _), output in zip(carried, outputs, strict=False):
+        if not steps[number]:
+            before.write(number, place, graph.value(output, place.rows, place.right - place.left))
+    for (number, place), output in zip(handed_out, outputs[len(carried) :], strict=True):
+        step, columns = steps[number], place.right - place.left
+        if step < 0:  # later turns come first
+            last, end = graph.integers(-1), graph.integers(-(2**63) + 1)
+            output = graph.op("Slice", output, last, end, graph.integers(0), graph.integers(-1))
+        rows = graph.op("Reshape", graph.op("Transpose", output, perm=[1, 0, 2, 3]), graph.integers(0, -1, columns))
+        reach = (turns - 1) * step
+        hull = place._replace(bottom=place.bottom + reach) if step > 0 else place._replace(top=place.top + reach)
+        before.write(number, hull, graph.value(rows, hull.rows, columns))
+
+
+def _survey(program: ExportProgram, body: Sequence[Command]) -> tuple[dict[int, _Matrix], dict[int, int]]:
+    """Returns the matrices that a body writes to, and the steps of all that it names."""
+    steps: dict[int, set[int]] = {}
+    matrices: dict[int, _Matrix] = {}
+    for command in body:
+        accesses = program.accesses(command)
+        for access in sorted(accesses, key=lambda access: not access.kind & AccessKind.READ):
+            block = program.block(access.submatrix)
+            steps.setdefault(block.matrix, set()).add(block.row_step)
+            matrix = matrices.setdefault(block.matrix, _Matrix(block.row_step))
+            if access.kind & AccessKind.READ:
+                matrix.read_first += not_in([block.place], matrix.written)
+            if access.kind & AccessKind.WRITE:
+                matrix.written.append(block.place)
+    if any(len(found) > 1 and matrices[number].written for number, found in steps.items()):
+        raise ExportError("blocks of one matrix move on in different steps: export a fixed chunk")
+    written = {number: matrix for number, matrix in matrices.items() if matrix.written}
+    return written, {number: next(iter(found)) for number, found in steps.items()}
+
+
+def _carried(matrix: _Matrix, is_read_later: bool) -> list[Rectangle]:
+    """Returns the disjoint blocks that go from turn to turn."""
+    found: list[Rectangle] = []
+    wanted = list(matrix.read_first)
+    if matrix.step == 0 and is_read_later:
+        wanted += matrix.written
+    while wanted:
+        place = wanted.pop()
+        for part in not_in([place], found):
+            if _was_written(matrix, part):
+                found.append(part)
+                wanted += not_in([_moved(part, matrix.step)], matrix.written)
+    return found
+
+
+def _was_written(matrix: _Matrix, place: Rectangle) -> bool:
+    """Tells whether an earlier turn has written to a block."""
+    if matrix.step == 0:
+        return any(place.overlap(written) is not None for written in matrix.written)
+    for _ in range(_MOST_TURNS_BACK):
+        place = _moved(place, matrix.step)
+        if any(place.overlap(written) is not None for written in matrix.written):
+            return True
+        if all(_is_beyond(place, written, matrix.step) for written in matrix.written):
+            return False
+    raise ExportError(f"a turn of a recurrence looks back more than {_MOST_TURNS_BACK} turns: export a fixed chunk")
+
+
+def _is_beyond(place: Rectangle, written: Rectangle, step: int) -> bool:
+    return written.bottom <= place.top if step > 0 else place.bottom <= written.top
+
+
+def _tiles(matrix: _Matrix) -> Iterator[Rectangle]:
+    """Yields the blocks that a turn writes of a matrix that moves on; those of all turns must make one block."""
+    columns = {(place.left, place.right) for place in matrix.written}
+    for left, right in columns:
+        places = [place for place in matrix.written if (place.left, place.right) == (left, right)]
+        top = min((place.top for place in places), key=_base)
+        bottom = max((place.bottom for place in places), key=_base)
+        tile = Rectangle(top, bottom, left, right)
+        if tile.rows != abs(matrix.step) or not_in([tile], places):
+            raise ExportError("the turns of a recurrence leave out rows: export a fixed chunk")
+        yield tile
+
+
+def _base(row: Extent) -> int:
+    return row.base if isinstance(row, Growing) else row
+
+
+def _moved(place: Rectangle, step: int) -> Rectangle:
+    return place._replace(top=place.top + step, bottom=place.bottom + step)
+
+
+def _start(graph: GraphBuilder, before: Blocks, matrix: int, place: Rectangle) -> ir.Value:
+    """Returns what a block holds before the loop; zeros where nothing does, which nobody reads."""
+    for part in before.unwritten(matrix, place):
+        before.write(matrix, part, graph.filled(0.0, part.rows, part.right - part.left))
+    return graph.whole(before.read(matrix, place))
+
+
+def _result(graph: GraphBuilder, value: OnnxValue) -> ir.Value:
+    """Returns an output of the body, a node of its own."""
+    output = graph.tape.op("Identity", [graph.whole(value)])
+    output.name = graph.new_name("result")
+    return output
+
+
+def _scalar(name: str, dtype: ir.DataType, graph: GraphBuilder) -> ir.Value:
+    return ir.Value(name=graph.new_name(name), type=ir.TensorType(dtype), shape=ir.Shape([]))
