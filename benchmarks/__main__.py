@@ -9,6 +9,7 @@ BENCHMARKS = (
     "compile",
     "lengths",
     "tdnnf",
+    "precision",
     "natural_gradient",
     "startup",
     "model_files",

@@ -105,6 +105,22 @@ def test_one_that_cannot_be_computed_is_counted_as_left_out(features: Cli) -> No
     assert "1 utterances computed, 1 left out; 4 frames" in features.good("compute", "net.raw", *TABLES).err
 
 
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 0.0), ("bfloat16", 0.1), ("int8", 0.1)])
+def test_the_numbers_that_are_multiplied_are_chosen(features: Cli, dtype: str, error: float) -> None:
+    features.good("compute", f"--dtype={dtype}", "net.raw", *TABLES)
+    largest = 0.0
+    for key, rows in _read("ark:out.ark").items():
+        largest = max(largest, float(np.abs(rows - _read("ark:expected.ark")[key]).max()))
+    assert (largest > 0) == (error > 0)
+    assert largest <= error
+
+
+def test_other_numbers_are_refused(features: Cli) -> None:
+    outcome = features("compute", "--dtype=float16", "net.raw", *TABLES)
+    assert outcome.status == 2
+    assert "'--dtype': it must be one of float32, bfloat16, int8, got float16" in outcome.err
+
+
 def test_an_old_output_stays_when_the_new_one_is_not_complete(features: Cli) -> None:
     features.good("compute", "net.raw", "ark:feats.ark", "ark,scp:out.ark,out.scp")
     before = Path("out.ark").read_bytes(), Path("out.scp").read_bytes()

@@ -46,6 +46,22 @@ def table(times: Iterable[int], ns: Iterable[int] = (0,), xs: Iterable[int] = (0
     return np.array([(n, t, x) for t in sorted(times) for x in sorted(xs) for n in sorted(ns)], np.int32)
 
 
+#: Outputs of components that read one x at some times: tables (rows, 3) by what is special in them.
+ROW_SETS = {
+    "one row": table([5]),
+    "one time": table([5], ns=range(3)),
+    "regular": table(range(5), ns=range(3)),
+    "x": table(range(3), ns=range(2), xs=(-1, 1)),
+    "one sequence, every third": table(range(0, 12, 3)),
+    "every third": table(range(0, 12, 3), ns=(1, 3)),
+    "hole in time": table([0, 1, 2, 4, 5], ns=range(2)),
+    "hole in one sequence": np.delete(table(range(5), ns=range(3)), 7, axis=0),
+    "two of three": table([0, 1, 3, 4, 6, 7], ns=range(2)),
+    "different stretches": np.concatenate([table(range(4)), table(range(3, 9), ns=[2])]),
+    "unsorted": table(range(4), ns=range(2))[::-1],
+}
+
+
 def precomputed(component: Component, inputs: np.ndarray, outputs: np.ndarray) -> Any:
     """What forward and backward get as indexes: by way of a file, as from a cache, of which arrays may be read-only."""
     arrays = component.precompute_indexes(inputs, outputs, need_backprop=True)

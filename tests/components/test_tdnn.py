@@ -15,7 +15,7 @@ from nnet3.components.tdnn import TdnnComponent
 from nnet3.errors import RequestError
 from nnet3.index import NO_TIME
 from tests.components.contract import component_contract, written
-from tests.components.index_harness import Index, Lookup, check_against_oracle, index_case, rows_of, table
+from tests.components.index_harness import ROW_SETS, Index, Lookup, check_against_oracle, index_case, rows_of, table
 
 ALL = table(range(-30, 60), ns=range(4), xs=range(-1, 2))
 
@@ -35,21 +35,6 @@ def oracle(component: TdnnComponent, lookup: Lookup, index: Index) -> Tensor:
         spliced.append(value)
     y = component.linear_params @ torch.cat(spliced)
     return y + component.bias_params if component.has_bias else y
-
-
-ROW_SETS = {
-    "one row": table([5]),
-    "one time": table([5], ns=range(3)),
-    "regular": table(range(5), ns=range(3)),
-    "x": table(range(3), ns=range(2), xs=(-1, 1)),
-    "one sequence, every third": table(range(0, 12, 3)),
-    "every third": table(range(0, 12, 3), ns=(1, 3)),
-    "hole in time": table([0, 1, 2, 4, 5], ns=range(2)),
-    "hole in one sequence": np.delete(table(range(5), ns=range(3)), 7, axis=0),
-    "two of three": table([0, 1, 3, 4, 6, 7], ns=range(2)),
-    "different stretches": np.concatenate([table(range(4)), table(range(3, 9), ns=[2])]),
-    "unsorted": table(range(4), ns=range(2))[::-1],
-}
 
 
 @pytest.mark.parametrize("rows", ROW_SETS.values(), ids=ROW_SETS.keys())

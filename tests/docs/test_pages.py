@@ -9,7 +9,14 @@ from tests.docs.doctest_page import DOCS, run_page
 
 @pytest.mark.parametrize(
     ("page", "least"),
-    [("config_language.md", 7), ("pytorch_users.md", 15), ("chain.md", 1), ("pronunciation.md", 8), ("xvectors.md", 7)],
+    [
+        ("config_language.md", 7),
+        ("pytorch_users.md", 15),
+        ("chain.md", 1),
+        ("pronunciation.md", 8),
+        ("xvectors.md", 7),
+        ("precision.md", 5),
+    ],
 )
 def test_the_page_does_what_it_says(page: str, least: int) -> None:
     assert run_page(page) >= least
@@ -20,6 +27,7 @@ def test_pages_are_linked_from_the_readme() -> None:
     for page in (
         "chain.md",
         "config_language.md",
+        "precision.md",
         "pronunciation.md",
         "pytorch_users.md",
         "training.md",

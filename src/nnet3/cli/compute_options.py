@@ -9,9 +9,10 @@ from click.core import ParameterSource
 
 from nnet3.cli import later
 from nnet3.cli.click_types import click_type, integer
+from nnet3.cli.declared import takes
 from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
 from nnet3.cli.verb import take_internal, take_use_gpu
-from nnet3.options import BatchOptions, UtteranceOptions
+from nnet3.options import BatchOptions, PrecisionOptions, UtteranceOptions
 from nnet3.text.values import Number
 
 ivector_options: Decorator = all_of(
@@ -31,6 +32,7 @@ ivector_options: Decorator = all_of(
 
 score_options: Decorator = all_of(
     [
+        takes("precision", PrecisionOptions),
         click.option(
             "--acoustic-scale", type=click_type(Number()), default=1.0, show_default=True, help="Multiplies the result."
         ),

@@ -34,7 +34,7 @@ from nnet3.kaldi_io import (
     vector_writer,
 )
 from nnet3.nnet import AcousticModel
-from nnet3.options import CompileOptions, EqualXvectorOptions, XvectorOptions
+from nnet3.options import CompileOptions, EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
 T = TypeVar("T")
 _LOG = logging.getLogger("nnet3")
@@ -72,6 +72,7 @@ class ComputeSettings:
     device: str = "cpu"
     chunks: BatchOptions = field(default_factory=BatchOptions)
     short_last_chunk: bool = True
+    precision: PrecisionOptions = field(default_factory=PrecisionOptions)
     whole_if_same: bool = False
     acoustic_scale: float = 1.0
     apply_exp: bool = False
@@ -85,6 +86,8 @@ def load(path: str, settings: ComputeSettings) -> Runner:
     model = load_model(path)
     priors = _priors(model, path) if settings.use_priors else None
     nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=settings.device)
+    if settings.precision.dtype != "float32":
+        nnet = nnet.quantize(settings.precision.dtype)
     chunks = settings.chunks
     if settings.whole_if_same and is_the_same_in_pieces(nnet):
         chunks = replace(chunks, frames_per_chunk=0)

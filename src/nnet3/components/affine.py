@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, Properties, Updated
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Shown, Summary, length_of, obsolete
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.fixed import FixedAffineComponent
 from nnet3.components.kinds import MATRIX, REAL, Vector
+from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.natural_gradient_settings import (
     ALPHA,
@@ -67,6 +68,9 @@ class AffineComponent(OrthonormalComponent):
 
     def as_fixed(self) -> FixedAffineComponent:
         return FixedAffineComponent(self.linear_params.clone(), self.bias_params.clone())
+
+    def in_low_precision(self, products: torch.dtype) -> Component | None:
+        return low_precision(products, self.linear_params, self.bias_params)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.addmm(self.bias_params, x, self.linear_params.t(), out=y)

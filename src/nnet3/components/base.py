@@ -196,6 +196,18 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         """A new component that does the same with a copy of the parameters for each use; None if no type can."""
         return None
 
+    @property
+    def inference_only(self) -> str:
+        """The reason why there is no backward pass, and what to do; empty if there is one."""
+        return ""
+
+    def in_low_precision(self, products: torch.dtype) -> Component | None:
+        """A new component for inference that does the same with products of int8 or bfloat16; None if no type can.
+
+        Raises ComponentError if this one's numbers do not allow it.
+        """
+        return None
+
     # ---- the kernel protocol of nnet3.ir: one input matrix, or none ----
 
     def run_forward(self, inputs: Sequence[Tensor], output: Tensor, indexes: Any) -> Any:

@@ -12,6 +12,7 @@ from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import Field, Summary
 from nnet3.components.fields import load_matrix_key
 from nnet3.components.kinds import BOOLEAN, MATRIX
+from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.natural_gradient_settings import (
     ALPHA,
@@ -71,6 +72,9 @@ class LinearComponent(NaturalGradientPair):
         params = load_matrix_key(line, "matrix")
         check_dims_of_matrix(line, input_dim=params.shape[1], output_dim=params.shape[0])
         return {"params": params}
+
+    def in_low_precision(self, products: torch.dtype) -> Component | None:
+        return low_precision(products, self.params)
 
     def forward(self, x: Tensor, y: Tensor, indexes: Any = None) -> None:
         torch.mm(x, self.params.t(), out=y)

@@ -106,6 +106,9 @@ class ComponentState:
         result.set_as_gradient()
         return result
 
+    def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
+        """Raise ComponentError for a dtype or device to which this component cannot be converted."""
+
     def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
         """Convert in place: parameters and constants, with their `grad`, to dtype and device; statistics stay float64.
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from nnet3.components.base import Deriv, IndexArrays, Properties, Updated
+from nnet3.components.base import Component, Deriv, Properties, Updated
 from nnet3.components.field_table import ALWAYS, Field, Summary, length_of
 from nnet3.components.fields import too_wide
 from nnet3.components.kinds import BOOLEAN, MATRIX, NUMBER, IntegersKind, Values, Vector
+from nnet3.components.low_precision import low_precision
 from nnet3.components.natural_gradient import OnlineNaturalGradient
 from nnet3.components.natural_gradient_product import add_natural_gradient
 from nnet3.components.natural_gradient_settings import (
@@ -27,7 +26,8 @@ from nnet3.components.natural_gradient_settings import (
 from nnet3.components.registry import register
 from nnet3.components.row_matrix import RowMatrix, SplicedMatrix
 from nnet3.components.summary import mean_stddev, rms, row_and_column_norms
-from nnet3.components.time_blocks import TimeBlocks, order_rows, time_blocks
+from nnet3.components.time_blocks import TimeBlocks
+from nnet3.components.time_offsets import ReadsTimeOffsets
 from nnet3.components.updatable import ORTHONORMAL, OrthonormalComponent
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _bias_info(component: TdnnComponent) -> str:
 
 
 @register
-class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
+class TdnnComponent(ReadsTimeOffsets, TwoPreconditioners, OrthonormalComponent):
     """y(t) = b + sum_i W_i x(t + o_i), for the same n and x; all those inputs are required.
 
     Parameters: linear_params (output_dim, offsets * input_dim), the W_i side by side; bias_params (output_dim,), with
@@ -76,12 +76,8 @@ class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
     """
 
     type_name = "TdnnComponent"
-    properties = Properties.UPDATABLE | Properties.REORDERS_INDEXES | Properties.BACKPROP_NEEDS_INPUT
+    properties = Properties.UPDATABLE | ReadsTimeOffsets.properties | Properties.BACKPROP_NEEDS_INPUT
     parameter_names = ("linear_params", "bias_params")
-    identity_indexes = False
-    rules_period = 1
-    needs_indexes = True
-    indexes_go_on = True
 
     fields = (
         Field("time_offsets", IntegersKind(), check=_fault_of_offsets),
@@ -134,21 +130,8 @@ class TdnnComponent(TwoPreconditioners, OrthonormalComponent):
         bias = rng.normal_tensor(bias_dim) * bias_stddev + bias_mean
         return {"linear_params": linear, "bias_params": bias}
 
-    # ---- index rules ----
-
-    def wanted_inputs(self, outputs: np.ndarray) -> np.ndarray:
-        wanted = np.repeat(outputs[:, np.newaxis], len(self.time_offsets), axis=1)
-        wanted[:, :, 1] += np.array(self.time_offsets, np.int32)
-        return wanted
-
-    def reorder_indexes(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return order_rows(inputs, outputs, self.time_offsets)
-
-    def precompute_indexes(self, inputs: np.ndarray, outputs: np.ndarray, *, need_backprop: bool) -> IndexArrays:
-        return time_blocks(inputs, outputs, self.time_offsets)
-
-    def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device | str) -> TimeBlocks:
-        return TimeBlocks.load(arrays, device)
+    def in_low_precision(self, products: torch.dtype) -> Component | None:
+        return low_precision(products, self.linear_params, self.bias_params, self.time_offsets)
 
     # ---- arithmetic ----
 

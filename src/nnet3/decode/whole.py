@@ -59,7 +59,9 @@ def compute_utterance(
 
 def kept_computer(nnet: Nnet, options: O, make: Callable[[Nnet, O, torch.device], C]) -> C:
     """Returns the computer that the last call made, with what it has compiled, unless something has changed."""
-    device = next((t.device for c in nnet.components.values() for t in c.parameters().values()), torch.device("cpu"))
+    components = nnet.components.values()
+    held = (getattr(each, key) for each in components for key in each.parameter_names + each.constant_names)
+    device = next((tensor.device for tensor in held), torch.device("cpu"))
     objects, facts = _state(nnet)
     facts += [options, device, make]
     with _LOCK:

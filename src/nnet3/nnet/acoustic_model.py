@@ -79,6 +79,10 @@ class AcousticModel(RunsUtterances):
         """A copy whose network and priors are independent."""
         return AcousticModel(self.transition_model, self.nnet.copy(), self.priors.clone())
 
+    def quantize(self, dtype: torch.dtype | str = torch.int8) -> AcousticModel:
+        """A copy for inference; see `Nnet.quantize`."""
+        return AcousticModel(self.transition_model, self.nnet.quantize(dtype), self.priors.clone())
+
     def info(self) -> str:
         """Kaldi's description: dimensions, priors, then the network."""
         inputs = self.nnet.input_names

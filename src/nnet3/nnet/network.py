@@ -17,6 +17,7 @@ from nnet3.kaldi_io import Writer
 from nnet3.nnet.conversion import check_number, parse_target
 from nnet3.nnet.fingerprint import ComponentDigests, nodes_digest
 from nnet3.nnet.flat_parameters import FlatParameters, flatten
+from nnet3.nnet.quantizing import quantized
 from nnet3.nnet.utterances import RunsUtterances
 from nnet3.structure.config_reader import apply_config, read_config_file
 from nnet3.structure.context import compute_context
@@ -268,9 +269,12 @@ class Nnet(RunsUtterances):
     ) -> Self:
         """Convert all components in place and return self; as in PyTorch: `to("cuda")`, `to(torch.float64)`, both.
 
-        Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats.
+        Raises ArgumentError for what is neither a device that is there nor a dtype that holds floats, ComponentError
+        for what a quantized component cannot be converted to; then nothing is converted.
         """
         dtype, device = parse_target(target, dtype, device)
+        for component in self.components.values():
+            component.check_target(dtype, device)
         for component in self.components.values():
             component.to(dtype=dtype, device=device)
         return self
@@ -362,6 +366,17 @@ class Nnet(RunsUtterances):
         twin.replace_parts(replace(self._parts, components={n: c.shared_copy() for n, c in self.components.items()}))
         twin.set_test_mode()
         return twin
+
+    def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
+        """A copy for inference whose affine components multiply in int8 or bfloat16, and do all else in float32.
+
+        Affine, linear and TDNN components hold their weights in that type; of int8, each row of weights and each row of
+        input has a scale of its own. The others are as they were. The copy is run, copied and pickled like any network;
+        it is neither trained nor saved in Kaldi's format. It keeps batch-norm apart: `prepare_for_test` first.
+
+        Raises ArgumentError for another dtype, NetworkError for weights that are not finite.
+        """
+        return quantized(self, dtype)
 
     def set_test_mode(self, test_mode: bool = True) -> None:
         """Put batch-norm and dropout components in test mode (or back in training mode)."""

@@ -32,6 +32,7 @@ from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import (
     BatchOptions,
     EqualXvectorOptions,
+    PrecisionOptions,
     StreamOptions,
     UtteranceOptions,
     XvectorOptions,
@@ -63,6 +64,7 @@ __all__ = [
     "Option",
     "Options",
     "PhoneLmOptions",
+    "PrecisionOptions",
     "ShufflingOptions",
     "SilenceOptions",
     "SpliceOptions",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.options.declaring import Options, option
-from nnet3.text.values import Boolean, Integer, Number, Rule, at_least, bounds
+from nnet3.text.values import Boolean, Integer, Number, Rule, at_least, bounds, choice
 
 _FRAMES, _PERIOD = Integer(at_least(0)), Integer(at_least(1))
 _LENGTH = Integer(Rule("at least 1, or -1", lambda frames: frames > 0 or frames == -1, minimum=-1))
@@ -66,6 +66,17 @@ class BatchOptions(UtteranceOptions):
     )
     partial_minibatch_factor: float = option(
         0.5, Number(bounds(minimum=0, below=1)), "Factor by which minibatches that are not full get smaller."
+    )
+
+
+@dataclass(frozen=True)
+class PrecisionOptions(Options):
+    """The numbers that affine components multiply; all else is float32."""
+
+    error: ClassVar[type[Nnet3Error]] = ExecutionError
+
+    dtype: str = option(
+        "float32", choice("float32", "bfloat16", "int8"), "Numbers multiplied: float32, bfloat16 or int8."
     )
 
 

@@ -1,0 +1,238 @@
+"""Affine components for inference whose products are of int8 or bfloat16; everything else in them is float32."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from nnet3.components.base import Component, Deriv, Properties, Updated
+from nnet3.components.time_blocks import RowBlock, TimeBlocks
+from nnet3.components.time_offsets import ReadsTimeOffsets
+from nnet3.errors import ComponentError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from nnet3.kaldi_io import Writer
+
+_LARGEST = 127  # of the integers, which are symmetric
+_LEAST_STEP = 1e-30  # for rows of zeros
+_FEWEST_COLUMNS, _MOST_COLUMNS = 2, 2**17  # PyTorch 2.13 multiplies one column wrongly; sums must fit 32 bits
+_ELEMENTS_AT_ONCE = 2**18  # of floats, so that they stay in the cache
+
+
+class LowPrecisionAffine(Component):
+    """y(t) = b + sum_i W_i x(t + o_i), with W_i, and x before the product, in few bits.
+
+    `weights` (output_dim, offsets * input_dim) are the W_i side by side in those bits. It is made from another
+    component by `low_precision`, is not trained and has no form in files.
+    """
+
+    constant_names: ClassVar[tuple[str, ...]] = ("bias_params",)
+    products: ClassVar[torch.dtype]
+
+    def __init__(self, time_offsets: Sequence[int], linear_params: Tensor, bias_params: Tensor | None) -> None:
+        """Takes over W, the W_i side by side, (output_dim, offsets * input_dim), and b (output_dim,) or None."""
+        super().__init__()
+        linear = linear_params.detach().float()
+        self.time_offsets = tuple(time_offsets)
+        self.output_dim, self.input_dim = len(linear), linear.shape[1] // len(self.time_offsets)
+        self.bias_params = linear.new_zeros(self.output_dim)
+        if bias_params is not None and len(bias_params):
+            self.bias_params.copy_(bias_params.detach())
+        self.weights = self.rounded(linear)
+
+    def rounded(self, linear: Tensor) -> Tensor:
+        """Returns weights (output_dim, any) in few bits."""
+        raise NotImplementedError
+
+    def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
+        """Fill y with b + sum_i W_i x(t + o_i); rows that the first block leaves out are padding."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor, y: Tensor, indexes: TimeBlocks | None = None) -> None:
+        if indexes is None:
+            self.multiply(x, y, [RowBlock(0, 0, 0, 1, len(y))])
+            return
+        x, blocks = indexes.input_without_padding(x), indexes.blocks
+        joined = sorted(block for block in blocks if block.num_rows == len(y))
+        if self.weights.shape[1] <= self.output_dim and len(joined) == len(self.time_offsets) > 1:
+            x, blocks = torch.cat([block.of_input(x) for block in joined], 1), (RowBlock(0, 0, 0, 1, len(y)),)
+        self.multiply(x, y, blocks)
+
+    def weights_of(self, block: RowBlock, x: Tensor) -> Tensor:
+        """Returns those that rows of x are multiplied by, (columns of x, output_dim)."""
+        start = block.offset * self.input_dim
+        return self.weights[:, start : start + x.shape[1]].t()
+
+    def backward(
+        self, x: Tensor, y: Tensor, y_deriv: Tensor, memo: Any, to_update: Updated, x_deriv: Deriv, indexes: Any = None
+    ) -> None:
+        raise ComponentError(f"{self.type_name} has no derivatives: {self.inference_only}")
+
+    @property
+    def inference_only(self) -> str:
+        return f"its products are in {_name(self.products)}; take the network that was quantized"
+
+    def in_low_precision(self, products: torch.dtype) -> Component:
+        raise ComponentError(f"it is quantized already: {self.inference_only}")
+
+    def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
+        if dtype not in (None, torch.float32):
+            raise ComponentError(f"{self.type_name} cannot be converted to {_name(dtype)}: {self.inference_only}")
+
+    def to(self, dtype: torch.dtype | None = None, device: str | torch.device | None = None) -> Self:
+        self.check_target(dtype, device)
+        self.weights = self.weights.to(device=device)
+        return super().to(dtype, device)
+
+    def write_body(self, writer: Writer) -> None:
+        raise ComponentError(
+            f"{self.type_name} cannot be written, as Kaldi's files have no such weights: {self.inference_only}"
+        )
+
+
+class Int8AffineComponent(LowPrecisionAffine):
+    """The integers of W times `scales` (output_dim,) are its rows; each row of x is made integers when it comes.
+
+    Sums are exact, so that a row's result does not depend on what is computed beside it.
+    """
+
+    type_name = "Int8AffineComponent"
+    properties = Properties.SIMPLE
+    constant_names = ("bias_params", "scales")
+    products = torch.int8
+
+    def rounded(self, linear: Tensor) -> Tensor:
+        largest = linear.abs().amax(1) if linear.numel() else linear.new_zeros(len(linear))
+        self.scales = largest.mul_(1 / _LARGEST).clamp_(min=_LEAST_STEP)
+        return (linear / self.scales[:, None]).round_().to(torch.int8)
+
+    def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
+        """y = b + scales * sum_i step(t + o_i) (W_i q(t + o_i)) with x = step * q."""
+        integers, steps = _integers_of_rows(x)
+        first, last = blocks[0], blocks[-1]
+        if first.num_rows < len(y):
+            y.zero_()
+        for block in blocks:
+            weights = self.weights_of(block, x)
+            matrices = block.of_input(integers), block.of_input(steps), block.of_output(y)
+            for rows, step, target in _parts(self.output_dim, *matrices):
+                sums = _SCRATCH.matrix(torch.int32, target)
+                torch._int_mm(rows, weights, out=sums)
+                if block is first and block.num_rows == len(y):
+                    target.copy_(sums).mul_(step)
+                else:
+                    target.addcmul_(_SCRATCH.matrix(torch.float32, sums).copy_(sums), step)
+                if block is last and block.num_rows == len(y):  # while the part is in the cache
+                    torch.addcmul(self.bias_params, target, self.scales, out=target)
+        if last.num_rows < len(y):
+            torch.addcmul(self.bias_params, y, self.scales, out=y)
+
+    def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
+        super().check_target(dtype, device)
+        if device is not None and torch.device(device).type != "cpu":
+            raise ComponentError(f"{self.type_name} runs on the CPU alone, not on '{device}': use bfloat16 there")
+
+
+class BFloat16AffineComponent(LowPrecisionAffine):
+    """Products of bfloat16 numbers, each rounded to bfloat16; sums over time offsets and the bias are float32."""
+
+    type_name = "BFloat16AffineComponent"
+    properties = Properties.SIMPLE
+    products = torch.bfloat16
+
+    def rounded(self, linear: Tensor) -> Tensor:
+        return linear.to(torch.bfloat16)
+
+    def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
+        rows = x.to(torch.bfloat16)
+        y.copy_(self.bias_params)
+        for block in blocks:
+            block.of_output(y).add_(torch.mm(block.of_input(rows), self.weights_of(block, x)))
+
+
+class Int8TdnnComponent(ReadsTimeOffsets, Int8AffineComponent):
+    type_name = "Int8TdnnComponent"
+    properties = ReadsTimeOffsets.properties
+
+
+class BFloat16TdnnComponent(ReadsTimeOffsets, BFloat16AffineComponent):
+    type_name = "BFloat16TdnnComponent"
+    properties = ReadsTimeOffsets.properties
+
+
+_AFFINE: dict[torch.dtype, type[LowPrecisionAffine]] = {
+    torch.int8: Int8AffineComponent,
+    torch.bfloat16: BFloat16AffineComponent,
+}
+_TDNN: dict[torch.dtype, type[LowPrecisionAffine]] = {
+    torch.int8: Int8TdnnComponent,
+    torch.bfloat16: BFloat16TdnnComponent,
+}
+
+
+def low_precision(
+    products: torch.dtype, linear: Tensor, bias: Tensor | None = None, time_offsets: Sequence[int] | None = None
+) -> LowPrecisionAffine | None:
+    """Returns the component that computes y = x W^T + b, at time offsets if given, with such products.
+
+    None for sizes of which there are no such products. Raises ComponentError for weights that are not finite.
+    """
+    for what, tensor in (("weights", linear), ("biases", bias)):
+        if tensor is not None and not bool(torch.isfinite(tensor).all()):
+            raise ComponentError(f"it has {what} that are not finite numbers, which cannot be quantized")
+    if not _FEWEST_COLUMNS <= linear.shape[1] // len(time_offsets or (0,)) <= _MOST_COLUMNS:
+        return None
+    kinds = _AFFINE if time_offsets is None else _TDNN
+    return kinds[products](time_offsets or (0,), linear, bias)
+
+
+def _integers_of_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns integers (rows, columns) from -127 to 127 and steps (rows, 1), whose product is x up to half a step.
+
+    A row with a NaN or an infinity has a step that is not finite.
+    """
+    integers, steps = torch.empty(x.shape, dtype=torch.int8), torch.empty(len(x), 1)
+    for rows, part, step in _parts(x.shape[1], x, integers, steps):
+        floats = _SCRATCH.matrix(torch.float32, rows)
+        torch.abs(rows, out=floats)
+        torch.amax(floats, 1, True, out=step)
+        step.mul_(1 / _LARGEST).clamp_(min=_LEAST_STEP)
+        torch.mul(rows, step.reciprocal(), out=floats)
+        part.copy_(floats.round_())
+    return integers, steps
+
+
+def _parts(columns: int, *matrices: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Yields ranges of rows of all matrices, of which each has few enough elements for the cache in so many columns."""
+    rows = max(1, _ELEMENTS_AT_ONCE // columns)
+    if len(matrices[0]) <= rows:
+        return iter((matrices,))
+    return zip(*(matrix.split(rows) for matrix in matrices), strict=True)
+
+
+class _Scratch(threading.local):
+    """Memory of a thread that is used again and again: new memory takes longer than the arithmetic."""
+
+    def __init__(self) -> None:
+        self._buffers: dict[torch.dtype, Tensor] = {}
+
+    def matrix(self, dtype: torch.dtype, like: Tensor) -> Tensor:
+        """Returns a matrix of this size, whose memory the next call for the same dtype uses again."""
+        buffer = self._buffers.get(dtype)
+        if buffer is None or buffer.numel() < like.numel():
+            with torch.inference_mode(False):
+                buffer = self._buffers[dtype] = torch.empty(max(like.numel(), _ELEMENTS_AT_ONCE), dtype=dtype)
+        return buffer[: like.numel()].view(like.shape)
+
+
+_SCRATCH = _Scratch()
+
+
+def _name(dtype: torch.dtype | None) -> str:
+    return str(dtype).removeprefix("torch.")
