@@ -15,6 +15,7 @@ from tests.docs.doctest_page import DOCS, run_page
         ("chain.md", 1),
         ("pronunciation.md", 8),
         ("xvectors.md", 7),
+        ("recognizer.md", 6),
         ("precision.md", 5),
     ],
 )
@@ -30,6 +31,7 @@ def test_pages_are_linked_from_the_readme() -> None:
         "precision.md",
         "pronunciation.md",
         "pytorch_users.md",
+        "recognizer.md",
         "training.md",
         "tutorial.md",
         "xconfig.md",
