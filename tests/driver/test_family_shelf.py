@@ -16,7 +16,7 @@ from nnet3.driver.cached_computation import num_bytes
 from nnet3.families.continued import NotAffineError
 from nnet3.families.family import ProgramFamily
 from nnet3.ir.computation import NnetComputation
-from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program
+from tests.families.networks import BLSTM, POOLING, TDNN, compiled, request_for, same_program, same_program_or_results
 
 RNN = """
     input-node name=input dim=3
@@ -187,8 +187,10 @@ def test_sequences_of_unequal_lengths_do_not_spoil_the_family_of_others(lengths:
     nnet, cache = nnet3.Nnet.from_config(RNN), nnet3.ComputationCache()
     for each in lengths:
         request = of_lengths(*each)
-        assert same_program(cache.compile(nnet, request), compiled(nnet, request))
-    assert cache.counts.continued == 2
+        one, other = cache.compile(nnet, request), compiled(nnet, request)
+        assert same_program_or_results(nnet, request, one, other) if len(set(each)) > 1 else same_program(one, other)
+    assert cache.counts.restricted == 1
+    assert cache.counts.continued >= 3
     assert cache.refusals == []
 
 

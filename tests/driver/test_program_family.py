@@ -63,3 +63,7 @@ def test_requests_without_a_family_say_why() -> None:
     nnet = network()
     with pytest.raises(RequestError, match="too short to tell how longer ones go on: ask for more frames"):
         nnet3.compile_family(nnet, request_for(nnet, 5, 1, train=False))
+    request = request_for(nnet, 50, 2, train=False)
+    outputs = [nnet3.IoSpecification("output", request.outputs[0].indexes[:-1])]
+    with pytest.raises(RequestError, match="sequences end at different times: ask for sequences that are all alike"):
+        nnet3.compile_family(nnet, nnet3.ComputationRequest(request.inputs, outputs))

@@ -139,11 +139,10 @@ def test_one_program_serves_all_lengths() -> None:
 
 
 def test_refusals_are_named() -> None:
-    """Convolution in time is made of what a kernel has found of its rows."""
     x = cn.input("x", 2)
     delayed = cn.delay(x, 1)
     network = cn.Network(cn.square_error(x, cn.plus(delayed, cn.delay(delayed, 1))), cache=ComputationCache())
-    program = network.program({"x": cn.sequences([np.ones((2, 8))] * 2)})
-    program.precomputed.append({})
-    with pytest.raises(NotRaggedError, match="precomputed"):
-        RaggedProgram(program, 8, 7)
+    program = network.program({"x": cn.sequences([np.ones((2, 8))] * 2)}).copy()
+    program.matrix_info.clear()
+    with pytest.raises(NotRaggedError, match="the rows of matrix m1 have no indexes"):
+        RaggedProgram(program, lambda info: np.zeros(0))

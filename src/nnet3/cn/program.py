@@ -27,6 +27,7 @@ from nnet3.driver import (
     ComputationCache,
     LengthForm,
     SequencesForm,
+    rounded_up,
     steps_beyond,
 )
 from nnet3.ir.computation import NnetComputation
@@ -72,16 +73,6 @@ class Question:
         named = (tuple(names[node] for node in nodes) for nodes in groups)
         layout = None if self.layout is None else self.layout.sorted
         return (layout, *named, self.training, self.stores_statistics)
-
-
-def rounded_up(count: int) -> int:
-    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... that is not below this one.
-
-    >>> [rounded_up(count) for count in (1, 4, 5, 6, 7, 16, 17, 49)]
-    [2, 4, 6, 6, 8, 16, 24, 64]
-    """
-    power = 1 << max(count - 1, 3).bit_length()
-    return next(size for size in (power // 2, 3 * power // 4, power) if size >= count)
 
 
 class Program:
@@ -164,7 +155,7 @@ class Program:
                 return None
             question.graph.ragged[key] = ragged
         self.cache.counts.restricted += 1
-        return ragged.at(layout.lengths)
+        return ragged.at([length - each for each in layout.lengths])
 
     @property
     def task(self) -> CompileTask:

@@ -12,9 +12,18 @@ from typing import Any
 import numpy as np
 
 from nnet3.compiler.nnet_source import nnet_source
-from nnet3.driver import FEWEST_MORE, FEWEST_SEQUENCES, CompileTask, LengthForm, SequencesForm, steps_beyond
+from nnet3.driver import (
+    FEWEST_MORE,
+    FEWEST_SEQUENCES,
+    CompileTask,
+    LengthForm,
+    RaggedForm,
+    SequencesForm,
+    rounded_up,
+    steps_beyond,
+)
 from nnet3.errors import ArgumentError, RequestError, check_kind
-from nnet3.index import N, T, as_index_table, find_rows, format_indexes, has_duplicates
+from nnet3.index import N, T, X, as_index_table, find_rows, format_indexes, has_duplicates
 from nnet3.lowering.source import LoweringRequest, RequestedRows
 from nnet3.lowering.structure import structure_of
 from nnet3.nnet.network import Nnet
@@ -23,6 +32,7 @@ from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
 
 _INT32 = np.iinfo(np.int32)
+_FEWEST_RAGGED = 48  # periods of programs from which those for sequences of several lengths are made
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +133,8 @@ class ComputationRequest:
             options,
             fingerprint,
             partial(self._form, network, name, options),
+            partial(self._ragged_form, network, options),
+            self.ends_apart,
         )
 
     @cached_property
@@ -142,6 +154,8 @@ class ComputationRequest:
 
     def _form(self, network: Nnet, name: str, options: CompileOptions) -> LengthForm | None:
         """The request as one of those that end some steps of time earlier or later; None if it is too short for it."""
+        if self.ends_apart:
+            return None
         source = nnet_source(network)
         period = math.lcm(source.period or network.modulus, self._time_step)
         step = math.lcm(period, structure_of(source).lag)
@@ -195,6 +209,63 @@ class ComputationRequest:
         """The number of sequences beyond the fewest; -1 unless they are 0, 1, ..., and have equally many rows."""
         number = int(self.rows[0][:, N].max()) + 1
         return max(-1, number - FEWEST_SEQUENCES) if all(_are_alike(table[:, N], number) for table in self.rows) else -1
+
+    @cached_property
+    def _ends(self) -> np.ndarray | None:
+        """The last time of each sequence in each input and output, (tables, sequences); None unless all have all."""
+        count = int(self.rows[0][:, N].max()) + 1
+        ends = np.full((len(self.rows), max(1, count)), _INT32.min, dtype=np.int64)
+        for row, table in zip(ends, self.rows, strict=True):
+            if table[:, N].min() < 0 or table[:, N].max() != count - 1:
+                return None
+            np.maximum.at(row, table[:, N], table[:, T])
+        return ends if (ends > _INT32.min).all() else None
+
+    @property
+    def ends_apart(self) -> bool:
+        """True if its sequences, 0, 1, ..., end at different times."""
+        return self._ends is not None and bool((self._ends != self._ends[:, :1]).any())
+
+    def _ragged_form(self, network: Nnet, options: CompileOptions) -> RaggedForm | None:
+        """The request as one for longer sequences that are all alike, of which some end earlier; None if it is not."""
+        if not self.ends_apart or self.deriv_times(options) is not None:
+            return None
+        ends = self._ends
+        assert ends is not None
+        period = math.lcm(nnet_source(network).period or network.modulus, self._time_step)
+        output_ends = ends[len(self.inputs)]
+        longest = int(np.argmax(output_ends))
+        missing = output_ends[longest] - output_ends
+        numbers = np.argsort(missing, kind="stable")
+        periods = int(output_ends[longest] - self.outputs[0].indexes[:, T].min()) // period + 1
+        more = max(_FEWEST_RAGGED, rounded_up(periods)) - periods
+        longer, lasting = list[IoSpecification](), set[str]()
+        for io, own_ends in zip((*self.inputs, *self.outputs), ends, strict=True):
+            cells = _cells_of(io.indexes, longest)
+            if (own_ends == own_ends[0]).all():
+                lasting.add(io.name)
+            else:
+                margin = (own_ends - output_ends).min()
+                if io in self.outputs and (own_ends - output_ends != margin).any():
+                    return None
+                cells = cells[cells[:, T] <= output_ends[longest] + margin]
+            if not _begin_alike(io.indexes, _cells_of(io.indexes, longest), own_ends):
+                return None
+            if io.name not in lasting:
+                cells = _continued(cells, period, more)
+            by_time = bool((np.diff(io.indexes[:, N]) < 0).any())
+            longer.append(IoSpecification(io.name, _of_all(cells, rounded_up(len(numbers)), by_time), io.has_deriv))
+        if missing.any() == 0 or (missing % period).any():
+            return None
+        inputs = len(self.inputs)
+        return RaggedForm(
+            replace(self, inputs=longer[:inputs], outputs=longer[inputs:]).task(network, options),
+            period,
+            (missing[numbers] // period + more).tolist(),
+            numbers.tolist(),
+            {io.name: io.indexes for io in (*self.inputs, *self.outputs)},
+            frozenset(lasting),
+        )
 
     def _ending_earlier(self, time: int) -> ComputationRequest:
         """The request without the last times of each input and output that is long enough."""
@@ -259,6 +330,37 @@ def _are_alike(sequences: np.ndarray, number: int) -> bool:
         return False
     counts = np.bincount(sequences)
     return bool((counts == counts[0]).all())
+
+
+def _cells_of(indexes: np.ndarray, sequence: int) -> np.ndarray:
+    """Returns the rows of one sequence by t and x, with n = 0."""
+    cells = indexes[indexes[:, N] == sequence]
+    cells = cells[np.lexsort((cells[:, X], cells[:, T]))]
+    cells[:, N] = 0
+    return cells
+
+
+def _begin_alike(indexes: np.ndarray, cells: np.ndarray, ends: np.ndarray) -> bool:
+    """True if each sequence has those cells of the longest one that lie before its end, and no others."""
+    rows = indexes.copy()
+    rows[:, N] = 0
+    counts = np.searchsorted(cells[:, T], ends, side="right")
+    return bool((np.bincount(indexes[:, N]) == counts).all() and (find_rows(cells, rows) >= 0).all())
+
+
+def _continued(cells: np.ndarray, period: int, periods: int) -> np.ndarray:
+    """Returns the cells, sorted by time, with their last period repeated."""
+    last = cells[cells[:, T] > cells[-1, T] - period]
+    more = np.tile(last, (periods, 1))
+    more[:, T] += np.repeat(period * np.arange(1, periods + 1), len(last)).astype(np.int32)
+    return np.concatenate([cells, more])
+
+
+def _of_all(cells: np.ndarray, sequences: int, by_time: bool) -> np.ndarray:
+    """Returns these cells of so many sequences: one time after the other, or one sequence after the other."""
+    rows = np.repeat(cells, sequences, axis=0) if by_time else np.tile(cells, (sequences, 1))
+    rows[:, N] = np.tile(np.arange(sequences), len(cells)) if by_time else np.repeat(np.arange(sequences), len(cells))
+    return rows
 
 
 def check_request(nnet: Nnet, request: ComputationRequest) -> None:

@@ -8,8 +8,10 @@ from nnet3.driver.task import (
     FEWEST_SEQUENCES,
     CompileTask,
     LengthForm,
+    RaggedForm,
     SequencesForm,
     compile_task,
+    rounded_up,
     steps_beyond,
     task_of,
 )
@@ -22,9 +24,11 @@ __all__ = [
     "ComputationCache",
     "FamilyShelf",
     "LengthForm",
+    "RaggedForm",
     "SequencesForm",
     "compile_task",
     "default_cache",
+    "rounded_up",
     "steps_beyond",
     "task_of",
 ]

@@ -11,18 +11,24 @@ from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import numpy as np
 
 from nnet3.driver.cache_file import CacheFileError, SectionReader, read_bundle, to_bundle, to_bytes, write_file
 from nnet3.driver.cached_computation import Attachments, StoredComputation, about, num_bytes
 from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest
+from nnet3.driver.ragged import RaggedFamily
 from nnet3.driver.task import CompileTask, Request, compile_task, task_of
-from nnet3.errors import ArgumentError, check_kind
+from nnet3.errors import ArgumentError, RequestError, check_kind
 from nnet3.families.ragged import NotRaggedError, RaggedProgram
+from nnet3.index import T
 from nnet3.ir import serialize
-from nnet3.ir.computation import NnetComputation
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import MatrixInfo, NnetComputation
 from nnet3.kaldi_io.files import write_atomically
 from nnet3.options import CompileOptions
 
@@ -32,6 +38,8 @@ DEFAULT_MAX_BYTES = 256 * 1024 * 1024
 _MOST_RAGGED = 16
 _MOST_CONTINUED = 32
 _SUFFIX = ".nnet3"
+
+R = TypeVar("R")
 
 
 @dataclass
@@ -81,7 +89,7 @@ class ComputationCache:
         self._lock = threading.Lock()
         self._families, self._families_lock = FamilyShelf(self._member), threading.Lock()
         self._continued: OrderedDict[str, _Entry] = OrderedDict()
-        self._ragged: OrderedDict[str, RaggedProgram | str] = OrderedDict()
+        self._ragged: OrderedDict[str, Any] = OrderedDict()  # RaggedProgram, RaggedFamily, or why there is none
         self.counts = CacheCounts()
 
     def compile(self, nnet: Any, request: Request, options: CompileOptions | None = None) -> NnetComputation:
@@ -101,9 +109,12 @@ class ComputationCache:
         if not is_known:
             with self._families_lock:
                 program = self._families.program(task)
+            restricted = self._restricted(task) if program is None else None
+            program = program or restricted
             if program is not None:
                 with self._lock:
-                    self.counts.continued += 1
+                    self.counts.continued += restricted is None
+                    self.counts.restricted += restricted is not None
                     self._keep_continued(digest, program)
                 return program
         made: list[NnetComputation] = []
@@ -144,13 +155,38 @@ class ComputationCache:
 
         None if it cannot be restricted to those (see `refusals`).
         """
+
+        def distances(info: MatrixInfo) -> np.ndarray:
+            assert info.indexes is not None
+            return length - 1 - info.indexes[:, T].astype(np.int64)
+
+        return self._ragged_of(task, lambda: RaggedProgram(self.program(task), distances))
+
+    def _restricted(self, task: CompileTask) -> NnetComputation | None:
+        """The program of a task whose sequences end at different times, made of that for longer ones, if it can be."""
+        form = task.ragged()
+        if form is None:
+            return None
+        family = self._ragged_of(form.longer, lambda: RaggedFamily(form, self.program(form.longer)))
+        if family is None:
+            return None
+        try:
+            program = family.program(form, task)
+        except (NotRaggedError, RequestError):
+            return None
+        if task.options.check:
+            check_computation(program)
+        return program
+
+    def _ragged_of(self, task: CompileTask, make: Callable[[], R]) -> R | None:
+        """What `make` gave for this task; None if that is a refusal."""
         digest = _digest_of(task)
         with self._lock:
             known = self._ragged.pop(digest, None)
         if known is None:
             try:
-                known = RaggedProgram(self.program(task), length, length - 1)
-            except NotRaggedError as error:
+                known = make()
+            except (NotRaggedError, RequestError) as error:
                 known = str(error)
         with self._lock:
             self._ragged[digest] = known
@@ -231,7 +267,8 @@ class ComputationCache:
     def refusals(self) -> list[str]:
         """The reasons why some requests have no family, one line each."""
         with self._families_lock, self._lock:
-            return [*self._families.refusals, *(why for why in self._ragged.values() if isinstance(why, str))]
+            refusals = [[each] if isinstance(each, str) else each.refusals for each in self._ragged.values()]
+            return [*self._families.refusals, *chain.from_iterable(refusals)]
 
     # ---- memory; the lock is held ----
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -15,11 +15,11 @@ from nnet3.driver.task import CompileTask, LengthForm, SequencesForm, compile_ta
 from nnet3.errors import Nnet3Error
 from nnet3.families.continued import Continued, ContinuedTwice, NotAffineError, continued, table_of
 from nnet3.families.family import ProgramFamily
-from nnet3.families.precomputed import Precompute
+from nnet3.families.precomputed import KernelRules, Precompute
 from nnet3.families.shape_family import ShapeFamily
 from nnet3.index import T
 from nnet3.ir.checker import check_computation
-from nnet3.ir.computation import KernelRows, NnetComputation
+from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
 from nnet3.lowering.continuation import frames_missing
 from nnet3.lowering.structure import structure_of
@@ -331,13 +331,4 @@ def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
 
 def precompute_of(task: CompileTask) -> Precompute:
     """Returns what makes the precomputed entries of a task's program."""
-    source = task.lowered_from()[0]
-    numbers = {node.name: number for number, node in enumerate(source.nodes)}
-
-    def precompute(rows: KernelRows) -> Mapping[str, np.ndarray] | None:
-        found: Mapping[str, np.ndarray] | None = source.precompute(
-            numbers[rows.node], rows.inputs, rows.outputs, need_backprop=rows.runs_backward
-        )
-        return found
-
-    return precompute
+    return KernelRules(task.lowered_from()[0]).precompute

@@ -30,6 +30,11 @@ class CompiledFamily:
         do not go on alike.
         """
         form = task.form()
+        if form is None and task.ends_apart:
+            raise RequestError(
+                "its sequences end at different times: ask for sequences that are all alike; programs for others are "
+                "made of theirs where they are compiled"
+            )
         if form is None:
             raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
         self._place, self._precompute = _place_of(form, task), precompute_of(task)

@@ -55,6 +55,33 @@ class LengthForm:
     sequences: Callable[[], SequencesForm | None] = lambda: None
 
 
+@dataclass(frozen=True, eq=False)
+class RaggedForm:
+    """A task whose sequences end at different times, as one for longer and more ones that are all alike.
+
+    `longer`: that task. `period`: frames by which sequences are longer or shorter. `shorter` (sequences,): how many
+    periods each ends before those of `longer`, ascending, and `numbers` its n. `rows`: the indexes of each input and
+    output by name, in the user's order; those that are `lasting` have the same ones in all sequences.
+    """
+
+    longer: CompileTask
+    period: int
+    shorter: Sequence[int]
+    numbers: Sequence[int]
+    rows: Mapping[str, np.ndarray]
+    lasting: frozenset[str]
+
+
+def rounded_up(count: int) -> int:
+    """Returns the least number of the row 2, 3, 4, 6, 8, 12, 16, ... that is not below this one.
+
+    >>> [rounded_up(count) for count in (1, 4, 5, 6, 7, 16, 17, 49)]
+    [2, 4, 6, 6, 8, 16, 24, 64]
+    """
+    power = 1 << max(count - 1, 3).bit_length()
+    return next(size for size in (power // 2, 3 * power // 4, power) if size >= count)
+
+
 def steps_beyond(num_periods: int, step: int) -> int:
     """Returns by how many steps of so many periods a task of this length is longer than the shortest of its form.
 
@@ -71,7 +98,8 @@ class CompileTask:
     `key`: everything that the program depends on, beside the options (see `ComputationCache.get_or_compile`).
     `lowered_from` makes the source and the request of the lowering; it is called only where no program is known.
     `fingerprint`: the graph's aspects, which a program that is run compares with those of its network.
-    `form` makes the row of tasks to which it belongs, None if it is too short for one.
+    `form` makes the row of tasks to which it belongs, None if it is too short for one. `ends_apart`: its sequences end
+    at different times; `ragged` then says of which longer ones it is made, None if that is not known.
     """
 
     key: Mapping[str, object]
@@ -79,6 +107,8 @@ class CompileTask:
     options: CompileOptions
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     form: Callable[[], LengthForm | None] = lambda: None
+    ragged: Callable[[], RaggedForm | None] = lambda: None
+    ends_apart: bool = False
 
 
 def compile_task(task: CompileTask) -> NnetComputation:

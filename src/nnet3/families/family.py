@@ -198,7 +198,9 @@ class ProgramFamily:
         for name in _TABLES:
             for number in range(len(getattr(first, name))):
                 getattr(result, name).append(_side_table(result, name, numbers[f"{name} {number}"]))
-        result.precomputed += precomputed_entries(tables, list(self._words.entries), precompute)
+        for entry, rows in precomputed_entries(tables, list(self._words.entries), precompute):
+            result.precomputed.append(entry)
+            result.precomputed_rows.append(rows)
         return result
 
 

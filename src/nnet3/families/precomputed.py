@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.families.continued import NumberTable, table_of
-from nnet3.index import NO_TIME
+from nnet3.index import NO_TIME, IndexTable
 from nnet3.ir.computation import KernelRows, NnetComputation
+from nnet3.lowering.source import GraphSource
 
 Entry = Mapping[str, np.ndarray] | None
 #: From rows of a node to what its kernel precomputes of them.
@@ -18,6 +19,21 @@ Precompute = Callable[[KernelRows], Entry]
 
 _ROWS, _LISTS, _NUMBERS = "precomputed rows", "precomputed lists", "precomputed numbers"
 _COLUMNS = {_ROWS: 3, _LISTS: 1, _NUMBERS: 1}
+
+
+class KernelRules:
+    """The rules of a graph's kernels about their rows, by the name of a node; see `GraphSource`."""
+
+    def __init__(self, source: GraphSource) -> None:
+        self._source = source
+        self._numbers = {node.name: number for number, node in enumerate(source.nodes)}
+
+    def arrange(self, node: str, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
+        return self._source.arrange(self._numbers[node], inputs, outputs)
+
+    def precompute(self, rows: KernelRows) -> Entry:
+        number = self._numbers[rows.node]
+        return self._source.precompute(number, rows.inputs, rows.outputs, need_backprop=rows.runs_backward)
 
 
 class ArrayForm(NamedTuple):
@@ -71,19 +87,20 @@ def precomputed_tables(computation: NnetComputation, forms: MutableMapping[Entry
 
 def precomputed_entries(
     tables: Mapping[str, NumberTable], forms: Sequence[EntryForm], precompute: Precompute
-) -> Iterator[Entry]:
-    """Yields the entries of these tables; `precompute` makes those that do not go on."""
+) -> Iterator[tuple[Entry, KernelRows]]:
+    """Yields the entries of these tables; `precompute` makes those that do not go on, which alone tell their rows."""
     rows, lists, numbers = (_blocks(tables[name]) for name in _COLUMNS)
     for kind, block in rows:
         form = forms[kind >> 20]
         if form.arrays is None:
-            yield precompute(KernelRows(form.node, form.runs_backward, block, next(rows)[1]))
+            made_of = KernelRows(form.node, form.runs_backward, block, next(rows)[1])
+            yield precompute(made_of), made_of
             continue
         entry = {}
         for name, dtype, shape in form.arrays:
             numbers_of_it = next(lists if shape == () else numbers)[1].astype(dtype)
             entry[name] = numbers_of_it.reshape(() if shape is None else (-1, *shape))
-        yield entry
+        yield entry, KernelRows(form.node, form.runs_backward, block, block, go_on=True)
 
 
 def _array_forms(entry: Entry) -> tuple[ArrayForm, ...]:

@@ -14,24 +14,46 @@ where it is copied, and stays what it is where it is added to.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from nnet3.index import NO_TIME, N, T
+from nnet3.families.precomputed import Entry, KernelRules
+from nnet3.index import NO_TIME, IndexTable, N, T, find_rows
 from nnet3.ir import commands as cmd
-from nnet3.ir.computation import IoInfo, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
+from nnet3.ir.computation import IoInfo, KernelRows, Matrix, MatrixInfo, NnetComputation, OutsideMatrix, SubMatrix
 from nnet3.ir.declarations import AccessKind, Command, OperandField, with_operands, with_values
+from nnet3.ir.kernel import KernelInfo
 from nnet3.ir.repeats import repeats, unrolled, with_references_moved
 
 _NEVER = 1 << 40  # so many frames are missing where there is no sequence
+ALWAYS = _NEVER >> 1  # so far before the end are rows that every sequence has
+_PADDING = -1  # and so far rows that none has
+
+
+def _names_of_operands(command: Command) -> list[str]:
+    """Returns the name of the field of each operand."""
+    return [
+        field.name
+        for field in command.form.operand_fields
+        for _ in (getattr(command, field.name) if field.several else (None,))
+    ]
+
+
+def _is_row_by_row(kernel: KernelInfo) -> bool:
+    """True if the rows of its inputs are those of its output: so are those of what may lie in one place."""
+    return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)
 
 
 class NotRaggedError(Exception):
     """A program cannot be restricted to shorter sequences; the message says why."""
+
+
+#: From rows of a node to how far before its end each is, (rows,).
+Distances = Callable[[MatrixInfo], np.ndarray]
 
 
 #: Where the first row of an operand stands in the list of all indexes: a number, or that of a version and a distance;
@@ -42,31 +64,37 @@ _Place = int | tuple[int, int] | None
 class _Rows:
     """The indexes of all matrices whose rows have times, each table once; -1 is the first row of the others."""
 
-    def __init__(self, computation: NnetComputation, ends: Mapping[str, int] | int) -> None:
+    def __init__(self, computation: NnetComputation, distances: Distances) -> None:
         self.base: dict[int, int] = {}
         self.rooms: set[int] = set()
         known: dict[bytes, int] = {}
         parts = [np.zeros((0, 2), np.int64)]
         size = 0
+
+        def add(info: MatrixInfo) -> int:
+            nonlocal size
+            is_padding = info.indexes[:, T] == NO_TIME  # type: ignore[index]
+            keys = np.stack([info.indexes[:, N], np.where(is_padding, _PADDING, distances(info))], axis=1)  # type: ignore[index]
+            if keys.tobytes() not in known:
+                known[keys.tobytes()] = size
+                parts.append(keys)
+                size += len(keys)
+            return known[keys.tobytes()]
+
+        self.of_entries = {
+            entry: add(MatrixInfo(rows.node, False, rows.outputs))
+            for entry, rows in enumerate(computation.precomputed_rows, 1)
+        }
         for matrix in range(1, len(computation.matrices)):
             info = computation.matrix_info.get(matrix)
             if not computation.has_samples(matrix):
                 continue
             if info is None or info.indexes is None:
                 raise NotRaggedError(f"the rows of matrix m{matrix} have no indexes")
-            is_padding = info.indexes[:, T] == NO_TIME
-            if is_padding.all():
+            if (info.indexes[:, T] == NO_TIME).all():
                 self.rooms.add(matrix)
-                continue
-            if is_padding.any():
-                raise NotRaggedError(f"some rows of matrix m{matrix} stand for no time")
-            end = ends if isinstance(ends, int) else ends[info.node]
-            keys = np.stack([info.indexes[:, N], end - info.indexes[:, T].astype(np.int64)], axis=1)
-            if keys.tobytes() not in known:
-                known[keys.tobytes()] = size
-                parts.append(keys)
-                size += len(keys)
-            self.base[matrix] = known[keys.tobytes()]
+            else:
+                self.base[matrix] = add(info)
         table = np.concatenate(parts)
         self.n, self.before_end = table[:, 0], table[:, 1]
 
@@ -78,9 +106,9 @@ class _Rows:
         )
 
     def single_time(self, first: int, count: int) -> int | None:
-        """Returns how far before the end these rows lie, None if they are of several times."""
-        times = self.before_end[first : first + count]
-        return int(times[0]) if (times == times[0]).all() else None
+        """Returns how far before the end these rows lie, None if they are of several times or not in order of n."""
+        times, n = self.before_end[first : first + count], self.n[first : first + count]
+        return int(times[0]) if (times == times[0]).all() and (n[1:] >= n[:-1]).all() else None
 
 
 class _Versions:
@@ -260,6 +288,32 @@ class _SlotTable:
         return Slots(*np.array(self.rows, dtype=np.int64).T.copy())
 
 
+class _KernelRows(NamedTuple):
+    """Rows of one side of a kernel: the place of the first one and the indexes of all."""
+
+    place: int
+    indexes: IndexTable
+
+
+class _Unlike(NamedTuple):
+    """The place of an operand, and that of as many rows of the output of its kernel, which are of other times."""
+
+    place: int
+    output: int
+    num_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Entry:
+    """What a precomputed entry is made of. `orders_rows`: its kernel may want its rows in another order, or padded."""
+
+    node: str
+    runs_backward: bool
+    orders_rows: bool
+    inputs: _KernelRows
+    outputs: _KernelRows
+
+
 @dataclass(frozen=True, eq=False)
 class _Table:
     """A side table of a command and the places of the rows it names.
@@ -280,19 +334,25 @@ class RaggedProgram:
     `template`: the program with a sub-matrix for each slot, and side tables of its own for each command.
     """
 
-    def __init__(self, computation: NnetComputation, length: int, ends: Mapping[str, int] | int) -> None:
-        """`length`: that of all sequences. `ends`: the last time at which each node could have a row, by its name.
+    refusals: tuple[str, ...] = ()
 
-        Raises NotRaggedError.
-        """
-        self.computation, self.length = unrolled(computation), length
-        if computation.precomputed_rows or len(computation.precomputed) > 1:
-            raise NotRaggedError("kernels have precomputed something of their rows")
-        self.rows = _Rows(computation, ends)
+    def __init__(self, computation: NnetComputation, distances: Distances) -> None:
+        """`distances`: from rows of a node to how far before its end each is. Raises NotRaggedError."""
+        self.computation = unrolled(computation)
+        self.rows = _Rows(computation, distances)
         versions = _Versions(self.computation, self.rows)
+        #: The operands of kernels that have other rows than the output, by command and operand; see `_Unlike`.
+        self.unlike: dict[int, dict[int, _Unlike]] = {}
+        self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, _Place, int]] = []
         placed = [self._places(command, versions) for command in self.computation.commands]
+        self._rows_worked_on = [(each, versions.place(place), count) for each, place, count in self._worked_on]
+        self.entries: list[_Entry | None] = [None] * len(computation.precomputed)
+        for command, (places, _) in zip(self.computation.commands, placed, strict=True):
+            if isinstance(command, cmd.Propagate) and command.precomputed:
+                self.entries[command.precomputed] = self._entry(command, [versions.place(place) for place in places])
         table = _SlotTable(self.computation)
         self._tables: list[_Table] = []
+        self.unlike_of: dict[int, dict[int, _Unlike]] = {}  # the same, by command with slots
         tables: dict[str, Any] = {"index_tables": [], "multi_tables": [], "range_tables": []}
         made = [
             self._restricted(command, places, versions, table, tables)
@@ -306,6 +366,12 @@ class RaggedProgram:
         ios = [number for io in (*computation.inputs, *computation.outputs) for number in (io.value, io.deriv)]
         if any(computation.submatrices[number].matrix in self.rows.rooms for number in ios):
             raise NotRaggedError("an input or output has no times")
+        self._ios = {
+            (io.name, is_deriv): (self.computation.submatrices[number], versions.place(versions.read(number)))
+            for io in (*computation.inputs, *computation.outputs)
+            for is_deriv, number in ((False, io.value), (True, io.deriv))
+            if number
+        }
         self.template = replace(
             computation,
             commands=[],
@@ -353,12 +419,20 @@ class RaggedProgram:
                 operands = item.form.operands(item)
                 self.items.append((item, with_operands(item, [number[s] for s in operands]) if operands else item))
         self.columns = [loop.slots for loop in loops]
+        kernels = cmd.Propagate | cmd.Backprop
+        special = [i for i, (item, _) in enumerate(self.items) if isinstance(item, kernels) and self.is_special(item)]
+        self._special = np.array(special, dtype=np.int64)
         self.template = replace(
             template,
             outside=[OutsideMatrix(o.name, number[o.submatrix], o.writable) for o in template.outside],
             inputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.inputs],
             outputs=[IoInfo(io.name, number[io.value], number[io.deriv]) for io in template.outputs],
         )
+
+    def is_special(self, command: cmd.Propagate | cmd.Backprop) -> bool:
+        """True if a kernel's command, with slots, may need its rows in another order, or not all of them."""
+        entry = self.entries[command.precomputed]
+        return id(command) in self.unlike_of or (entry is not None and entry.orders_rows)
 
     def _columns_alike(self, slots: np.ndarray) -> np.ndarray:
         """Returns for each column of slots the first one whose rows begin and end at the same rows of its matrix."""
@@ -368,9 +442,10 @@ class RaggedProgram:
         return np.array(firsts, dtype=np.int64)
 
     def lost(self, rows: np.ndarray) -> np.ndarray:
-        """Returns which items have an operand without rows, (items,)."""
+        """Returns which items have an operand without rows, or are commands of kernels that may need more, (items,)."""
         result = np.zeros(len(self.items), dtype=bool)
         result[self._owner[(rows[self._slot_of_owner] == 0) & (self._slot_of_owner > 0)]] = True
+        result[self._special] = True
         return result
 
     def _zero_orphans(self, made: list[list[Command]]) -> None:
@@ -405,7 +480,8 @@ class RaggedProgram:
             at, begin = at + before, body.stop
             turns = made[at : at + repeat.turns * repeat.length]
             at += len(turns)
-            loop = _loop(repeat, turns)
+            kernels = (c for each in turns for c in each if isinstance(c, cmd.Propagate | cmd.Backprop))
+            loop = None if any(map(self.is_special, kernels)) else _loop(repeat, turns)
             if loop is None:
                 yield from chain.from_iterable(turns)
             else:
@@ -444,22 +520,60 @@ class RaggedProgram:
             for field in command.form.operand_fields
             for number in (getattr(command, field.name) if field.several else (getattr(command, field.name),))
         ]
+        is_row_by_row = _is_row_by_row(self.computation.kernels[command.kernel])
+        names = _names_of_operands(command)
+        sides = [is_row_by_row or name.startswith("output") for name in names]
+        own = "output" if isinstance(command, cmd.Propagate) else "output_deriv"
+        made_of = self.computation.precomputed_rows[command.precomputed - 1].outputs if command.precomputed else None
         # What a command overwrites becomes a new version after it has read the old one.
         found: dict[int, _Place] = {
             i: versions.read(number) for i, (number, access) in enumerate(fields) if access is not AccessKind.WRITE
         }
         found |= {i: versions.write(number) for i, (number, access) in enumerate(fields) if access is AccessKind.WRITE}
         places = [found[i] for i in range(len(fields))]
-        sampled = [
-            (place, self.computation.submatrices[number].num_rows)
-            for place, (number, _) in zip(places, fields, strict=True)
-            if place is not None
-        ]
-        for place, count in sampled[1:]:
-            if count != sampled[0][1]:
-                raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
-            versions.unify(sampled[0][0], place, count)
+        for of_output in (True, False):
+            sampled = [i for i, place in enumerate(places) if place is not None and sides[i] is of_output]
+            main = max(
+                sampled, key=lambda i: (self._is_of_node(fields[i][0], command.node), names[i] == own), default=0
+            )
+            count = self.computation.submatrices[fields[main][0]].num_rows
+            if main in sampled and made_of is not None and len(made_of) == count and is_row_by_row:
+                versions.unify(places[main], self.rows.of_entries[command.precomputed], count)
+            if sampled and sides[main]:
+                self._worked_on.append((command, places[main], count))
+            for i in sampled:
+                if self.computation.submatrices[fields[i][0]].num_rows != count:
+                    raise NotRaggedError(f"node {command.node} has operands of different numbers of samples")
+                place, first = places[i], places[main]
+                if isinstance(place, int) and isinstance(first, int) and not self.rows.same(place, first, count):
+                    self.unlike.setdefault(id(command), {})[i] = _Unlike(place, first, count)
+                else:
+                    versions.unify(first, place, count)
         return places
+
+    def _is_of_node(self, number: int, node: str) -> bool:
+        info = self.computation.matrix_info.get(self.computation.submatrices[number].matrix)
+        return info is not None and info.node == node
+
+    def _entry(self, command: cmd.Propagate, places: Sequence[int]) -> _Entry:
+        """Returns of which rows the precomputed entry of a command is made."""
+        made_of = self.computation.precomputed_rows[command.precomputed - 1]
+        is_row_by_row = _is_row_by_row(self.computation.kernels[command.kernel])
+
+        def rows(number: int, place: int, stored: IndexTable) -> _KernelRows:
+            block = self.computation.submatrices[number]
+            if block.matrix in self.rows.rooms and len(stored) == block.num_rows:
+                return _KernelRows(place, stored)
+            info = self.computation.matrix_info.get(block.matrix)
+            if block.matrix in self.rows.rooms or info is None or info.indexes is None:
+                raise NotRaggedError(f"nothing says of which rows node {command.node} has precomputed something")
+            return _KernelRows(place, info.indexes[block.row_offset : block.row_offset + block.num_rows])
+
+        outputs = rows(command.output, places[-1], made_of.outputs)
+        inputs = _KernelRows(-1, outputs.indexes[:0])
+        if command.inputs:
+            inputs = outputs if is_row_by_row else rows(command.inputs[0], places[0], made_of.inputs)
+        return _Entry(command.node, made_of.runs_backward, bool(command.inputs) and not is_row_by_row, inputs, outputs)
 
     # ---- the commands, with slots ----
 
@@ -477,6 +591,8 @@ class RaggedProgram:
             return self._moved(command, at[0], at[1], slots, tables)
         plain = [slots.plain(number, place) for number, place in zip(numbers, at, strict=True)]
         restricted = with_operands(command, plain) if plain else command
+        if id(command) in self.unlike:
+            self.unlike_of[id(restricted)] = self.unlike[id(command)]
         for name, declared, _ in command.form.table_fields:
             kind = declared.tables  # type: ignore[union-attr]
             table = getattr(self.computation, kind)[getattr(command, name)]
@@ -528,17 +644,43 @@ class RaggedProgram:
             moved.append(cmd.SetConst(slots.orphans(command.dest, dest, source), 0.0))
         return moved
 
+    def rows_of_kernels(self) -> dict[tuple[str, str], np.ndarray]:
+        """Returns how far before the end the rows of the first sequence lie on which the kernel of each node works.
+
+        By the name of the node and what it does: "forward", "backward", or "learn" if it changes anything meanwhile.
+        """
+        found: dict[tuple[str, str], list[np.ndarray]] = {}
+        for command, place, count in self._rows_worked_on:
+            is_forward = isinstance(command, cmd.Propagate)
+            learns = command.store_stats if isinstance(command, cmd.Propagate) else command.update
+            does = "learn" + " forward" * is_forward if learns else "forward" if is_forward else "backward"
+            before_end = self.rows.before_end[place : place + count]
+            is_first = (self.rows.n[place : place + count] == 0) & (before_end != _PADDING)
+            found.setdefault((command.node, does), []).append(before_end[is_first])
+        return {key: np.concatenate(each) for key, each in found.items()}
+
     # ---- for given lengths ----
 
-    def at(self, lengths: Sequence[int]) -> NnetComputation:
-        """Returns the program for sequences of these lengths, falling, none longer than `length`.
-
-        Sequences that are left out have no rows at all.
-        """
+    def _exists(self, shorter: Sequence[int]) -> np.ndarray:
         num_sequences = int(self.rows.n.max(initial=-1)) + 1
-        missing = np.full(max(num_sequences, len(lengths)), _NEVER, dtype=np.int64)
-        missing[: len(lengths)] = self.length - np.array(lengths, dtype=np.int64)
-        exists = self.rows.before_end >= missing[self.rows.n]
+        missing = np.full(max(num_sequences, len(shorter)), _NEVER, dtype=np.int64)
+        missing[: len(shorter)] = shorter
+        return np.asarray(self.rows.before_end >= missing[self.rows.n])
+
+    def existing_rows(self, shorter: Sequence[int]) -> dict[tuple[str, bool], np.ndarray]:
+        """Returns which rows of each input and output are left, (rows,); by name, and True for derivatives."""
+        exists = self._exists(shorter)
+        return {key: exists[place : place + block.num_rows] for key, (block, place) in self._ios.items() if place >= 0}
+
+    def at(
+        self, shorter: Sequence[int], rules: KernelRules | None = None, numbers: Sequence[int] | None = None
+    ) -> NnetComputation:
+        """Returns the program for sequences that are so much shorter, the longest first.
+
+        Sequences that are left out have no rows at all. `rules`: those of the kernels, if they precompute anything.
+        `numbers`: what n each sequence has, by default 0, 1, ....
+        """
+        exists = self._exists(shorter)
         count = np.zeros(len(exists) + 1, dtype=np.int64)
         np.cumsum(exists, out=count[1:])
         matrix_rows = self._matrix_rows.copy()
@@ -552,7 +694,8 @@ class RaggedProgram:
         start = slots.start + count[slots.begin] - count[slots.origin] + skipped
         rows = slots.rows + count[slots.last] - count[slots.first] - skipped
         rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
-        return _Restriction(self, exists, count, matrix_rows, start, rows).program()
+        number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
+        return _Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, rules).program()
 
 
 @dataclass(frozen=True, eq=False)
@@ -604,10 +747,19 @@ def _loop(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> _Loop | Non
     return _Loop(repeat, tuple(body), tuple(of_body), slots)
 
 
+class _Order(NamedTuple):
+    """The rows that a kernel wants, and the index tables from those that exist to these and back."""
+
+    wanted: IndexTable
+    to_wanted: int
+    to_existing: int
+
+
 class _Restriction:
     """A ragged program for given lengths, while it is made.
 
-    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot.
+    `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot; `numbers`: what
+    n becomes.
     """
 
     def __init__(
@@ -618,9 +770,15 @@ class _Restriction:
         matrix_rows: np.ndarray,
         start: np.ndarray,
         rows: np.ndarray,
+        numbers: np.ndarray,
+        rules: KernelRules | None,
     ) -> None:
         self.ragged, self.exists, self.count, self.matrix_rows = ragged, exists, count, matrix_rows
-        self.start, self.rows = start, rows
+        self.start, self.rows, self.numbers, self.rules = start, rows, numbers, rules
+        self._are_renumbered = bool((numbers != np.arange(len(numbers))).any())
+        self._orders: dict[int, tuple[_Order | None, _Order | None]] = {}  # of entries
+        self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
+        self._order_tables: list[np.ndarray] = []
         self._chosen = [*ragged.used, *(slot for slots in ragged.columns for slot in slots[0].tolist())]
         self._more: dict[int, int] = {}
         self._turns: dict[int, np.ndarray] = {}
@@ -628,19 +786,28 @@ class _Restriction:
 
     def program(self) -> NnetComputation:
         template, slots = self.ragged.template, self.ragged._slots
+        precomputed = [None, *map(self._precomputed, range(1, len(self.ragged.entries)))]
         commands, tables = self._commands(), self._tables()
         chosen = np.array(self._chosen, dtype=np.int64)
         columns = slots.matrix, self.start, self.rows, slots.column, slots.columns
         blocks = np.stack([column[chosen] for column in columns], axis=1)
         blocks[(blocks[:, 2] == 0) & (blocks[:, 0] > 0), 1:3] = 0, 1  # nobody uses them
-        counts = self.matrix_rows.tolist()
+        counts, first = self.matrix_rows.tolist(), len(template.matrices)
+        matrices = [Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)]
+        infos = {matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()}
+        for number, (place, matrix, info) in enumerate(self._ordered, first):
+            blocks[place] = number, 0, matrix.num_rows, 0, matrix.num_cols
+            matrices.append(matrix)
+            infos[number] = info
         return replace(
             template,
-            matrices=[Matrix(rows, *matrix[1:]) for rows, matrix in zip(counts, template.matrices, strict=True)],
+            matrices=matrices,
             submatrices=list(starmap(SubMatrix, blocks.tolist())),
             turns=self._turns,
-            matrix_info={matrix: self._info(matrix, info) for matrix, info in template.matrix_info.items()},
+            matrix_info=infos,
             commands=commands,
+            precomputed=precomputed,
+            precomputed_rows=[],
             **tables,
         )
 
@@ -706,7 +873,105 @@ class _Restriction:
                 return
             if lost:
                 return
+        if isinstance(command, cmd.Propagate | cmd.Backprop) and self.ragged.is_special(command):
+            yield from self._in_order(command)
+            return
         yield with_operands(command, list(map(self._number, slots)))
+
+    # ---- kernels with rules about their rows ----
+
+    def _precomputed(self, number: int) -> Entry:
+        """Returns a precomputed entry for the rows that exist, in the order that the kernel wants them in."""
+        entry = self.ragged.entries[number]
+        assert self.rules is not None
+        if entry is None:
+            return None
+        inputs, outputs = (self._existing(rows) for rows in (entry.inputs, entry.outputs))
+        if not len(outputs):
+            return None
+        wanted = inputs, outputs
+        if entry.orders_rows:
+            wanted = self.rules.arrange(entry.node, inputs, outputs)
+            self._orders[number] = self._order(inputs, wanted[0]), self._order(outputs, wanted[1])
+        numbered = [self._renumbered(rows) for rows in wanted]
+        return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, numbered[0], numbered[1]))
+
+    def _order(self, existing: IndexTable, wanted: IndexTable) -> _Order | None:
+        """Returns how rows are brought into the order that a kernel wants; None if they are in it."""
+        if np.array_equal(existing, wanted):
+            return None
+        first = len(self.ragged.template.index_tables) + len(self._order_tables)
+        self._order_tables += [
+            find_rows(existing, wanted).astype(np.int32),
+            find_rows(wanted, existing).astype(np.int32),
+        ]
+        return _Order(wanted, first, first + 1)
+
+    def _new_ordered(self, node: str, slot: int, order: _Order) -> int:
+        """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
+        template = self.ragged.template
+        base, columns = int(self.ragged._slots.matrix[slot]), int(self.ragged._slots.columns[slot])
+        is_deriv = base in template.matrix_info and template.matrix_info[base].is_deriv
+        matrix = Matrix(len(order.wanted), columns, template.matrices[base].dtype)
+        self._ordered.append((len(self._chosen), matrix, MatrixInfo(node, is_deriv, self._renumbered(order.wanted))))
+        self._chosen.append(0)
+        return len(self._chosen) - 1
+
+    def _existing(self, rows: _KernelRows) -> IndexTable:
+        return (
+            rows.indexes[self.exists[rows.place : rows.place + len(rows.indexes)]] if rows.place >= 0 else rows.indexes
+        )
+
+    def _renumbered(self, indexes: IndexTable) -> IndexTable:
+        """Returns indexes with the n that sequences have."""
+        if not self._are_renumbered:
+            return indexes
+        result = indexes.copy()
+        result[:, N] = self.numbers[indexes[:, N]]
+        return result
+
+    def _in_order(self, command: cmd.Propagate | cmd.Backprop) -> Iterator[Command]:
+        """Yields a kernel's command on matrices with rows in its own order, and what copies rows there and back."""
+        before, after, ends = list[Command](), list[Command](), list[Command]()
+        of_inputs, of_outputs = self._orders.get(command.precomputed, (None, None))
+        unlike = self.ragged.unlike_of.get(id(command), {})
+        numbers = []
+        for i, (slot, name) in enumerate(zip(command.form.operands(command), _names_of_operands(command), strict=True)):
+            number = self._number(slot)
+            order = of_outputs if name.startswith("output") else of_inputs
+            if i in unlike:
+                assert order is None
+                order = self._rows_of_output(unlike[i])
+            if slot and order is not None:
+                whole = self._new_ordered(command.node, slot, order)
+                adds = name == "added_derivs"
+                before.append(cmd.AllocMatrix(whole, zeroed=adds))
+                if adds:
+                    after.append(cmd.AddRows(number, whole, order.to_existing))
+                elif name == "input_derivs" or (name == "output" and isinstance(command, cmd.Propagate)):
+                    after.append(cmd.CopyRows(number, whole, order.to_existing))
+                else:
+                    before.append(cmd.CopyRows(whole, number, order.to_wanted))
+                ends.append(cmd.DeallocMatrix(whole))
+                number = whole
+            numbers.append(number)
+        yield from (*before, with_operands(command, numbers), *after, *ends)
+
+    def _rows_of_output(self, unlike: _Unlike) -> _Order:
+        """Returns the order of rows of an operand that leaves those out that the output does not have."""
+        place, output, count = unlike
+        both = slice(place, place + count), slice(output, output + count)
+        wanted, existing = self.exists[both[1]], self.exists[both[0]]
+        if (wanted & ~existing).any():
+            raise NotRaggedError("a kernel has rows whose operands have no place")
+        of_wanted = np.where(existing, self.count[both[0]] - self.count[place], -1)[wanted]
+        of_existing = np.where(wanted, self.count[both[1]] - self.count[output], -1)[existing]
+        first = len(self.ragged.template.index_tables) + len(self._order_tables)
+        self._order_tables += [of_wanted.astype(np.int32), of_existing.astype(np.int32)]
+        indexes = np.zeros((len(of_wanted), 3), np.int32)
+        indexes[:, N] = self.ragged.rows.n[both[1]][wanted]
+        indexes[:, T] = NO_TIME
+        return _Order(indexes, first, first + 1)
 
     # ---- tables ----
 
@@ -719,7 +984,7 @@ class _Restriction:
         key = base, id(info.indexes)
         if key not in self._indexes:
             indexes = info.indexes[self.exists[base : base + len(info.indexes)]]
-            self._indexes[key] = indexes if len(indexes) else info.indexes[:1]
+            self._indexes[key] = self._renumbered(indexes) if len(indexes) else info.indexes[:1]
         return MatrixInfo(info.node, info.is_deriv, self._indexes[key])
 
     def _tables(self) -> dict[str, Any]:
@@ -730,6 +995,7 @@ class _Restriction:
             if table.own >= 0:
                 values = values[self.exists[table.own : table.own + table.count]]
             result[table.kind].append(self._table(table, values).astype(np.int32))
+        result["index_tables"] += self._order_tables
         return result
 
     def _table(self, table: _Table, values: np.ndarray) -> np.ndarray:

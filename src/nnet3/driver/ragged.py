@@ -1,0 +1,186 @@
+"""RaggedFamily: programs for sequences that end at different times, made of one for equal, longer sequences.
+
+No row of a sequence looks at rows of another, so a graph is the graphs of its sequences side by side. Before it gives
+a program, `RaggedFamily` compares the graph of each new length with that of the longer sequence: it must be the same
+less the rows that end with it, and use the same slots less those that look at such rows. Then the longer program,
+restricted to the rows that exist (`families.ragged`), computes each row of what it is made of in the shorter graph. A
+slot whose row does not exist counts as zero there, and so does a slot that a gathered node does not use. Derivatives
+come from the users that exist; updates and statistics see the rows that exist, and these are the rows of the shorter
+graph. What kernels precompute of their rows is made anew, of those that exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from nnet3.driver.task import CompileTask, RaggedForm
+from nnet3.families.precomputed import KernelRules
+from nnet3.families.ragged import ALWAYS, NotRaggedError, RaggedProgram
+from nnet3.families.row_order import with_row_order
+from nnet3.index import N, T
+from nnet3.ir.computation import MatrixInfo, NnetComputation
+from nnet3.lowering import build_graph
+from nnet3.lowering.apart import told_apart
+from nnet3.lowering.graph import ComputationGraph
+from nnet3.lowering.source import GraphSource, LoweringRequest, NodeKind, RequestedRows
+
+
+class RaggedFamily:
+    """The program of a task for equal sequences, as one for sequences that are all shorter, each as it likes."""
+
+    def __init__(self, form: RaggedForm, program: NnetComputation) -> None:
+        """`program`: that of the form's longer task. Raises NotRaggedError."""
+        source, request = form.longer.lowered_from()
+        one = _of_sequences(request, [0])
+        self._graph, shorter = build_graph(source, one), build_graph(source, _one_period_shorter(one, form))
+        if self._graph.all_samples:
+            raise NotRaggedError("a node looks at all rows at once")
+        self._period = form.period
+        self._rows = {rows.name: rows.indexes for rows in (*request.inputs, *request.outputs)}
+        self._nodes = set(self._graph.node_names)
+        self._ends: dict[str, int] = {}
+        self._before_end = np.full(self._graph.num_cindexes, ALWAYS)
+        counts = np.diff(shorter.first)
+        for node, name in enumerate(self._graph.node_names):
+            rows = slice(*self._graph.first[node : node + 2].tolist())
+            times = self._graph.indexes[rows, T].astype(np.int64)
+            if len(times) != counts[node]:
+                self._ends[name] = int(times.max())
+                self._before_end[rows] = (times.max() - times) // form.period
+        self._program = RaggedProgram(program, self._distances)
+        self._late: set[int] = set()  # nodes that are computed for some time beyond their end
+        self._check_rows_of_kernels()
+        self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not
+
+    def _distances(self, info: MatrixInfo) -> np.ndarray:
+        """Returns how many periods before the end of its node each row of a matrix lies."""
+        assert info.indexes is not None
+        node = info.node if info.node in self._nodes else info.node.rpartition("[")[0]  # a detour's name ends in [0]
+        if node not in self._nodes:
+            raise NotRaggedError(f"{info.node} is no node of the network")
+        times = info.indexes[:, T].astype(np.int64)
+        return (self._ends[node] - times) // self._period if node in self._ends else np.full(len(times), ALWAYS)
+
+    def program(self, form: RaggedForm, task: CompileTask) -> NnetComputation:
+        """Returns the program of a task of this form. Raises NotRaggedError if it has none."""
+        self._check(form, task)
+        rules = KernelRules(task.lowered_from()[0])
+        program = self._program.at(form.shorter, rules, form.numbers)
+        inside, number_of_n = dict[tuple[str, bool], np.ndarray](), np.array(form.numbers)
+        for (name, is_deriv), exists in self._program.existing_rows(form.shorter).items():
+            rows = self._rows[name][exists]
+            rows[:, N] = number_of_n[rows[:, N]]
+            inside[name, is_deriv] = rows
+        return with_row_order(program, inside, form.rows)
+
+    @property
+    def refusals(self) -> list[str]:
+        """The reasons why sequences of some lengths have no program, one line each."""
+        return sorted(filter(None, set(self._known.values())))
+
+    # ---- the proof ----
+
+    def _check_rows_of_kernels(self) -> None:
+        """Raise NotRaggedError unless it is certain which rows kernels work on: those of their node, each once.
+
+        Rows that share the room of others have no times of their own, and some values lie in the matrix of a user. Who
+        does not learn may work on later rows too, if nobody looks at what does not exist (see `_fault`).
+        """
+        for (name, does), found in self._program.rows_of_kernels().items():
+            node = self._graph.node_names.index(name) if name in self._nodes else -1
+            expected = self._before_end[slice(*self._graph.first[node : node + 2].tolist())] if node >= 0 else found[:0]
+            found, expected = np.sort(found), np.sort(expected)
+            if np.array_equal(found, expected):
+                continue
+            if not does.startswith("learn") and len(found) == len(expected) and (found > expected).all():
+                self._late.add(node)
+                continue
+            values, counts = np.unique(found, return_counts=True)
+            if does != "backward" or (counts > (expected[:, np.newaxis] == values).sum(axis=0)).any():
+                raise NotRaggedError(f"it is not certain on which rows the kernel of {name} works")
+
+    def _check(self, form: RaggedForm, task: CompileTask) -> None:
+        """Raise NotRaggedError unless the graph of each sequence is that of the longer one less what ends with it."""
+        counts = [
+            np.bincount(rows[:, N], minlength=len(form.numbers))[list(form.numbers)] for rows in form.rows.values()
+        ]
+        keys = list(zip(form.shorter, *(count.tolist() for count in counts), strict=True))
+        new = {key: number for key, number in zip(keys, form.numbers, strict=True) if key not in self._known}
+        if new:
+            shorter = dict(zip(form.numbers, form.shorter, strict=True))
+            numbers = sorted(new.values())
+            source, request = task.lowered_from()
+            fault = self._fault(source, _of_sequences(request, numbers), numbers, [shorter[n] for n in numbers])
+            self._known |= dict.fromkeys(new, fault)
+        for key in keys:
+            if self._known[key]:
+                raise NotRaggedError(self._known[key])
+
+    def _fault(
+        self, source: GraphSource, request: LoweringRequest, numbers: Sequence[int], shorter: Sequence[int]
+    ) -> str:
+        """Returns what is wrong with the graphs of these sequences, so many periods shorter; "" if nothing."""
+        graph = told_apart(build_graph(source, request))
+        long, missing = self._graph, np.array(shorter, dtype=np.int64)
+        cells, which = np.nonzero(self._before_end[:, np.newaxis] >= missing)
+        ids = np.flatnonzero(~self._is_beyond(graph, np.array(numbers), missing))
+        expected = long.indexes[cells]
+        expected[:, N] = np.array(numbers)[which]
+        if not (np.array_equal(long.node[cells], graph.node[ids]) and np.array_equal(expected, graph.indexes[ids])):
+            return "what shorter sequences need does not end where they do"
+        id_of_cell = np.full((long.num_cindexes + 1, len(numbers)), -1, dtype=np.int32)  # the last for slots not in use
+        id_of_cell[cells, which] = ids
+        ends = np.searchsorted(cells, long.first)
+        for node, name in enumerate(long.node_names):
+            own = slice(ends[node], ends[node + 1])
+            if own.start == own.stop or not long.slots[node].shape[1]:
+                continue
+            used = long.slots[node][cells[own] - long.first[node]]
+            left = id_of_cell[used, which[own, np.newaxis]]
+            if not np.array_equal(left, graph.slots[node][ids[own] - graph.first[node]]):
+                return f"rows of {name} use something else at the end of a sequence"
+            is_lost = (used >= 0) & (left < 0)
+            if self._late and self._late.intersection(
+                _seen(source, each) for each in np.unique(long.node[used[is_lost]])
+            ):
+                return f"rows of {name} look beyond the end of rows that share a room"
+            lost = is_lost.any(axis=0)
+            parts = source.nodes[node].parts
+            if any(each.default and lost[each.first_slot : each.first_slot + each.num_slots].any() for each in parts):
+                return f"rows of {name} are not zero beyond the end of a sequence"
+        return ""
+
+    def _is_beyond(self, graph: ComputationGraph, numbers: np.ndarray, shorter: np.ndarray) -> np.ndarray:
+        """Returns which cindexes are given, but later than those of the longer request would be."""
+        ends = np.array([self._ends.get(name, ALWAYS) for name in graph.node_names])
+        last = ends[graph.node] - self._period * shorter[np.searchsorted(numbers, graph.indexes[:, N])]
+        return np.asarray(graph.is_input & (graph.indexes[:, T] > last))
+
+
+def _seen(source: GraphSource, node: int) -> int:
+    """Returns the node whose rows a view looks at; for any other node the node itself."""
+    while source.nodes[node].kind is NodeKind.VIEW:
+        node = source.nodes[node].operands[0].node
+    return node
+
+
+def _of_sequences(request: LoweringRequest, numbers: Sequence[int]) -> LoweringRequest:
+    """Returns the request for these sequences alone."""
+
+    def cut(rows: RequestedRows) -> RequestedRows:
+        return replace(rows, indexes=rows.indexes[np.isin(rows.indexes[:, N], numbers)])
+
+    return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))
+
+
+def _one_period_shorter(request: LoweringRequest, form: RaggedForm) -> LoweringRequest:
+    def cut(rows: RequestedRows) -> RequestedRows:
+        if rows.name in form.lasting:
+            return rows
+        times = rows.indexes[:, T]
+        return replace(rows, indexes=rows.indexes[times <= times.max() - form.period])
+
+    return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))

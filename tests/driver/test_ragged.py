@@ -1,0 +1,173 @@
+"""Ragged requests: the program restricted to the lengths does what the program compiled for them does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nnet3
+from nnet3.driver import compile_task
+from nnet3.errors import RequestError
+from nnet3.ir.checker import check_computation
+from nnet3.ir.computation import NnetComputation
+from tests.effort import EFFORT
+from tests.families.networks import BLSTM, POOLING, TDNN, results_of
+from tests.random_networks import random_network
+from tests.seeds import shifted
+
+LENGTHS = st.lists(st.integers(1, 60), min_size=2, max_size=7).filter(lambda lengths: len(set(lengths)) > 1)
+
+
+def ragged_request(
+    nnet: nnet3.Nnet,
+    lengths: Sequence[int],
+    step: int = 1,
+    margin: int = 40,
+    *,
+    train: bool = False,
+    by_time: bool = False,
+    input_deriv: bool = False,
+) -> nnet3.ComputationRequest:
+    """Outputs at times 0, step, ... of each sequence and all the input that they could use."""
+
+    def rows(times: Sequence[np.ndarray]) -> np.ndarray:
+        table = np.concatenate([np.stack([np.full(len(t), n), t, 0 * t], axis=1) for n, t in enumerate(times)])
+        return table[np.lexsort((table[:, 0], table[:, 1]))] if by_time else table
+
+    all_input = rows([np.arange(-margin, (length - 1) * step + margin + 1) for length in lengths])
+    once = rows([np.zeros(1, int) for _ in lengths])
+    inputs = [
+        nnet3.IoSpecification(name, once if name == "ivector" else all_input, input_deriv) for name in nnet.input_names
+    ]
+    wanted = rows([np.arange(length) * step for length in lengths])
+    outputs = [nnet3.IoSpecification(name, wanted, train or input_deriv) for name in nnet.output_names]
+    return nnet3.ComputationRequest(inputs, outputs, train, train)
+
+
+def updated(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, program: NnetComputation) -> list[torch.Tensor]:
+    """The parameters after a step with natural gradient, and the statistics that it stores."""
+    generator = torch.Generator().manual_seed(3)
+    nnet = nnet.copy()
+    nnet.to(dtype=torch.float64)
+    delta = nnet.copy()
+    delta.set_learning_rate(0.01)
+    computer = nnet3.NnetComputer(program, nnet, delta)
+    for ios in (request.inputs, request.outputs):
+        for io in ios:
+            rows = torch.randn(len(io.indexes), nnet.node_dim(io.name), generator=generator, dtype=torch.float64)
+            computer.accept_input(io.name, rows)
+        computer.run()
+    return [value for each in delta.components.values() for value in each.parameters().values()]
+
+
+def compare(nnet: nnet3.Nnet, request: nnet3.ComputationRequest, cache: nnet3.ComputationCache) -> NnetComputation:
+    program, expected = cache.compile(nnet, request), compile_task(request.task(nnet))
+    check_computation(program)
+    for mine, other in zip(results_of(nnet, request, program), results_of(nnet, request, expected), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9)
+    if request.need_model_derivative:
+        for mine, other in zip(updated(nnet, request, program), updated(nnet, request, expected), strict=True):
+            torch.testing.assert_close(mine, other, rtol=1e-7, atol=1e-7)
+    return program
+
+
+def check_random(seed: int, layers: Sequence[str]) -> int:
+    """Returns how many of some requests had programs made of longer ones."""
+    rng = random.Random(shifted(seed))
+    nnet, cache = random_network(seed, layers=layers).nnet(), nnet3.ComputationCache()
+    for _ in range(2):
+        unit, step = rng.choice([1, nnet.modulus]), rng.choice([1, 1, 3])
+        lengths = [1 + unit * rng.randint(0, rng.choice([20, 60]) // unit) for _ in range(rng.randint(2, 6))]
+        flags = {name: rng.random() < 0.5 for name in ("train", "by_time", "input_deriv")}
+        request = ragged_request(nnet, lengths, step, **flags)
+        try:
+            compare(nnet, request, cache)
+        except RequestError as error:
+            with pytest.raises(type(error)):
+                compile_task(request.task(nnet))
+    return cache.counts.restricted
+
+
+def test_random_networks() -> None:
+    many = ("affine", "tdnn", "product", "dim_range", "shared"), ("rnn", "lstm", "statistics")
+    assert sum(check_random(seed, many[seed % 2]) for seed in range(6 * EFFORT)) > 0
+
+
+CACHE = nnet3.ComputationCache()
+
+
+@settings(max_examples=3 * EFFORT)
+@given(st.sampled_from([TDNN, BLSTM, POOLING]), LENGTHS, st.booleans(), st.booleans())
+def test_networks_at_random_lengths(config: str, lengths: list[int], train: bool, by_time: bool) -> None:
+    """Normalization sees the rows that exist, natural gradient too; all programs are of a few longer ones."""
+    nnet = nnet3.Nnet.from_config(config, seed=1)
+    step = 5 if config is POOLING else 1
+    restricted = CACHE.counts.restricted
+    compare(nnet, ragged_request(nnet, lengths, step, train=train, by_time=by_time, input_deriv=train), CACHE)
+    assert CACHE.counts.restricted == restricted + (len(set(lengths)) > 1)
+
+
+def test_each_sequence_has_the_values_that_it_has_alone() -> None:
+    nnet, lengths = nnet3.Nnet.from_config(BLSTM, seed=1), [9, 31, 20]
+    nnet.to(dtype=torch.float64)
+    request = ragged_request(nnet, lengths, margin=0)
+    rows = torch.randn(len(request.inputs[0].indexes), 3, dtype=torch.float64)
+
+    def values(request: nnet3.ComputationRequest, rows: torch.Tensor, program: NnetComputation) -> torch.Tensor:
+        computer = nnet3.NnetComputer(program, nnet)
+        computer.accept_input("input", rows)
+        computer.run()
+        return computer.get_output("output")
+
+    cache = nnet3.ComputationCache()
+    found = values(request, rows, cache.compile(nnet, request))
+    assert cache.counts.restricted == 1
+    for n, length in enumerate(lengths):
+        own = request.outputs[0].indexes[:, 0] == n
+        alone = ragged_request(nnet, [length], margin=0)
+        expected = values(alone, rows[own], compile_task(alone.task(nnet)))
+        torch.testing.assert_close(found[own], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_one_program_serves_all_lengths() -> None:
+    nnet, cache = nnet3.Nnet.from_config(BLSTM), nnet3.ComputationCache()
+    cache.compile(nnet, ragged_request(nnet, [30, 17, 3]))
+    compiled = cache.counts.compiled, cache.counts.continued
+    for lengths in ([5, 29, 12], [48, 48, 3, 47], [7, 8, 9]):
+        cache.compile(nnet, ragged_request(nnet, lengths))
+    more = cache.counts.compiled - compiled[0], cache.counts.continued - compiled[1]
+    assert (cache.counts.restricted, more) == (4, (1, 0))  # one more for four sequences
+    assert cache.refusals == []
+
+
+def test_more_input_than_the_last_output_needs_is_left_out_unless_somebody_looks_at_it() -> None:
+    for config, restricted in ((TDNN, 1), (BLSTM, 0)):
+        nnet, cache = nnet3.Nnet.from_config(config, seed=1), nnet3.ComputationCache()
+        request = ragged_request(nnet, [20, 30, 25], margin=5)
+        rows = [row for row in request.inputs[0].indexes.tolist() if row[:2] != [1, 34]]
+        inputs = [nnet3.IoSpecification("input", rows, has_deriv=True), *request.inputs[1:]]
+        outputs = [nnet3.IoSpecification("output", request.outputs[0].indexes, has_deriv=True)]
+        compare(nnet, nnet3.ComputationRequest(inputs, outputs), cache)
+        assert cache.counts.restricted == restricted
+        assert bool(restricted) == (not cache.refusals)
+
+
+FAILOVER = """
+    input-node name=input dim=2
+    component name=a type=AffineComponent input-dim=2 output-dim=2
+    component-node name=a component=a input=Failover(Offset(input, 3), input)
+    output-node name=output input=a
+"""
+
+
+def test_what_changes_at_the_end_is_refused() -> None:
+    nnet, cache = nnet3.Nnet.from_config(FAILOVER, seed=1), nnet3.ComputationCache()
+    compare(nnet, ragged_request(nnet, [20, 30, 25], margin=0, train=True), cache)
+    assert cache.counts.restricted == 0
+    assert cache.refusals == ["rows of a_input use something else at the end of a sequence"]
