@@ -59,6 +59,35 @@ def test_batches_agree_with_kaldi(cli: Cli, folder: Path, monkeypatch: pytest.Mo
         assert np.linalg.norm(actual[key] - matrix) <= 1e-4 * np.linalg.norm(matrix)
 
 
+@pytest.mark.parametrize("folder", golden_cases("decode"), ids=lambda path: path.name)
+def test_streams_agree_with_kaldi(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(folder)
+    ivectors = "--online-ivectors=ark:ivectors.ark", "--online-ivector-period=10"
+    chunks = "--frame-subsampling-factor=3", "--frames-per-chunk=20"  # which becomes 21
+    output = tmp_path / "out.ark"
+    outcome = cli.good("compute-looped", *ivectors, *chunks, "model.raw", "ark:feats.ark", f"ark:{output}")
+    assert "chunks of 21 frames: p50 " in outcome.err
+    assert "real-time factor" in outcome.err
+    actual, expected = _read(output), _read(folder / "looped.ark")
+    assert list(actual) == list(expected)
+    for key, matrix in expected.items():
+        assert actual[key].shape == matrix.shape
+        assert np.linalg.norm(actual[key] - matrix) <= 1e-4 * np.linalg.norm(matrix)
+
+
+def test_streams_leave_out_what_cannot_be_computed(features: Cli) -> None:
+    with matrix_writer("ark:bad.ark") as writer:
+        writer.write("wide", np.ones((4, 5), np.float32))
+        writer.write("good", FEATURES["utt1"])
+        writer.write("short", np.ones((1, 3), np.float32))
+    outcome = features.good("compute-looped", "--acoustic-scale=0.5", "net.raw", "ark:bad.ark", "ark:looped.ark")
+    assert "utterance 'wide' left out: the features must be (frames, 3), got (4, 5)" in outcome.err
+    assert "2 utterances computed, 1 left out" in outcome.err
+    features.good("compute", "--acoustic-scale=0.5", "net.raw", "ark:feats.ark", "ark:whole.ark")
+    np.testing.assert_allclose(_read("looped.ark")["good"], _read("whole.ark")["utt1"], rtol=1e-5, atol=1e-6)
+    assert "24 frames: p50" in outcome.err  # Kaldi's default
+
+
 def test_chunks_give_what_the_whole_gives(features: Cli) -> None:
     features.good("compute", "net.raw", "ark:feats.ark", "ark:whole.ark")
     outcome = features.good("compute", "--frames-per-chunk=4", "net.raw", "ark:feats.ark", "ark:chunks.ark")

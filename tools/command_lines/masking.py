@@ -13,6 +13,7 @@ RULES = {
     r"(?m)^ *\d+\.\d us  c": "# us  c",  # the time of a command
     r"\d+\.\d+ ms in all": "# ms in all",
     r"(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d ": "DATE ",  # the log of a training run
+    r"\b(p50|p99|real-time factor) \d+\.\d+": r"\1 #",  # of chunks of streams
     r'"time": \d+\.\d+': '"time": #',
     r"(frames_per_second|seconds_left|idle_share)(=|\": )[\d.e-]+": r"\1\2#",
     r"\bprocess \d+ on \S+": "process # on HOST",  # who holds the lock of a run

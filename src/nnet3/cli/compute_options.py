@@ -10,9 +10,10 @@ from click.core import ParameterSource
 from nnet3.cli import later
 from nnet3.cli.click_types import click_type, integer
 from nnet3.cli.declared import takes
+from nnet3.cli.messages import say
 from nnet3.cli.options import KALDI_BOOL, Decorator, all_of
 from nnet3.cli.verb import take_internal, take_use_gpu
-from nnet3.options import BatchOptions, PrecisionOptions, UtteranceOptions
+from nnet3.options import BatchOptions, PrecisionOptions, StreamOptions, UtteranceOptions
 from nnet3.text.values import Number
 
 ivector_options: Decorator = all_of(
@@ -63,35 +64,39 @@ def check_ivector_options(
         raise click.UsageError("--online-ivectors need --online-ivector-period=N, the frames per ivector; usually 10")
 
 
-def compute_matrices(
-    chunks: UtteranceOptions,
-    network: str,
-    features: str,
-    output: str,
-    ivectors: str | None,
-    utt2spk: str | None,
-    online_ivectors: str | None,
-    online_ivector_period: int,
-    device_name: str | None,
-    resume: bool,
-    **scores: Any,
-) -> None:
+def _tables(given: dict[str, Any]) -> Any:
+    """Takes the tables out of what a verb is given."""
+    ivectors = {name: given.pop(name) for name in ("ivectors", "utt2spk", "online_ivectors")}
+    check_ivector_options(**ivectors, online_ivector_period=given["online_ivector_period"])
+    others = {name: given.pop(name) for name in ("features", "output", "resume")}
+    return later.compute_tables.ComputedTables(**ivectors, **others)
+
+
+def _running(given: dict[str, Any]) -> dict[str, Any]:
+    """Takes out of what a verb is given where and how to compute; the rest is scores."""
+    device = later.device.choose_device(given.pop("device_name"), take_use_gpu())
+    optimize, debug = take_internal("optimization.optimize", True), take_internal("computation.debug", False)
+    return {"device": device, "optimize": optimize, "debug": debug}
+
+
+def compute_streams(chunks: StreamOptions, frame_shift: float, network: str, **given: Any) -> None:
+    """Computes and writes the matrices of a table, each utterance as a stream, and says how long chunks took."""
+    tables, running = _tables(given), _running(given)
+    run = later.looped_tables.LoopedRunner(network, chunks, **running, **given)
+    later.compute_tables.compute_tables(tables, run)
+    say(run.report(frame_shift))
+
+
+def compute_matrices(chunks: UtteranceOptions, network: str, **given: Any) -> None:
     """Computes and writes the matrices of a table; chunks are short at the end unless `chunks` are of batches."""
-    check_ivector_options(ivectors, utt2spk, online_ivectors, online_ivector_period)
+    tables, running = _tables(given), _running(given)
     is_given = click.get_current_context().get_parameter_source("frames_per_chunk") is not ParameterSource.DEFAULT
-    values = chunks.values() | ({"online_ivector_period": online_ivector_period} if online_ivector_period else {})
-    later.compute_tables.compute_tables(
-        later.compute_tables.ComputedTables(features, output, ivectors, utt2spk, online_ivectors, resume),
-        later.compute_tables.load(
-            network,
-            later.compute_tables.ComputeSettings(
-                device=later.device.choose_device(device_name, take_use_gpu()),
-                chunks=BatchOptions(**values),
-                short_last_chunk=not isinstance(chunks, BatchOptions),
-                whole_if_same=not is_given and online_ivectors is None,
-                optimize=take_internal("optimization.optimize", True),
-                debug=take_internal("computation.debug", False),
-                **scores,
-            ),
-        ),
+    period = given.pop("online_ivector_period")
+    settings = later.compute_tables.ComputeSettings(
+        chunks=BatchOptions(**chunks.values() | ({"online_ivector_period": period} if period else {})),
+        short_last_chunk=not isinstance(chunks, BatchOptions),
+        whole_if_same=not is_given and tables.online_ivectors is None,
+        **running,
+        **given,
     )
+    later.compute_tables.compute_tables(tables, later.compute_tables.load(network, settings))

@@ -33,7 +33,7 @@ from nnet3.kaldi_io import (
     random_access_vectors,
     vector_writer,
 )
-from nnet3.nnet import AcousticModel
+from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import CompileOptions, EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
 T = TypeVar("T")
@@ -83,17 +83,14 @@ class ComputeSettings:
 
 def load(path: str, settings: ComputeSettings) -> Runner:
     """Returns what computes by the model in a file. Raises Nnet3Error for priors that are not there or are 0."""
-    model = load_model(path)
-    priors = _priors(model, path) if settings.use_priors else None
-    nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=settings.device)
-    if settings.precision.dtype != "float32":
-        nnet = nnet.quantize(settings.precision.dtype)
+    scores = settings.acoustic_scale, settings.apply_exp, settings.use_priors
+    nnet, scoring = load_scored(path, settings.device, settings.precision, *scores)
     chunks = settings.chunks
     if settings.whole_if_same and is_the_same_in_pieces(nnet):
         chunks = replace(chunks, frames_per_chunk=0)
     batch = BatchComputer(
         *(nnet, chunks, settings.device),
-        scoring=Scoring(priors, settings.acoustic_scale, settings.apply_exp),
+        scoring=scoring,
         short_last_chunk=settings.short_last_chunk,
         compile_options=CompileOptions(optimize=settings.optimize),
         debug=settings.debug,
@@ -101,6 +98,18 @@ def load(path: str, settings: ComputeSettings) -> Runner:
     return lambda utterances: batch.compute_all(
         (key, features, ivector if online is None else online) for key, features, ivector, online in utterances
     )
+
+
+def load_scored(
+    path: str, device: str, precision: PrecisionOptions, acoustic_scale: float, apply_exp: bool, use_priors: bool
+) -> tuple[Nnet, Scoring]:
+    """Returns the network of the model in a file, on a device, and what makes scores of its outputs."""
+    model = load_model(path)
+    priors = _priors(model, path) if use_priors else None
+    nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=device)
+    if precision.dtype != "float32":
+        nnet = nnet.quantize(precision.dtype)
+    return nnet, Scoring(priors, acoustic_scale, apply_exp)
 
 
 def compute_xvectors(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from nnet3.decode.given import check_ivectors_wanted, checked_matrix
+from nnet3.decode.inputs import checked_inputs
 from nnet3.decode.running import NetworkKernels
 from nnet3.decode.scores import Scoring, priors_of
 from nnet3.decode.stream_program import StreamProgram
@@ -226,27 +228,41 @@ class StreamComputer:
     ) -> Tensor:
         """Returns the rows (frames / subsampling factor, rounded up; outputs) of a whole utterance (frames, dim).
 
-        Of online ivectors (rows, dim), one every so many frames, each chunk takes that of the first frame after its
-        input, or the last one. It takes a place as long as it runs. Raises ExecutionError as `open` and `accept` do.
+        See `compute_chunks`.
         """
-        frames = checked_matrix(self.nnet, "features", features, "input", 2, self.device)
-        if ivector is not None and online_ivectors is not None:
-            raise ExecutionError("give one ivector or online ivectors, not both")
-        program, done, rows = self.program, 0, []
-        total = -(-len(frames) // program.frame_subsampling_factor)
+        return torch.cat(list(self.compute_chunks(features, ivector, online_ivectors, online_ivector_period)))
+
+    def compute_chunks(
+        self,
+        features: Matrix,
+        ivector: Matrix | None = None,
+        online_ivectors: Matrix | None = None,
+        online_ivector_period: int = 10,
+    ) -> Iterator[Tensor]:
+        """Yields the rows of a whole utterance, chunk by chunk, as a stream of its own.
+
+        Of online ivectors (rows, dim), one every so many frames, each chunk takes that of the first frame after its
+        input, or the last one, as Kaldi does. Raises ExecutionError as `open` and `accept` do.
+        """
+        given = checked_inputs(self.nnet, self.device, features, ivector, online_ivectors)
+        frames, online, newest = given.features, given.online_ivectors, given.ivector
+        program, done = self.program, 0
+        left = -(-len(frames) // program.frame_subsampling_factor)
         stream = self.open()
         try:
-            for number in range(-(-total * program.frame_subsampling_factor // program.frames_per_chunk)):
+            for number in itertools.count():
                 end = program.frames_until(number)
-                if online_ivectors is not None:
-                    ivector = online_ivectors[min(end // online_ivector_period, len(online_ivectors) - 1)]
+                if online is not None:
+                    newest = online[min(end // online_ivector_period, len(online) - 1)]
                 times = torch.arange(done, end, device=self.device).clamp_(max=len(frames) - 1)
-                rows.append(stream.accept(frames[times], ivector))
-                done = end
+                rows = stream.accept(frames[times], newest)[:left]
+                done, left = end, left - len(rows)
+                yield rows
+                if left == 0:
+                    return
         finally:
             if stream in self._open:
                 stream.close()
-        return torch.cat(rows)[:total]
 
     # ---- chunks ----
 
