@@ -104,9 +104,10 @@ def _term_value(expression: Expression, index: Index, values: Values) -> np.ndar
     if expression.kind == "Const":
         return np.full(int(expression.numbers[1]), expression.numbers[0])
     arguments, at = step(expression, index)
+    if expression.kind == "Failover":  # what is not used need not be computed
+        first = _term_value(arguments[0], at, values)
+        return _term_value(arguments[1], at, values) if first is None else first
     found = [_term_value(argument, at, values) for argument in arguments]
-    if expression.kind == "Failover":
-        return found[1] if found[0] is None else found[0]
     if expression.kind == "IfDefined" and found[0] is None:
         return np.zeros(_term_dim(expression, values))
     present = [each for each in found if each is not None]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -51,8 +51,8 @@ class Carried:
     """Chunks 1 to `num_chunks`; those after the first `num_head` come again and again, moved on by their frames.
 
     `frames`, `period`: those of a chunk, and after which rules are the same again. `reach`: no chunk after the first
-    looks further back than this, counted from its first frame, but for the rows `fixed`, which belong to constant times
-    and do not move on.
+    looks further back than this, counted from its first frame, but for rows at constant times, up to `newest` (None:
+    there are none). Of these `fixed` are known; they do not move on.
     """
 
     num_head: int
@@ -60,6 +60,7 @@ class Carried:
     frames: int
     period: int
     reach: int
+    newest: int | None
     fixed: Rows
     _before: Sequence[Rows]
 
@@ -76,9 +77,8 @@ class Carried:
     def earlier(self, number: int) -> int:
         """Returns by how many frames a chunk may be moved so that equal chunks become the same."""
         start, base = (number - 1) * self.frames, 0
-        if self.fixed:
-            newest = max(int(_times(rows[-1:])[0]) for rows in self.fixed.values())
-            base = -(-(newest + self.reach + 1) // self.period) * self.period
+        if self.newest is not None:
+            base = -(-(self.newest + self.reach + 1) // self.period) * self.period
         return (start - base) // self.period * self.period if start >= base else 0
 
 
@@ -102,9 +102,10 @@ def find_carried(source: GraphRules, chunk: Callable[[int], ChunkRows], frames: 
             break
         head = history.repeated(period)
         if head is not None:
-            fixed = history.fixed_rows(history.num_chunks)
+            numbers = range(1, history.num_chunks + 1)
+            fixed = reduce(_union, map(history.fixed_rows, numbers))
             before = history.before(head, fixed)
-            return Carried(head, history.num_chunks, frames, period, history.reach, fixed, before)
+            return Carried(head, len(numbers), frames, period, history.reach, history.newest, fixed, before)
     raise RequestError(history.complaint())
 
 
@@ -219,8 +220,7 @@ class _History:
     def repeated(self, period: int) -> int | None:
         """Returns the first chunk after which all goes on as it does after the last one, moved on; None for none."""
         last = self.num_chunks
-        fixed = self.fixed_rows(last)
-        newest = max((int(_times(rows[-1:])[0]) for rows in self.chunks[-1].fixed.values() if len(rows)), default=None)
+        fixed, newest = self.fixed_rows(last), self.newest
         for number in range(1, last):
             if (last - number) * self.frames % period:
                 continue
@@ -231,6 +231,12 @@ class _History:
             if self._state(number) == self._state(last):
                 return number
         return None
+
+    @property
+    def newest(self) -> int | None:
+        """The latest constant time that a chunk looks at, whether that row is known or not."""
+        tables = [rows for chunk in self.chunks for rows in chunk.fixed.values() if len(rows)]
+        return max((int(_times(rows[-1:])[0]) for rows in tables), default=None)
 
     def fixed_rows(self, number: int) -> Rows:
         """Returns the rows at constant times that a chunk looks at and that are known after it."""
