@@ -1,6 +1,7 @@
 """Recognizers: from audio to words with a model directory of Vosk or Kaldi."""
 
 from nnet3.asr.acoustic_stream import AcousticStream
+from nnet3.asr.decoding import DecodingGraph
 from nnet3.asr.endpoints import Endpointing
 from nnet3.asr.features import FeatureStream
 from nnet3.asr.ivectors import IvectorModel, OnlineIvectors, SpeakerState
@@ -9,6 +10,7 @@ from nnet3.asr.silence import SilenceWeighting
 
 __all__ = [
     "AcousticStream",
+    "DecodingGraph",
     "Endpointing",
     "FeatureStream",
     "FrontModel",

@@ -1,0 +1,186 @@
+"""Minimum Bayes risk: the words of which fewest are expected to be wrong, with confidences and times.
+
+H. Xu, D. Povey, L. Mangu, J. Zhu: Minimum Bayes Risk decoding and system combination based on a recursion for edit
+distance. Computer Speech and Language, 2011.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.raw_lattice import longest_paths
+from nnet3.asr.word_times import WordTimes, rows_of_states
+from nnet3.kaldi_io.lattice import Lattice
+
+Integers = npt.NDArray[np.integer]
+Doubles = npt.NDArray[np.float64]
+_MOST_ROUNDS = 101
+_TIE = 1e-12  # edit distances this close are equal
+_DELETION = 1 + 1e-5  # of a word of the lattice: a little more than the other edits
+_MATCH, _DELETE, _INSERT = 1, 2, 3
+
+
+class HeardWord(NamedTuple):
+    """A word's label, its first row and the row behind it, which may lie between rows, and its confidence."""
+
+    label: int
+    begin: float
+    end: float
+    confidence: float
+
+
+def least_risk_words(lattice: Lattice, times: WordTimes, graph_scale: float = 1.0) -> list[HeardWord]:
+    """Returns the words with the least expected number of errors."""
+    return _without_overlaps(_Recursion(lattice, times, graph_scale).words())
+
+
+class _Recursion:
+    """Expected edit distances between the paths of a lattice and one sequence of words."""
+
+    def __init__(self, lattice: Lattice, times: WordTimes, graph_scale: float):
+        fst, last = lattice.fst, lattice.fst.num_states
+        ending = np.flatnonzero(fst.final < np.inf)
+        over = rows_of_states(lattice)[ending] + lattice.final_transition_ids.lengths[ending]
+        self.num_states = last + 1  # one more, in which all paths end
+        self.src = np.append(fst.src, ending).astype(np.int64)
+        self.dst = np.append(fst.dst, np.full(len(ending), last)).astype(np.int64)
+        self.begin, self.end = np.append(times.begin, over), np.append(times.end, over)
+        self.labels, word = np.unique(np.append(fst.ilabel, np.zeros(len(ending) + 1, np.int64)), return_inverse=True)
+        self.word = word[:-1]  # numbers in `labels`, of which 0 is label 0
+        graph = np.append(fst.cost, fst.final[ending]).astype(np.float64)
+        cost = graph_scale * graph + np.append(lattice.acoustic_cost, lattice.final_acoustic_cost[ending])
+        self.start = fst.start
+        depth = longest_paths(self.num_states, self.src, self.dst)
+        order = np.argsort(depth[self.dst], kind="stable")
+        edges = np.searchsorted(depth[self.dst][order], np.arange(1, int(depth.max()) + 2))
+        self.levels = [order[first:end] for first, end in pairwise(edges.tolist())]
+        self.probability = self._probabilities(cost)
+        self.best = self._best_words(cost)
+
+    def _probabilities(self, cost: Doubles) -> Doubles:
+        """Returns the probability of each arc among those that lead to its end, (arcs,)."""
+        forward = np.full(self.num_states, -np.inf)
+        forward[self.start] = 0
+        for arcs in self.levels:
+            np.logaddexp.at(forward, self.dst[arcs], forward[self.src[arcs]] - cost[arcs])
+        with np.errstate(invalid="ignore"):
+            probability = np.exp(forward[self.src] - cost - forward[self.dst])
+        return np.nan_to_num(probability)
+
+    def _best_words(self, cost: Doubles) -> Integers:
+        best, into = np.full(self.num_states, np.inf), np.full(self.num_states, -1)
+        best[self.start] = 0
+        for arcs in self.levels:
+            through = best[self.src[arcs]] + cost[arcs]
+            np.minimum.at(best, self.dst[arcs], through)
+            wins = arcs[(through == best[self.dst[arcs]]) & (through < np.inf)]
+            into[self.dst[wins]] = wins
+        words, state = [], self.num_states - 1
+        while into[state] >= 0:
+            words.append(int(self.word[into[state]]))
+            state = int(self.src[into[state]])
+        return np.array([word for word in reversed(words) if word], np.int64)
+
+    def words(self) -> list[HeardWord]:
+        """Improves the words of the best path until nothing is gained."""
+        chosen = _with_gaps(self.best)
+        for _ in range(_MOST_ROUNDS):
+            share, begin, end = self._shares(chosen)
+            reversed_words = share[:, ::-1]
+            better = share.shape[1] - 1 - np.argmax(reversed_words, axis=1)  # of equals the larger label
+            places = np.arange(len(chosen))
+            gain = (share[places, better] - share[places, chosen]).sum()
+            chosen = better
+            if gain == 0:
+                break
+            chosen = _with_gaps(chosen[chosen > 0])
+        places = np.flatnonzero(chosen)
+        found = chosen[places]
+        confidence = share[places, found]
+        rows = zip(
+            (begin[places, found] / confidence).tolist(), (end[places, found] / confidence).tolist(), strict=True
+        )
+        return [
+            HeardWord(label, *both, min(sure, 1.0))
+            for label, both, sure in zip(self.labels[found].tolist(), rows, confidence.tolist(), strict=True)
+        ]
+
+    def _shares(self, chosen: Integers) -> tuple[Doubles, Doubles, Doubles]:
+        """Returns for each place of the chosen words how probable each word is there, (places, words), and the same
+        with the words' first rows and the rows behind them as factors."""
+        edits = self._edits(chosen)
+        places, words = len(chosen), len(self.labels)
+        share, begin, end = np.zeros((3, places, words))
+        mass = np.zeros((self.num_states, places + 1))
+        mass[-1, -1] = 1
+        for arcs in reversed(self.levels):
+            edit = edits[arcs]  # (arcs, places)
+            whole = _moved_left(self.probability[arcs, None] * mass[self.dst[arcs]], edit == _INSERT)
+            matched = np.where(edit == _MATCH, whole[:, 1:], 0)
+            sent = np.zeros_like(whole)
+            sent[:, 0] = whole[:, 0]
+            sent[:, :-1] += matched
+            sent[:, 1:] += np.where(edit == _DELETE, whole[:, 1:], 0)
+            np.add.at(mass, self.src[arcs], sent)
+            share[:, 0] += np.where(edit == _INSERT, whole[:, 1:], 0).sum(axis=0)
+            np.add.at(share.T, self.word[arcs], matched)
+            np.add.at(begin.T, self.word[arcs], matched * self.begin[arcs, None])
+            np.add.at(end.T, self.word[arcs], matched * self.end[arcs, None])
+        share[:, 0] += np.cumsum(mass[self.start][::-1])[::-1][1:]
+        return share, begin, end
+
+    def _edits(self, chosen: Integers) -> npt.NDArray[np.int8]:
+        """Returns how each arc's word is taken to come about at each place of the chosen words, (arcs, places)."""
+        edits = np.zeros((len(self.src), len(chosen)), np.int8)
+        insertions = np.append(0, np.cumsum(chosen != 0)).astype(np.float64)
+        distance = np.zeros((self.num_states, len(chosen) + 1))
+        distance[self.start] = insertions
+        for arcs in self.levels:
+            before, word = distance[self.src[arcs]], self.word[arcs, None]
+            deleted = before + np.where(word == 0, 0, _DELETION)
+            matched = before[:, :-1] + (word != chosen)
+            least = np.minimum(matched, deleted[:, 1:])
+            least = np.concatenate([deleted[:, :1], least], axis=1)
+            behind = np.minimum.accumulate(least - insertions, axis=1) + insertions
+            inserted = behind[:, :-1] + (chosen != 0)
+            without = np.where(matched <= deleted[:, 1:] + _TIE, _MATCH, _DELETE)
+            edits[arcs] = np.where(inserted < least[:, 1:] - _TIE, _INSERT, without)
+            np.add.at(distance, self.dst[arcs], self.probability[arcs, None] * behind)
+        return edits
+
+
+def _with_gaps(words: Integers) -> Integers:
+    places: Integers = np.zeros(2 * len(words) + 1, np.int64)
+    places[1::2] = words
+    return places
+
+
+def _moved_left(values: Doubles, moves: npt.NDArray[np.bool_]) -> Doubles:
+    """Adds to each column all those to the right of it from which it is reached by moves, (rows, columns): moves[:, q]
+    is from column q + 1 to column q."""
+    columns = np.arange(values.shape[1])
+    behind = np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
+    behind = np.concatenate([behind, np.zeros((len(values), 1))], axis=1)
+    stops = np.where(np.concatenate([moves, np.zeros((len(values), 1), bool)], axis=1), len(columns), columns)
+    last = np.minimum.accumulate(stops[:, ::-1], axis=1)[:, ::-1]
+    return behind[:, :-1] - np.take_along_axis(behind, last + 1, axis=1)
+
+
+def _without_overlaps(words: list[HeardWord]) -> list[HeardWord]:
+    """Lets words that overlap share the time of both by their lengths."""
+    words = list(words)
+    for number in range(1, len(words)):
+        first, second = words[number - 1], words[number]
+        if second.begin >= first.end:
+            continue
+        before = words[number - 2].end if number > 1 else 0.0
+        left, right = max(before, min(first.begin, second.begin)), max(first.end, second.end)
+        lengths = first.end - first.begin, second.end - second.begin
+        middle = left + (right - left) * lengths[0] / sum(lengths) if lengths[0] > 0 else left
+        words[number - 1] = first._replace(begin=left, end=middle)
+        words[number] = second._replace(begin=middle, end=right)
+    return words

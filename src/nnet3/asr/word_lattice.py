@@ -1,0 +1,311 @@
+"""Lattices of words: of all paths of a search with the same words, the best one alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from nnet3.asr.raw_lattice import RawLattice
+from nnet3.asr.search_graph import arcs_leaving
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.lattice import Lattice, Strings
+
+Integers = npt.NDArray[np.integer]
+Doubles = npt.NDArray[np.float64]
+_NONE = -1
+_SAME = 2.0**-13  # costs this close are taken for equal, where that only makes the lattice smaller
+_MIX = np.array([0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB], np.uint64)
+
+
+class _Pieces(NamedTuple):
+    """Ways without words from a state where a word is over to others: `entry` (the state that each begins at), `state`
+    (where it is), `cost`, and the way and the arc that it goes on from (-1 where it begins)."""
+
+    entry: Integers
+    state: Integers
+    cost: Doubles
+    before: Integers
+    arc: Integers
+
+    def part(self, chosen: npt.NDArray[Any]) -> _Pieces:
+        return _Pieces(*(column[chosen] for column in self))
+
+
+_P = TypeVar("_P", "_Pieces", "_Spoken")
+
+
+class _Members(NamedTuple):
+    """States in sets: the number of the set, the number among the members of all sets, the lattice's state, and what it
+    costs more than the best of its set."""
+
+    set: Integers
+    member: Integers
+    entry: Integers
+    excess: Doubles
+
+    def part(self, chosen: npt.NDArray[Any]) -> _Members:
+        return _Members(*(column[chosen] for column in self))
+
+
+class _Ways(NamedTuple):
+    """Arcs of words out of members of sets: the set, the member, the cost of the best path to the set; the word, which
+    leads from the set to another one, the state that the arc leads to, its cost, and its number."""
+
+    set: Integers
+    member: Integers
+    best: Doubles
+    word: Integers
+    dst: Integers
+    cost: Doubles
+    arc: Integers
+
+    def part(self, chosen: npt.NDArray[Any]) -> _Ways:
+        return _Ways(*(column[chosen] for column in self))
+
+
+class _Spoken(NamedTuple):
+    """Arcs of words between states where words are over: the way up to the word's arc, and that arc."""
+
+    src: Integers
+    dst: Integers
+    word: Integers
+    cost: Doubles
+    piece: Integers
+    arc: Integers
+
+    def part(self, chosen: npt.NDArray[Any]) -> _Spoken:
+        return _Spoken(*(column[chosen] for column in self))
+
+
+def word_lattice(lattice: RawLattice, beam: float) -> Lattice:
+    """Returns the paths within the beam; no two of them have the same words. Strings of transition-ids are complete.
+
+    Lattices are determinized for that: a set of states that words lead to, each with what it costs more than the best
+    one, is one state. Then each set is taken apart again, so that each path keeps its own transition-ids: a sequence of
+    words leads to one set, and from there the best path backward is known.
+    """
+    lattice = lattice.pruned(beam)
+    most = lattice.best_cost + beam + _SAME
+    pieces = _pieces(lattice, most)
+    spoken = _spoken(lattice, pieces, most)
+    last_piece = _last_pieces(lattice, pieces)
+    sets = _Sets(lattice, spoken, np.where(last_piece >= 0, _total(lattice, pieces)[last_piece], np.inf), most)
+    order = np.argsort(sets.entry, kind="stable")
+    number = np.empty(len(order), np.int64)
+    number[order] = np.arange(len(order))
+    arcs = np.argsort(number[sets.src], kind="stable")
+    state, arc = sets.entry[order], sets.spoken[arcs]
+    none = np.zeros(len(arcs), np.int64)
+    words = RawLattice(
+        lattice.row_of_state[state],
+        lattice.depth[state],
+        number[sets.src[arcs]],
+        number[sets.dst[arcs]],
+        spoken.word[arc],
+        none,
+        spoken.cost[arc],
+        none.astype(np.float64),
+        sets.final[order],
+    )
+    kept, kept_arcs, final = words.within(beam)
+    number = np.cumsum(kept) - 1
+    state, arc, final = state[kept], arc[kept_arcs], final[kept]
+    ids, graph, acoustic = _walked(lattice, pieces, spoken.piece[arc], spoken.arc[arc])
+    ends = np.where(final < np.inf, last_piece[state], _NONE)
+    final_ids, final_graph, final_acoustic = _walked(lattice, pieces, ends)
+    final_graph += np.where(ends >= 0, lattice.final_cost[pieces.state[ends]], np.inf)
+    src, dst = number[words.src[kept_arcs]], number[words.dst[kept_arcs]]
+    fst = Fst.from_arcs(0, final_graph, src, dst, spoken.word[arc], graph)
+    return Lattice(fst, acoustic.astype(np.float32), final_acoustic.astype(np.float32), ids, final_ids)
+
+
+def _walked(
+    lattice: RawLattice, pieces: _Pieces, piece: Integers, last: Integers | None = None
+) -> tuple[Strings, Doubles, Doubles]:
+    """Returns transition-ids, graph costs and acoustic costs of ways up to pieces (-1: none), and of `last` arcs."""
+    count = len(piece)
+    way = np.flatnonzero(piece >= 0)
+    piece = piece[way]
+    whole: list[tuple[Integers, Integers]] = [(way[:0], way[:0]) if last is None else (np.arange(count), last)]
+    while True:
+        way, piece = way[pieces.arc[piece] >= 0], piece[pieces.arc[piece] >= 0]
+        if not len(way):
+            break
+        whole.append((way, pieces.arc[piece]))
+        piece = pieces.before[piece]
+    way, arc = (np.concatenate(column) for column in zip(*whole[::-1], strict=True))
+    order = np.argsort(way, kind="stable")
+    way, arc = way[order], arc[order]
+    graph, acoustic = (np.zeros(count) for _ in range(2))
+    np.add.at(graph, way, lattice.graph_cost[arc])
+    np.add.at(acoustic, way, lattice.acoustic_cost[arc])
+    emits = lattice.transition_id[arc] > 0
+    offsets = np.append(0, np.cumsum(np.bincount(way[emits], minlength=count)))
+    return Strings(offsets, lattice.transition_id[arc[emits]].astype(np.int32)), graph, acoustic
+
+
+def _pieces(lattice: RawLattice, most: float) -> _Pieces:
+    """Follows arcs without words from the start and from behind each word, level by level."""
+    is_entry = np.zeros(lattice.num_states, bool)
+    is_entry[0] = is_entry[lattice.dst[lattice.word > 0]] = True
+    silent = np.flatnonzero(lattice.word == 0)
+    offsets = np.searchsorted(lattice.src[silent], np.arange(lattice.num_states + 1))
+    waiting = defaultdict[int, list[_Pieces]](list)
+    entries = np.flatnonzero(is_entry)
+    _sort_in(waiting, lattice, _Pieces(entries, entries, np.zeros(len(entries)), *np.full((2, len(entries)), _NONE)))
+    found, count = [], 0
+    for level in range(int(lattice.level[-1]) + 1):
+        if level not in waiting:
+            continue
+        here = _Pieces(*(np.concatenate(column) for column in zip(*waiting.pop(level), strict=True)))
+        here = _best_of_each(here, here.entry * np.int64(lattice.num_states) + here.state)
+        found.append(here)
+        number, place = arcs_leaving(offsets, here.state)
+        arc = silent[number]
+        entry, cost = here.entry[place], here.cost[place] + lattice.cost[arc]
+        good = np.flatnonzero(lattice.forward[entry] + cost + lattice.backward[lattice.dst[arc]] <= most)
+        arc = arc[good]
+        _sort_in(waiting, lattice, _Pieces(entry[good], lattice.dst[arc], cost[good], count + place[good], arc))
+        count += len(here.entry)
+    return _Pieces(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def _sort_in(waiting: dict[int, list[_Pieces]], lattice: RawLattice, pieces: _Pieces) -> None:
+    level = lattice.level[pieces.state]
+    for number in np.unique(level).tolist():
+        waiting[number].append(pieces.part(level == number))
+
+
+def _best_of_each(values: _P, key: Integers) -> _P:
+    """Returns of the rows of equal keys the cheapest one each."""
+    order = np.lexsort((values.cost, key))
+    return values.part(order[_changes(key[order])])
+
+
+def _spoken(lattice: RawLattice, pieces: _Pieces, most: float) -> _Spoken:
+    """Returns the arcs of words behind all pieces; between two states the cheapest of each word. Sorted by `src`."""
+    arc, piece = arcs_leaving(lattice.offsets, pieces.state)
+    cost = pieces.cost[piece] + lattice.cost[arc]
+    entry, dst, word = pieces.entry[piece], lattice.dst[arc], lattice.word[arc].astype(np.int64)
+    kept = (word > 0) & (lattice.forward[entry] + cost + lattice.backward[dst] <= most)
+    all_arcs = _Spoken(entry, dst, word, cost, piece, arc).part(kept)
+    _, word_number = np.unique(all_arcs.word, return_inverse=True)
+    states = np.int64(lattice.num_states)
+    return _best_of_each(all_arcs, (all_arcs.src * states + all_arcs.dst) * (len(word) + 1) + word_number)
+
+
+def _total(lattice: RawLattice, pieces: _Pieces) -> Doubles:
+    """The cost of each piece and of ending there, (pieces,)."""
+    return pieces.cost + lattice.final_cost[pieces.state]
+
+
+def _last_pieces(lattice: RawLattice, pieces: _Pieces) -> Integers:
+    """Returns the piece that ends the lattice from each state behind a word, (states,); -1 where none does."""
+    total = _total(lattice, pieces)
+    ending = np.flatnonzero(total < np.inf)
+    order = ending[np.lexsort((-ending, total[ending]))[::-1]]
+    last = np.full(lattice.num_states, _NONE)
+    last[pieces.entry[order]] = order  # of several the last one in order, which is the cheapest
+    return last
+
+
+class _Sets:
+    """Determinizes arcs of words. The members of all sets are the states of the result.
+
+    entry: (members,), the lattice's state. src, dst: (arcs,), members, and `spoken` the arc between their states.
+    final: (members,), the cost of ending for the one member of a set that ends it best, infinite for others.
+    """
+
+    def __init__(self, lattice: RawLattice, spoken: _Spoken, end_cost: Doubles, most: float):
+        self._lattice, self._spoken, self._end_cost, self._most = lattice, spoken, end_cost, most
+        self._offsets = np.searchsorted(spoken.src, np.arange(lattice.num_states + 1))
+        self._number_of_hash: dict[int, int] = {}
+        self._best = np.zeros(0)  # cost of the best path to each set
+        self._first_member = np.zeros(0, np.int64)
+        self._waiting = defaultdict[int, list[_Members]](list)
+        self._entries: list[Integers] = []
+        self._arcs: list[tuple[Integers, Integers, Integers]] = [(np.zeros(0, np.int64),) * 3]
+        self._ends: list[tuple[Integers, Doubles]] = []
+        start = np.zeros(1, np.int64)
+        self._enter(start, start, np.zeros(1), np.zeros(1))
+        for level in range(int(lattice.level[-1]) + 1):
+            if level in self._waiting:
+                columns = zip(*self._waiting.pop(level), strict=True)
+                self._expand(_Members(*(np.concatenate(column) for column in columns)))
+        self.entry = np.concatenate(self._entries)
+        self.src, self.dst, self.spoken = (np.concatenate(column) for column in zip(*self._arcs, strict=True))
+        self.final = np.full(len(self.entry), np.inf)
+        for member, cost in self._ends:
+            self.final[member] = cost
+
+    def _expand(self, members: _Members) -> None:
+        """Follows all words from some sets, to which no further path leads."""
+        best = self._best[members.set]
+        self._end(members, best)
+        arc, place = arcs_leaving(self._offsets, members.entry)
+        spoken = self._spoken
+        cost = members.excess[place] + spoken.cost[arc]
+        of_member = members.set[place], members.member[place], best[place]
+        ways = _Ways(*of_member, spoken.word[arc], spoken.dst[arc], cost, arc)
+        ways = ways.part(ways.best + ways.cost + self._lattice.backward[ways.dst] <= self._most)
+        if not len(ways.arc):
+            return
+        ways = ways.part(np.lexsort((ways.cost, ways.dst, ways.word, ways.set)))
+        ways = ways.part(_changes(ways.set, ways.word, ways.dst))
+        is_new = _changes(ways.set, ways.word)
+        group, starts = np.cumsum(is_new) - 1, np.flatnonzero(is_new)
+        least = np.minimum.reduceat(ways.cost, starts)
+        member = self._enter(group, ways.dst, ways.cost - least[group], ways.best[starts] + least)
+        self._arcs.append((ways.member, member, ways.arc))
+
+    def _end(self, members: _Members, best: Doubles) -> None:
+        total = members.excess + self._end_cost[members.entry]
+        good = np.flatnonzero(best + total <= self._most)
+        order = good[np.lexsort((total[good], members.set[good]))]
+        first = order[_changes(members.set[order])]
+        self._ends.append((members.member[first], self._end_cost[members.entry[first]]))
+
+    def _enter(self, group: Integers, entry: Integers, excess: Doubles, path_cost: Doubles) -> Integers:
+        """Finds the sets of groups of states, sorted in each group, or makes them; returns the member of each state.
+
+        path_cost: (groups,), the cost of the best path that leads there.
+        """
+        starts = np.flatnonzero(_changes(group))
+        sizes = np.diff(np.append(starts, len(group)))
+        key = np.add.reduceat(_mixed(entry, np.round(excess / _SAME).astype(np.int64)), starts).tolist()
+        known = len(self._number_of_hash)
+        number = np.array([self._number_of_hash.setdefault(each, len(self._number_of_hash)) for each in key], np.int64)
+        made = np.unique(number, return_index=True)[1]
+        made = made[number[made] >= known]
+        made = made[np.argsort(number[made])]  # groups that are new sets, in the order of their numbers
+        index, place = arcs_leaving(np.append(starts, len(group)), made)
+        first = sum(map(len, self._entries)) + np.cumsum(sizes[made]) - sizes[made]
+        self._first_member = np.append(self._first_member, first)
+        self._best = np.append(self._best, np.full(len(made), np.inf))
+        np.minimum.at(self._best, number, path_cost)
+        member = self._first_member[number][group] + np.arange(len(group)) - starts[group]
+        self._entries.append(entry[index])
+        level = self._lattice.level[entry[starts[made]]][place]
+        members = _Members(number[made][place], member[index], entry[index], excess[index])
+        for later in np.unique(level).tolist():
+            self._waiting[later].append(members.part(level == later))
+        return member
+
+
+def _changes(*columns: Integers) -> npt.NDArray[np.bool_]:
+    """Marks rows that differ from the one before; the first one too."""
+    different = np.zeros(len(columns[0]), bool)
+    different[:1] = True
+    for column in columns:
+        different[1:] |= column[1:] != column[:-1]
+    return different
+
+
+def _mixed(first: Integers, second: Integers) -> npt.NDArray[np.uint64]:
+    with np.errstate(over="ignore"):
+        mixed = first.astype(np.uint64) * _MIX[0] + second.astype(np.uint64) * _MIX[1]
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * _MIX[2]
+        return mixed ^ (mixed >> np.uint64(32))

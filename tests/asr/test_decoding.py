@@ -1,0 +1,188 @@
+"""From scores to words: graphs of both kinds in a directory, grammars, and what Kaldi's own decoder found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import nnet3
+from nnet3.asr.decoding import DecodingGraph
+from nnet3.asr.model_folder import GraphFiles
+from nnet3.errors import ArgumentError, ModelFormatError
+from nnet3.kaldi_io import Fst, open_int_vector_table, open_matrix_table
+from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.kaldi_io.lattice import open_lattice_table
+from nnet3.options import DecodingOptions
+from tests.asr.slow_search import paths_of
+from tests.asr.toy_phones import KINDS, PHONES, chain_model, ids_of_phones
+from tests.kaldi_io.graph_bytes import lookahead_bytes, ngram_bytes
+from tests.shared_data import SHARED
+
+ROAD = SHARED / "road"
+needs_road = pytest.mark.skipif(not ROAD.is_dir(), reason=f"the runs of Kaldi's decoders are not at {ROAD}")
+OPTIONS = DecodingOptions(beam=100, lattice_beam=60)
+#: Words of a model whose phones 2, 5 and 3 begin, go on in and end words; 4 is a word alone, 1 is silence.
+WORDS = {1: "long", 2: "short"}
+
+
+def word_loop() -> Fst:
+    """Any words with silence between them, in which each phone begins with its label and goes on with another one."""
+    arcs, states = [], 1
+    for word, phones in ((0, [1]), (1, [2, 5, 3]), (2, [4])):
+        state = 0
+        for number, phone in enumerate(phones):
+            first, goes_on = 2 * phone, 2 * phone - 1
+            if number:
+                arcs.append((state, states, 0, 0))
+            arcs.append((state if not number else states, states + 1, first, word if number == len(phones) - 1 else 0))
+            arcs.append((states + 1, states + 1, goes_on, 0))
+            state = states + 1
+            states += 2
+        arcs.append((state, 0, 0, 0))
+    src, dst, ilabel, olabel = zip(*arcs, strict=True)
+    final = np.full(states, np.inf)
+    final[0] = 0
+    return Fst.from_arcs(0, final, src, dst, ilabel, np.full(len(src), 0.01), olabel)
+
+
+def scores_of(*phones: tuple[int, int]) -> np.ndarray:
+    """Scores that are high for these phones, each for so many rows."""
+    model = chain_model()
+    ids = np.array(ids_of_phones(model, *phones))
+    scores = np.full((len(ids), model.num_pdfs), -20.0, np.float32)
+    scores[np.arange(len(ids)), model.pdf(ids)] = 0
+    return scores
+
+
+SAID = (1, 2), (2, 2), (5, 1), (3, 2), (4, 3), (1, 3), (4, 2)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> GraphFiles:
+    save_fst(word_loop(), str(tmp_path / "HCLG.fst"))
+    (tmp_path / "words.txt").write_text("<eps> 0\n" + "".join(f"{word} {label}\n" for label, word in WORDS.items()))
+    (tmp_path / "word_boundary.int").write_text(KINDS)
+    return GraphFiles({"HCLG.fst": tmp_path / "HCLG.fst"}, tmp_path / "words.txt", tmp_path / "word_boundary.int")
+
+
+@pytest.fixture
+def lookahead_files(files: GraphFiles, tmp_path: Path) -> GraphFiles:
+    graph = word_loop()
+    reaches = [[(1, 4)]] * graph.num_states  # more than true: that is allowed
+    (tmp_path / "HCLr.fst").write_bytes(lookahead_bytes(graph, reaches, 3))
+    model = ngram_bytes({(): {1: 0.7, 2: 0.9}, (0,): {1: 0.5}, (1,): {2: 0.1}}, {(): 1.0}, {(0,): 0.2, (1,): 0.3})
+    (tmp_path / "Gr.fst").write_bytes(model)
+    (tmp_path / "disambig_tid.int").write_text("11 12\n")
+    parts = {name: tmp_path / name for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int")}
+    return GraphFiles(parts, files.words, files.word_boundary)
+
+
+@pytest.mark.parametrize("kind", ["files", "lookahead_files"])
+def test_words_with_times(kind: str, request: pytest.FixtureRequest) -> None:
+    graph = DecodingGraph.load(request.getfixturevalue(kind), chain_model())
+    segment = graph.start(OPTIONS)
+    for rows in np.array_split(scores_of(*SAID), 4):
+        segment.accept(rows)
+    found = segment.found()
+    assert found is not None
+    spoken = found.text(seconds_per_row=0.03, begin=1.0, alternatives=2)
+    assert spoken.text == "long short short"
+    times = [(word.start, word.end) for word in spoken.words]
+    assert np.allclose(times, 1 + 0.03 * np.array([[2, 7], [7, 10], [13, 15]]), atol=2e-3)
+    assert all(0.9 < word.confidence <= 1 for word in spoken.words if word.confidence is not None)
+    assert " ".join(word.word for word in spoken.alternatives[0].words) == spoken.text
+    assert spoken.alternatives[0].confidence > spoken.alternatives[1].confidence
+    assert segment.notices == []
+
+
+def test_what_is_found_before_the_end(files: GraphFiles) -> None:
+    segment = DecodingGraph.load(files, chain_model()).start(OPTIONS)
+    scores = scores_of(*SAID)
+    for rows, words in ((2, []), (9, [1, 2]), (13, [1, 2]), (15, [1, 2, 2])):
+        segment.accept(scores[segment.search.num_rows : rows])
+        path, found = segment.search.best_path(), segment.found(use_final=False)
+        assert path is not None
+        assert found is not None
+        assert path.words.tolist() == words == [word.label for word in found.words]
+
+
+def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
+    graph = DecodingGraph.load(lookahead_files, chain_model())
+    only_short, unknown = graph.with_phrases(["short strange", "short short"])
+    assert unknown == ["strange"]
+    segment = only_short.start(OPTIONS)
+    segment.accept(scores_of(*SAID))
+    found = segment.found()
+    assert found is not None
+    assert {word.label for word in found.words} == {2}
+    with pytest.raises(ArgumentError, match="at least one word that the model knows"):
+        graph.with_phrases(["strange"])
+
+
+def test_graphs_that_are_not_this_models(files: GraphFiles, tmp_path: Path) -> None:
+    loop = word_loop()
+    other = Fst(
+        0, loop.final, loop.offsets, np.where(loop.ilabel == 8, 99, loop.ilabel), loop.olabel, loop.cost, loop.dst
+    )
+    save_fst(other, str(tmp_path / "HCLG.fst"))
+    with pytest.raises(ModelFormatError, match=f"has input label 99, but the model has {2 * PHONES} transition-ids"):
+        DecodingGraph.load(files, chain_model())
+    save_fst(loop, str(tmp_path / "HCLG.fst"))
+    with pytest.raises(ModelFormatError, match=r"no table of its words, and there is no words.txt"):
+        DecodingGraph.load(replace(files, words=None), chain_model())
+    with pytest.raises(ArgumentError, match=r"a grammar needs a model with HCLr.fst and Gr.fst"):
+        DecodingGraph.load(files, chain_model()).with_phrases(["long"])
+
+
+def test_speech_that_fits_nothing(files: GraphFiles) -> None:
+    fst = Fst.from_arcs(0, [np.inf, 0], [0], [1], [1], [0.0], [1])
+    save_fst(fst, str(files.files["HCLG.fst"]))
+    segment = DecodingGraph.load(files, chain_model()).start(OPTIONS)
+    segment.accept(scores_of((1, 3)))
+    assert segment.found() is None
+
+
+# name: acoustic scale, beam, lattice beam, features' frames per row and per chunk
+RUNS = {
+    "decode_1": (0.1, DecodingOptions(beam=11, max_active=7000, lattice_beam=4), 1, 50),
+    "decode_2": (1.0, DecodingOptions(beam=11, max_active=7000, lattice_beam=5), 3, 51),
+}
+
+
+@needs_road
+@pytest.mark.parametrize("name", RUNS)
+def test_kaldis_own_runs(name: str) -> None:
+    """Best paths: words, alignments and costs; lattices: the same words within the beam, and their costs."""
+    case, (scale, options, factor, chunk) = ROAD / name, RUNS[name]
+    model = nnet3.load(case / "final.mdl")
+    assert isinstance(model, nnet3.AcousticModel)
+    files = GraphFiles({"HCLG.fst": case / "HCLG.fst"}, case / "words.txt", None)
+    graph = DecodingGraph.load(files, model.transition_model)
+    lattices = dict(open_lattice_table(f"ark,t:{case}/plain.lat.txt"))
+    alignments = dict(open_int_vector_table(f"ark,t:{case}/plain.ali.txt"))
+    words = dict(open_int_vector_table(f"ark,t:{case}/plain.words.txt"))
+    how = {"frame_subsampling_factor": factor, "frames_per_chunk": chunk, "use_priors": factor == 1}
+    checked = 0
+    for key, features in open_matrix_table(f"ark:{case}/feats.ark"):
+        segment = graph.start(options)
+        segment.accept((scale * model.compute(features, **how)).numpy())
+        path, found = segment.search.best_path(use_final=True), segment.found()
+        assert path is not None
+        assert found is not None
+        assert np.array_equal(path.words, words[key])
+        assert np.array_equal(path.transition_ids, alignments[key])
+        theirs, mine = (
+            {words: min(paths)[0] for words, paths in paths_of(*lattice).items()}
+            for lattice in ((lattices[key], scale), (found.lattice, 1.0))
+        )
+        best = min(theirs.values())
+        assert path.cost == pytest.approx(best, rel=1e-4, abs=2e-4)
+        most = best + options.lattice_beam - 0.01
+        inside, also = ({words for words, cost in each.items() if cost <= most} for each in (theirs, mine))
+        assert inside == also
+        assert max(abs(theirs[each] - mine[each]) for each in inside) < 2e-3
+        checked += 1
+    assert checked == len(lattices)
