@@ -11,6 +11,7 @@ from nnet3.asr.features import Doubles, OnlineCmvn, Rows, SplicedTransform
 from nnet3.asr.ivector_files import DiagonalGmm, IvectorExtractor, Singles
 from nnet3.asr.ivector_stats import Integers, IvectorStatistics, LikelyGaussians, as_output, best_gaussians, posteriors
 from nnet3.asr.row_buffer import RowBuffer
+from nnet3.asr.speaker_state import SpeakerState
 from nnet3.errors import ExecutionError, ModelFormatError
 from nnet3.options import IvectorOptions, OnlineCmvnOptions, SpliceOptions
 
@@ -68,14 +69,6 @@ class IvectorModel:
         period = self.options.ivector_period
         rows = [stream.at(frame) for frame in (stream.ready - 1, *range(0, stream.ready, period))]
         return np.stack(rows[1:]), stream.speaker_state()
-
-
-@dataclass(frozen=True, eq=False)
-class SpeakerState:
-    """What is known of a speaker after some utterances, for the next one."""
-
-    cmvn_stats: Doubles | None = None
-    statistics: IvectorStatistics | None = None
 
 
 class OnlineIvectors:
