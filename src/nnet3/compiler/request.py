@@ -32,6 +32,7 @@ from nnet3.structure.nodes import ComponentNode, InputNode
 from nnet3.text import did_you_mean
 
 _INT32 = np.iinfo(np.int32)
+_DEFAULT_OPTIONS = CompileOptions()
 _FEWEST_RAGGED = 48  # periods of programs from which those for sequences of several lengths are made
 
 
@@ -372,7 +373,7 @@ def check_request(nnet: Nnet, request: ComputationRequest) -> None:
 def checked_options(options: CompileOptions | None) -> CompileOptions:
     """The options, or the default ones. Raises ArgumentError for something else."""
     check_kind(options, (CompileOptions, type(None)), "the options of compile", "CompileOptions")
-    return CompileOptions() if options is None else options
+    return _DEFAULT_OPTIONS if options is None else options
 
 
 def lowering_request(

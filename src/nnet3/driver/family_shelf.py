@@ -6,6 +6,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -330,5 +331,6 @@ def _has_rows(rows: Continued, k: int, wanted: _Digest) -> bool:
 
 
 def precompute_of(task: CompileTask) -> Precompute:
-    """Returns what makes the precomputed entries of a task's program."""
-    return KernelRules(task.lowered_from()[0]).precompute
+    """Returns what makes the precomputed entries of a task's program; it looks at the task when it is first called."""
+    rules = cache(lambda: KernelRules(task.lowered_from()[0]))
+    return lambda rows: rules().precompute(rows)

@@ -346,6 +346,8 @@ class RaggedProgram:
         self._worked_on: list[tuple[cmd.Propagate | cmd.Backprop, _Place, int]] = []
         placed = [self._places(command, versions) for command in self.computation.commands]
         self._rows_worked_on = [(each, versions.place(place), count) for each, place, count in self._worked_on]
+        #: True where a kernel wants rows of equal sequences as they are, by entry, length and number of sequences.
+        self.in_order: dict[tuple[int, int, int], bool] = {}
         self.entries: list[_Entry | None] = [None] * len(computation.precomputed)
         for command, (places, _) in zip(self.computation.commands, placed, strict=True):
             if isinstance(command, cmd.Propagate) and command.precomputed:
@@ -695,7 +697,7 @@ class RaggedProgram:
         rows = slots.rows + count[slots.last] - count[slots.first] - skipped
         rows = np.where(slots.whole, matrix_rows[slots.matrix], rows)
         number_of_n = np.arange(len(shorter)) if numbers is None else np.array(numbers)
-        return _Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, rules).program()
+        return _Restriction(self, exists, count, matrix_rows, start, rows, number_of_n, shorter[0], rules).program()
 
 
 @dataclass(frozen=True, eq=False)
@@ -759,7 +761,7 @@ class _Restriction:
     """A ragged program for given lengths, while it is made.
 
     `exists` and `count`: of all indexes; `matrix_rows` of each matrix, `start` and `rows` of each slot; `numbers`: what
-    n becomes.
+    n becomes; `fewest`: by how much the longest sequence is shorter.
     """
 
     def __init__(
@@ -771,10 +773,11 @@ class _Restriction:
         start: np.ndarray,
         rows: np.ndarray,
         numbers: np.ndarray,
+        fewest: int,
         rules: KernelRules | None,
     ) -> None:
         self.ragged, self.exists, self.count, self.matrix_rows = ragged, exists, count, matrix_rows
-        self.start, self.rows, self.numbers, self.rules = start, rows, numbers, rules
+        self.start, self.rows, self.numbers, self.fewest, self.rules = start, rows, numbers, fewest, rules
         self._are_renumbered = bool((numbers != np.arange(len(numbers))).any())
         self._orders: dict[int, tuple[_Order | None, _Order | None]] = {}  # of entries
         self._ordered: list[tuple[int, Matrix, MatrixInfo]] = []  # matrices in the order of kernels, by sub-matrix
@@ -891,21 +894,47 @@ class _Restriction:
             return None
         wanted = inputs, outputs
         if entry.orders_rows:
-            wanted = self.rules.arrange(entry.node, inputs, outputs)
-            self._orders[number] = self._order(inputs, wanted[0]), self._order(outputs, wanted[1])
+            sides = entry.inputs, entry.outputs
+            masks = [self._times_left(rows) for rows in sides]
+            key, in_order = (number, self.fewest, len(self.numbers)), self.ragged.in_order
+            if key not in in_order:
+                full = [rows.indexes[mask] for rows, mask in zip(sides, masks, strict=True)]
+                in_order[key] = all(map(np.array_equal, full, self.rules.arrange(entry.node, full[0], full[1])))
+            if in_order[key]:  # all sequences at all times: so are some, with padding in the place of the others
+                orders = self._padded(entry.inputs, masks[0]), self._padded(entry.outputs, masks[1])
+            else:
+                wanted = self.rules.arrange(entry.node, inputs, outputs)
+                orders = self._order(inputs, wanted[0]), self._order(outputs, wanted[1])
+            self._orders[number] = orders
+            wanted = orders[0].wanted if orders[0] else inputs, orders[1].wanted if orders[1] else outputs
         numbered = [self._renumbered(rows) for rows in wanted]
         return self.rules.precompute(KernelRows(entry.node, entry.runs_backward, numbered[0], numbered[1]))
+
+    def _times_left(self, rows: _KernelRows) -> np.ndarray:
+        """Returns which rows are of times at which the longest sequence has rows, and of sequences that are left."""
+        own = slice(rows.place, rows.place + len(rows.indexes))
+        is_left = self.ragged.rows.n[own] < len(self.numbers)
+        return np.asarray(is_left & (self.ragged.rows.before_end[own] >= self.fewest))
+
+    def _padded(self, rows: _KernelRows, mask: np.ndarray) -> _Order | None:
+        """Returns the order of rows with padding for those that do not exist, None if all do."""
+        exists = self.exists[rows.place : rows.place + len(rows.indexes)][mask]
+        if exists.all():
+            return None
+        wanted = rows.indexes[mask]
+        wanted[~exists, T] = NO_TIME
+        return self._new_order(wanted, np.where(exists, np.cumsum(exists) - 1, -1), np.flatnonzero(exists))
+
+    def _new_order(self, wanted: IndexTable, to_wanted: np.ndarray, to_existing: np.ndarray) -> _Order:
+        first = len(self.ragged.template.index_tables) + len(self._order_tables)
+        self._order_tables += [to_wanted.astype(np.int32), to_existing.astype(np.int32)]
+        return _Order(wanted, first, first + 1)
 
     def _order(self, existing: IndexTable, wanted: IndexTable) -> _Order | None:
         """Returns how rows are brought into the order that a kernel wants; None if they are in it."""
         if np.array_equal(existing, wanted):
             return None
-        first = len(self.ragged.template.index_tables) + len(self._order_tables)
-        self._order_tables += [
-            find_rows(existing, wanted).astype(np.int32),
-            find_rows(wanted, existing).astype(np.int32),
-        ]
-        return _Order(wanted, first, first + 1)
+        return self._new_order(wanted, find_rows(existing, wanted), find_rows(wanted, existing))
 
     def _new_ordered(self, node: str, slot: int, order: _Order) -> int:
         """Returns the sub-matrix of a new matrix for the rows of a slot in this order."""
@@ -966,12 +995,10 @@ class _Restriction:
             raise NotRaggedError("a kernel has rows whose operands have no place")
         of_wanted = np.where(existing, self.count[both[0]] - self.count[place], -1)[wanted]
         of_existing = np.where(wanted, self.count[both[1]] - self.count[output], -1)[existing]
-        first = len(self.ragged.template.index_tables) + len(self._order_tables)
-        self._order_tables += [of_wanted.astype(np.int32), of_existing.astype(np.int32)]
         indexes = np.zeros((len(of_wanted), 3), np.int32)
         indexes[:, N] = self.ragged.rows.n[both[1]][wanted]
         indexes[:, T] = NO_TIME
-        return _Order(indexes, first, first + 1)
+        return self._new_order(indexes, of_wanted, of_existing)
 
     # ---- tables ----
 

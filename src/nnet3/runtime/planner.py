@@ -355,7 +355,9 @@ def plan_of(computation: NnetComputation, dtype: str | torch.dtype) -> Plan:
     if kept is None:
         return plan(computation, dtype)
     if name not in kept or kept[name][0].get("version") != PLAN_VERSION:
-        kept[name] = plan(computation, dtype).to_data()
+        made = plan(computation, dtype)
+        kept[name] = made.to_data()
+        return made
     return Plan.from_data(*kept[name])
 
 
