@@ -10,6 +10,7 @@ BENCHMARKS = (
     "lengths",
     "tdnnf",
     "precision",
+    "decoding",
     "natural_gradient",
     "startup",
     "model_files",

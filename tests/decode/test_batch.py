@@ -95,7 +95,8 @@ def test_batches_give_what_single_utterances_give(monkeypatch: pytest.MonkeyPatc
     assert is_the_same_padded(nnet) == (name in ("feed-forward", "forward"))
     common = {"frame_subsampling_factor": rng.choice([1, 3]), "online_ivector_period": 1}
     monkeypatch.setattr(batch_module, "WINDOW_FRAMES", rng.choice([50, 300, 10_000]))
-    monkeypatch.setattr(batch_module, "MINIBATCH_FRAMES", rng.choice([10, 200, 4000]))
+    for name_of_bound in ("MINIBATCH_FRAMES", "CACHED_FRAMES"):
+        monkeypatch.setattr(batch_module, name_of_bound, rng.choice([10, 200, 4000]))
     monkeypatch.setattr(running_module, "PIECE_BYTES", rng.choice([5000, 2**30]))
     utterances = _utterances(rng, 25, rng.choice([15, 80]))
     context = {"extra_left_context": rng.randint(0, 3), "extra_right_context_final": rng.randint(-1, 2)}
