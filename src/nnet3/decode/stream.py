@@ -281,17 +281,17 @@ class StreamComputer:
         chunk, width = self.program.chunks[place], self._width(len(streams))
         inputs = gathered(streams, width) if chunk.before else {}
         for name, table in chunk.new.items():
-            new = [each.take(name, len(table)) for each in streams]
-            values = torch.stack(new + new[:1] * (width - len(streams)), dim=1)  # (rows, width, dim)
-            inputs[name] = torch.cat([inputs[name], values]) if name in inputs else values
+            values = [each.take(name, len(table)) for each in streams]
+            values += values[:1] * (width - len(values))
+            new = values[0] if width == 1 else torch.stack(values, dim=1).flatten(0, 1)
+            inputs[name] = torch.cat([inputs[name], new]) if name in inputs else new
         computer = self._computers.get((place, width), lambda: self._new_computer(place, width))
-        outputs = computer.compute({name: values.flatten(0, 1) for name, values in inputs.items()})
-        rows = outputs.pop("output").unflatten(0, (-1, width))
-        after = {name: values.unflatten(0, (-1, width)) for name, values in outputs.items()}
-        after |= {name: inputs[name][kept].clone() for name, kept in chunk.kept.items()}
+        after = computer.compute(inputs)
+        rows = after.pop("output")
+        after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         batch, left = Batch(after, width), {each.batch for each in streams if each.batch is not None}
         for column, each in enumerate(streams):
-            each.go_on(batch, column, rows[:, column])
+            each.go_on(batch, column, rows[column::width])
         for other in left:
             other.shrink()
 

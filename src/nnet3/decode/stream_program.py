@@ -9,6 +9,8 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from nnet3.compiler import IoSpecification, StateRequest, nnet_source
 from nnet3.decode.pieces import OPTIONAL
@@ -48,13 +50,17 @@ class StreamChunk:
         return {name: np.concatenate(tables) for name, tables in joined.items()}
 
     @cached_property
-    def kept(self) -> dict[str, slice | npt.NDArray[np.int64]]:
-        """The rows of each input node's matrix that are part of the state after the chunk."""
-        rows = {name: find_rows(self.inputs[name], self.after[name]) for name in self.new if name in self.after}
-        return {
-            name: slice(int(kept[0]), int(kept[-1]) + 1) if (np.diff(kept) == 1).all() else kept.astype(np.int64)
-            for name, kept in rows.items()
-        }
+    def kept(self) -> dict[str, npt.NDArray[np.int64]]:
+        """The rows of each input that are part of the state after the chunk."""
+        names = [name for name in self.new if name in self.after]
+        return {name: find_rows(self.inputs[name], self.after[name]).astype(np.int64) for name in names}
+
+    def kept_of(self, name: str, values: Tensor, width: int) -> Tensor:
+        """Returns these rows of an input's matrix (rows * width, dim), copied."""
+        rows = self.kept[name]
+        if rows[-1] - rows[0] == len(rows) - 1:
+            return values[int(rows[0]) * width : int(rows[-1] + 1) * width].clone()
+        return values.unflatten(0, (-1, width))[torch.from_numpy(rows).to(values.device)].flatten(0, 1)
 
     def request(self, sequences: int = 1) -> StateRequest:
         """Returns the request for so many sequences; rows go by time, those of one time by sequence."""

@@ -16,9 +16,9 @@ _serials = itertools.count()
 
 
 class Batch:
-    """States of streams that have run together: a tensor (rows, width, dim) of each node, a column for each stream.
+    """States of streams that have run together: a matrix (rows * width, dim) of each node, as programs have them.
 
-    Columns that belong to nobody hold anything.
+    Each row is that of `width` columns, side by side; a stream has a column, and what belongs to nobody is anything.
     """
 
     def __init__(self, state: dict[str, Tensor], width: int) -> None:
@@ -26,9 +26,9 @@ class Batch:
         self.members: weakref.WeakSet[StreamProgress] = weakref.WeakSet()
 
     def columns(self, columns: Sequence[int]) -> dict[str, Tensor]:
-        """Returns some columns, copied."""
+        """Returns some columns of each node, copied, (rows, columns, dim)."""
         return {
-            name: value.index_select(1, torch.tensor(columns, device=value.device))
+            name: value.unflatten(0, (-1, self.width)).index_select(1, torch.tensor(columns, device=value.device))
             for name, value in self.state.items()
         }
 
@@ -36,13 +36,14 @@ class Batch:
         """Keeps no more columns than twice those that are in use."""
         if 0 < 2 * len(self.members) <= self.width:
             members = list(self.members)
-            smaller = Batch(self.columns([each.column for each in members]), len(members))
+            columns = self.columns([each.column for each in members])
+            smaller = Batch({name: value.flatten(0, 1) for name, value in columns.items()}, len(members))
             for column, each in enumerate(members):
                 each.go_to(smaller, column)
 
 
 def gathered(streams: Sequence[StreamProgress], width: int) -> dict[str, Tensor]:
-    """Returns the states of streams side by side, (rows, width, dim) of each node, in a dictionary of its own.
+    """Returns the states of streams side by side, (rows * width, dim) of each node, in a dictionary of its own.
 
     Nothing is copied if they have run together before.
     """
@@ -57,7 +58,7 @@ def gathered(streams: Sequence[StreamProgress], width: int) -> dict[str, Tensor]
         for each, group in groupby(streams, key=lambda stream: stream.batch)
         if each is not None
     ]
-    return {name: torch.cat([part[name] for part in parts], dim=1) for name in batch.state}
+    return {name: torch.cat([part[name] for part in parts], dim=1).flatten(0, 1) for name in batch.state}
 
 
 class StreamProgress:

@@ -75,7 +75,7 @@ def from_bytes(data: bytes, model: str, stream: StreamProgress) -> None:
     own = {name: value.to(stream.frames) for name, value in tensors.items()}
     stream.frames, stream.last, stream.ivector = own["frames"], own.get("last"), own.get("ivector")
     stream.rows = [own["rows"]] if "rows" in own else []
-    state = {name.removeprefix(_STATE): value[:, None] for name, value in own.items() if name.startswith(_STATE)}
+    state = {name.removeprefix(_STATE): value for name, value in own.items() if name.startswith(_STATE)}
     if state:
         stream.go_to(Batch(state, 1))
 
