@@ -11,6 +11,7 @@ BENCHMARKS = (
     "tdnnf",
     "precision",
     "decoding",
+    "streams",
     "natural_gradient",
     "startup",
     "model_files",
