@@ -184,6 +184,8 @@ def test_what_it_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
     if name == "int8":
         with pytest.raises(ComponentError, match="on the CPU alone, not on 'cuda': use bfloat16 there"):
             component.to(device="cuda")
+        with pytest.raises(ComponentError, match="on the CPU alone, not on 'meta': use bfloat16 there"):
+            low_precision.low_precision(torch.int8, torch.empty(3, 5, device="meta"))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])

@@ -14,8 +14,11 @@ from torch import Tensor
 
 import nnet3
 from nnet3.errors import ArgumentError, ComponentError, NetworkError, RequestError
-from nnet3.nnet import Nnet
+from nnet3.kaldi_io import Reader
+from nnet3.nnet import AcousticModel, Nnet
+from nnet3.nnet.load import read_model
 from tests.effort import EFFORT
+from tests.nnet.model_texts import MDL_TEXT
 from tests.random_networks import computable_request, random_network
 
 TYPES = ("int8", "bfloat16")
@@ -120,6 +123,19 @@ def test_all_lengths_and_pieces_give_the_same(name: str) -> None:
     torch.testing.assert_close(chunks, whole, rtol=0, atol=1e-6 if name == "int8" else 1e-2)
 
 
+def test_minibatches_and_streams_of_int8_are_utterances_to_the_bit() -> None:
+    nnet = make(CONFIG.replace("component=a input=lda", "component=a input=input")).quantize()
+    utterances = {str(frames): features(frames) for frames in (61, 7, 90)}
+    batch = nnet3.BatchComputer(nnet, frames_per_chunk=20, frame_subsampling_factor=1)
+    streams = nnet3.StreamComputer(nnet, frames_per_chunk=10, num_streams=2, frame_subsampling_factor=1)
+    for key, rows in batch.compute((key, x, None) for key, x in utterances.items()):
+        expected = nnet.compute(utterances[key])
+        torch.testing.assert_close(rows, expected, rtol=0, atol=1e-6)
+        stream = streams.open()
+        parts = [stream.accept(utterances[key][:5]), stream.accept(utterances[key][5:]), stream.finish()]
+        torch.testing.assert_close(torch.cat(parts), expected, rtol=0, atol=1e-6)
+
+
 def test_networks_of_all_precisions_take_turns_with_one_cache() -> None:
     nnet, x = make(), features()
     networks = [nnet, nnet.quantize(), nnet.quantize(torch.bfloat16), nnet.copy().to(torch.float64)]
@@ -151,6 +167,8 @@ def test_quantize_copy_compute_and_then_training_is_refused(
 
     with pytest.raises(RequestError, match=f"but component 'a' has none: its products are in {name}; take the network"):
         nnet3.compile(twin, REQUEST)
+    with pytest.raises(NetworkError, match="a TorchModule can learn, but component 'a' cannot: its products are in"):
+        nnet3.TorchModule(twin)
     with pytest.raises(ComponentError, match="cannot be converted to float64"):
         twin.to(torch.float64)
     assert {c.bias_params.dtype for c in twin.components.values() if hasattr(c, "bias_params")} == {torch.float32}
@@ -175,6 +193,16 @@ def test_a_network_in_float64_is_quantized_to_float32() -> None:
     rows = make().to(torch.float64).quantize().compute(features())
     assert rows.dtype == torch.float32
     assert torch.equal(rows, make().quantize().compute(features()))
+
+
+def test_acoustic_models_are_quantized_with_their_priors() -> None:
+    model = read_model(Reader(MDL_TEXT.encode(), "final.mdl"))
+    assert isinstance(model, AcousticModel)
+    twin = model.quantize()
+    assert twin.transition_model is model.transition_model
+    assert twin.nnet.info() == model.nnet.quantize().info()
+    assert torch.equal(twin.priors, model.priors)
+    assert twin.priors is not model.priors
 
 
 def test_what_cannot_be_quantized_is_named() -> None:

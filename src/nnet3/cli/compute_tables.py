@@ -107,9 +107,11 @@ def load_scored(
     model = load_model(path)
     priors = _priors(model, path) if use_priors else None
     nnet = (model.nnet if isinstance(model, AcousticModel) else model).to(device=device)
-    if precision.dtype != "float32":
-        nnet = nnet.quantize(precision.dtype)
-    return nnet, Scoring(priors, acoustic_scale, apply_exp)
+    return _in_precision(nnet, precision), Scoring(priors, acoustic_scale, apply_exp)
+
+
+def _in_precision(nnet: Nnet, precision: PrecisionOptions) -> Nnet:
+    return nnet if precision.dtype == "float32" else nnet.quantize(precision.dtype)
 
 
 def compute_xvectors(
@@ -120,7 +122,8 @@ def compute_xvectors(
     cache: ComputationCache,
 ) -> None:
     """Computes a vector for each utterance, as `compute_tables` does matrices."""
-    nnet, compile_options = load_network_to(settings.device, network), CompileOptions(optimize=settings.optimize)
+    nnet = _in_precision(load_network_to(settings.device, network), settings.precision)
+    compile_options = CompileOptions(optimize=settings.optimize)
     computer = XvectorComputer(
         nnet, options, settings.device, compile_options=compile_options, cache=cache, debug=settings.debug
     )

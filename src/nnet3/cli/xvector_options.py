@@ -6,12 +6,14 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.click_types import integer
+from nnet3.cli.declared import takes
 from nnet3.cli.options import KALDI_BOOL, all_of
 from nnet3.cli.verb import take_internal, take_use_gpu
-from nnet3.options import EqualXvectorOptions, XvectorOptions
+from nnet3.options import EqualXvectorOptions, PrecisionOptions, XvectorOptions
 
 xvector_options = all_of(
     [
+        takes("precision", PrecisionOptions),
         click.option("--device", "device_name", metavar="DEVICE", help="Where to compute: cpu, cuda, cuda:1."),
         click.option("--cached-compiler-in", metavar="FILE", help="Compiled computations of an earlier run."),
         click.option("--cached-compiler-out", metavar="FILE", help="Where compiled computations are to be kept."),
@@ -29,6 +31,7 @@ def compute_xvectors(
     network: str,
     features: str,
     output: str,
+    precision: PrecisionOptions,
     device_name: str | None,
     cached_compiler_in: str | None,
     cached_compiler_out: str | None,
@@ -36,6 +39,7 @@ def compute_xvectors(
     """Computes and writes the vectors of a table."""
     settings = later.compute_tables.ComputeSettings(
         device=later.device.choose_device(device_name, take_use_gpu()),
+        precision=precision,
         optimize=take_internal("optimization.optimize", True),
         debug=take_internal("computation.debug", False),
     )

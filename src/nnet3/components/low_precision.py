@@ -108,8 +108,7 @@ class Int8AffineComponent(LowPrecisionAffine):
     products = torch.int8
 
     def rounded(self, linear: Tensor) -> Tensor:
-        largest = linear.abs().amax(1) if linear.numel() else linear.new_zeros(len(linear))
-        self.scales = largest.mul_(1 / _LARGEST).clamp_(min=_LEAST_STEP)
+        self.scales = linear.abs().amax(1).mul_(1 / _LARGEST).clamp_(min=_LEAST_STEP)
         return (linear / self.scales[:, None]).round_().to(torch.int8)
 
     def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
@@ -135,8 +134,8 @@ class Int8AffineComponent(LowPrecisionAffine):
 
     def check_target(self, dtype: torch.dtype | None, device: str | torch.device | None) -> None:
         super().check_target(dtype, device)
-        if device is not None and torch.device(device).type != "cpu":
-            raise ComponentError(f"{self.type_name} runs on the CPU alone, not on '{device}': use bfloat16 there")
+        if device is not None:
+            _check_device(device)
 
 
 class BFloat16AffineComponent(LowPrecisionAffine):
@@ -181,15 +180,24 @@ def low_precision(
 ) -> LowPrecisionAffine | None:
     """Returns the component that computes y = x W^T + b, at time offsets if given, with such products.
 
-    None for sizes of which there are no such products. Raises ComponentError for weights that are not finite.
+    None for sizes of which there are no such products. Raises ComponentError for weights that are not finite, and for
+    int8 on another device than the CPU.
     """
+    if products == torch.int8:
+        _check_device(linear.device)
     for what, tensor in (("weights", linear), ("biases", bias)):
         if tensor is not None and not bool(torch.isfinite(tensor).all()):
             raise ComponentError(f"it has {what} that are not finite numbers, which cannot be quantized")
-    if not _FEWEST_COLUMNS <= linear.shape[1] // len(time_offsets or (0,)) <= _MOST_COLUMNS:
+    columns = linear.shape[1]
+    if columns // len(time_offsets or (0,)) < _FEWEST_COLUMNS or columns > _MOST_COLUMNS:
         return None
     kinds = _AFFINE if time_offsets is None else _TDNN
     return kinds[products](time_offsets or (0,), linear, bias)
+
+
+def _check_device(device: str | torch.device) -> None:
+    if torch.device(device).type != "cpu":
+        raise ComponentError(f"products of int8 are computed on the CPU alone, not on '{device}': use bfloat16 there")
 
 
 def _integers_of_rows(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -372,7 +372,7 @@ class Nnet(RunsUtterances):
 
         Affine, linear and TDNN components hold their weights in that type; of int8, each row of weights and each row of
         input has a scale of its own. The others are as they were. The copy is run, copied and pickled like any network;
-        it is neither trained nor saved in Kaldi's format. It keeps batch-norm apart: `prepare_for_test` first.
+        it is neither trained nor saved in Kaldi's format.
 
         Raises ArgumentError for another dtype, NetworkError for weights that are not finite.
         """

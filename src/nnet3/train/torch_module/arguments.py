@@ -21,6 +21,9 @@ def checked_network(network: Any) -> Nnet:
             "a TorchModule needs an output 'output', an input 'input' and at most an input 'ivector' besides; this "
             f"network has inputs {network.input_names} and outputs {network.output_names}"
         )
+    for name, component in network.components.items():
+        if component.inference_only:
+            raise NetworkError(f"a TorchModule can learn, but component '{name}' cannot: {component.inference_only}")
     result: Nnet = network
     return result
 
