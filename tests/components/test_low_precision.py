@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from tests.components.finite_differences import strided
 from tests.components.index_harness import ROW_SETS, index_case, table
 
 TYPES = {"int8": torch.int8, "bfloat16": torch.bfloat16}
+KERNELS = (*TYPES, "fast bfloat16")
 CONFIGS = [
     ("AffineComponent", "input-dim=7 output-dim=5"),
     ("NaturalGradientAffineComponent", "input-dim=40 output-dim=3"),
@@ -38,8 +41,16 @@ def weights_of(component: Component) -> Tensor:
     return parameters.get("linear_params", parameters.get("params", torch.empty(0))).double()
 
 
+@contextmanager
+def kernel(name: str) -> Iterator[None]:
+    """Lets the hardware have fast products of bfloat16, or not."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(low_precision, "_has_fast_bfloat16", lambda: name.startswith("fast"))
+        yield
+
+
 def quantized(component: Component, name: str = "int8") -> Component:
-    result = component.in_low_precision(TYPES[name])
+    result = component.in_low_precision(TYPES[name.removeprefix("fast ")])
     assert result is not None
     return result
 
@@ -50,13 +61,13 @@ def largest_error(x: Tensor, w: Tensor, name: str) -> Tensor:
     An integer is wrong by half a step at most, a bfloat16 number by ROUNDING of itself.
     """
     x, w = x.double().abs(), w.abs()
-    if name == "bfloat16":
+    if name != "int8":
         return x @ w.t() * ((1 + ROUNDING) ** 3 - 1)
     of_x, of_w = (matrix.amax(1, keepdim=True) / 127 / 2 * torch.ones_like(matrix) for matrix in (x, w))
     return x @ of_w.t() + of_x @ w.t() + of_x @ of_w.t()
 
 
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", KERNELS)
 @given(st.integers(0, 40), st.integers(2, 50), st.integers(1, 20), st.sampled_from([1e-20, 1e-3, 1.0, 1e6]), st.data())
 def test_products_err_by_no_more_than_the_rounding_of_their_factors(
     name: str, rows: int, columns: int, outputs: int, scale: float, data: st.DataObject
@@ -67,7 +78,8 @@ def test_products_err_by_no_more_than_the_rounding_of_their_factors(
     x[: rows // 4, data.draw(st.integers(0, columns - 1))] *= 1000
     bias = component.parameters()["bias_params"].double()
     exact = x.double() @ weights_of(component).t()
-    y, _ = quantized(component, name).propagate(x)
+    with kernel(name):
+        y, _ = quantized(component, name).propagate(x)
     bound = largest_error(x, weights_of(component), name) + SLACK * (exact.abs() + bias.abs()) + 1e-30
     assert ((y.double() - bias - exact).abs() <= bound).all()
 
@@ -103,9 +115,10 @@ def test_times_are_summed_on_all_kinds_of_rows(
         exact, real = torch.empty(len(case.outputs), component.output_dim), case.outputs[:, 1] != NO_TIME
         component.forward(x, exact, case.plan)
         largest = x.nan_to_num().abs().amax() * weights_of(component).abs().amax()
-        for name, worst in (("int8", 1 / 127), ("bfloat16", 3 * ROUNDING)):
-            y = strided(torch.full_like(exact, torch.nan))
-            quantized(component, name).forward(strided(x), y, case.plan)
+        for name in KERNELS:
+            worst, y = 1 / 127 if name == "int8" else 3 * ROUNDING, strided(torch.full_like(exact, torch.nan))
+            with kernel(name):
+                quantized(component, name).forward(strided(x), y, case.plan)
             assert y.isfinite().all(), "values of padding rows must be finite"
             bound = 1.02 * worst * largest * weights_of(component).shape[1] + SLACK
             assert ((y - exact)[real].abs() <= bound).all()
@@ -124,15 +137,16 @@ def test_a_row_does_not_depend_on_others_beside_it(rows: int, columns: int, at_o
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("name", KERNELS)
 def test_what_is_not_finite_stays_in_its_row(name: str, bad: float) -> None:
     component = quantized(components.create("AffineComponent", "input-dim=5 output-dim=3"), name)
     x = torch.randn(4, 5)
     x[3] = 0.0
-    expected, _ = component.propagate(x)
-    assert torch.equal(expected[3], component.bias_params)  # type: ignore[attr-defined]
-    x[1, 2] = bad
-    y, _ = component.propagate(x)
+    with kernel(name):
+        expected, _ = component.propagate(x)
+        assert torch.equal(expected[3], component.bias_params)  # type: ignore[attr-defined]
+        x[1, 2] = bad
+        y, _ = component.propagate(x)
     assert torch.equal(y[[0, 2, 3]], expected[[0, 2, 3]])
     assert not y[1].isfinite().any()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -139,7 +140,7 @@ class Int8AffineComponent(LowPrecisionAffine):
 
 
 class BFloat16AffineComponent(LowPrecisionAffine):
-    """Products of bfloat16 numbers, each rounded to bfloat16; sums over time offsets and the bias are float32."""
+    """Weights of bfloat16; where the hardware has fast products of it, x and each product are rounded to it too."""
 
     type_name = "BFloat16AffineComponent"
     properties = Properties.SIMPLE
@@ -149,10 +150,17 @@ class BFloat16AffineComponent(LowPrecisionAffine):
         return linear.to(torch.bfloat16)
 
     def multiply(self, x: Tensor, y: Tensor, blocks: Sequence[RowBlock]) -> None:
-        rows = x.to(torch.bfloat16)
         y.copy_(self.bias_params)
+        is_fast = x.device.type != "cpu" or _has_fast_bfloat16()
+        x = x.to(torch.bfloat16) if is_fast else x
         for block in blocks:
-            block.of_output(y).add_(torch.mm(block.of_input(rows), self.weights_of(block, x)))
+            rows, weights, target = block.of_input(x), self.weights_of(block, x), block.of_output(y)
+            if is_fast:
+                target.add_(torch.mm(rows, weights))
+                continue
+            for some_weights, columns in _parts(len(weights), weights.t(), target.t()):
+                floats = _SCRATCH.matrix(torch.float32, some_weights).copy_(some_weights)
+                columns.t().addmm_(rows, floats.t())
 
 
 class Int8TdnnComponent(ReadsTimeOffsets, Int8AffineComponent):
@@ -240,6 +248,12 @@ class _Scratch(threading.local):
 
 
 _SCRATCH = _Scratch()
+
+
+@cache
+def _has_fast_bfloat16() -> bool:
+    """Returns True for CPUs with AMX. With AVX512-BF16 alone all products of PyTorch are slower than float32."""
+    return bool(getattr(torch.cpu, "_is_amx_tile_supported", bool)())
 
 
 def _name(dtype: torch.dtype | None) -> str:

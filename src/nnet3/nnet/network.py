@@ -368,13 +368,14 @@ class Nnet(RunsUtterances):
         return twin
 
     def quantize(self, dtype: torch.dtype | str = torch.int8) -> Self:
-        """A copy for inference whose affine components multiply in int8 or bfloat16, and do all else in float32.
+        """A copy for inference whose affine components have products of int8, or weights of bfloat16.
 
-        Affine, linear and TDNN components hold their weights in that type; of int8, each row of weights and each row of
-        input has a scale of its own. The others are as they were. The copy is run, copied and pickled like any network;
-        it is neither trained nor saved in Kaldi's format.
+        These are affine, linear and TDNN components; all else stays float32, as do inputs and outputs. Of int8, each
+        row of weights and each row of input has a scale of its own. The copy is run, copied and pickled like any
+        network; it is neither trained nor saved in Kaldi's format.
 
-        Raises ArgumentError for another dtype, NetworkError for weights that are not finite.
+        Raises ArgumentError for another dtype; NetworkError for weights that are not finite, for int8 on a GPU and for
+        a network that is quantized already.
         """
         return quantized(self, dtype)
 
