@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nnet3.asr import AcousticStream, FeatureStream, FrontModel, ModelFolder, OnlineIvectors, SilenceWeighting
+from nnet3.asr import (
+    AcousticStream,
+    FeatureStream,
+    FrontModel,
+    ModelFolder,
+    OnlineIvectors,
+    SilenceWeighting,
+    accept_pieces,
+)
 from nnet3.components import Component
 from nnet3.errors import ExecutionError
 from nnet3.options import OnlineCmvnOptions
@@ -171,17 +179,21 @@ def test_audio_of_less_than_a_frame_has_no_rows(front: FrontModel, samples: int)
         assert stream.finish().shape == (0, 6)
 
 
-def test_streams_of_one_computer_do_not_disturb_each_other(front: FrontModel) -> None:
+def test_streams_that_run_together_do_not_disturb_each_other(front: FrontModel) -> None:
     computer, audios = front.computer(num_streams=3), [_audio(5000 + 1000 * k) for k in range(3)]
-    streams = [AcousticStream(front, computer, RATE) for _ in audios]
-    rows: list[list[np.ndarray]] = [[] for _ in audios]
-    for first in range(0, 8000, PIECE):
-        for number, (stream, audio) in enumerate(zip(streams, audios, strict=True)):
-            rows[number] += stream.accept(audio[first : first + PIECE])
-    for number, (stream, audio) in enumerate(zip(streams, audios, strict=True)):
+    waiting = {}
+    for audio in audios:
+        stream = AcousticStream(front, computer, RATE)
+        waiting[stream] = stream.pieces(audio)
+    rows: dict[AcousticStream, list[np.ndarray]] = {stream: [] for stream in waiting}
+    while pieces := {stream: piece for stream, left in waiting.items() if (piece := next(left, None)) is not None}:
+        for stream, new in accept_pieces(pieces).items():
+            rows[stream].append(new)
+    for audio, (stream, parts) in zip(audios, rows.items(), strict=True):
         alone = AcousticStream(front, front.computer(), RATE)
         expected = np.concatenate([*alone.accept(audio), alone.finish()])
-        np.testing.assert_allclose(np.concatenate([*rows[number], stream.finish()]), expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(np.concatenate([*parts, stream.finish()]), expected, rtol=1e-4, atol=1e-4)
+    assert accept_pieces({}) == {}
 
 
 def test_misuse_is_an_error(front: FrontModel) -> None:
@@ -191,6 +203,9 @@ def test_misuse_is_an_error(front: FrontModel) -> None:
         stream.begin_segment()
     with pytest.raises(ExecutionError, match="all 1 streams are open"):
         AcousticStream(front, computer, RATE)
+    other = AcousticStream(front, front.computer(), RATE)
+    with pytest.raises(ExecutionError, match="these streams are of 2 computers"):
+        accept_pieces({stream: _audio(10), other: _audio(10)})
     stream.close()
     with pytest.raises(ExecutionError, match="the stream has ended"):
         list(stream.accept(np.ones(4000, np.int16)))

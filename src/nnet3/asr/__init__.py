@@ -1,6 +1,6 @@
 """Recognizers: from audio to words with a model directory of Vosk or Kaldi."""
 
-from nnet3.asr.acoustic_stream import AcousticStream
+from nnet3.asr.acoustic_stream import AcousticStream, accept_pieces
 from nnet3.asr.decoding import DecodingGraph
 from nnet3.asr.endpoints import Endpointing
 from nnet3.asr.features import FeatureStream
@@ -20,4 +20,5 @@ __all__ = [
     "OnlineIvectors",
     "SilenceWeighting",
     "SpeakerState",
+    "accept_pieces",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,14 +71,18 @@ class AcousticStream:
 
     def accept(self, audio: Audio) -> Iterator[npt.NDArray[np.float32]]:
         """Yields the rows of scores, (rows, pdfs), that become available with each piece of the audio."""
+        for piece in self.pieces(audio):
+            yield accept_pieces({self: piece})[self]
+
+    def pieces(self, audio: Audio) -> Iterator[Samples]:
+        """Yields the samples of audio, 0.2 s at a time; see `accept_pieces`."""
         samples = self._reader.read(audio)
         for first in range(0, len(samples), self._piece):
-            frames, ivector = self.feed(samples[first : first + self._piece])
-            yield self._given_out(self._stream.accept(frames, ivector).cpu().numpy())
+            yield samples[first : first + self._piece]
 
     def finish(self) -> npt.NDArray[np.float32]:
         """Ends the stream; returns the last rows of scores, (rows, pdfs)."""
-        frames, ivector = self.feed(np.zeros(0, np.float32), last=True)
+        frames, ivector = self._feed(np.zeros(0, np.float32), last=True)
         if self._num_frames == 0:
             self._stream.close()
             return np.zeros((0, self._computer.nnet.node_dim("output")), np.float32)
@@ -89,7 +93,7 @@ class AcousticStream:
         """Ends the stream without its last rows."""
         self._stream.close()
 
-    def feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
+    def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
         """Returns the network's inputs that a piece of audio gives: new frames, and a new ivector or None."""
         plain = self._features.accept(samples, last)
         frames = plain
@@ -128,3 +132,18 @@ class AcousticStream:
         if path is not None:
             self._silence.trace(*path)
         self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
+
+
+def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, npt.NDArray[np.float32]]:
+    """Gives one piece of `AcousticStream.pieces` to each of some streams; returns the rows of scores of each.
+
+    Streams that are equally far run together. All are of one computer.
+    """
+    computers = {stream._computer for stream in pieces}
+    if len(computers) > 1:
+        raise ExecutionError(f"these streams are of {len(computers)} computers: only those of one run together")
+    given = {stream: stream._feed(samples) for stream, samples in pieces.items()}
+    frames = {stream._stream: new for stream, (new, _) in given.items()}
+    ivectors = {stream._stream: ivector for stream, (_, ivector) in given.items() if ivector is not None}
+    rows = computers.pop().accept(frames, ivectors) if given else {}
+    return {stream: stream._given_out(rows[stream._stream].cpu().numpy()) for stream in given}
