@@ -18,6 +18,7 @@ BENCHMARKS = (
     "cn_lstm",
     "cn_asynchronous",
     "torch_module",
+    "export",
     "chain",
     "training",
 )

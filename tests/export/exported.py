@@ -23,7 +23,7 @@ class Exported:
         """Returns the outputs for features (batch, frames, dim) and ivectors (batch, dim)."""
         given = {"input": features} | ({} if ivectors is None else {"ivector": ivectors})
         names = list(self.about.output_dims)
-        return dict(zip(names, session_of(str(self.path)).run(names, given), strict=True))
+        return dict(zip(names, session_of(self.path).run(names, given), strict=True))
 
     def compute(self, utterance: np.ndarray, ivectors: np.ndarray | None = None) -> np.ndarray:
         """Returns `output` for a whole utterance (frames, dim): all its chunks, each with its ivector, as one batch."""

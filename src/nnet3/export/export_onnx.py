@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,12 @@ import torch
 from nnet3.decode import Scoring, log_priors
 from nnet3.edits import collapse_model
 from nnet3.errors import ExportError
-from nnet3.export.agreement import check_file
+from nnet3.export.agreement import check_file, errors_of
 from nnet3.export.build import build_model
 from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
 from nnet3.export.saving import save_checked
+from nnet3.export.smaller import WRITERS, set_metadata
 from nnet3.kaldi_io.files import check_can_write, check_is_path
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import OnnxOptions
@@ -32,9 +34,10 @@ def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **opt
     sides: `input` (batch, frames, dim), and `ivector` (batch, dim) if the network has one; it gives `output`
     (batch, rows, dim). Options are the fields of `OnnxOptions`; docs/onnx.md says how a client feeds the file.
 
-    Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4. Weights of
-    more than 2 GB lie in a second file, whose name has ".data" in addition. Raises ExportError, and leaves nothing
-    behind, for networks that have no form in ONNX.
+    Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4; with
+    `quantize`, "int8" or "fp16", it must do so before its weights are made smaller, and the error is measured then.
+    Weights of more than 2 GB lie in a second file, whose name has ".data" in addition. Raises ExportError, and leaves
+    nothing behind, for networks that have no form in ONNX.
     """
     check_is_path(path, "the ONNX file to write")
     settings = OnnxOptions.named(**options)
@@ -48,7 +51,20 @@ def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **opt
     scoring, about = _scoring(model, settings), _metadata(model, nnet, form, outputs, settings)
     priors = None if scoring.log_priors is None else scoring.log_priors.numpy()
     made = build_model(merged, form, about, priors)
-    save_checked(made, Path(os.path.realpath(path)), lambda file: check_file(file, about, network, form, scoring))
+
+    def check(file: Path) -> Path:
+        nonlocal about
+        check_file(file, about, network, form, scoring)
+        if settings.quantize == "none":
+            return file
+        smaller = file.with_suffix(".smaller")
+        WRITERS[settings.quantize](file, smaller)
+        error = max(errors_of(smaller, about, network, form, scoring).values())
+        about = replace(about, quantize=settings.quantize, error=error)
+        set_metadata(smaller, about)
+        return smaller
+
+    save_checked(made, Path(os.path.realpath(path)), check)
     return about
 
 
@@ -107,4 +123,6 @@ def _metadata(
         use_priors=options.use_priors,
         log_softmax=options.log_softmax,
         acoustic_scale=options.acoustic_scale,
+        quantize="none",
+        error=0.0,
     )

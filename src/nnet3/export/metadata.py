@@ -47,6 +47,8 @@ class OnnxMetadata:
     use_priors: bool
     log_softmax: bool
     acoustic_scale: float
+    quantize: str  # "none", "int8" or "fp16"
+    error: float  # of outputs by smaller weights, for random input: part of the largest output, or of 1
 
     def to_properties(self) -> dict[str, str]:
         """Returns the metadata properties of a file."""

@@ -13,17 +13,18 @@ MOST_BYTES = 2**31 - 2**20  # of weights in the file itself
 _DATA = ".data"  # what the name of the file with the weights has in addition
 
 
-def save_checked(model: ir.Model, target: Path, check: Callable[[str], None]) -> None:
-    """Write a model to a folder beside its target, call `check` with its path there, and move it to the target.
+def save_checked(model: ir.Model, target: Path, check: Callable[[Path], Path]) -> None:
+    """Write a model to a folder beside its target, call `check` with its path there, and move what that returns.
 
-    What `check` raises leaves the target as it was. Weights that are too large for one file go to a second one.
+    It returns this file or one that it has made of it. What it raises leaves the target as it was. Weights that are too
+    large for one file go to a second one.
     """
     size = sum(value.const_value.nbytes for value in model.graph.initializers.values() if value.const_value)
     data = f"{target.name}{_DATA}" if size > MOST_BYTES else None
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.") as folder:
         file = Path(folder) / target.name
         ir.save(model, file, external_data=data)
-        check(str(file))
+        kept = check(file)
         if data is not None:
             os.replace(Path(folder) / data, target.with_name(data))
-        os.replace(file, target)
+        os.replace(kept, target)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.options.declaring import Options, again, option
 from nnet3.options.utterances import UtteranceOptions
-from nnet3.text.values import Boolean, Integer, Number, Texts, within
+from nnet3.text.values import Boolean, Integer, Number, Texts, choice, within
 
 
 @dataclass(frozen=True)
@@ -28,4 +28,5 @@ class OnnxOptions(Options):
     use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model from 'output'.")
     log_softmax: bool = option(False, Boolean(), "Take the log-softmax of 'output'.")
     acoustic_scale: float = option(1.0, Number(), "Multiplies 'output' at the end.")
+    quantize: str = option("none", choice("none", "int8", "fp16"), "Make weights smaller: none, int8 or fp16.")
     opset: int = option(18, Integer(within(18, 23)), "The version of ONNX's operators.")

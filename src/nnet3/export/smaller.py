@@ -1,0 +1,67 @@
+"""Smaller files: weights of eight bits, or of sixteen."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+from nnet3.export.metadata import OnnxMetadata
+
+_FEWEST = 64  # elements of a weight that is worth it
+
+
+def write_int8(path: Path, target: Path) -> None:
+    """Write a file whose constant factors of products have eight bits, with a scale for each output.
+
+    The other factor is quantized when the file runs, each time with a scale of its own.
+    """
+    level = logging.root.level
+    logging.root.setLevel(logging.ERROR)  # it recommends a preprocessing that does nothing here
+    try:
+        quantize_dynamic(
+            path,
+            target,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
+        )
+    finally:
+        logging.root.setLevel(level)
+    model = ir.load(target)
+    model.graph.sort()  # the tool does not see what bodies of loops take from outside
+    ir.save(model, target)
+
+
+def write_fp16(path: Path, target: Path) -> None:
+    """Write a file whose weights are float16, from which a Cast makes float32: engines do that once, when they load."""
+    model = onnx.load(path)
+    graph, casts = model.graph, []
+    for tensor in graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype != np.float32 or array.size < _FEWEST:
+            continue
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}_fp16"))
+        casts.append(helper.make_node("Cast", [tensor.name], [name], to=onnx.TensorProto.FLOAT))
+    nodes = list(graph.node)
+    del graph.node[:]
+    graph.node.extend([*casts, *nodes])
+    onnx.save(model, target)
+
+
+WRITERS = {"int8": write_int8, "fp16": write_fp16}
+
+
+def set_metadata(path: Path, about: OnnxMetadata) -> None:
+    """Replace the metadata of a file."""
+    model = ir.load(path)
+    model.metadata_props.clear()
+    model.metadata_props.update(about.to_properties())
+    ir.save(model, path)
