@@ -12,7 +12,7 @@ MUTANTS ?= 50
 RECORDS ?= command-lines-out
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-speech digits digits-chain speakers test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components xconfig options clean
+.PHONY: help demo demo-speech digits digits-chain speakers test cuda soak lint bench fuzz kill mutate record-commands compare-commands real coverage components onnx xconfig options clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -81,6 +81,9 @@ coverage: $(VENV)/installed  ## which lines and branches of src/nnet3 do the tes
 
 components: $(VENV)/installed  ## write docs/components.md: what is tested of each component type
 	$(BIN)/python -m tools.components_page --shared $(SHARED)
+
+onnx: $(VENV)/installed  ## write the tables of docs/onnx.md: what can be exported, by exporting it
+	OMP_NUM_THREADS=1 $(BIN)/python -m tools.onnx_page --shared $(SHARED)
 
 xconfig: $(VENV)/installed  ## write docs/xconfig.md: all layer types of xconfigs
 	$(BIN)/python -m tools.xconfig_page

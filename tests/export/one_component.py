@@ -8,26 +8,9 @@ import numpy as np
 import pytest
 
 import nnet3
-from nnet3.components import Component
-from nnet3.nnet import Nnet
 from tests.export.exported import Exported
 from tests.shared_data import golden_cases
-from tools.component_samples import SAMPLES
-
-
-def network_of(component: Component) -> Nnet:
-    """Returns input -> the component -> output."""
-    lines = (
-        f"input-node name=input dim={max(component.input_dim, 1)}",
-        f"component name=tried type=NoOpComponent dim={max(component.input_dim, 1)}",
-        "component-node name=tried component=tried input=input",
-        "output-node name=output input=tried",
-    )
-    return Nnet(nnet3.Nnet.from_config("\n".join(lines)).nodes, {"tried": component})
-
-
-def sample_of(type_name: str) -> Component:
-    return nnet3.components.create(type_name, SAMPLES[type_name], seed=1)
+from tools.onnx_page import network_of
 
 
 def golden_components() -> pytest.MarkDecorator:

@@ -21,6 +21,9 @@ def write_int8(path: Path, target: Path) -> None:
 
     The other factor is quantized when the file runs, each time with a scale of its own.
     """
+    graph = ir.load(path).graph
+    sizes = {name: len(value.shape or ()) for name, value in graph.initializers.items()}
+    products = [node for node in ir.traversal.RecursiveGraphIterator(graph) if node.op_type == "MatMul"]
     level = logging.root.level
     logging.root.setLevel(logging.ERROR)  # it recommends a preprocessing that does nothing here
     try:
@@ -30,6 +33,7 @@ def write_int8(path: Path, target: Path) -> None:
             op_types_to_quantize=["MatMul"],
             per_channel=True,
             weight_type=QuantType.QInt8,
+            nodes_to_exclude=[node.name for node in products if sizes.get(_factor(node)) == 3],  # its limit
             extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
         )
     finally:
@@ -37,6 +41,12 @@ def write_int8(path: Path, target: Path) -> None:
     model = ir.load(target)
     model.graph.sort()  # the tool does not see what bodies of loops take from outside
     ir.save(model, target)
+
+
+def _factor(product: ir.Node) -> str:
+    """Returns the name of the second factor."""
+    value = product.inputs[1]
+    return "" if value is None else str(value.name)
 
 
 def write_fp16(path: Path, target: Path) -> None:
