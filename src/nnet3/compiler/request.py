@@ -113,8 +113,8 @@ class ComputationRequest:
                 _check_io(kind, io, names, seen)
         if self.needs_backward and not any(io.has_deriv for io in self.outputs):
             raise RequestError("derivatives are asked for, but no output has has_deriv=True: nothing to start from")
-        for name, component in nnet.components.items():
-            if self.needs_backward and component.inference_only:
+        for name, component in nnet.components.items() if self.needs_backward else ():
+            if component.inference_only:
                 raise RequestError(
                     f"derivatives are asked for, but component '{name}' has none: {component.inference_only}"
                 )
