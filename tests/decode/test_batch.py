@@ -15,7 +15,7 @@ from torch import Tensor
 
 import nnet3
 from nnet3 import BatchComputer, Nnet
-from nnet3.decode import BatchOptions, Scoring, UtteranceComputer, UtteranceOptions
+from nnet3.decode import BatchOptions, Scoring, UtteranceComputer, UtteranceOptions, grouping
 from nnet3.decode import batch as batch_module
 from nnet3.decode import running as running_module
 from nnet3.decode.pieces import is_the_same_padded
@@ -174,11 +174,11 @@ def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for given, _ in enumerate(BatchComputer(Nnet.from_config(CONFIG)).compute(source())):
         farthest = max(farthest, read - given)
-    assert farthest <= 10 + 1 + batch_module._AHEAD + 1 + 10
+    assert farthest <= 10 + 1 + grouping.AHEAD + 1 + 10
 
 
 def test_a_source_that_gives_nothing_for_a_while_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_module, "_SECONDS_OF_PATIENCE", 0.0)
+    monkeypatch.setattr(grouping, "_SECONDS_OF_PATIENCE", 0.0)
     given_back = {key: threading.Event() for key in "abc"}
 
     def source() -> Iterator[tuple[str, Tensor, None]]:

@@ -104,8 +104,8 @@ def test_a_vector_is_the_mean_of_those_of_chunks_alone(equal: bool, monkeypatch:
     options = EqualXvectorOptions(24, batch_size=3) if equal else XvectorOptions(40, 12)
     utterances = [torch.randn(rng.choice([3, 12, 40, 77, rng.randint(1, 110)]), 4) for _ in range(8)]
     expected = [_mean_of_chunks_alone(nnet, rows, options) for rows in utterances]
-    for ahead in (1, 200, 10_000):
-        monkeypatch.setattr(xvector_module, "_MOST_AHEAD", ahead)
+    for held in (1, 200, 10_000):
+        monkeypatch.setattr(xvector_module, "_MOST_HELD", held)
         results = list(XvectorComputer(nnet, options).compute_all(enumerate(utterances)))
         assert [key for key, _ in results] == list(range(8))
         for (_, result), vector in zip(results, expected, strict=True):
@@ -114,8 +114,8 @@ def test_a_vector_is_the_mean_of_those_of_chunks_alone(equal: bool, monkeypatch:
 
 
 def test_it_reads_ahead_no_further_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A rare length does not wait for others of its kind, nor do all that come behind it."""
-    monkeypatch.setattr(xvector_module, "_MOST_AHEAD", 1000)
+    """However many utterances come behind one."""
+    monkeypatch.setattr(xvector_module, "_MOST_HELD", 1000)
     taken = 0
 
     def utterances() -> Iterator[tuple[int, Tensor]]:

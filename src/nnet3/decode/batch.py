@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from nnet3.decode.cutting import Chunk
-from nnet3.decode.grouping import Minibatch, minibatches, partial_size, rounded_up
+from nnet3.decode.grouping import AHEAD, Minibatch, minibatches, partial_size, rounded_up, windows
 from nnet3.decode.inputs import UtteranceInputs, checked_inputs
 from nnet3.decode.pieces import is_the_same_in_pieces, is_the_same_padded
 from nnet3.decode.running import ChunkRunner
@@ -36,9 +36,6 @@ MINIBATCH_FRAMES = 2**14
 
 CACHED_FRAMES = 2**10
 """The same on a CPU for networks without recurrences: more gain nothing there, and leave its caches."""
-
-_AHEAD = 8  # utterances that are read while others are computed
-_SECONDS_OF_PATIENCE = 1.0  # with a source that gives nothing: then what has come so far is computed
 
 
 @dataclass
@@ -122,9 +119,10 @@ class BatchComputer:
 
     def compute_all(self, utterances: Iterable[Utterance]) -> Iterator[tuple[str, Tensor | Nnet3Error]]:
         """Yields for each utterance, in order, its key and its rows, or why there are none."""
-        source = Background(map(self._job, utterances), _AHEAD)
+        source = Background(map(self._job, utterances), AHEAD)
+        most = min(WINDOW_FRAMES, WINDOW_BYTES / self._bytes_per_frame)
         try:
-            for window in self._windows(source):
+            for window in windows(source, lambda job: len(job.inputs.features), most):
                 self._compute_window([job for job in window if job.error is None])
                 for job in window:
                     yield job.key, self._scores(job)
@@ -141,23 +139,6 @@ class BatchComputer:
             return _Job(key, checked_inputs(self._runner.nnet, self.device, features, single, online))
         except Nnet3Error as error:
             return _Job(key, error=error)
-
-    def _windows(self, source: Background[_Job]) -> Iterator[list[_Job]]:
-        """Yields utterances that are held at a time. A source that gives nothing for a while ends a window."""
-        most = min(WINDOW_FRAMES, WINDOW_BYTES / self._bytes_per_frame)
-        window: list[_Job] = []
-        frames = 0
-        while True:
-            if window and (frames >= most or not source.is_ready(_SECONDS_OF_PATIENCE)):
-                yield window
-                window, frames = [], 0
-            job = next(source, None)
-            if job is None:
-                break
-            window.append(job)
-            frames += len(job.inputs.features)
-        if window:
-            yield window
 
     def _scores(self, job: _Job) -> Tensor | Nnet3Error:
         rows, job.rows = job.rows, None

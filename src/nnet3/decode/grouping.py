@@ -1,4 +1,4 @@
-"""Grouping: which chunks of which utterances are computed in one minibatch."""
+"""Grouping: which utterances are held at a time, and which of their chunks are computed in one minibatch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,40 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from nnet3.decode.cutting import Chunk
+from nnet3.kaldi_io.background import Background
 
-K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+AHEAD = 8
+"""Utterances that are read while others are computed."""
+
+_SECONDS_OF_PATIENCE = 1.0  # with a source that gives nothing: then what has come so far is computed
 
 _PADDING = 0.04
 """The share of a minibatch that may be outputs that nobody asked for, where chunks of several lengths share one."""
 
 _LENGTHS = 32
 """Padded lengths are rounded up to so many of each octave, so that few programs serve all."""
+
+
+def windows(source: Background[T], size: Callable[[T], int], most: float) -> Iterator[list[T]]:
+    """Yields items that are held at a time, of sizes that add up to `most` or a little more.
+
+    A source that gives nothing for a while ends a window.
+    """
+    window: list[T] = []
+    total = 0
+    while True:
+        if window and (total >= most or not source.is_ready(_SECONDS_OF_PATIENCE)):
+            yield window
+            window, total = [], 0
+        item = next(source, None)
+        if item is None:
+            break
+        window.append(item)
+        total += size(item)
+    if window:
+        yield window
 
 
 class Minibatch(NamedTuple):

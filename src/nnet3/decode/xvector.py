@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.decode.given import checked_matrix
+from nnet3.decode.grouping import AHEAD, windows
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame
 from nnet3.decode.running import NetworkKernels
 from nnet3.decode.whole import kept_computer
@@ -22,6 +22,7 @@ from nnet3.decode.xvector_chunks import XvectorChunk, chunks_in_row, equal_chunk
 from nnet3.driver import ComputationCache, default_cache
 from nnet3.errors import ExecutionError, NetworkError, Nnet3Error, check_kind
 from nnet3.ir.matrices import Matrix, as_tensor
+from nnet3.kaldi_io.background import Background
 from nnet3.nnet import Nnet
 from nnet3.options import CompileOptions, EqualXvectorOptions, XvectorOptions
 from nnet3.runtime import NnetComputer
@@ -29,7 +30,7 @@ from nnet3.runtime.recent import RecentComputers
 
 K = TypeVar("K")
 _MOST_SEQUENCES = 32
-_MOST_AHEAD = 2**16  # frames that are read before the first of them are computed though minibatches are not full
+_MOST_HELD = 2**16  # frames
 
 
 @dataclass
@@ -44,10 +45,6 @@ class _Utterance:
     @property
     def size(self) -> int:
         return 1 + len(self.features)
-
-    @property
-    def is_done(self) -> bool:
-        return self.failure is not None or len(self.vectors) == len(self.chunks)
 
     def result(self) -> Tensor | Nnet3Error:
         """Returns the mean vector of the chunks, by their weights."""
@@ -105,7 +102,9 @@ class XvectorComputer:
         in it or in the outputs, and for a chunk that would need more memory than 4 GiB; NotComputableError if a chunk
         is too short for the network.
         """
-        ((_, result),) = self.compute_all([("", features)])
+        utterance = self._begin(features)
+        self._compute_window([utterance])
+        result = utterance.result()
         if isinstance(result, Nnet3Error):
             raise result
         return result
@@ -113,28 +112,26 @@ class XvectorComputer:
     def compute_all(self, utterances: Iterable[tuple[K, Matrix]]) -> Iterator[tuple[K, Tensor | Nnet3Error]]:
         """Yields, in order, the key of each utterance and its vector, or what `compute` would raise.
 
-        It reads ahead as far as a minibatch needs, but not beyond some minutes of speech.
+        They are read ahead by a thread; some minutes of speech are held at a time.
         """
-        waiting, ahead = deque[tuple[K, _Utterance]](), 0
-        groups: dict[int, list[tuple[_Utterance, int]]] = {}  # chunks that wait, by their rows
-        for key, features in utterances:
-            utterance = self._begin(features)
-            waiting.append((key, utterance))
-            ahead += utterance.size
+        source = Background(((key, self._begin(features)) for key, features in utterances), AHEAD)
+        try:
+            for window in windows(source, lambda pair: pair[1].size, _MOST_HELD):
+                self._compute_window([utterance for _, utterance in window])
+                for key, utterance in window:
+                    yield key, utterance.result()
+        finally:
+            source.close(seconds=0)
+
+    def _compute_window(self, window: list[_Utterance]) -> None:
+        groups: dict[int, list[tuple[_Utterance, int]]] = {}  # chunks by their rows
+        for utterance in window:
             for number, chunk in enumerate(utterance.chunks):
-                group = groups.setdefault(chunk.rows, [])
-                group.append((utterance, number))
-                if len(group) == self._limit(chunk.rows):
-                    self._run(groups.pop(chunk.rows), chunk.rows)
-            while waiting and (waiting[0][1].is_done or ahead > _MOST_AHEAD):
-                key, first = waiting.popleft()
-                for rows in {chunk.rows for chunk in first.chunks} & groups.keys():
-                    self._run(groups.pop(rows), rows)
-                ahead -= first.size
-                yield key, first.result()
+                groups.setdefault(chunk.rows, []).append((utterance, number))
         for rows, group in groups.items():
-            self._run(group, rows)
-        yield from ((key, utterance.result()) for key, utterance in waiting)
+            size = min(self._most, max(1, PIECE_BYTES // (rows * self._bytes_per_frame)))
+            for start in range(0, len(group), size):
+                self._run(group[start : start + size], rows)
 
     def _begin(self, features: Matrix) -> _Utterance:
         try:
@@ -142,10 +139,6 @@ class XvectorComputer:
             return _Utterance(frames, self._cut(len(frames)))
         except Nnet3Error as error:
             return _Utterance(failure=error)
-
-    def _limit(self, rows: int) -> int:
-        """Returns how many chunks of so many rows are computed at a time."""
-        return min(self._most, max(1, PIECE_BYTES // (rows * self._bytes_per_frame)))
 
     def _run(self, group: list[tuple[_Utterance, int]], rows: int) -> None:
         """Give a vector to each chunk of a group, or its utterance the reason why there is none."""
