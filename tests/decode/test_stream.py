@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import nnet3
 from nnet3.decode import Stream
+from nnet3.driver import default_cache
 from nnet3.errors import ExecutionError, NetworkError, NumericalError
 from nnet3.nnet.acoustic_model import AcousticModel
 from tests.decode.slow_stream import SlowStream
@@ -179,6 +180,23 @@ class Talks(RuleBasedStateMachine):
 
 
 TestTalks = Talks.TestCase
+
+
+def test_prepared_streams_compile_nothing() -> None:
+    nnet = nnet3.Nnet.from_config(CONFIGS["tdnn"].replace("output-dim=5", "output-dim=7"))
+    streams = nnet3.StreamComputer(nnet, 7, 5, 1)
+    streams.prepare()
+    before = replace(default_cache().counts)
+    opened = [streams.open() for _ in range(5)]
+    for number in range(1, 6):
+        streams.accept(dict.fromkeys(opened[:number], make_features(streams, 31)))
+    assert default_cache().counts == before
+
+
+def test_rows_of_streams_that_run_together_do_not_share_memory() -> None:
+    streams = make_streams("tdnn", num_streams=3)
+    rows = streams.accept({streams.open(): make_features(streams, 40) for _ in range(3)})
+    assert all(each.untyped_storage().nbytes() == each.nbytes for each in rows.values())
 
 
 def test_scores_are_those_of_the_model() -> None:

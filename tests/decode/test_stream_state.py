@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -49,3 +51,20 @@ def test_states_of_other_models_and_options_are_refused() -> None:
     ):
         with pytest.raises(ExecutionError, match="it is of another model or other options"):
             other.restore(state)
+
+
+_ELSEWHERE = """
+import sys
+from tests.decode.stream_networks import make_features, make_streams
+streams = make_streams("statistics", num_streams=2)
+rows = streams.restore(sys.stdin.buffer.read()).accept(make_features(streams, 60)[30:])
+sys.stdout.buffer.write(rows.numpy().tobytes())
+"""
+
+
+def test_a_stream_goes_on_in_another_process() -> None:
+    streams = make_streams("statistics")
+    stream, features = streams.open(), make_features(streams, 60)
+    stream.accept(features[:30])
+    outcome = subprocess.run([sys.executable, "-c", _ELSEWHERE], input=stream.state(), capture_output=True, check=True)
+    assert outcome.stdout == stream.accept(features[30:]).numpy().tobytes()

@@ -98,6 +98,13 @@ class StreamComputer:
         """The frames after that of a row that must be there at most before it is computed."""
         return self.program.right_context + self.program.frames_per_chunk - 1
 
+    def prepare(self, at_once: int | None = None) -> None:
+        """Compile the programs for up to so many streams at once (default: all), so that no chunk waits for it."""
+        widths = {self._width(number) for number in range(1, (at_once or self.options.num_streams) + 1)}
+        with self._lock:
+            for place, width in itertools.product(range(len(self.program.chunks)), sorted(widths)):
+                self._computer(place, width)
+
     # ---- streams come and go ----
 
     def open(self) -> Stream:
@@ -285,19 +292,23 @@ class StreamComputer:
             values += values[:1] * (width - len(values))
             new = values[0] if width == 1 else torch.stack(values, dim=1).flatten(0, 1)
             inputs[name] = torch.cat([inputs[name], new]) if name in inputs else new
-        computer = self._computers.get((place, width), lambda: self._new_computer(place, width))
-        after = computer.compute(inputs)
+        after = self._computer(place, width).compute(inputs)
         rows = after.pop("output")
         after |= {name: chunk.kept_of(name, inputs[name], width) for name in chunk.kept}
         batch, left = Batch(after, width), {each.batch for each in streams if each.batch is not None}
         for column, each in enumerate(streams):
-            each.go_on(batch, column, rows[column::width])
+            each.go_on(batch, column, rows[column::width].contiguous())
         for other in left:
             other.shrink()
 
-    def _new_computer(self, place: int, width: int) -> NnetComputer:
-        computation = self.program.computation(self.program.chunks[place], width, self._compile_options)
-        return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug, check_finite=False)
+    def _computer(self, place: int, width: int) -> NnetComputer:
+        """Returns what runs the chunk at this place for so many streams."""
+
+        def make() -> NnetComputer:
+            computation = self.program.computation(self.program.chunks[place], width, self._compile_options)
+            return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug, check_finite=False)
+
+        return self._computers.get((place, width), make)
 
     def _width(self, number: int) -> int:
         """Returns for how many streams a program is run: one of few numbers, so that there are few programs."""
