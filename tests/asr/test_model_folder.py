@@ -33,6 +33,7 @@ def test_a_directory_of_vosk_is_read(folder: Path) -> None:
     assert not graph.is_lookahead
     assert graph.files == {"HCLG.fst": folder / "graph/HCLG.fst"}
     assert graph.words == folder / "graph/words.txt"
+    assert graph.word_boundary == folder / "graph/phones/word_boundary.int"
     front = model.load()
     assert front.ivectors is not None
     assert front.ivectors.splice == SpliceOptions(2, 1)
@@ -49,7 +50,7 @@ def test_a_directory_in_one_folder_has_fixed_settings(folder: Path, tmp_path: Pa
     shutil.copy(folder / "am/final.mdl", flat)
     shutil.copy(folder / "conf/mfcc.conf", flat)
     shutil.copytree(folder / "ivector", flat / "ivector")
-    for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int"):
+    for name in ("HCLr.fst", "Gr.fst", "disambig_tid.int", "word_boundary.int"):
         (flat / name).touch()
     model = ModelFolder(flat)
     assert (model.decoding.beam, model.decoding.max_active, model.decoding.lattice_beam) == (13, 7000, 6)
@@ -57,6 +58,7 @@ def test_a_directory_in_one_folder_has_fixed_settings(folder: Path, tmp_path: Pa
     assert model.silence_phones == tuple(range(1, 11))
     assert model.graph_files().is_lookahead
     assert model.graph_files().words is None
+    assert model.graph_files().word_boundary == flat / "word_boundary.int"
     assert model.load().ivectors is not None
 
 

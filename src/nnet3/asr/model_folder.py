@@ -73,6 +73,7 @@ _VOSK_MIN_ENERGY = 50.0
 _EXTRACTOR = ("final.ie", "final.dubm", "final.mat", "global_cmvn.stats")
 _PITCH = ("pitch.conf", "online_pitch.conf")
 _FACTOR_FILE = "frame_subsampling_factor"
+_WORD_BOUNDARIES = ("phones/word_boundary.int", "word_boundary.int")
 _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
 
 # Options of Kaldi's that change nothing here: its own program's memory, determinization, warnings, paths elsewhere.
@@ -155,10 +156,13 @@ class ModelFolder:
         for names in _GRAPHS:
             files = {name: self._graph / name for name in names}
             if all(file.is_file() for file in files.values()):
-                words, boundary = self._graph / "words.txt", self._graph / "phones/word_boundary.int"
-                return GraphFiles(files, words if words.is_file() else None, boundary if boundary.is_file() else None)
+                return GraphFiles(files, self._first_of("words.txt"), self._first_of(*_WORD_BOUNDARIES))
         either = " or ".join(", ".join(names) for names in _GRAPHS)
         raise _missing(self._graph, [either], "this is where the search graph should be")
+
+    def _first_of(self, *names: str) -> Path | None:
+        """Returns the first of these files that there is beside the graph."""
+        return next((self._graph / name for name in names if (self._graph / name).is_file()), None)
 
     def load(self) -> FrontModel:
         """Loads what is between audio and scores. Raises ModelFormatError for parts that do not fit each other."""
