@@ -24,6 +24,7 @@ import torch
 import nnet3
 from nnet3.edits import prepare_for_test
 from tools.real_model_chain import tune_sequences
+from tools.real_model_scores import compare_scores
 from tools.real_model_speech import read_wave, resample, write_wave
 from tools.real_model_tuning import fine_tune, mfcc
 
@@ -168,6 +169,7 @@ def main() -> None:
     posteriors(am, prepared)
     sentences = spoken(folder, arguments.recordings)
     recognize(source, folder / "prepared.mdl", folder, sentences)
+    compare_scores(folder / "original", folder, sentences, report, say)
     waves = [read_wave(path.read_bytes()) for path in sentences]
     fine_tune(am, [mfcc(samples, rate) for samples, rate in waves], folder / "tuned.mdl", report)
     if arguments.recordings.is_file():
