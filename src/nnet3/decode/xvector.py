@@ -20,7 +20,7 @@ from nnet3.decode.running import NetworkKernels
 from nnet3.decode.whole import kept_computer
 from nnet3.decode.xvector_chunks import XvectorChunk, chunks_in_row, equal_chunks
 from nnet3.driver import ComputationCache, default_cache
-from nnet3.errors import ExecutionError, NetworkError, Nnet3Error, check_kind
+from nnet3.errors import ExecutionError, NetworkError, Nnet3Error, NotComputableError, check_kind
 from nnet3.ir.matrices import Matrix, as_tensor
 from nnet3.kaldi_io.background import Background
 from nnet3.nnet import Nnet
@@ -166,7 +166,10 @@ class XvectorComputer:
         indexes[..., 0], indexes[..., 1] = np.arange(sequences)[:, np.newaxis], np.arange(rows)
         inputs = [IoSpecification("input", indexes.reshape(-1, 3))]
         request = ComputationRequest(inputs, [IoSpecification("output", indexes[:, 0])])
-        computation = self._cache.compile(self.nnet, request, self._compile_options)
+        try:
+            computation = self._cache.compile(self.nnet, request, self._compile_options)
+        except NotComputableError as error:
+            raise NotComputableError(f"a chunk of {rows} frames is too short for the network: {error}") from None
         computer = NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
         size = computer.plan.num_bytes
         if size > MAX_BYTES:
