@@ -181,16 +181,18 @@ class ChunkRunner:
     def _new_computer(self, chunk: Chunk, sequences: int) -> NnetComputer:
         """Returns a computer for chunks like this; times are shifted so that the first output has t = 0."""
         factor = self.options.frame_subsampling_factor
-        inputs = [IoSpecification("input", _indexes(np.arange(chunk.num_frames(factor)) - chunk.left, sequences))]
+        inputs = [
+            IoSpecification("input", sequence_indexes(np.arange(chunk.num_frames(factor)) - chunk.left, sequences))
+        ]
         if "ivector" in self.nnet.input_names:
-            inputs.append(IoSpecification("ivector", _indexes(np.zeros(1, int), sequences)))
-        outputs = [IoSpecification("output", _indexes(np.arange(chunk.num_outputs) * factor, sequences))]
+            inputs.append(IoSpecification("ivector", sequence_indexes(np.zeros(1, int), sequences)))
+        outputs = [IoSpecification("output", sequence_indexes(np.arange(chunk.num_outputs) * factor, sequences))]
         request = ComputationRequest(inputs, outputs)
         computation = default_cache().compile(self.nnet, request, self._compile_options)
         return NnetComputer(computation, self._kernels, device=self.device, debug=self._debug)
 
 
-def _indexes(times: np.ndarray, sequences: int) -> np.ndarray:
+def sequence_indexes(times: np.ndarray, sequences: int) -> np.ndarray:
     """Returns the indexes of sequences at these times, one sequence after the other."""
     indexes = np.zeros((sequences, len(times), 3), int)
     indexes[..., 0] = np.arange(sequences)[:, np.newaxis]
