@@ -85,9 +85,9 @@ def _read_tables(reader: Reader, of_input: bool, of_output: bool) -> tuple[Symbo
     return first, read_symbols(reader)
 
 
-def write_fst_header(writer: Writer, kind: str, properties: int, fst: Fst, arcs: int) -> None:
-    """Writes the header of an FST of standard arcs, without symbols."""
-    names = b"".join(_NAME_LENGTH.pack(len(name)) + name.encode() for name in (kind, STANDARD))
+def write_fst_header(writer: Writer, kind: str, properties: int, fst: Fst, arcs: int, arc_type: str = STANDARD) -> None:
+    """Writes the header of an FST without symbols."""
+    names = b"".join(_NAME_LENGTH.pack(len(name)) + name.encode() for name in (kind, arc_type))
     version = _VERSIONS.get(kind, _TABLE_VERSIONS)[0]
     writer.raw(MAGIC + names + _END.pack(version, 0, properties, fst.start, fst.num_states, arcs))
 

@@ -19,7 +19,7 @@ from nnet3.kaldi_io.reader import Reader
 from nnet3.kaldi_io.tables import TableReader
 
 Integers = npt.NDArray[np.integer]
-_PLAIN, _COMPACT = "lattice4", "compactlattice44"
+_PLAIN, COMPACT = "lattice4", "compactlattice44"
 _COUNT, _LENGTH = struct.Struct("<q"), struct.Struct("<i")
 _PLAIN_ARC_WORDS, _COMPACT_ARC_WORDS = 5, 6  # of 4 bytes, without the string: labels, costs, its length, next state
 
@@ -65,9 +65,9 @@ def read_lattice(reader: Reader) -> Lattice:
         return _read_text(reader)
     binary, reader.binary = reader.binary, True
     start = reader.position
-    header = read_fst_header(reader, (VECTOR,), (_COMPACT, _PLAIN))
+    header = read_fst_header(reader, (VECTOR,), (COMPACT, _PLAIN))
     try:
-        lattice = _read_compact(reader, header) if header.arc_type == _COMPACT else _read_plain(reader, header)
+        lattice = _read_compact(reader, header) if header.arc_type == COMPACT else _read_plain(reader, header)
     except ModelFormatError as error:
         raise error if error.place else reader.error_at(start, f"a damaged lattice: {error.message}") from None
     reader.binary = binary
