@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
-from nnet3 import ComputationRequest, IoSpecification, Nnet
+from nnet3 import ComputationRequest, IoSpecification, Nnet, NnetComputer, compile
+from nnet3.compiler import StateRequest
 from nnet3.compiler.request import check_request
 from nnet3.errors import ArgumentError, RequestError
 
@@ -60,3 +62,21 @@ def test_what_is_no_request_or_no_network() -> None:
         check_request(nnet, [REQUESTS[0]])  # type: ignore[arg-type]
     with pytest.raises(RequestError, match="expected a network to compile, got str"):
         check_request("nnet", REQUESTS[0])  # type: ignore[arg-type]
+
+
+def test_requests_of_streams_ask_for_rows_of_component_nodes() -> None:
+    nnet = Nnet.from_config("""
+        input-node name=input dim=2
+        component name=a type=NoOpComponent dim=2
+        component-node name=a component=a input=Sum(input, IfDefined(Offset(a, -1)))
+        output-node name=output input=a
+    """)
+    ios = [io("input", FRAMES), io("a", [(0, -1, 0)])], [io("output", FRAMES), io("a", FRAMES[-1:])]
+    computer = NnetComputer(compile(nnet, StateRequest(*ios)), nnet)
+    outputs = computer.compute({"input": torch.ones(3, 2), "a": torch.full((1, 2), 5.0)})
+    assert outputs["output"][:, 0].tolist() == [6, 7, 8]
+    assert outputs["a"].tolist() == [[8, 8]]
+    with pytest.raises(RequestError, match="the network has no output 'a'"):
+        compile(nnet, ComputationRequest(*ios))
+    with pytest.raises(RequestError, match="the network has no output 'b'"):
+        compile(nnet, StateRequest(ios[0], [io("b")]))

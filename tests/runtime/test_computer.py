@@ -32,6 +32,23 @@ def test_forward_and_backward() -> None:
     assert nnet.components["scale"].factor == 2
 
 
+def test_all_of_a_run_at_once() -> None:
+    computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
+    features = torch.from_numpy(FEATURES)
+    for _ in range(2):
+        np.testing.assert_array_equal(computer.compute({"input": features})["output"], 2 * FEATURES)
+        np.testing.assert_array_equal(computer.compute({"output": torch.ones(2, 3)})["input"], np.full((2, 3), 2.0))
+    with pytest.raises(
+        ExecutionError, match=r"input 'input': expected a matrix of \(rows, columns\) \(2, 3\), got \(1, 3\)"
+    ):
+        computer.compute({"input": features[:1]})
+    with pytest.raises(ExecutionError, match="there is no input 'inputs'"):
+        computer.compute({"inputs": features})
+    with pytest.raises(ExecutionError, match=r"missing before run\(\): 'input'"):
+        computer.compute({})
+    np.testing.assert_array_equal(computer.compute({"input": features})["output"], 2 * FEATURES)
+
+
 def test_the_same_computer_takes_the_next_minibatch() -> None:
     computer = NnetComputer(scale_program(), net(scale=Scale(2.0)), net(scale=Scale(0.0)))
     results = []

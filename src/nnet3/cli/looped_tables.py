@@ -37,6 +37,7 @@ class LoopedRunner:
         self._streams = StreamComputer(
             nnet, **options.values(), device=device, compile_options=compile_options, debug=debug
         )
+        self._streams.prepare()  # the report is of chunks, not of compiling
         self._period, self.seconds, self.frames = online_ivector_period, list[float](), 0
 
     def __call__(self, utterances: Iterable[Utterance]) -> Iterator[Result]:

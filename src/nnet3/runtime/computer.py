@@ -283,14 +283,14 @@ class NnetComputer:
         with self._alone():
             if self._segment is None:
                 self._reset()
-            for port in self.wanted():
-                given = inputs.get(port.name)
-                if given is not None and given.shape != (port.num_rows, port.num_cols):
-                    shape = port.num_rows, port.num_cols
-                    raise ExecutionError(
-                        f"{self._what(port, 'input')}: expected a matrix of (rows, columns) {shape}, got "
-                        f"{tuple(given.shape)}"
-                    )
+            ports = {port.name: port for port in self.wanted()}
+            for name, given in inputs.items():
+                if name not in ports:
+                    raise ExecutionError(self._unwanted_input(name))
+                shape = ports[name].num_rows, ports[name].num_cols
+                if given.shape != shape:
+                    what, got = self._what(ports[name], "input"), tuple(given.shape)
+                    raise ExecutionError(f"{what}: expected a matrix of (rows, columns) {shape}, got {got}")
             self._state.accepted.update(inputs)
         self.run()
         with self._alone():
