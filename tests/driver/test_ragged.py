@@ -158,6 +158,29 @@ def test_more_input_than_the_last_output_needs_is_left_out_unless_somebody_looks
         assert bool(restricted) == (not cache.refusals)
 
 
+IN_PLACE = """
+    input-node name=input dim=3
+    component name=a type=NaturalGradientAffineComponent input-dim=3 output-dim=4
+    component name=b type=NaturalGradientAffineComponent input-dim=3 output-dim=4
+    component name=r type=RectifiedLinearComponent dim=4
+    component name=o type=TdnnComponent input-dim=4 output-dim=2 time-offsets=-2,0,3
+    component-node name=a component=a input=input
+    component-node name=r component=r input=a
+    component-node name=b component=b input=input
+    component-node name=o component=o input=Sum(Offset(r, -3), b)
+    output-node name=output input=o
+"""
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_sums_that_lie_where_one_of_their_terms_does(train: bool) -> None:
+    """Rows of the matrix that a convolution over time reads stand for other times."""
+    nnet, cache = nnet3.Nnet.from_config(IN_PLACE, seed=1), nnet3.ComputationCache()
+    for lengths in ([20, 30, 25], [9, 13]):
+        compare(nnet, ragged_request(nnet, lengths, train=train), cache)
+    assert (cache.counts.restricted, cache.refusals) == (2, [])
+
+
 FAILOVER = """
     input-node name=input dim=2
     component name=a type=AffineComponent input-dim=2 output-dim=2

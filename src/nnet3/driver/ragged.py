@@ -51,6 +51,7 @@ class RaggedFamily:
                 self._ends[name] = int(times.max())
                 self._before_end[rows] = (times.max() - times) // form.period
         self._program = RaggedProgram(program, self._distances)
+        self._program.check_entries(KernelRules(source))
         self._late: set[int] = set()  # nodes that are computed for some time beyond their end
         self._check_rows_of_kernels()
         self._known: dict[tuple[int, ...], str] = {}  # why sequences have other graphs, "" if they have not

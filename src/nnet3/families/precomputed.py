@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nnet3.families.continued import NumberTable, table_of
-from nnet3.index import NO_TIME, IndexTable
+from nnet3.index import NO_TIME, IndexTable, T
 from nnet3.ir.computation import KernelRows, NnetComputation
 from nnet3.lowering.source import GraphSource
 
@@ -30,6 +30,10 @@ class KernelRules:
 
     def arrange(self, node: str, inputs: IndexTable, outputs: IndexTable) -> tuple[IndexTable, IndexTable]:
         return self._source.arrange(self._numbers[node], inputs, outputs)
+
+    def first_input(self, node: str, outputs: IndexTable) -> int:
+        """Returns the first time at which the kernel of a node would look for these outputs."""
+        return int(self._source.slots(self._numbers[node], outputs)[1][:, :, T].min())
 
     def precompute(self, rows: KernelRows) -> Entry:
         number = self._numbers[rows.node]

@@ -48,6 +48,12 @@ def _is_row_by_row(kernel: KernelInfo) -> bool:
     return kernel.row_by_row or any(promises.propagate_in_place for promises in kernel.inputs)
 
 
+def _same_rows(one: IndexTable, other: IndexTable) -> bool:
+    """True if two tables have the same rows, and padding at the same places."""
+    is_real = one[:, T] != NO_TIME
+    return np.array_equal(one[:, T], other[:, T]) and np.array_equal(one[is_real], other[is_real])
+
+
 class NotRaggedError(Exception):
     """A program cannot be restricted to shorter sequences; the message says why."""
 
@@ -564,7 +570,7 @@ class RaggedProgram:
 
         def rows(number: int, place: int, stored: IndexTable) -> _KernelRows:
             block = self.computation.submatrices[number]
-            if block.matrix in self.rows.rooms and len(stored) == block.num_rows:
+            if len(stored) == block.num_rows:
                 return _KernelRows(place, stored)
             info = self.computation.matrix_info.get(block.matrix)
             if block.matrix in self.rows.rooms or info is None or info.indexes is None:
@@ -645,6 +651,34 @@ class RaggedProgram:
         if isinstance(command, cmd.MatrixCopy):
             moved.append(cmd.SetConst(slots.orphans(command.dest, dest, source), 0.0))
         return moved
+
+    def check_entries(self, rules: KernelRules) -> None:
+        """Find out of which rows entries are made that do not tell. Raises NotRaggedError where that is not possible.
+
+        The rows of a matrix may stand for those of another node at other times: then these are later or earlier alike.
+        """
+        for number, entry in enumerate(self.entries):
+            if entry is None or self._is_made_of(number, entry, rules):
+                continue
+            if entry.orders_rows:
+                inputs, outputs = (
+                    rows.indexes[rows.indexes[:, T] != NO_TIME] for rows in (entry.inputs, entry.outputs)
+                )
+                moved, is_real = entry.inputs.indexes.copy(), entry.inputs.indexes[:, T] != NO_TIME
+                moved[is_real, T] += rules.first_input(entry.node, outputs) - inputs[:, T].min()
+                entry = replace(entry, inputs=entry.inputs._replace(indexes=moved))
+            if not self._is_made_of(number, entry, rules):
+                raise NotRaggedError(f"it is not certain of which rows node {entry.node} has precomputed something")
+            self.entries[number] = entry
+
+    def _is_made_of(self, number: int, entry: _Entry, rules: KernelRules) -> bool:
+        """True if these rows give an entry as it stands in the program."""
+        sides = entry.inputs.indexes, entry.outputs.indexes
+        if entry.orders_rows and not all(map(_same_rows, sides, rules.arrange(entry.node, *sides))):
+            return False
+        made = rules.precompute(KernelRows(entry.node, entry.runs_backward, *sides)) or {}
+        known = self.computation.precomputed[number] or {}
+        return made.keys() == known.keys() and all(np.array_equal(made[name], known[name]) for name in made)
 
     def rows_of_kernels(self) -> dict[tuple[str, str], np.ndarray]:
         """Returns how far before the end the rows of the first sequence lie on which the kernel of each node works.
