@@ -202,10 +202,10 @@ def test_what_it_cannot_do_is_refused(name: str, tmp_path: Path) -> None:
             low_precision.low_precision(torch.int8, torch.empty(3, 5, device="meta"))
 
 
-@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -1e300])
 @pytest.mark.parametrize(("key", "what"), [("linear_params", "weights"), ("bias_params", "biases")])
 def test_weights_that_are_not_finite_are_refused(key: str, what: str, bad: float) -> None:
-    component = components.create("AffineComponent", "input-dim=5 output-dim=3")
+    component = components.create("AffineComponent", "input-dim=5 output-dim=3").to(torch.float64)
     component.parameters()[key].view(-1)[2] = bad
     with pytest.raises(ComponentError, match=f"it has {what} that are not finite numbers"):
         component.in_low_precision(torch.int8)
