@@ -47,6 +47,10 @@ def _after_a_run() -> nnet3.NnetComputer:
 
 CALLS = {
     "from_config": nnet3.Nnet.from_config,
+    "path of an ONNX file": lambda wrong: nnet3.export_onnx(NNET, wrong),
+    "model for an ONNX file": lambda wrong: nnet3.export_onnx(wrong, 3),
+    "options of an ONNX file": lambda wrong: nnet3.export_onnx(NNET, "none/model.onnx", outputs=wrong),
+    "load_onnx_metadata": nnet3.load_onnx_metadata,
     "from_config_file": nnet3.Nnet.from_config_file,
     "load": nnet3.load,
     "load_nnet": nnet3.load_nnet,

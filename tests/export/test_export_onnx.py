@@ -192,6 +192,11 @@ def test_a_file_that_does_not_agree_is_not_kept_and_the_old_one_is(
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [old]
 
 
+def test_a_device_is_not_replaced() -> None:
+    with pytest.raises(ExportError, match=r"^/dev/null: this is no file that an ONNX file can take the place of$"):
+        nnet3.export_onnx(nnet3.Nnet.from_config(CONFIG), "/dev/null")
+
+
 def test_a_path_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(Nnet3Error, match="cannot write this file"):
         nnet3.export_onnx(nnet3.Nnet.from_config(CONFIG), tmp_path / "none" / "model.onnx")

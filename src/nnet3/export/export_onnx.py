@@ -12,19 +12,25 @@ import torch
 
 from nnet3.decode import Scoring, log_priors
 from nnet3.edits import collapse_model
-from nnet3.errors import ExportError
+from nnet3.errors import ExportError, check_kind
 from nnet3.export.agreement import check_file, errors_of
 from nnet3.export.build import build_model
 from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
 from nnet3.export.saving import save_checked
 from nnet3.export.smaller import WRITERS, set_metadata
-from nnet3.kaldi_io.files import check_can_write, check_is_path
+from nnet3.kaldi_io.files import check_can_write, check_is_path, is_special
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import OnnxOptions
 
 
-def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **options: Any) -> OnnxMetadata:
+def export_onnx(
+    model: Nnet | AcousticModel,
+    path: str | os.PathLike[str],
+    frames_per_chunk: int | None = None,
+    quantize: str | None = None,
+    **options: Any,
+) -> OnnxMetadata:
     """Write a network as an ONNX file of standard operators; returns its metadata.
 
         nnet3.export_onnx(model, "model.onnx", frame_subsampling_factor=3)
@@ -39,10 +45,14 @@ def export_onnx(model: Nnet | AcousticModel, path: str | os.PathLike[str], **opt
     Weights of more than 2 GB lie in a second file, whose name has ".data" in addition. Raises ExportError, and leaves
     nothing behind, for networks that have no form in ONNX.
     """
+    check_kind(model, (Nnet, AcousticModel), "what is exported", "a network or an acoustic model")
     check_is_path(path, "the ONNX file to write")
-    settings = OnnxOptions.named(**options)
+    given = {"frames_per_chunk": frames_per_chunk, "quantize": quantize}
+    settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     outputs = _outputs(nnet, settings)
+    if is_special(path):
+        raise ExportError(f"{os.fspath(path)}: this is no file that an ONNX file can take the place of")
     check_can_write(path)
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()

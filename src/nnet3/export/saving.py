@@ -25,6 +25,8 @@ def save_checked(model: ir.Model, target: Path, check: Callable[[Path], Path]) -
         file = Path(folder) / target.name
         ir.save(model, file, external_data=data)
         kept = check(file)
-        if data is not None:
+        with open(kept, "rb") as written:
+            os.fsync(written.fileno())
+        if data is not None and kept == file:
             os.replace(Path(folder) / data, target.with_name(data))
         os.replace(kept, target)
