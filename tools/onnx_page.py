@@ -7,6 +7,7 @@ import re
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import nnet3
 from nnet3.components import COMPONENT_TYPES, Component
@@ -28,7 +29,8 @@ All {count} component types, each in a network of its own, in test mode; pooling
 """
 _NETWORKS = """
 Networks of published recipes with reduced widths and random parameters, which Kaldi itself has run, at a third of the
-frame rate. In *int8* stands the error of a file for chunks; it is larger for random parameters than for trained ones.
+frame rate, and x-vectors. In *int8* stands the error of a file for chunks; it is larger for random parameters than for
+trained ones.
 
 """
 
@@ -59,7 +61,7 @@ def sample_of(type_name: str) -> Component:
     return nnet3.components.create(type_name, SAMPLES[type_name], seed=1)
 
 
-def _cell(nnet: Nnet, **options: object) -> str:
+def _cell(nnet: Nnet, **options: Any) -> str:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # batch-norm without statistics
         try:
@@ -68,7 +70,7 @@ def _cell(nnet: Nnet, **options: object) -> str:
             return f"no: {error}".replace("; for ONNX, a fixed number of frames_per_chunk may do", "")
     if about.quantize != "none":
         return f"{about.error:.1g}"
-    return "yes" if about.form == "chunk" or about.any_length else "own lengths"
+    return "yes" if about.input_frames or about.any_length else "own lengths"
 
 
 def type_row(type_name: str) -> str:
@@ -80,8 +82,10 @@ def network_row(path: Path) -> str:
     nnet, origin = nnet3.load_nnet(path), path.with_name("origin.txt")
     kind = re.search(r"(\w+)\.sh", origin.read_text()) if origin.exists() else None
     name = f"{path.parent.parent.name}/{path.parent.name}" + (f" ({kind[1].removeprefix('run_')})" if kind else "")
-    chunk = {"frames_per_chunk": _CHUNK, "frame_subsampling_factor": _FACTOR}
-    free = {"frame_subsampling_factor": _FACTOR}
+    free: dict[str, object] = {"frame_subsampling_factor": _FACTOR}
+    if path.parent.parent.name == "xvector":
+        free = {"vector": True}
+    chunk = {"frames_per_chunk": _CHUNK, **free}
     return _line([name, _cell(nnet, **chunk), _cell(nnet, **free), _cell(nnet, **chunk, quantize="int8")])
 
 
@@ -94,7 +98,7 @@ def tables(golden: Path) -> str:
     ]
     lines += [type_row(type_name) for type_name in sorted(COMPONENT_TYPES)]
     lines += [_NETWORKS, _line(["network", "chunks", "any length", "int8"]), _line(["---"] * 4)]
-    paths = [path for name in ("decode", "recipe") for path in golden.glob(f"{name}/*/model.raw")]
+    paths = [path for name in ("decode", "recipe", "xvector") for path in golden.glob(f"{name}/*/model.raw")]
     lines += [network_row(path) for path in sorted(paths)]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"
 

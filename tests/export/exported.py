@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from nnet3.nnet import AcousticModel, Nnet
 class Exported:
     """A model as a file, and what onnxruntime makes of frames."""
 
-    def __init__(self, model: Nnet | AcousticModel, folder: Path, **options: object) -> None:
+    def __init__(self, model: Nnet | AcousticModel, folder: Path, **options: Any) -> None:
         self.path = folder / "model.onnx"
         self.about: OnnxMetadata = nnet3.export_onnx(model, self.path, **options)
 

@@ -12,6 +12,7 @@ from nnet3.errors import ExportError
 from nnet3.nnet import Nnet
 from tests.cli.run_command import IVECTOR_CONFIG
 from tests.export.exported import Exported
+from tests.shared_data import golden_cases
 
 TDNN = """
     input-node name=input dim=4
@@ -79,6 +80,19 @@ def test_what_depends_on_the_end_is_right_for_the_lengths_of_the_family(config: 
     frames = about.least_rows + 2 * about.rows_step
     found = exported.run(FEATURES[:1, :frames])["output"][0]
     np.testing.assert_allclose(found, nnet.compute(FEATURES[0, :frames]).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("folder", golden_cases("xvector", "model.raw"), ids=lambda path: path.name)
+@pytest.mark.parametrize("frames_per_chunk", [None, 120])
+def test_a_vector_of_all_frames(folder: Path, frames_per_chunk: int | None, tmp_path: Path) -> None:
+    nnet = nnet3.load_nnet(folder / "model.raw")
+    exported = Exported(nnet, tmp_path, vector=True, frames_per_chunk=frames_per_chunk)
+    features = np.random.default_rng(0).standard_normal((2, 120, exported.about.input_dim)).astype(np.float32)
+    found = exported.run(features)["output"]
+    assert found.shape == (2, exported.about.output_dims["output"])
+    for sequence in range(2):
+        expected = nnet3.xvectors(nnet, features[sequence]).numpy()
+        np.testing.assert_allclose(found[sequence], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_network_whose_programs_do_not_go_on_alike_is_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class CompiledFamily:
             )
         if form is None:
             raise RequestError("the request is too short to tell how longer ones go on: ask for more frames")
-        self._place, self._precompute = _place_of(form, task), precompute_of(task)
+        self._place, self.precompute = _place_of(form, task), precompute_of(task)
         rows = self._place.rows
         assert rows is not None
         short, longer = (int(rows.lengths(self._place.first + k)[table]) // sequences for k in (0, 1))
@@ -70,7 +70,7 @@ class CompiledFamily:
         if self._shapes is not None and self._shapes.family is not None:
             family = self._shapes.family.at(sequences - self.sequences)
         try:
-            return family.at(k, self._precompute)
+            return family.at(k, self.precompute)
         except NotAffineError as error:
             raise RequestError(f"there is no member for {frames} frames of {sequences} sequences: {error}") from error
 

@@ -10,7 +10,7 @@ import onnxruntime
 
 from nnet3.decode import Scoring
 from nnet3.errors import ExportError
-from nnet3.export.forms import FrameRange, Utterances, inputs_given
+from nnet3.export.forms import FrameRange, Utterances, Vectors, inputs_given
 from nnet3.export.metadata import OnnxMetadata
 from nnet3.nnet import Nnet
 
@@ -52,7 +52,8 @@ def errors_of(
                 y = rows["output"].log_softmax(1) if about.log_softmax else rows["output"]
                 rows["output"] = scoring.apply(y)
             for name, expected in rows.items():
-                errors[name] = max(errors[name], _difference(name, found[name][sequence], expected.numpy()))
+                rows_found = found[name][sequence].reshape(-1, about.output_dims[name])
+                errors[name] = max(errors[name], _difference(name, rows_found, expected.numpy()))
     return errors
 
 
@@ -60,6 +61,9 @@ def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:
     """Returns numbers of sequences and of frames, and what is computed of them."""
     if isinstance(form, FrameRange):
         return [(batch, form.frames, form) for batch in _BATCHES]
+    if isinstance(form, Vectors):
+        lengths = [form.shortest.frames + more * form.step for more in _MORE_PERIODS]
+        return [(1 + number % 2, frames, form.at(frames)) for number, frames in enumerate(lengths)]
     least, factor = form.shortest.rows, form.shortest.factor
     frames = [(least + more * form.step) * factor for more in _MORE_PERIODS]
     if form.pads:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 
-from nnet3.export.family_program import FamilyProgram
 from nnet3.export.forms import FrameRange, Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import OnnxMetadata
@@ -31,7 +30,7 @@ def build_model(
     graph.batch = graph.op("Shape", features, start=0, end=1)
     inputs, rows = {}, None
     if isinstance(form, Utterances):
-        program: ExportProgram = FamilyProgram(form.compiled)
+        program: ExportProgram = form.program
         inputs["input"], rows = form.padded(graph, features, about.input_dim)
     else:
         program = FixedProgram(form.computer(nnet, tuple(about.output_dims)).computation)
@@ -44,10 +43,13 @@ def build_model(
     outputs = []
     for name, dim in about.output_dims.items():
         value = _scored(graph, values[name], about, log_priors) if name == "output" else values[name]
-        outputs.append(_tensor(name, ["batch", about.output_rows or "rows", dim]))
+        rows_or_none = [] if about.form == "vector" else [about.output_rows or "rows"]
+        outputs.append(_tensor(name, ["batch", *rows_or_none, dim]))
         whole = graph.whole(value)
         if rows is not None:
             whole = graph.op("Slice", whole, graph.integers(0), rows, graph.integers(1))
+        if about.form == "vector":
+            whole = graph.op("Squeeze", whole, graph.integers(1))
         graph.tape.op("Identity", [whole], output=outputs[-1])
     made = ir.Graph(
         graph_inputs, outputs, nodes=graph.tape.nodes, initializers=graph.tape.initializers,

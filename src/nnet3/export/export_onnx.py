@@ -15,7 +15,7 @@ from nnet3.edits import collapse_model
 from nnet3.errors import ExportError, check_kind
 from nnet3.export.agreement import check_file, errors_of
 from nnet3.export.build import build_model
-from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of
+from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
 from nnet3.export.saving import save_checked
 from nnet3.export.smaller import WRITERS, set_metadata
@@ -50,6 +50,9 @@ def export_onnx(
     given = {"frames_per_chunk": frames_per_chunk, "quantize": quantize}
     settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
     nnet = model.nnet if isinstance(model, AcousticModel) else model
+    for name, component in nnet.components.items():
+        if component.inference_only:
+            raise ExportError(f"component '{name}' cannot be exported: {component.inference_only}")
     outputs = _outputs(nnet, settings)
     if is_special(path):
         raise ExportError(f"{os.fspath(path)}: this is no file that an ONNX file can take the place of")
@@ -57,7 +60,7 @@ def export_onnx(
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()
     collapse_model(merged)
-    form = chunk_of(merged, settings) if settings.frames_per_chunk else utterances_of(merged, settings, outputs)
+    form = _form(merged, settings, outputs)
     scoring, about = _scoring(model, settings), _metadata(model, nnet, form, outputs, settings)
     priors = None if scoring.log_priors is None else scoring.log_priors.numpy()
     made = build_model(merged, form, about, priors)
@@ -76,6 +79,12 @@ def export_onnx(
 
     save_checked(made, Path(os.path.realpath(path)), check)
     return about
+
+
+def _form(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> FrameRange | Utterances:
+    if options.vector:
+        return vector_of(nnet, options.frames_per_chunk) if options.frames_per_chunk else vectors_of(nnet, outputs)
+    return chunk_of(nnet, options) if options.frames_per_chunk else utterances_of(nnet, options, outputs)
 
 
 def _outputs(nnet: Nnet, options: OnnxOptions) -> tuple[str, ...]:
@@ -117,13 +126,13 @@ def _metadata(
     return OnnxMetadata(
         version=version("nnet3"),
         digest=model_digest(model),
-        form="chunk" if is_chunk else "utterance",
+        form="vector" if options.vector else "chunk" if is_chunk else "utterance",
         left_context=shortest.left if is_chunk else 0,
         right_context=shortest.right if is_chunk else 0,
         frame_subsampling_factor=shortest.factor,
         input_frames=shortest.frames if is_chunk else 0,
-        output_rows=shortest.rows if is_chunk else 0,
-        least_rows=shortest.rows,
+        output_rows=shortest.rows if is_chunk or options.vector else 0,
+        least_rows=shortest.frames if options.vector else shortest.rows,
         rows_step=0 if isinstance(form, FrameRange) else form.step,
         any_length=isinstance(form, Utterances) and form.pads,
         input_dim=nnet.node_dim("input"),

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from nnet3.driver import CompiledFamily
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Rectangle
 from nnet3.export.extent import Extent, extent
 from nnet3.export.program import Arrays, Block, TablePattern
 from nnet3.families.continued import NotAffineError, TablePiece, continued, table_of
+from nnet3.families.family import ProgramFamily
+from nnet3.families.precomputed import Precompute
 from nnet3.ir.commands import Repeat
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.declarations import Access, Command
@@ -23,10 +24,9 @@ _MEMBERS = 3  # two say how rows go on, one confirms it
 class FamilyProgram:
     """The programs of a family. What recurs is in the body of a Repeat."""
 
-    def __init__(self, compiled: CompiledFamily) -> None:
-        shortest = compiled.frames
-        self._programs = [compiled.at(shortest + k * compiled.step) for k in range(_MEMBERS)]
-        self._family = compiled.family
+    def __init__(self, family: ProgramFamily, precompute: Precompute) -> None:
+        self._programs = [family.at(k, precompute) for k in range(_MEMBERS)]
+        self._family = family
         self.commands: Sequence[Command] = self._programs[0].commands
 
     @property

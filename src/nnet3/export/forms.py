@@ -11,10 +11,13 @@ import onnx_ir as ir
 import torch
 
 from nnet3.compiler import ComputationRequest, IoSpecification, compile_family
-from nnet3.driver import CompiledFamily, compile_task
+from nnet3.driver import CompiledFamily, compile_task, precompute_of
 from nnet3.errors import ExportError, RequestError
 from nnet3.export.extent import Extent, extent
+from nnet3.export.family_program import FamilyProgram
 from nnet3.export.graph import GraphBuilder, OnnxValue
+from nnet3.families.continued import NotAffineError
+from nnet3.families.family import ProgramFamily
 from nnet3.nnet import Nnet
 from nnet3.options import OnnxOptions
 from nnet3.runtime import NnetComputer
@@ -65,6 +68,17 @@ class FrameRange:
         return np.concatenate([np.repeat(features[:1], self.left, axis=0), features])
 
 
+@dataclass(frozen=True)
+class VectorRange(FrameRange):
+    """So many frames of input from 0 on, and one output, at frame 0."""
+
+    length: int = 0
+
+    @property
+    def frames(self) -> int:
+        return self.length
+
+
 def range_of(nnet: Nnet, options: OnnxOptions, rows: int) -> FrameRange:
     left, right = nnet.left_context + options.extra_left_context, nnet.right_context + options.extra_right_context
     return FrameRange(left, right, options.frame_subsampling_factor, rows)
@@ -86,7 +100,7 @@ class Utterances:
 
     shortest: FrameRange
     step: int
-    compiled: CompiledFamily
+    program: FamilyProgram
     pads: bool
 
     @property
@@ -96,8 +110,8 @@ class Utterances:
     def at(self, rows: int) -> FrameRange:
         return replace(self.shortest, rows=rows)
 
-    def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, ir.Value]:
-        """Returns the input of the program, and the number of rows wanted, for frames (batch, frames, dim).
+    def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, ir.Value | None]:
+        """Returns the input of the program, and the number of rows wanted if it gives more, for (batch, frames, dim).
 
         The first and the last frame are repeated. The number of periods, k, becomes known to the graph.
         """
@@ -124,11 +138,55 @@ class Utterances:
         return graph.value(whole, self.frames, dim), rows
 
 
+@dataclass(frozen=True)
+class Vectors(Utterances):
+    """Utterances of any length, of which one vector is computed; those that are too short are made longer."""
+
+    def at(self, rows: int) -> FrameRange:
+        """Returns the frames that are used of so many."""
+        return replace(self.shortest, length=rows)  # type: ignore[call-arg]
+
+    def padded(self, graph: GraphBuilder, features: ir.Value, dim: int) -> tuple[OnnxValue, None]:
+        frames = graph.op("Shape", features, start=1, end=2)
+        more = graph.op("Sub", frames, graph.integers(self.shortest.frames))
+        more = more if self.step == 1 else graph.op("Div", more, graph.integers(self.step))
+        graph.periods = graph.op("Max", more, graph.integers(0))
+        behind = graph.op("Max", graph.op("Sub", graph.integers(self.shortest.frames), frames), graph.integers(0))
+        last = graph.op("Slice", features, graph.integers(-1), graph.integers(_TO_END), graph.integers(1))
+        one = graph.integers(1)
+        copies = graph.op("Expand", last, graph.op("Concat", one, behind, one, axis=0))
+        whole = graph.op("Concat", features, copies, axis=1)
+        used = graph.op("Slice", whole, graph.integers(0), graph.number(self.frames), graph.integers(1))
+        return graph.value(used, self.frames, dim), None
+
+
+def vectors_of(nnet: Nnet, outputs: tuple[str, ...]) -> Vectors:
+    """Returns the form for one vector of all frames: what three programs have in common. Raises ExportError."""
+    step = nnet.modulus
+    for frames in _ROWS_TO_TRY:
+        members = [vector_of(nnet, (frames // step + 1 + k) * step) for k in range(3)]
+        tasks = [member.request(nnet, outputs).task(nnet) for member in members]
+        try:
+            first, second, third = map(compile_task, tasks)
+            family = ProgramFamily([first, second])
+            family.check(2, third)
+        except (NotAffineError, RequestError) as error:
+            reason = str(error)
+        else:
+            return Vectors(members[0], step, FamilyProgram(family, precompute_of(tasks[0])), step == 1)
+    raise ExportError(f"there is no program for all lengths: {reason}; a fixed number of frames_per_chunk may do")
+
+
+def vector_of(nnet: Nnet, frames: int) -> VectorRange:
+    return VectorRange(0, 0, 1, 1, frames)
+
+
 def utterances_of(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> Utterances:
     """Returns the form for all lengths. Raises ExportError for networks whose programs do not go on alike."""
     compiled = _compiled(nnet, options, outputs)
     shortest, step = range_of(nnet, options, compiled.frames), compiled.step
-    return Utterances(shortest, step, compiled, _pads(nnet, shortest, step, outputs))
+    program = FamilyProgram(compiled.family, compiled.precompute)
+    return Utterances(shortest, step, program, _pads(nnet, shortest, step, outputs))
 
 
 def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> CompiledFamily:

@@ -26,12 +26,13 @@ class OnnxMetadata:
     and end `right_context` after the frame of the last row; before the first and after the last frame of an utterance
     these are repeated. A file for utterances does that itself: its contexts are 0, and `input_frames` and
     `output_rows`, 0, stand for any number. It computes `least_rows`, `rows_step` more, ...; if `any_length` is false,
-    outputs for other lengths are those of the utterance with its last frame repeated.
+    outputs for other lengths are those of the utterance with its last frame repeated. Of vectors, these count frames of
+    input; others are left out at the end, and the last frame is repeated in utterances of fewer than `least_rows`.
     """
 
     version: str  # of this package
     digest: str  # SHA-256 of the model
-    form: str  # "chunk" or "utterance"
+    form: str  # "chunk", "utterance" or "vector"
     left_context: int
     right_context: int
     frame_subsampling_factor: int

@@ -28,5 +28,6 @@ class OnnxOptions(Options):
     use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model from 'output'.")
     log_softmax: bool = option(False, Boolean(), "Take the log-softmax of 'output'.")
     acoustic_scale: float = option(1.0, Number(), "Multiplies 'output' at the end.")
+    vector: bool = option(False, Boolean(), "One output for all frames, at t = 0, as x-vectors are computed.")
     quantize: str = option("none", choice("none", "int8", "fp16"), "Make weights smaller: none, int8 or fp16.")
     opset: int = option(18, Integer(within(18, 23)), "The version of ONNX's operators.")

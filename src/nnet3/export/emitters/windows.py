@@ -12,12 +12,15 @@ from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import OnnxValue
 from nnet3.export.program import Arrays
 
+_FEW_GROUPS = 4
 _SIZES, _ROWS, _STARTS = (f"inputs_of_output.{name}" for name in ("sizes", "rows", "starts"))
 
 
 def _sums(about: Emission, x: OnnxValue) -> OnnxValue:
     """Returns for each output row the sum of the input rows that belong to it."""
     graph = about.graph
+    if all(len(arrays[_SIZES]) <= _FEW_GROUPS for arrays in about.members):
+        return _sums_of_few(about, x)
     most = max(int(arrays[_SIZES].max()) for arrays in about.members)
 
     def members(arrays: Arrays) -> np.ndarray:
@@ -31,6 +34,20 @@ def _sums(about: Emission, x: OnnxValue) -> OnnxValue:
         return chosen
     groups = graph.op("Reshape", graph.whole(chosen), graph.integers(0, -1, most, x.columns))
     return graph.value(graph.op("ReduceSum", groups, graph.integers(2), keepdims=0), about.rows, x.columns)
+
+
+def _sums_of_few(about: Emission, x: OnnxValue) -> OnnxValue:
+    """Returns the same for few output rows, each of which may have as many members as there are frames."""
+    graph, sums = about.graph, []
+    for group in range(len(about.members[0][_SIZES])):
+
+        def members(arrays: Arrays, group: int = group) -> np.ndarray:
+            start = int(arrays[_STARTS][group])
+            return arrays[_ROWS][start : start + int(arrays[_SIZES][group])]
+
+        rows = graph.whole(rows_by_number(graph, graph.compact(x), about.table(members)))
+        sums.append(graph.value(graph.op("ReduceSum", rows, graph.integers(1), keepdims=1), 1, x.columns))
+    return graph.below_each_other(sums)
 
 
 @emitter("StatisticsExtractionComponent")
