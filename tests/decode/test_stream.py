@@ -21,6 +21,7 @@ from nnet3.nnet.acoustic_model import AcousticModel
 from tests.decode.slow_stream import SlowStream
 from tests.decode.stream_networks import CONFIGS, make_features, make_ivector, make_ivectors, make_streams, network
 from tests.effort import EFFORT
+from tests.seeds import RANDOM
 from tests.shared_data import GOLDEN
 
 CLOSE = 1e-5
@@ -103,6 +104,25 @@ def test_a_vector_of_the_caller_may_change_afterwards() -> None:
         ivector.copy_(torch.ones(2))
         buffer.fill_(9.0)
     assert torch.equal(torch.cat([*rows, stream.finish()]), expected)
+
+
+@pytest.mark.parametrize("name", ["lstm", "blocks", "ivector", "convolution"])
+def test_sixteen_interleaved_streams_are_sixteen_single_ones(name: str) -> None:
+    streams, alone = make_streams(name, num_streams=16), make_streams(name)
+    ivector = make_ivector(streams)
+    frames = {streams.open(): make_features(streams, 30 + 3 * seed, seed) for seed in range(16)}
+    rows: dict[Stream, list[torch.Tensor]] = {stream: [] for stream in frames}
+    left = dict(frames)
+    while left:
+        counts = {stream: int(RANDOM.integers(0, 15)) for stream in left}
+        ivectors = None if ivector is None else dict.fromkeys(left, ivector)
+        for stream, found in streams.accept({s: left[s][: counts[s]] for s in left}, ivectors).items():
+            rows[stream].append(found)
+        left = {stream: left[stream][counts[stream] :] for stream in left}
+        left = {stream: rest for stream, rest in left.items() if len(rest)}
+    for stream, given in frames.items():
+        expected = alone.compute(given, ivector)
+        assert torch.allclose(torch.cat([*rows[stream], stream.finish()]), expected, rtol=1e-4, atol=CLOSE)
 
 
 @dataclass

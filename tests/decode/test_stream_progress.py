@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 
 import pytest
+import torch
 
+from nnet3 import NnetComputer
 from nnet3.errors import ExecutionError
 from tests.decode.stream_networks import make_features, make_streams
 
@@ -27,3 +29,21 @@ def test_a_stream_that_is_forgotten_gives_its_place_back() -> None:
     del stream
     gc.collect()
     assert len(streams.open().accept(make_features(streams, 30))) > 0
+
+
+def test_a_chunk_that_was_interrupted_is_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    streams = make_streams("statistics")
+    stream, features = streams.open(), make_features(streams, 60)
+    rows = [stream.accept(features[:15])]
+    state = stream.state()
+    with monkeypatch.context() as patch:
+        patch.setattr(NnetComputer, "run", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stream.accept(features[15:40])
+    assert stream.state() != state  # it has the frames
+    rows += [stream.accept(features[40:]), stream.finish()]
+    assert torch.equal(torch.cat(rows), streams.compute(features))
+
+
+def _interrupted(computer: NnetComputer) -> None:
+    raise KeyboardInterrupt

@@ -288,7 +288,7 @@ class StreamComputer:
         chunk, width = self.program.chunks[place], self._width(len(streams))
         inputs = gathered(streams, width) if chunk.before else {}
         for name, table in chunk.new.items():
-            values = [each.take(name, len(table)) for each in streams]
+            values = [each.new(name, len(table)) for each in streams]
             values += values[:1] * (width - len(values))
             new = values[0] if width == 1 else torch.stack(values, dim=1).flatten(0, 1)
             inputs[name] = torch.cat([inputs[name], new]) if name in inputs else new

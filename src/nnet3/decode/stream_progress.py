@@ -103,13 +103,12 @@ class StreamProgress:
         self.last = frames[-1:].clone()
         self.num_frames += len(frames)
 
-    def take(self, name: str, count: int) -> Tensor:
-        """Returns so many new rows of an input, (count, dim)."""
+    def new(self, name: str, count: int) -> Tensor:
+        """Returns so many new rows of an input for the next chunk, (count, dim)."""
         if name == "ivector":
             assert self.ivector is not None
             return self.ivector.expand(count, -1)
-        taken, self.frames = self.frames[:count], self.frames[count:]
-        return taken
+        return self.frames[:count]
 
     def end(self) -> int:
         """Appends copies of the last frame, until there are chunks enough; returns how many rows there are in all."""
@@ -125,7 +124,8 @@ class StreamProgress:
     # ---- state and rows ----
 
     def go_on(self, batch: Batch, column: int, rows: Tensor) -> None:
-        """Takes what a chunk has given."""
+        """Takes what a chunk has given; its frames are done with."""
+        self.frames = self.frames[len(self.program.chunks[self.place].new["input"]) :]
         self.go_to(batch, column)
         self.rows.append(rows)
         self.number += 1
