@@ -91,7 +91,14 @@ FIXED = """
     component-node name=y component=tanh input=Sum(h, ReplaceIndex(h, t, 2), Switch(input, Offset(input, 2)))
     output-node name=output input=y
 """
+ECHO = """
+    input-node name=input dim=2
+    component name=tanh type=TanhComponent dim=2
+    component-node name=tanh component=tanh input=input
+    output-node name=output input=Sum(tanh, IfDefined(Offset(tanh, -20)))
+"""
 CONFIGS = {
+    "echo": ECHO,
     "tdnn": TDNN,
     "ivector": IVECTOR,
     "lstm": LSTM,

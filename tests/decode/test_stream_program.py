@@ -34,6 +34,13 @@ def test_statistics_of_blocks_come_round_after_several_chunks() -> None:
     assert [program.place(number) for number in range(8)] == [0, 1, 2, 3, 4, 5, 1, 2]
 
 
+def test_what_is_looked_at_in_vain_is_kept_for_the_chunk_that_finds_it() -> None:
+    program = _program("echo")  # the first chunks use nothing of the past, and look 20 frames back
+    before = [len(chunk.before.get("tanh", ())) for chunk in program.chunks]
+    assert before == [0, 7, 14, 20]
+    assert len(program.cycle) == 1
+
+
 def test_a_recurrence_keeps_one_row_of_each_state() -> None:
     (chunk,) = _program("lstm", frames=21, factor=3).cycle
     assert {node: table.tolist() for node, table in chunk.before.items()} == {"lstm": [[0, -6, 0], [0, -3, 0]]}

@@ -83,7 +83,7 @@ class StreamComputer:
         )
         self.scoring = Scoring(priors_of(model) if use_priors else None, acoustic_scale)
         self._kernels, self._compile_options, self._debug = NetworkKernels(self.nnet.components), compile_options, debug
-        self._dtype = model_dtype(nnet, None) or torch.float32
+        self._dtype, self._takes_ivectors = model_dtype(nnet, None) or torch.float32, "ivector" in nnet.input_names
         self._computers = RecentComputers(_MOST_COMPUTERS)
         self._lock = threading.Lock()
         self._open: weakref.WeakSet[Stream] = weakref.WeakSet()  # who forgets a stream gives its place back
@@ -180,7 +180,7 @@ class StreamComputer:
             check_ivectors_wanted(self.nnet, True)
             newest = checked_matrix(self.nnet, "ivectors", ivector, "ivector", 1, self.device)
             return frames, newest.to(self._dtype, copy=True)
-        if progress.ivector is None and progress.runs_with(len(frames)):
+        if self._takes_ivectors and progress.ivector is None and progress.runs_with(len(frames)):
             check_ivectors_wanted(self.nnet, False)
         return frames, progress.ivector
 
