@@ -14,6 +14,7 @@ from nnet3.asr.model_folder import GraphFiles
 from nnet3.errors import ArgumentError, ModelFormatError
 from nnet3.kaldi_io import Fst, open_int_vector_table, open_matrix_table
 from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.kaldi_io.graph_file import load_graph
 from nnet3.kaldi_io.lattice import open_lattice_table
 from nnet3.options import DecodingOptions
 from tests.asr.slow_search import paths_of
@@ -103,9 +104,11 @@ def test_what_is_found_before_the_end(files: GraphFiles) -> None:
     scores = scores_of(*SAID)
     for rows, words in ((2, []), (9, [1, 2]), (13, [1, 2]), (15, [1, 2, 2])):
         segment.accept(scores[segment.search.num_rows : rows])
-        path, found = segment.search.best_path(), segment.found(use_final=False)
+        path, found, trace = segment.search.best_path(), segment.found(use_final=False), segment.trace()
         assert path is not None
         assert found is not None
+        assert trace is not None
+        assert np.array_equal(trace, (path.transition_ids, path.states))
         assert path.words.tolist() == words == [word.label for word in found.words]
 
 
@@ -120,6 +123,30 @@ def test_a_grammar_leaves_only_its_words(lookahead_files: GraphFiles) -> None:
     assert {word.label for word in found.words} == {2}
     with pytest.raises(ArgumentError, match="at least one word that the model knows"):
         graph.with_phrases(["strange"])
+
+
+def test_a_kept_first_pass_is_the_one_that_was_made(lookahead_files: GraphFiles, tmp_path: Path) -> None:
+    def heard() -> tuple[list[int], float]:
+        graph = DecodingGraph.load(lookahead_files, chain_model(), tmp_path / "kept")
+        segment = graph.start(OPTIONS)
+        segment.accept(scores_of(*SAID))
+        found = segment.found()
+        assert found is not None
+        return [word.label for word in found.words], found.alternatives(1)[0].cost
+
+    first = heard()
+    kept = sorted((tmp_path / "kept").iterdir())
+    assert [path.suffix for path in kept] == [".costs", ".fst"]
+    changed = [path.stat().st_mtime_ns for path in kept]
+    assert heard() == first
+    assert [path.stat().st_mtime_ns for path in kept] == changed
+    for path in kept:  # what is damaged is made anew
+        path.write_bytes(path.read_bytes()[:-9])
+        assert heard() == first
+        assert len(load_graph(kept[1]).fst.dst)
+    lookahead_files.files["disambig_tid.int"].write_text("11 12 13\n")
+    assert heard() == first
+    assert len(list((tmp_path / "kept").iterdir())) == 4
 
 
 def test_graphs_that_are_not_this_models(files: GraphFiles, tmp_path: Path) -> None:

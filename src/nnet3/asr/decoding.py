@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from nnet3.asr.bayes_risk import HeardWord, least_risk_words
 from nnet3.asr.beam_search import BeamSearch
 from nnet3.asr.grammar import phrase_model
+from nnet3.asr.kept_first_pass import kept_first_pass
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.lookahead import FirstPass, LookaheadGraph, composed, first_pass
 from nnet3.asr.n_best import Alternative, n_best
@@ -48,23 +50,30 @@ class DecodingGraph:
     words: SymbolTable
     boundaries: WordBoundaries | None
     column_of_id: npt.NDArray[np.integer]
-    lookahead: LookaheadGraph | None = None
+    lookahead: Callable[[], LookaheadGraph] | None = None
     rescore: tuple[FirstPass, BackoffModel] | None = None
 
     @classmethod
-    def load(cls, files: GraphFiles, model: TransitionModel) -> DecodingGraph:
-        """Reads the graph of a model directory. Raises ModelFormatError for one of another model."""
+    def load(
+        cls, files: GraphFiles, model: TransitionModel, cache_folder: str | os.PathLike[str] | None = None
+    ) -> DecodingGraph:
+        """Reads the graph of a model directory. Raises ModelFormatError for one of another model.
+
+        `cache_folder` keeps what is made of a look-ahead graph, so that the next start is faster.
+        """
         columns = np.append(-1, model.pdf(np.arange(1, model.num_transition_ids + 1)))
         boundaries = None if files.word_boundary is None else WordBoundaries.load(files.word_boundary, model)
         if not files.is_lookahead:
             graph = load_graph(files.files["HCLG.fst"])
             return cls(SearchGraph(graph.fst, columns), _words(files, graph), boundaries, columns)
-        graph, grammar = load_graph(files.files["HCLr.fst"]), load_graph(files.files["Gr.fst"])
-        if graph.reach is None:
-            raise ModelFormatError("expected an FST of type olabel_lookahead", str(files.files["HCLr.fst"]))
-        lookahead = LookaheadGraph(graph.fst, graph.reach, _integers(files.files["disambig_tid.int"]))
+        grammar = load_graph(files.files["Gr.fst"])
         language = BackoffModel(grammar.fst)
-        first = first_pass(lookahead, language)
+        lookahead = cache(lambda: _load_lookahead(files))
+
+        def make() -> FirstPass:
+            return first_pass(lookahead(), language)
+
+        first = make() if cache_folder is None else kept_first_pass(cache_folder, files.files.values(), make)
         search = SearchGraph(first.fst, columns)
         return cls(search, _words(files, grammar), boundaries, columns, lookahead, (first, language))
 
@@ -81,7 +90,7 @@ class DecodingGraph:
         split = [[word for word in phrase.split(" ") if word] for phrase in phrases]
         unknown = sorted({word for phrase in split for word in phrase if word not in labels})
         known = [[labels[word] for word in phrase if word in labels] for phrase in split]
-        fst = composed(self.lookahead, phrase_model(phrase for phrase in known if phrase))
+        fst = composed(self.lookahead(), phrase_model(phrase for phrase in known if phrase))
         return replace(self, search=SearchGraph(fst, self.column_of_id), rescore=None), unknown
 
     def start(self, options: DecodingOptions) -> Segment:
@@ -102,6 +111,11 @@ class Segment:
     def accept(self, scores: npt.NDArray[np.float32]) -> None:
         """Takes scores (rows, pdfs), scaled log-likelihoods."""
         self.search.advance(scores)
+
+    def trace(self) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]] | None:
+        """Returns the best path so far, the transition-id of each row and the state that it leaves: (rows,) each."""
+        path = self.search.best_path()
+        return None if path is None else (path.transition_ids, path.states)
 
     @property
     def notices(self) -> list[str]:
@@ -145,6 +159,14 @@ class DecodedSegment:
         others = self.alternatives(alternatives) if alternatives else []
         listed = [TextAlternative([timed(*word) for word in each.words], -each.cost) for each in others]
         return SpokenText([timed(*word) for word in self.words], listed)
+
+
+def _load_lookahead(files: GraphFiles) -> LookaheadGraph:
+    path = files.files["HCLr.fst"]
+    graph = load_graph(path)
+    if graph.reach is None:
+        raise ModelFormatError("expected an FST of type olabel_lookahead", str(path))
+    return LookaheadGraph(graph.fst, graph.reach, _integers(files.files["disambig_tid.int"]))
 
 
 def _words(files: GraphFiles, graph: GraphFile) -> SymbolTable:
