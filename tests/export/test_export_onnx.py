@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import nnet3
-from nnet3.errors import ExportError, Nnet3Error
+from nnet3.errors import ExportError, NetworkError, Nnet3Error
 from nnet3.export import agreement, saving
 from nnet3.kaldi_io import open_matrix_table
 from nnet3.nnet import AcousticModel, Nnet
@@ -163,7 +163,7 @@ def test_large_weights_lie_in_a_second_file(tmp_path: Path, monkeypatch: pytest.
         ({"frames_per_chunk": -1}, "frames_per_chunk must be >= 0, got -1"),
         ({"outputs": "output,output"}, "outputs must be some of output, each once, got output, output"),
         ({"outputs": ("xent",)}, "outputs must be some of output, each once, got xent"),
-        ({"use_priors": True}, "use_priors was asked for, but this model has none: do without"),
+        ({"vector": True, "extra_left_context": 2}, "vector is of all frames as they are: leave out subsampling and"),
         ({"opset": 9}, r"opset must be within \[18, 23\], got 9"),
     ],
 )
@@ -171,6 +171,17 @@ def test_wrong_options(options: dict[str, object], message: str, tmp_path: Path)
     with pytest.raises(ExportError, match=f"^{message}"):
         Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_priors_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(NetworkError, match=r"^use_priors was asked for, but a raw network has none"):
+        Exported(nnet3.Nnet.from_config(CONFIG, seed=1), tmp_path, use_priors=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_quantized_network_is_refused_by_its_component(tmp_path: Path) -> None:
+    with pytest.raises(ExportError, match=r"^component 'affine' cannot be exported: its products are in int8; take"):
+        Exported(nnet3.Nnet.from_config(CONFIG, seed=1).quantize(), tmp_path)
 
 
 def test_a_network_that_is_not_simple_is_refused(tmp_path: Path) -> None:

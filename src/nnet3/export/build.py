@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import onnx_ir as ir
 
+from nnet3.decode import Scoring
 from nnet3.export.forms import FrameRange, Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import OnnxMetadata
@@ -17,9 +17,7 @@ from nnet3.nnet import Nnet
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}  # the first for each opset, so that old engines read it
 
 
-def build_model(
-    nnet: Nnet, form: FrameRange | Utterances, about: OnnxMetadata, log_priors: np.ndarray | None
-) -> ir.Model:
+def build_model(nnet: Nnet, form: FrameRange | Utterances, about: OnnxMetadata, scoring: Scoring) -> ir.Model:
     """Returns the model: inputs (batch, frames, dim) and (batch, ivector dim), outputs (batch, rows, dim).
 
     Raises ExportError for what ONNX has no operators for.
@@ -42,7 +40,7 @@ def build_model(
     values = translate(graph, program, nnet.components, inputs)
     outputs = []
     for name, dim in about.output_dims.items():
-        value = _scored(graph, values[name], about, log_priors) if name == "output" else values[name]
+        value = _scored(graph, values[name], about, scoring) if name == "output" else values[name]
         rows_or_none = [] if about.form == "vector" else [about.output_rows or "rows"]
         outputs.append(_tensor(name, ["batch", *rows_or_none, dim]))
         whole = graph.whole(value)
@@ -68,11 +66,12 @@ def _tensor(name: str, shape: list[str | int]) -> ir.Value:
     return ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape))
 
 
-def _scored(graph: GraphBuilder, value: OnnxValue, about: OnnxMetadata, log_priors: np.ndarray | None) -> OnnxValue:
+def _scored(graph: GraphBuilder, value: OnnxValue, about: OnnxMetadata, scoring: Scoring) -> OnnxValue:
     """Returns acoustic_scale * (y - log priors) of outputs y, or of their log-softmax."""
     value = graph.compact(value)
     if about.log_softmax:
         value = replace(value, parts=(graph.op("LogSoftmax", value.parts[0], axis=-1),))
-    if log_priors is not None:
-        value = graph.combine("Sub", value, graph.row("log_priors", lambda: log_priors, value.rows, value.columns))
-    return graph.scaled(value, about.acoustic_scale)
+    if scoring.log_priors is not None:
+        priors = graph.row("log_priors", scoring.log_priors.numpy, value.rows, value.columns)
+        value = graph.combine("Sub", value, priors)
+    return graph.scaled(value, scoring.scale)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from nnet3.decode import Scoring, log_priors
+from nnet3.decode.scores import Scoring, priors_of
 from nnet3.edits import collapse_model
 from nnet3.errors import ExportError, check_kind
 from nnet3.export.agreement import check_file, errors_of
@@ -50,9 +51,6 @@ def export_onnx(
     given = {"frames_per_chunk": frames_per_chunk, "quantize": quantize}
     settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
     nnet = model.nnet if isinstance(model, AcousticModel) else model
-    for name, component in nnet.components.items():
-        if component.inference_only:
-            raise ExportError(f"component '{name}' cannot be exported: {component.inference_only}")
     outputs = _outputs(nnet, settings)
     if is_special(path):
         raise ExportError(f"{os.fspath(path)}: this is no file that an ONNX file can take the place of")
@@ -61,23 +59,25 @@ def export_onnx(
     merged = network.in_test_mode()
     collapse_model(merged)
     form = _form(merged, settings, outputs)
-    scoring, about = _scoring(model, settings), _metadata(model, nnet, form, outputs, settings)
-    priors = None if scoring.log_priors is None else scoring.log_priors.numpy()
-    made = build_model(merged, form, about, priors)
+    about = _metadata(model, nnet, form, outputs, settings)
+    scoring = Scoring(priors_of(model).cpu() if settings.use_priors else None, settings.acoustic_scale)
+    made = build_model(merged, form, about, scoring)
 
-    def check(file: Path) -> Path:
+    def finished(file: Path) -> Path:
         nonlocal about
-        check_file(file, about, network, form, scoring)
-        if settings.quantize == "none":
-            return file
-        smaller = file.with_suffix(".smaller")
-        WRITERS[settings.quantize](file, smaller)
-        error = max(errors_of(smaller, about, network, form, scoring).values())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the same as of the merged network
+            check_file(file, about, network, form, scoring)
+            if settings.quantize == "none":
+                return file
+            smaller = file.with_suffix(".smaller")
+            WRITERS[settings.quantize](file, smaller)
+            error = max(errors_of(smaller, about, network, form, scoring).values())
         about = replace(about, quantize=settings.quantize, error=error)
         set_metadata(smaller, about)
         return smaller
 
-    save_checked(made, Path(os.path.realpath(path)), check)
+    save_checked(made, Path(os.path.realpath(path)), finished)
     return about
 
 
@@ -93,6 +93,9 @@ def _outputs(nnet: Nnet, options: OnnxOptions) -> tuple[str, ...]:
             "only a simple network can be exported: an output 'output', an input 'input', at most an input 'ivector' "
             f"besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
         )
+    for name, component in nnet.components.items():
+        if component.inference_only:
+            raise ExportError(f"component '{name}' cannot be exported: {component.inference_only}")
     names = tuple(name.strip() for item in options.outputs for name in item.split(","))
     wrong = [name for name in names if name not in nnet.output_names]
     if wrong or len(set(names)) < len(names):
@@ -105,13 +108,6 @@ def _as_float32(nnet: Nnet) -> Nnet:
     tensors = [tensor for component in nnet.components.values() for tensor in component.parameters().values()]
     fits = all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
     return nnet if fits else nnet.copy().to(dtype=torch.float32, device="cpu")
-
-
-def _scoring(model: Nnet | AcousticModel, options: OnnxOptions) -> Scoring:
-    priors = log_priors(model) if options.use_priors and isinstance(model, AcousticModel) else None
-    if options.use_priors and priors is None:
-        raise ExportError("use_priors was asked for, but this model has none: do without, or give an acoustic model")
-    return Scoring(priors, options.acoustic_scale)
 
 
 def _metadata(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -31,3 +32,11 @@ class OnnxOptions(Options):
     vector: bool = option(False, Boolean(), "One output for all frames, at t = 0, as x-vectors are computed.")
     quantize: str = option("none", choice("none", "int8", "fp16"), "Make weights smaller: none, int8 or fp16.")
     opset: int = option(18, Integer(within(18, 23)), "The version of ONNX's operators.")
+
+    def conflicts(self) -> Iterator[tuple[str, str]]:
+        if self.vector and (self.frame_subsampling_factor, self.extra_left_context, self.extra_right_context) != (
+            1,
+            0,
+            0,
+        ):
+            yield "vector", "vector is of all frames as they are: leave out subsampling and extra context"

@@ -30,6 +30,7 @@ def command(network: str, output: str, options: OnnxOptions) -> None:
     print_warnings(model.warnings)
     about = later.export.export_onnx(model, output, **options.values())
     frames, rows = about.input_frames or "frames", about.output_rows or "rows"
-    outputs = ", ".join(f"{name} (batch, {rows}, {dim})" for name, dim in about.output_dims.items())
+    size = "batch" if about.form == "vector" else f"batch, {rows}"
+    outputs = ", ".join(f"{name} ({size}, {dim})" for name, dim in about.output_dims.items())
     ivector = f", ivector (batch, {about.ivector_dim})" if about.ivector_dim else ""
     say(f"input (batch, {frames}, {about.input_dim}){ivector} -> {outputs}")
