@@ -104,7 +104,7 @@ def test_a_vector_is_the_mean_of_those_of_chunks_alone(equal: bool, monkeypatch:
     options = EqualXvectorOptions(24, batch_size=3) if equal else XvectorOptions(40, 12)
     utterances = [torch.randn(rng.choice([3, 12, 40, 77, rng.randint(1, 110)]), 4) for _ in range(8)]
     expected = [_mean_of_chunks_alone(nnet, rows, options) for rows in utterances]
-    for held in (1, 200, 10_000):
+    for held in (1, 10_000):
         monkeypatch.setattr(xvector_module, "_MOST_HELD", held)
         results = list(XvectorComputer(nnet, options).compute_all(enumerate(utterances)))
         assert [key for key, _ in results] == list(range(8))
@@ -136,7 +136,7 @@ def test_one_program_serves_all_lengths() -> None:
     for frames in (150, 151, 300):
         computer.compute(torch.randn(frames, 4))
     before = cache.counts.compiled
-    for frames in range(160, 200):
+    for frames in (160, 161, 177, 250, 299):
         rows = torch.randn(frames, 4)
         torch.testing.assert_close(computer.compute(rows), _alone(nnet, rows), rtol=1e-4, atol=1e-5)
     assert cache.counts.compiled == before
