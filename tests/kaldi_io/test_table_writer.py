@@ -8,6 +8,8 @@ import pytest
 
 from nnet3.errors import TableError
 from nnet3.kaldi_io import (
+    Finished,
+    finished_matrices,
     matrix_writer,
     open_matrix_table,
 )
@@ -74,3 +76,21 @@ def test_bad_keys_are_refused() -> None:
         for key in ("", "a b", "a\n"):
             with pytest.raises(TableError, match="cannot be a key"):
                 writer.write(key, [[1.0]])
+
+
+@pytest.mark.parametrize("options", ["", "t,"])
+def test_a_table_that_grows_is_there_after_each_entry(options: str) -> None:
+    """Whoever is killed loses the entry in hand, and the next one goes on behind what is whole."""
+    wspecifier = f"{options}ark,scp:out.ark,out.scp"
+    items = list(MATRICES.items())
+    for number, (key, matrix) in enumerate(items):
+        writer = matrix_writer(wspecifier, finished_matrices(wspecifier), grows=True)
+        writer.write(key, matrix)
+        assert same(open_matrix_table("scp:out.scp"), dict(items[: number + 1]))
+        assert same(open_matrix_table("ark:out.ark"), dict(items[: number + 1]))
+        with open("out.ark", "ab") as file:
+            file.write(b"half of an ent")  # as one that is killed leaves it
+        writer.discard()
+    writer = matrix_writer(wspecifier, Finished(), grows=True)  # begins again
+    writer.close()
+    assert same(open_matrix_table("ark:out.ark"), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -75,6 +76,8 @@ def _tables(given: dict[str, Any]) -> Any:
 def _running(given: dict[str, Any]) -> dict[str, Any]:
     """Takes out of what a verb is given where and how to compute; the rest is scores."""
     device = later.device.choose_device(given.pop("device_name"), take_use_gpu())
+    if device == "cuda" and "LOCAL_RANK" in os.environ:
+        device = f"cuda:{os.environ['LOCAL_RANK']}"
     optimize, debug = take_internal("optimization.optimize", True), take_internal("computation.debug", False)
     return {"device": device, "optimize": optimize, "debug": debug}
 
@@ -99,4 +102,8 @@ def compute_matrices(chunks: UtteranceOptions, network: str, **given: Any) -> No
         **running,
         **given,
     )
-    later.compute_tables.compute_tables(tables, later.compute_tables.load(network, settings))
+    run = later.compute_tables.load(network, settings)
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        later.shared_tables.compute_shared(tables, run)
+    else:
+        later.compute_tables.compute_tables(tables, run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -137,14 +137,21 @@ def compute_tables(tables: ComputedTables, run: Runner) -> None:
     Raises Nnet3Error at the end if none was computed or a record could not be read. What is finished is kept then,
     and also after an interrupt.
     """
+    conclude(tables, compute_share(tables, run))
+
+
+def compute_share(tables: ComputedTables, run: Runner, share: Container[str] | None = None) -> UtteranceTally:
+    """Computes all utterances, or those of these keys, and returns how many there were."""
     ivectors = _Ivectors(tables)
     finished = finished_matrices(tables.output) if tables.resume else None
     with open_matrix_table(tables.features) as features:
         writer = tables.writer(tables.output, finished)
         tally = UtteranceTally(quiet=sys.stdout.isatty() and not writer.makes_files)
+        if share is not None:
+            features.leave_out(lambda key: key not in share)
         try:
             with tally.shown():
-                _compute_all(features, finished.keys if finished else set(), ivectors, run, writer, tally)
+                _compute_all(features, finished.keys if finished else set(), share, ivectors, run, writer, tally)
         except BaseException:
             _keep(writer)
             raise
@@ -152,6 +159,11 @@ def compute_tables(tables: ComputedTables, run: Runner) -> None:
             _keep(writer)
         else:
             writer.close()
+    return tally
+
+
+def conclude(tables: ComputedTables, tally: UtteranceTally) -> None:
+    """Says how many utterances there were. Raises Nnet3Error if none was computed or some could not be read."""
     if tally.done + tally.resumed == 0:
         reason = f"no utterance was computed ({tally.failed} left out)" if tally.failed else "no utterances"
         raise Nnet3Error(reason if tally.failed else f"{tables.features}: {reason}")
@@ -163,6 +175,7 @@ def compute_tables(tables: ComputedTables, run: Runner) -> None:
 def _compute_all(
     features: TableReader[np.ndarray],
     finished: set[str],
+    share: Container[str] | None,
     ivectors: _Ivectors,
     run: Runner,
     writer: TableWriter[Any],
@@ -171,7 +184,7 @@ def _compute_all(
     lengths = deque[int]()  # of the utterances that are being computed
     written = deque[Future[None]]()
     with ThreadPoolExecutor(1) as thread:
-        for key, result in run(_utterances(features, finished, ivectors, tally, lengths)):
+        for key, result in run(_utterances(features, finished, share, ivectors, tally, lengths)):
             frames = lengths.popleft()
             if isinstance(result, Nnet3Error):
                 _leave_out(key, result, tally)
@@ -192,6 +205,7 @@ def _compute_all(
 def _utterances(
     features: TableReader[np.ndarray],
     finished: set[str],
+    share: Container[str] | None,
     ivectors: _Ivectors,
     tally: UtteranceTally,
     lengths: deque[int],
@@ -207,6 +221,8 @@ def _utterances(
         if entry is None:
             return
         key, matrix = entry
+        if share is not None and key not in share:
+            continue
         if key in finished:
             tally.add(resumed=1)
             continue

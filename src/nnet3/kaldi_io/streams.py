@@ -106,10 +106,13 @@ class OutputStream:
 
     A file takes its place when it is complete: until then an old one of the same name can be read, also by us, and a
     failure leaves it. BrokenPipeError if nobody reads standard output any more.
+
+    With `kept` a file grows in place instead, behind that many of its bytes, and what was written is there at once.
     """
 
-    def __init__(self, name: FileName):
-        self.written = 0
+    def __init__(self, name: FileName, kept: int | None = None):
+        self.written = kept or 0
+        self._grows = kept is not None
         self._process: subprocess.Popen[bytes] | None = None
         self._standard = name.kind == "standard"
         self._name = "standard output" if self._standard else name.name
@@ -124,7 +127,11 @@ class OutputStream:
                 self._file = open(name.name, "wb")  # noqa: SIM115
             else:
                 self._target = Path(os.path.realpath(name.name))
-                self._file, self._temporary = open_beside(self._target)
+                if kept is None:
+                    self._file, self._temporary = open_beside(self._target)
+                else:
+                    self._file = cast(BinaryIO, open(self._target, "ab", buffering=0))  # noqa: SIM115
+                    self._file.truncate(kept)
         except (OSError, ValueError) as error:
             raise TableError(f"cannot write {name.name}: {getattr(error, 'strerror', None) or error}") from None
 
@@ -141,8 +148,8 @@ class OutputStream:
 
     @property
     def is_file(self) -> bool:
-        """True for a file, which gets its name when it is complete."""
-        return self._temporary is not None
+        """True for a file, which gets its name when it is complete, unless it grows in place."""
+        return self._temporary is not None or self._grows
 
     @property
     def replaces(self) -> bool:

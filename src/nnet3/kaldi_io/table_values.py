@@ -175,9 +175,9 @@ class TableKind(Generic[R, W]):
         """Looks entries up by their keys."""
         return RandomAccessTable(rspecifier, self.read)
 
-    def writer(self, wspecifier: str, finished: Finished | None = None) -> TableWriter[W]:
+    def writer(self, wspecifier: str, finished: Finished | None = None, *, grows: bool = False) -> TableWriter[W]:
         """Writes entries, behind those that `finished_entries` has found."""
-        return TableWriter(wspecifier, self.write, self.text_only, finished, self.header)
+        return TableWriter(wspecifier, self.write, self.text_only, finished, self.header, grows)
 
     def finished(self, wspecifier: str) -> Finished:
         """Finds the entries that are there already where a wspecifier `ark,scp:` writes to."""

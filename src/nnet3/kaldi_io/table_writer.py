@@ -41,6 +41,7 @@ class TableWriter(Generic[T]):
     `header=False` for what stands in tables without the header 00 42.
 
     With `finished`, what `finished_entries` has found, the entries that are there stay, and new ones follow them.
+    If it `grows`, entries are in the files as soon as they are written: who is killed loses only the one in hand.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class TableWriter(Generic[T]):
         text_only: bool = False,
         finished: Finished | None = None,
         header: bool = True,
+        grows: bool = False,
     ):
         self.count = 0  # of entries written
         self.specifier = parse_wspecifier(wspecifier)
@@ -69,14 +71,18 @@ class TableWriter(Generic[T]):
             archive = parse_wxfilename(self.specifier.archive)
             if self.specifier.script is not None and archive.kind != "file":
                 raise TableError("a script can only point into an archive that is a file")
-            self._archive = OutputStream(archive)
+            known = finished or Finished()
+            self._archive = OutputStream(archive, known.size if grows else None)
             if self.specifier.script is not None:
                 try:
-                    self._script = OutputStream(parse_wxfilename(self.specifier.script))
+                    lines = os.path.getsize(self.specifier.script) if grows and known.positions else 0
+                    self._script = OutputStream(parse_wxfilename(self.specifier.script), lines if grows else None)
                 except TableError:
                     self.discard()
                     raise
-            if finished is not None:
+            if grows:
+                self._positions = list((known.positions or {}).items())
+            elif finished is not None:
                 self._take_over(finished)
 
     def _take_over(self, finished: Finished) -> None:

@@ -94,7 +94,11 @@ class TableReader(_OpenTable[T]):
     def __init__(self, rspecifier: str, read: Callable[[Reader], T], begins: str = "", permissive: bool = False):
         """`permissive`: as with the option `p`; `num_skipped` counts."""
         super().__init__(rspecifier, read, begins, permissive)
-        self._remaining = iter(self._entries)
+        self._remaining: Iterator[ScriptEntry] = iter(self._entries)
+
+    def leave_out(self, is_left_out: Callable[[str], bool]) -> None:
+        """Reads no entries of a script that have such keys; those of an archive come as ever."""
+        self._remaining = (entry for entry in self._remaining if not is_left_out(entry.key))
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
         return self

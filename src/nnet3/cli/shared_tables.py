@@ -1,0 +1,121 @@
+"""Shares the utterances of a table among processes that torchrun has started.
+
+Each process writes an archive of its own, which grows entry by entry; the first one writes the script of all at the
+end. Processes that torchrun has started again go on from what is in the archives.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+from nnet3.cli.compute_tables import ComputedTables, Runner, compute_share, conclude
+from nnet3.cli.tally import UtteranceTally
+from nnet3.errors import TableError
+from nnet3.kaldi_io import matrix_writer, open_matrix_table
+from nnet3.kaldi_io.files import write_atomically
+from nnet3.kaldi_io.script import read_script
+from nnet3.kaldi_io.specifiers import parse_rspecifier, parse_rxfilename, parse_wspecifier
+from nnet3.runs.world import joined_world
+
+_MEETING_SECONDS = 30 * 60.0
+_WAITING_SECONDS = 7 * 24 * 3600.0  # for the process that is the last to finish
+
+
+def compute_shared(tables: ComputedTables, run: Runner) -> None:
+    """Computes the utterances of a table together with the other processes; see `compute_tables`."""
+    specifier = parse_wspecifier(tables.output)
+    if specifier.archive is None or specifier.script is None:
+        raise TableError(f"{tables.output}: several processes write an archive each, and a script: give ark,scp:")
+    kinds = tables.output.partition(":")[0]
+    with joined_world("cpu", _MEETING_SECONDS, _WAITING_SECONDS) as world:
+        parts = [f"{kinds}:{_part(specifier.archive, n)},{_part(specifier.script, n)}" for n in range(world.size)]
+        if world.is_first and not (tables.resume or world.was_restarted):
+            for path in (*_parts(specifier.archive), *_parts(specifier.script)):
+                path.unlink()
+        own_script = _part(specifier.script, world.rank)
+        done = world.tell(_lines(_parts(specifier.script)) if world.is_first else None)
+        sizes = table_sizes(tables.features)
+        share = shares({key: size for key, size in sizes.items() if key not in done}, world.size)[world.rank]
+        mine = {entry.key for entry in read_script(own_script)} if os.path.exists(own_script) else set()
+        own = replace(tables, output=parts[world.rank], resume=True, writer=partial(matrix_writer, grows=True))
+        tally = compute_share(own, run, share | mine)
+        numbers = world.gather((tally.done, tally.failed, tally.damaged, tally.resumed, tally.frames))
+        if world.is_first:
+            lines = _lines(_parts(specifier.script))
+            write_atomically(specifier.script, [lines[key] for key in sizes if key in lines])
+            _say_all(tables, numbers, tally)
+        world.tell(None)
+
+
+def table_sizes(rspecifier: str) -> dict[str, int]:
+    """Returns the size of each entry of a table of features: its bytes, where a script says these, or its frames.
+
+    Raises TableError for a table that cannot be read twice.
+    """
+    specifier = parse_rspecifier(rspecifier)
+    if specifier.script is not None:
+        entries = read_script(specifier.script)
+        places = {entry.key: parse_rxfilename(entry.name) for entry in entries}
+        return _byte_sizes({key: (place.name, place.offset) for key, place in places.items()})
+    if parse_rxfilename(specifier.archive or "").kind != "file":
+        raise TableError(f"{rspecifier}: several processes need features that each of them can read: give scp:")
+    with open_matrix_table(rspecifier) as table:
+        return {key: len(rows) for key, rows in table}
+
+
+def _byte_sizes(places: Mapping[str, tuple[str, int]]) -> dict[str, int]:
+    """Returns the bytes from the position of each entry to that of the next one in its file, or to the end."""
+    ends: dict[str, list[int]] = {}
+    for name, offset in places.values():
+        ends.setdefault(name, [os.path.getsize(name) if os.path.isfile(name) else offset + 1]).append(offset)
+    after = {name: dict(zip(sorted(set(each)), sorted(set(each))[1:], strict=False)) for name, each in ends.items()}
+    return {key: after[name].get(offset, offset + 1) - offset for key, (name, offset) in places.items()}
+
+
+def shares(sizes: Mapping[str, int], number: int) -> list[set[str]]:
+    """Returns the keys of so many shares of nearly equal size: each goes to the smallest one, the largest first."""
+    found: list[set[str]] = [set() for _ in range(number)]
+    loads = [(0, share) for share in range(number)]
+    for key in sorted(sizes, key=lambda key: -sizes[key]):
+        load, share = loads[0]
+        found[share].add(key)
+        heapq.heapreplace(loads, (load + sizes[key], share))
+    return found
+
+
+def _part(name: str, number: int) -> str:
+    """The name of one process's file: out.3.ark for out.ark."""
+    path = Path(name)
+    return str(path.with_name(f"{path.stem}.{number}{path.suffix}"))
+
+
+def _parts(name: str) -> list[Path]:
+    """Returns the files of all processes that are there."""
+    found: list[Path] = []
+    for number in count():
+        path = Path(_part(name, number))
+        if not path.exists():
+            return found
+        found.append(path)
+    return found
+
+
+def _lines(scripts: Iterable[Path]) -> dict[str, bytes]:
+    """Returns the line of each key."""
+    entries = (entry for script in scripts for entry in read_script(str(script)))
+    return {each.key: f"{each.key} {each.name}\n".encode("utf-8", "surrogateescape") for each in entries}
+
+
+def _say_all(tables: ComputedTables, numbers: list[tuple[int, ...]], tally: UtteranceTally) -> None:
+    """Says how many utterances all processes had; `tally` is that of this one."""
+    done, failed, damaged, resumed, frames = (
+        sum(each) - own for each, own in zip(zip(*numbers, strict=True), numbers[0], strict=True)
+    )
+    tally.add(done=done, failed=failed, damaged=damaged, resumed=resumed, frames=frames)
+    conclude(tables, tally)
