@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from nnet3.decode import Scoring
 from nnet3.export.forms import FrameRange, Utterances
@@ -53,13 +54,15 @@ def build_model(nnet: Nnet, form: FrameRange | Utterances, about: OnnxMetadata, 
         graph_inputs, outputs, nodes=graph.tape.nodes, initializers=graph.tape.initializers,
         opset_imports={"": about.opset}, name="nnet3",
     )  # fmt: skip
-    return ir.Model(
+    model = ir.Model(
         made,
         ir_version=_IR_VERSIONS[about.opset],
         producer_name="nnet3",
         producer_version=about.version,
         metadata_props=about.to_properties(),
     )
+    RemoveUnusedNodesPass()(model)
+    return model
 
 
 def _tensor(name: str, shape: list[str | int]) -> ir.Value:
