@@ -31,8 +31,9 @@ from nnet3.components.batch_norm import BatchNormComponent
 from nnet3.examples import ChunkOptions, example_writer
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io.fst_file import save_fst
+from nnet3.kaldi_io.graph_file import load_graph
 from nnet3.options import ChainMakingOptions, PhoneLmOptions, SupervisingOptions, Tolerances
-from tools.real_model_graph import for_decoding, read_lookahead_graph, tree_of_graph
+from tools.real_model_graph import for_decoding, tree_of_graph
 from tools.real_model_speech import RATE, read_wave, resample
 from tools.real_model_tuning import FACTOR, mfcc
 
@@ -187,7 +188,7 @@ def tune_sequences(source: Path, recordings: Path, folder: Path, report: Callabl
     folder.mkdir(exist_ok=True)
     am = nnet3.load(source / "am" / "final.mdl")
     assert isinstance(am, nnet3.AcousticModel)
-    graph = for_decoding(read_lookahead_graph(source / "graph" / "HCLr.fst"), am.transition_model, WORD_COST)
+    graph = for_decoding(load_graph(source / "graph" / "HCLr.fst").fst, am.transition_model, WORD_COST)
     hmms = PhoneHmms(tree_of_graph(graph, am.transition_model), am.transition_model)
     save_fst(graph, str(folder / "HCL.fst"))
     speech = align(am, kaldifst.StdVectorFst.read(str(folder / "HCL.fst")), recordings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 
@@ -12,26 +11,7 @@ from nnet3.hmm.tree import Branch, ContextDependency, Leaf
 from nnet3.kaldi_io import Fst
 from nnet3.kaldi_io.fst_reach import arcs_of
 
-_STATE = np.dtype([("final", "<f4"), ("first", "<u4"), ("arcs", "<u4"), ("iepsilons", "<u4"), ("oepsilons", "<u4")])
-_ARC = np.dtype([("ilabel", "<i4"), ("olabel", "<i4"), ("cost", "<f4"), ("dst", "<i4")])
-_MAGIC = b"\xd6\xfd\xb2\x7e"
 _PDF_CLASS, _LEFT, _PHONE = -1, 0, 1  # what a tree of pairs of phones can ask for
-
-
-def read_lookahead_graph(path: Path) -> Fst:
-    """The graph, of type `const`, inside of an OpenFst file of type `olabel_lookahead`, such as HCLr.fst."""
-    data = path.read_bytes()
-    begin = data.index(_MAGIC + b"\x05\0\0\0const", 1)
-    place = begin + 4 + 4 + 5 + 4 + 8  # behind magic number, type and `standard`
-    version = int(np.frombuffer(data, "<i4", 1, place)[0])
-    start, states, arcs = np.frombuffer(data, "<i8", 3, place + 16).tolist()
-    assert version == 2, "not aligned"
-    place += 40
-    of_state = np.frombuffer(data, _STATE, states, place)
-    of_arc = np.frombuffer(data, _ARC, arcs, place + states * _STATE.itemsize)
-    offsets = np.append(0, np.cumsum(of_state["arcs"], dtype=np.int64))
-    ilabel, olabel, cost, dst = (np.ascontiguousarray(of_arc[name]) for name in ("ilabel", "olabel", "cost", "dst"))
-    return Fst(start, np.ascontiguousarray(of_state["final"]), offsets, ilabel, olabel, cost, dst)
 
 
 def for_decoding(graph: Fst, model: TransitionModel, word_cost: float) -> Fst:

@@ -1,10 +1,8 @@
-"""tools/real_model_graph.py: a tree is read off a graph, lookahead graphs are read."""
+"""tools/real_model_graph.py: a tree is read off a graph."""
 
 from __future__ import annotations
 
 import importlib
-import struct
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -38,18 +36,3 @@ def test_the_tree_of_a_graph_is_the_one_it_was_made_with(tool: ModuleType) -> No
     windows = np.array([(before, phone) for before in [0, *phones] for phone in phones])
     for pdf_class in (0, 1):
         np.testing.assert_array_equal(found.pdf_of_each(windows, pdf_class), tree.pdf_of_each(windows, pdf_class))
-
-
-def test_a_lookahead_graph_is_read(tool: ModuleType, tmp_path: Path) -> None:
-    def header(kind: bytes, *numbers: int) -> bytes:
-        names = b"".join(struct.pack("<i", len(text)) + text for text in (kind, b"standard"))
-        return b"\xd6\xfd\xb2\x7e" + names + struct.pack("<iiQqqq", *numbers)
-
-    states = struct.pack("<fIIIIfIIII", np.inf, 0, 2, 0, 1, 0.5, 2, 0, 0, 0)
-    arcs = struct.pack("<iifiiifi", 3, 7, 1.5, 1, 9, 0, 0.25, 0)
-    contents = header(b"olabel_lookahead", 1, 0, 0, -1, 0, 0) + b"Z\xd1\x9f\x1a"
-    path = tmp_path / "HCLr.fst"
-    path.write_bytes(contents + header(b"const", 2, 0, 0, 0, 2, 2) + states + arcs + b"more")
-    fst = tool.read_lookahead_graph(path)
-    assert (fst.start, fst.final.tolist(), fst.src.tolist(), fst.dst.tolist()) == (0, [np.inf, 0.5], [0, 0], [1, 0])
-    assert (fst.ilabel.tolist(), fst.olabel.tolist(), fst.cost.tolist()) == ([3, 9], [7, 0], [1.5, 0.25])
