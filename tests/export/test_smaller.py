@@ -28,6 +28,7 @@ def test_size_and_error(quantize: str, size: float, error: float, tmp_path: Path
     before, expected = plain.path.stat().st_size, plain.run(FEATURES)["output"]
     exported = Exported(nnet, tmp_path, frames_per_chunk=38, quantize=quantize)
     assert exported.path.stat().st_size < size * before
+    assert {node.domain for node in onnx.load(exported.path).graph.node} == {""}
     assert (exported.about.quantize, plain.about.quantize, plain.about.error) == (quantize, "none", 0.0)
     assert 0 < exported.about.error < error
     assert nnet3.load_onnx_metadata(exported.path) == exported.about
