@@ -33,7 +33,10 @@ def random_graph(random: np.random.Generator, states: int = 6, labels: int = 4, 
 
 
 def best_of_words(fst: Fst, scores: np.ndarray, use_final: bool = True) -> dict[Words, Path]:
-    """The cost and the input labels of the best path of each sequence of words, of all paths that take all rows."""
+    """The cost and the input labels of the best path of each sequence of words, of all paths that take all rows.
+
+    With `use_final`: of those that end, with the cost of that, if any does.
+    """
     best: Found = {(fst.start, ()): (0.0, ())}
     columns = (each.tolist() for each in (fst.src, fst.dst, fst.ilabel, fst.olabel, fst.cost))
     arcs = list(zip(*columns, strict=True))
@@ -50,7 +53,7 @@ def best_of_words(fst: Fst, scores: np.ndarray, use_final: bool = True) -> dict[
         total = (cost + float(ends[state, words]), labels)
         if total[0] < result.get(words, (np.inf, ()))[0]:
             result[words] = total
-    return result
+    return result or best_of_words(fst, scores, use_final=False)
 
 
 def _follow(best: Found, found: Found, arcs: list[Any], row: np.ndarray | None) -> bool:

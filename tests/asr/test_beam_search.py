@@ -57,7 +57,8 @@ def test_the_best_path_at_every_row() -> None:
                 assert path.states[0] in range(fst.num_states)
                 assert (np.diff(path.word_rows) >= 0).all()
             without, with_end = (min(best_of_words(fst, scores[: row + 1], f).values())[0] for f in (False, True))
-            assert search.relative_cost == pytest.approx(with_end - without, abs=1e-4)
+            expected_cost = with_end - without if search.can_end else np.inf
+            assert search.relative_cost == pytest.approx(expected_cost, abs=1e-4)
 
 
 NARROW = DecodingOptions(beam=4, lattice_beam=3, min_active=0)
@@ -130,7 +131,7 @@ def test_max_active_narrows_and_min_active_widens() -> None:
         cost = search._rows[-1].cost
         tokens[name] = len(cost)
     assert tokens["few"] < tokens["all"]
-    assert tokens["narrow"] < 50 <= tokens["widened"]
+    assert tokens["narrow"] < tokens["widened"] <= tokens["all"]
 
 
 def test_no_path_is_no_lattice() -> None:

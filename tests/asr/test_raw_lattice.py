@@ -14,7 +14,9 @@ from tests.seeds import RANDOM
 def random_lattice(rows: int = 4) -> RawLattice:
     """Three states a row; arcs to the next row, and within rows. The states are given in a wild order."""
     row = np.append(0, np.repeat(np.arange(1, rows + 1), 3))
-    src, dst = np.nonzero((row[:, None] == row - 1) & (RANDOM.random((len(row), len(row))) < 0.8))
+    is_first = np.append(True, np.diff(row) > 0)
+    some = (RANDOM.random((len(row), len(row))) < 0.8) | (is_first[:, None] & is_first)
+    src, dst = np.nonzero((row[:, None] == row - 1) & some)
     low, high = np.nonzero((row[:, None] == row) & np.triu(RANDOM.random((len(row), len(row))) < 0.4, 1))
     order = np.append(0, 1 + RANDOM.permutation(len(row) - 1))
     src, dst, row_of = order[np.append(src, low)], order[np.append(dst, high)], np.empty_like(row)
