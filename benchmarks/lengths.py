@@ -4,21 +4,22 @@ For networks of published recipes at full width (`golden/bench` of the shared fo
 random, each once, in a random order. Each is run with a program from a cache, which continues short programs to other
 lengths, and with one that is compiled for its length; both in turns, one thread, processor time. Nothing is asserted.
 
-Then training steps of a computational network on minibatches whose sequences have lengths of their own, against
-minibatches that were seen before and packed sequences in `torch.nn.LSTM`. Then whole utterances, each of another
-length; and steps of a TorchModule (forward and backward) on minibatches of ever new lengths, as a multiple of as many
-steps on the same number of frames in minibatches of one length.
+Then requests for sequences of several lengths, likewise. Then training steps of a computational network on minibatches
+whose sequences have lengths of their own, against minibatches that were seen before and packed sequences in
+`torch.nn.LSTM`. Then whole utterances, each of another length; and steps of a TorchModule (forward and backward) on
+minibatches of ever new lengths, as a multiple of as many steps on the same number of frames in minibatches of one
+length.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 import numpy as np
@@ -27,8 +28,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.compile import FACTOR, Case, read_network, request_for
-from nnet3 import ComputationCache, ComputationRequest, Nnet, NnetComputer, TorchModule, cn
+from nnet3 import ComputationCache, ComputationRequest, IoSpecification, Nnet, NnetComputer, TorchModule, cn
 from nnet3.decode import UtteranceComputer, UtteranceOptions
+from nnet3.decode.cutting import Chunk
+from nnet3.decode.running import ChunkRunner
 from nnet3.driver import compile_task, default_cache
 from nnet3.ir.computation import NnetComputation
 from nnet3.runtime.link import LinkedComputation
@@ -86,6 +89,36 @@ def measure(folder: Path, name: str, sequences: int, train: bool, count: int) ->
         f"{made[0] / run:.2f}",
         f"{made[1] / run:.2f}",
         f"{middle[1] / (run / count):.2f}",
+    )
+
+
+def uneven(request: ComputationRequest, lengths: Sequence[int]) -> ComputationRequest:
+    """The request without the frames of each sequence beyond its own length, counted in frames of output."""
+    missing = FACTOR * (max(lengths) - np.array(lengths))
+
+    def cut(io: IoSpecification) -> IoSpecification:
+        n, t = io.indexes[:, 0], io.indexes[:, 1]
+        is_left = t <= t.max() - missing[n] if (t != t[0]).any() else np.ones(len(t), bool)
+        return IoSpecification(io.name, io.indexes[is_left], io.has_deriv)
+
+    return replace(request, inputs=list(map(cut, request.inputs)), outputs=list(map(cut, request.outputs)))
+
+
+def measure_uneven(folder: Path, name: str, sequences: int, train: bool, count: int) -> tuple[str, ...]:
+    """Requests for sequences of ever new sets of lengths, with programs from a cache and compiled for each set."""
+    nnet, cache, rng = read_network(folder / name, train=train), ComputationCache(), np.random.default_rng(1)
+    times = []
+    for _ in range(count):
+        lengths = rng.integers(SHORTEST, LONGEST + 1, size=sequences).tolist()
+        request = uneven(request_for(nnet, Case(name, sequences, max(lengths), train)), lengths)
+        times.append([seconds_of(make, nnet, request) for make in (compiled, cache.compile)])
+    middle = [[median(each[way][part] for each in times) for part in (0, 1)] for way in (0, 1)]
+    return (
+        f"{name} {sequences} x {SHORTEST} to {LONGEST}{' training step' if train else ''}",
+        f"{cache.counts.compiled} + {cache.counts.restricted}",
+        *(f"{middle[way][0] * 1e3:.0f}" for way in (0, 1)),
+        *(f"{middle[way][1] * 1e3:.0f}" for way in (0, 1)),
+        *(f"{middle[way][0] / middle[way][1]:.2f}" for way in (0, 1)),
     )
 
 
@@ -161,23 +194,25 @@ class Clock:
         self.seconds += time.process_time() - start
 
 
-class ClockedUtterances(UtteranceComputer):
+class ClockedRunner(ChunkRunner):
     clock = Clock()
 
-    def _new_computer(self, chunk: Any) -> NnetComputer:
-        computer = super()._new_computer(chunk)
+    def _new_computer(self, chunk: Chunk, sequences: int) -> NnetComputer:
+        computer = super()._new_computer(chunk, sequences)
         computer._observer = self.clock
         return computer
 
 
 def measure_utterances(folder: Path, name: str, count: int) -> tuple[str, ...]:
     nnet = read_network(folder / name, train=False)
-    computer = ClockedUtterances(nnet, UtteranceOptions(frame_subsampling_factor=FACTOR))
+    options = UtteranceOptions(frame_subsampling_factor=FACTOR)
+    computer, runner = UtteranceComputer(nnet, options), ClockedRunner(nnet, options, "cpu")
+    computer._runner = runner
     lengths = random.Random(1).sample(range(SHORTEST, SHORTEST + 5 * count // 2), count)
     ivector = torch.zeros(nnet.node_dim("ivector")) if "ivector" in nnet.input_names else None
     computer.compute(torch.zeros(1, nnet.node_dim("input")), ivector)
     counts = replace(default_cache().counts)
-    computer.clock.seconds, start = 0.0, time.process_time()
+    runner.clock.seconds, start = 0.0, time.process_time()
     for length in lengths:
         computer.compute(torch.zeros(FACTOR * length, nnet.node_dim("input")), ivector)
     total, now = time.process_time() - start, default_cache().counts
@@ -185,7 +220,7 @@ def measure_utterances(folder: Path, name: str, count: int) -> tuple[str, ...]:
         f"{name} {count} utterances",
         f"{now.compiled - counts.compiled} + {now.continued - counts.continued}",
         f"{total / count * 1e3:.0f}",
-        f"{1 - computer.clock.seconds / total:.3f}",
+        f"{1 - runner.clock.seconds / total:.3f}",
     )
 
 
@@ -231,6 +266,14 @@ def main(folder: Path, count: int, utterances: int, steps: int, minibatches: int
     table = Table(*columns, title=f"{count} new lengths, made and linked, as a share of running them", box=None)
     for name, sequences, train in CASES:
         table.add_row(*measure(folder.resolve(), name, sequences, train, count))
+    Console(width=170).print(table)
+    columns = (
+        *("request", "compiled + restricted", "compiled, ms", "from cache, ms", "run, ms", "run from cache, ms"),
+        *("compiled / run", "from cache / run"),
+    )
+    table = Table(*columns, title="Ever new sets of lengths, made and linked, medians", box=None)
+    for name, train in itertools.product(("tdnnf_small", "blstm"), (False, True)):
+        table.add_row(*measure_uneven(folder.resolve(), name, 8, train, max(3, count // 4)))
     Console(width=170).print(table)
     columns = ("work", "programs made", "new, ms", "seen again, ms", "torch.nn, ms", "new / again", "new / torch.nn")
     table = Table(*columns, title="Training steps on minibatches of sequences of several lengths", box=None)
