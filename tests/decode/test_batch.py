@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.cli.run_command import CONFIG, IVECTOR_CONFIG
 from tests.device import DEVICE
 from tests.effort import EFFORT
 from tests.patience import PATIENCE
+from tests.random_networks import random_network
 from tests.seeds import shifted
 from tests.shared_data import golden_cases
 
@@ -87,7 +89,7 @@ def _one_by_one(nnet: Nnet, options: UtteranceOptions, utterances: list[tuple[st
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("seed", range(2 * EFFORT))
+@pytest.mark.parametrize("seed", range(EFFORT))
 def test_batches_give_what_single_utterances_give(monkeypatch: pytest.MonkeyPatch, seed: int, name: str) -> None:
     """Whole and in chunks, with any sizes of minibatches and any bounds of memory."""
     rng = random.Random(shifted(seed))
@@ -112,7 +114,7 @@ def test_batches_give_what_single_utterances_give(monkeypatch: pytest.MonkeyPatc
             torch.testing.assert_close(rows, alone, rtol=1e-4, atol=1e-5, msg=key)
 
 
-@pytest.mark.parametrize("seed", range(2 * EFFORT))
+@pytest.mark.parametrize("seed", range(EFFORT))
 def test_chunks_of_one_size_differ_from_the_whole_only_by_online_ivectors(seed: int) -> None:
     """The last one overlaps the one before, and a short utterance is followed by its last frame."""
     rng = random.Random(shifted(seed))
@@ -211,3 +213,34 @@ def test_options_that_are_refused(arguments: dict[str, Any], message: str) -> No
         BatchComputer(Nnet.from_config(CONFIG), **arguments)
     with pytest.raises(ArgumentError, match="numbers are given by name"):
         BatchComputer(Nnet.from_config(CONFIG), 128)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(4 * EFFORT))
+def test_random_networks_do_not_notice_what_shares_their_minibatch(seed: int) -> None:
+    """Also those that cannot be computed for some lengths: then these are left out, and the others go on."""
+    rng = random.Random(shifted(seed))
+    nnet = random_network(seed).nnet()
+    while not _has_context(nnet):
+        nnet = random_network(rng.randrange(10**6)).nnet()
+    options = BatchOptions(frame_subsampling_factor=rng.choice([1, 2]), minibatch_size=rng.choice([3, 128]))
+    computer = UtteranceComputer(nnet, options)
+    utterances = []
+    for number in range(8):
+        ivector = torch.randn(nnet.input_dims["ivector"]) if "ivector" in nnet.input_dims else None
+        utterances.append((str(number), torch.randn(rng.randint(1, 40), nnet.input_dims["input"]), ivector))
+    results = dict(BatchComputer(nnet, options).compute_all(utterances))
+    assert list(results) == [key for key, _, _ in utterances]
+    for key, rows, ivector in utterances:
+        result = results[key]
+        if isinstance(result, Nnet3Error):
+            with pytest.raises(type(result), match=re.escape(str(result))):
+                computer.compute(rows, ivector)
+        else:
+            torch.testing.assert_close(result, computer.compute(rows, ivector), rtol=1e-4, atol=1e-5, msg=key)
+
+
+def _has_context(nnet: Nnet) -> bool:
+    try:
+        return nnet.is_simple and nnet.left_context >= 0
+    except Nnet3Error:
+        return False

@@ -31,6 +31,8 @@ def right_reach(parts: NetworkParts) -> float:
     looks = list(_looks(parts))
     users, sources = (np.array([look[column] for look in looks], np.intp) for column in (0, 1))
     ahead = np.array([look.ahead for look in looks])
+    if np.isinf(ahead).any():
+        return math.inf
     reach = np.full(len(parts.nodes), -math.inf)
     reach[_timed_inputs(parts)] = 0
     for _ in range(len(parts.nodes) + 1):
