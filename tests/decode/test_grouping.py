@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nnet3.decode.cutting import Chunk
+from nnet3.decode.cutting import OutputChunk
 from nnet3.decode.grouping import minibatches, partial_size, rounded_up
 
 
@@ -36,7 +36,7 @@ def test_lengths_are_rounded_up_to_few(length: int) -> None:
     st.booleans(),
 )
 def test_minibatches(given: list[tuple[int, int]], most: int, most_outputs: int, padded: bool) -> None:
-    parts = [(n, Chunk(0, length, 0, length, left, 0, 0, most)) for n, (length, left) in enumerate(given)]
+    parts = [(n, OutputChunk(0, length, 0, length, left, 0, 0, most)) for n, (length, left) in enumerate(given)]
     made = list(
         minibatches(parts, lambda part: 0, lambda _, count: count, rounded_up if padded else None, most_outputs)
     )

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from nnet3.decode.cutting import Chunk
-from nnet3.decode.grouping import AHEAD, Minibatch, minibatches, partial_size, rounded_up, windows
+from nnet3.decode.cutting import OutputChunk
+from nnet3.decode.grouping import AHEAD, ChunkBatch, minibatches, partial_size, rounded_up, windows
 from nnet3.decode.inputs import UtteranceInputs, checked_inputs
 from nnet3.decode.pieces import is_the_same_in_pieces, is_the_same_padded
 from nnet3.decode.running import ChunkRunner
@@ -46,7 +46,7 @@ class _Job:
     inputs: UtteranceInputs = field(default_factory=lambda: UtteranceInputs(torch.empty(0)))
     error: Nnet3Error | None = None
     rows: Tensor | None = None
-    chunks: list[Chunk] = field(default_factory=list)
+    chunks: list[OutputChunk] = field(default_factory=list)
 
 
 class BatchComputer:
@@ -155,13 +155,13 @@ class BatchComputer:
         for batch in self._minibatches(jobs):
             self._compute(jobs, batch)
 
-    def _minibatches(self, jobs: list[_Job]) -> Iterator[Minibatch]:
+    def _minibatches(self, jobs: list[_Job]) -> Iterator[ChunkBatch]:
         parts = []
         for number, job in enumerate(jobs):
             job.chunks = self._runner.chunks(len(job.inputs.features))
             parts += [(number, chunk) for chunk in job.chunks]
 
-        def kind(part: tuple[int, Chunk]) -> torch.dtype:
+        def kind(part: tuple[int, OutputChunk]) -> torch.dtype:
             return jobs[part[0]].inputs.features.dtype
 
         if not self.options.frames_per_chunk:
@@ -176,7 +176,7 @@ class BatchComputer:
     def _size(self, most: int, count: int) -> int:
         return partial_size(most, self.options.partial_minibatch_factor, count)
 
-    def _compute(self, jobs: list[_Job], batch: Minibatch) -> None:
+    def _compute(self, jobs: list[_Job], batch: ChunkBatch) -> None:
         """Computes a minibatch; one that needs too much memory, or fails, goes in halves."""
         given = [(jobs[number].inputs, chunk) for number, chunk in batch.parts]
         if batch.sequences > 1 and not self._runner.fits(batch.parts[0][1], batch.sequences):
@@ -193,13 +193,13 @@ class BatchComputer:
         for (number, chunk), own in zip(batch.parts, rows, strict=False):
             self._take(jobs[number], chunk, own[chunk.skip : chunk.skip + chunk.used], alone=len(rows) == 1)
 
-    def _compute_halves(self, jobs: list[_Job], batch: Minibatch) -> None:
+    def _compute_halves(self, jobs: list[_Job], batch: ChunkBatch) -> None:
         size = math.ceil(len(batch.parts) / 2) if batch.sequences <= len(batch.parts) else len(batch.parts)
         for start in range(0, len(batch.parts), size):
             parts = batch.parts[start : start + size]
-            self._compute(jobs, Minibatch(parts, len(parts)))
+            self._compute(jobs, ChunkBatch(parts, len(parts)))
 
-    def _take(self, job: _Job, chunk: Chunk, rows: Tensor, *, alone: bool) -> None:
+    def _take(self, job: _Job, chunk: OutputChunk, rows: Tensor, *, alone: bool) -> None:
         if alone and len(job.chunks) == 1 and len(rows) == chunk.num_outputs:
             job.rows = rows
             return

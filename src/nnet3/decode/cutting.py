@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nnet3.options import BatchOptions, UtteranceOptions
+from nnet3.options import BatchOptions as BatchOptions  # also public names of nnet3.decode
+from nnet3.options import UtteranceOptions as UtteranceOptions
 
 
-class Chunk(NamedTuple):
+class OutputChunk(NamedTuple):
     """Outputs `start` .. `start + num_outputs - 1` of an utterance, with frames of input on either side of them.
 
     Those from `start + skip` on are used, `used` of them: others are there already, or lie behind the end.
@@ -45,7 +46,7 @@ class Chunk(NamedTuple):
 
 def cut(
     options: UtteranceOptions, context: tuple[int, int], total: int, per_chunk: int, *, overlaps: bool = False
-) -> list[Chunk]:
+) -> list[OutputChunk]:
     """Returns the chunks of an utterance of `total` outputs; `context` is that of the network, left and right.
 
     With `overlaps` all chunks are whole, unless `ensure_exact_final_context` is set for an utterance shorter than one.
@@ -55,7 +56,7 @@ def cut(
 
 def _chunk(
     options: UtteranceOptions, context: tuple[int, int], total: int, per_chunk: int, start: int, overlaps: bool
-) -> Chunk:
+) -> OutputChunk:
     factor, used = options.frame_subsampling_factor, min(per_chunk, total - start)
     is_exact = total <= per_chunk and isinstance(options, BatchOptions) and options.ensure_exact_final_context
     count = per_chunk if overlaps and not is_exact else used
@@ -71,6 +72,6 @@ def _chunk(
         most = options.edge_minibatch_size if is_edge else options.minibatch_size
     # nnet3-compute-batch goes by whole chunks of frames, and takes the middle one of the outputs.
     beyond, middle = (factor - 1, count // 2 * factor) if overlaps else (0, (count - 1) * factor // 2)
-    return Chunk(
+    return OutputChunk(
         first, count, start - first, used, context[0] + left, context[1] + right + beyond, first * factor + middle, most
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from nnet3.decode.cutting import Chunk
+from nnet3.decode.cutting import OutputChunk
 from nnet3.kaldi_io.background import Background
 
 T = TypeVar("T")
@@ -42,10 +42,10 @@ def windows(source: Background[T], size: Callable[[T], int], most: float) -> Ite
         yield window
 
 
-class Minibatch(NamedTuple):
+class ChunkBatch(NamedTuple):
     """Chunks of one shape, each with the utterance that it belongs to, and the sequences of the program for them."""
 
-    parts: list[tuple[int, Chunk]]
+    parts: list[tuple[int, OutputChunk]]
     sequences: int
 
 
@@ -64,18 +64,18 @@ def rounded_up(length: int) -> int:
 
 
 def minibatches(
-    parts: Sequence[tuple[int, Chunk]],
-    kind: Callable[[tuple[int, Chunk]], Hashable],
+    parts: Sequence[tuple[int, OutputChunk]],
+    kind: Callable[[tuple[int, OutputChunk]], Hashable],
     size: Callable[[int, int], int],
     padded: Callable[[int], int] | None,
     most_outputs: int,
-) -> Iterator[Minibatch]:
+) -> Iterator[ChunkBatch]:
     """Yields minibatches of parts of one kind and context, of which each has about `most_outputs` outputs at most.
 
     `size` returns the number of sequences for so many chunks of which at most so many fit into a minibatch. With
     `padded`, which returns a length that is not shorter, chunks of several lengths may share a minibatch.
     """
-    groups: dict[Hashable, list[tuple[int, Chunk]]] = {}
+    groups: dict[Hashable, list[tuple[int, OutputChunk]]] = {}
     for part in parts:
         chunk = part[1]
         groups.setdefault((kind(part), chunk.left, chunk.right, chunk.most), []).append(part)
@@ -87,11 +87,11 @@ def minibatches(
             longest = group[start][1]
             length = padded(longest.num_outputs) if padded is not None else longest.num_outputs
             together = [(owner, chunk._replace(num_outputs=length)) for owner, chunk in group[start:end]]
-            yield Minibatch(together, size(longest.most, len(together)))
+            yield ChunkBatch(together, size(longest.most, len(together)))
             start = end
 
 
-def _end(group: Sequence[tuple[int, Chunk]], start: int, is_padded: bool, most_outputs: int) -> int:
+def _end(group: Sequence[tuple[int, OutputChunk]], start: int, is_padded: bool, most_outputs: int) -> int:
     longest = group[start][1]
     most = max(1, min(longest.most, most_outputs // longest.num_outputs))
     shortest = longest.num_outputs * (1 - _PADDING) if is_padded else longest.num_outputs

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from nnet3.compiler import ComputationRequest, IoSpecification
 from nnet3.components import Component
-from nnet3.decode.cutting import Chunk, cut
+from nnet3.decode.cutting import OutputChunk, cut
 from nnet3.decode.inputs import UtteranceInputs, check_simple
 from nnet3.decode.pieces import MAX_BYTES, PIECE_BYTES, PIECE_FRAMES, bytes_per_frame, is_the_same_in_pieces
 from nnet3.driver import default_cache
@@ -69,7 +69,7 @@ class ChunkRunner:
         """The outputs of a chunk of `frames_per_chunk`, which is rounded up to what the network repeats after."""
         return -(-self.options.frames_per_chunk // self._unit) * self._unit // self.options.frame_subsampling_factor
 
-    def chunks(self, num_frames: int) -> list[Chunk]:
+    def chunks(self, num_frames: int) -> list[OutputChunk]:
         """Returns the chunks of an utterance of so many frames."""
         options = self.options
         total = -(-num_frames // options.frame_subsampling_factor)
@@ -97,7 +97,7 @@ class ChunkRunner:
     def _size_of(self, units: int) -> tuple[int, int]:
         """Returns the frames of input of a chunk between others, and the bytes of its plan."""
         rows = units * self._unit // self.options.frame_subsampling_factor
-        chunk = Chunk(0, rows, 0, rows, *self._context, 0)
+        chunk = OutputChunk(0, rows, 0, rows, *self._context, 0)
         return chunk.num_frames(self.options.frame_subsampling_factor), self._new_computer(chunk, 1).plan.num_bytes
 
     @cached_property
@@ -116,7 +116,7 @@ class ChunkRunner:
 
     # ---- running ----
 
-    def run(self, parts: Sequence[tuple[UtteranceInputs, Chunk]], sequences: int = 1) -> Tensor:
+    def run(self, parts: Sequence[tuple[UtteranceInputs, OutputChunk]], sequences: int = 1) -> Tensor:
         """Returns the outputs (sequences, num_outputs, dim) of chunks of one shape.
 
         If there are fewer chunks than sequences, the others repeat the first. Raises ExecutionError, NumericalError or
@@ -156,7 +156,7 @@ class ChunkRunner:
             )
         return online[min(row, last)]
 
-    def _check_size(self, chunk: Chunk, num_frames: int) -> None:
+    def _check_size(self, chunk: OutputChunk, num_frames: int) -> None:
         if num_frames * self.bytes_per_frame <= MAX_BYTES:
             return
         per_frame, more = self._memory
@@ -168,17 +168,17 @@ class ChunkRunner:
                 f"{MAX_BYTES / 2**30:g} are allowed: use less extra context or a smaller frames_per_chunk"
             )
 
-    def fits(self, chunk: Chunk, sequences: int) -> bool:
+    def fits(self, chunk: OutputChunk, sequences: int) -> bool:
         """True if chunks like this need no more memory together than an utterance may that is not run in pieces."""
         if sequences * chunk.num_frames(self.options.frame_subsampling_factor) * self.bytes_per_frame <= PIECE_BYTES:
             return True
         with self._lock:
             return self._computer(chunk, sequences).plan.num_bytes <= PIECE_BYTES
 
-    def _computer(self, chunk: Chunk, sequences: int) -> NnetComputer:
+    def _computer(self, chunk: OutputChunk, sequences: int) -> NnetComputer:
         return self._computers.get((sequences, *chunk.shape), lambda: self._new_computer(chunk, sequences))
 
-    def _new_computer(self, chunk: Chunk, sequences: int) -> NnetComputer:
+    def _new_computer(self, chunk: OutputChunk, sequences: int) -> NnetComputer:
         """Returns a computer for chunks like this; times are shifted so that the first output has t = 0."""
         factor = self.options.frame_subsampling_factor
         inputs = [

@@ -15,14 +15,6 @@ from nnet3.decode.stream_progress import Batch, StreamProgress
 from nnet3.errors import ExecutionError, Nnet3Error
 from nnet3.nnet.fingerprint import with_parts
 
-try:
-    from safetensors import SafetensorError
-    from safetensors.torch import load, save
-except ImportError as _error:  # pragma: no cover
-    _missing: ImportError | None = _error
-else:
-    _missing = None
-
 _ABOUT, _FORMAT, _VERSION = "about", "nnet3 stream", 1
 _COUNTS = ("number", "num_frames", "num_rows")
 _STATE = "state/"
@@ -45,7 +37,7 @@ def model_digest(program: StreamProgram) -> str:
 
 def to_bytes(stream: StreamProgress, model: str) -> bytes:
     """Returns a stream as a safetensors file; `model` is the digest of what it runs. Raises Nnet3Error."""
-    _need_safetensors()
+    safetensors = _safetensors()
     optional = {"last": stream.last, "ivector": stream.ivector, "rows": stream.ready() if stream.rows else None}
     tensors = {"frames": stream.frames} | {name: value for name, value in optional.items() if value is not None}
     if stream.batch is not None:
@@ -53,7 +45,9 @@ def to_bytes(stream: StreamProgress, model: str) -> bytes:
         tensors |= {f"{_STATE}{name}": value[:, 0] for name, value in columns.items()}
     counts = {name: getattr(stream, name) for name in _COUNTS}
     about = json.dumps({"format": _FORMAT, "version": _VERSION, "model": model, **counts})
-    return save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, {_ABOUT: about})
+    return safetensors.torch.save(
+        {name: value.detach().cpu().contiguous() for name, value in tensors.items()}, {_ABOUT: about}
+    )
 
 
 def from_bytes(data: bytes, model: str, stream: StreamProgress) -> None:
@@ -61,7 +55,6 @@ def from_bytes(data: bytes, model: str, stream: StreamProgress) -> None:
 
     Raises ExecutionError for what `to_bytes` has not made of a stream of the same model.
     """
-    _need_safetensors()
     about, tensors = _parts(data)
     for name, wanted in (("format", _FORMAT), ("version", _VERSION), ("model", model)):
         if about.get(name) != wanted:
@@ -83,12 +76,12 @@ def from_bytes(data: bytes, model: str, stream: StreamProgress) -> None:
 def _parts(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not isinstance(data, bytes | bytearray | memoryview):
         raise ExecutionError(f"the state of a stream is bytes, got {type(data).__name__}")
-    data = bytes(data)
+    data, safetensors = bytes(data), _safetensors()
     try:
-        tensors = load(data)
+        tensors = safetensors.torch.load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         about = json.loads(header.get("__metadata__", {}).get(_ABOUT, "{}"))
-    except (SafetensorError, ValueError, KeyError, RecursionError) as error:
+    except (safetensors.SafetensorError, ValueError, KeyError, RecursionError) as error:
         raise ExecutionError(f"the state of the stream is damaged: it is no safetensors file ({error})") from None
     return about if isinstance(about, dict) else {}, tensors
 
@@ -121,6 +114,10 @@ def _check_tensors(stream: StreamProgress, tensors: Mapping[str, Tensor]) -> Non
             raise ExecutionError(f"the state of the stream is damaged: '{name}' has numbers that are not finite")
 
 
-def _need_safetensors() -> None:
-    if _missing is not None:
-        raise Nnet3Error("states of streams need safetensors: pip install safetensors") from _missing
+def _safetensors() -> Any:
+    """Returns the package, which is imported when it is first used: most streams never leave their process."""
+    try:
+        import safetensors.torch
+    except ImportError as error:  # pragma: no cover
+        raise Nnet3Error("states of streams need safetensors: pip install safetensors") from error
+    return safetensors
