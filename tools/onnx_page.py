@@ -11,7 +11,7 @@ from typing import Any
 
 import nnet3
 from nnet3.components import COMPONENT_TYPES, Component
-from nnet3.errors import ExportError
+from nnet3.errors import Nnet3Error
 from nnet3.nnet import Nnet
 from tools.component_samples import SAMPLES
 
@@ -66,7 +66,7 @@ def _cell(nnet: Nnet, **options: Any) -> str:
         warnings.simplefilter("ignore")  # batch-norm without statistics
         try:
             about = nnet3.export_onnx(nnet, Path(folder) / "model.onnx", **options)
-        except ExportError as error:
+        except Nnet3Error as error:
             return f"no: {error}".replace("; for ONNX, a fixed number of frames_per_chunk may do", "")
     if about.quantize != "none":
         return f"{about.error:.1g}"
@@ -75,29 +75,30 @@ def _cell(nnet: Nnet, **options: Any) -> str:
 
 def type_row(type_name: str) -> str:
     nnet = network_of(sample_of(type_name))
-    return _line([type_name.removesuffix("Component"), _cell(nnet, frames_per_chunk=6), _cell(nnet)])
+    forms: list[dict[str, Any]] = [{"frames_per_chunk": 6}, {}, {"frames_per_chunk": 6, "streaming": True}]
+    return _line([type_name.removesuffix("Component"), *(_cell(nnet, **options) for options in forms)])
 
 
 def network_row(path: Path) -> str:
     nnet, origin = nnet3.load_nnet(path), path.with_name("origin.txt")
     kind = re.search(r"(\w+)\.sh", origin.read_text()) if origin.exists() else None
     name = f"{path.parent.parent.name}/{path.parent.name}" + (f" ({kind[1].removeprefix('run_')})" if kind else "")
-    free: dict[str, object] = {"frame_subsampling_factor": _FACTOR}
-    if path.parent.parent.name == "xvector":
-        free = {"vector": True}
+    is_vector = path.parent.parent.name == "xvector"
+    free: dict[str, Any] = {"vector": True} if is_vector else {"frame_subsampling_factor": _FACTOR}
     chunk = {"frames_per_chunk": _CHUNK, **free}
-    return _line([name, _cell(nnet, **chunk), _cell(nnet, **free), _cell(nnet, **chunk, quantize="int8")])
+    streams = "" if is_vector else _cell(nnet, **chunk, streaming=True)
+    return _line([name, _cell(nnet, **chunk), _cell(nnet, **free), streams, _cell(nnet, **chunk, quantize="int8")])
 
 
 def tables(golden: Path) -> str:
     """Returns both tables."""
     lines = [
         _INTRODUCTION.format(count=len(COMPONENT_TYPES)),
-        _line(["type", "chunks", "any length"]),
-        _line(["---"] * 3),
+        _line(["type", "chunks", "any length", "streams"]),
+        _line(["---"] * 4),
     ]
     lines += [type_row(type_name) for type_name in sorted(COMPONENT_TYPES)]
-    lines += [_NETWORKS, _line(["network", "chunks", "any length", "int8"]), _line(["---"] * 4)]
+    lines += [_NETWORKS, _line(["network", "chunks", "any length", "streams", "int8"]), _line(["---"] * 5)]
     paths = [path for name in ("decode", "recipe", "xvector") for path in golden.glob(f"{name}/*/model.raw")]
     lines += [network_row(path) for path in sorted(paths)]
     return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n"

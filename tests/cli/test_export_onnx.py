@@ -21,6 +21,13 @@ def test_a_file_for_any_length(cli: Cli) -> None:
     assert outcome.err == "nnet3: input (batch, frames, 3) -> output (batch, rows, 4)\n"
 
 
+def test_a_file_for_streams(cli: Cli) -> None:
+    nnet3.Nnet.from_config(CONFIG).save("net.raw")
+    outcome = cli.good("export-onnx", "--frames-per-chunk=12", "--streaming=true", "net.raw", "net.onnx")
+    assert outcome.err == "nnet3: input (batch, at first 12, then 12, 3) -> output (batch, 12, 4)\n"
+    assert nnet3.load_onnx_metadata("net.onnx").state == {"state.input": [1, 3]}
+
+
 def test_mistakes_leave_nothing_behind(cli: Cli) -> None:
     nnet3.Nnet.from_config(CONFIG).save("net.raw")
     outcome = cli("export-onnx", "--outputs=xent", "net.raw", "net.onnx")

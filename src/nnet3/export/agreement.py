@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
+import torch
 
-from nnet3.decode import Scoring
+from nnet3.decode import Scoring, StreamComputer
 from nnet3.errors import ExportError
+from nnet3.export.build import Form
 from nnet3.export.forms import FrameRange, Utterances, Vectors, inputs_given
 from nnet3.export.metadata import OnnxMetadata
+from nnet3.export.streams import Streams
 from nnet3.nnet import Nnet
 
 TOLERANCE = 1e-4
@@ -20,16 +24,14 @@ _MORE_PERIODS = (0, 3, 1)
 _OTHER_FRAMES = (1, 2, 5)  # beyond the frames of the shortest utterance
 
 
-def check_file(path: Path, about: OnnxMetadata, nnet: Nnet, form: FrameRange | Utterances, scoring: Scoring) -> None:
+def check_file(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, scoring: Scoring) -> None:
     """Raise ExportError unless a file is valid and agrees with the executor for several batches and lengths."""
     for name, error in errors_of(path, about, nnet, form, scoring).items():
         if not error <= TOLERANCE:
             raise ExportError(f"onnxruntime and nnet3 do not agree on output '{name}': the difference is {error:.2g}")
 
 
-def errors_of(
-    path: Path, about: OnnxMetadata, nnet: Nnet, form: FrameRange | Utterances, scoring: Scoring
-) -> dict[str, float]:
+def errors_of(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, scoring: Scoring) -> dict[str, float]:
     """Returns for each output the largest difference from the executor's, as a part of its largest value, or of 1.
 
     Raises ExportError for a file that is not valid, or gives outputs of other shapes.
@@ -39,8 +41,20 @@ def errors_of(
         session = session_of(path)
     except Exception as error:  # its classes are not public
         raise ExportError(f"the file that was made is not valid: {error}") from error
+    errors = dict.fromkeys(about.output_dims, 0.0)
+    pairs = _chunks(session, nnet, form) if isinstance(form, Streams) else _ranges(session, about, nnet, form)
+    for name, found, rows in pairs:
+        if name == "output":
+            rows = scoring.apply(rows.log_softmax(1) if about.log_softmax else rows)
+        errors[name] = max(errors[name], _difference(name, found, rows.numpy()))
+    return errors
+
+
+def _ranges(
+    session: onnxruntime.InferenceSession, about: OnnxMetadata, nnet: Nnet, form: FrameRange | Utterances
+) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
+    """Yields the name of an output, its rows as a file gives them, and those of the executor, before scoring."""
     random, names = np.random.default_rng(0), tuple(about.output_dims)
-    errors = dict.fromkeys(names, 0.0)
     for batch, frames, used in _cases(form):
         given = inputs_given(nnet, random, batch, frames)
         found = dict(zip(names, session.run(list(names), given), strict=True))
@@ -48,13 +62,30 @@ def errors_of(
             features, *ivector = (each[sequence] for each in given.values())
             features = features if isinstance(form, FrameRange) else used.with_context(features)
             rows = used.compute(nnet, names, features, ivector[0] if ivector else None)
-            if "output" in rows:
-                y = rows["output"].log_softmax(1) if about.log_softmax else rows["output"]
-                rows["output"] = scoring.apply(y)
             for name, expected in rows.items():
-                rows_found = found[name][sequence].reshape(-1, about.output_dims[name])
-                errors[name] = max(errors[name], _difference(name, rows_found, expected.numpy()))
-    return errors
+                yield name, found[name][sequence].reshape(-1, about.output_dims[name]), expected
+
+
+def _chunks(
+    session: onnxruntime.InferenceSession, nnet: Nnet, form: Streams
+) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
+    """Yields what `_ranges` does, for so many chunks of two streams that all programs run with every state."""
+    random, program, batch = np.random.default_rng(0), form.program, _BATCHES[0]
+    streams = StreamComputer(
+        nnet, program.frames_per_chunk, batch, program.frame_subsampling_factor,
+        program.left_context - nnet.left_context,
+    )  # fmt: skip
+    opened = [streams.open() for _ in range(batch)]
+    state = {name: np.zeros((batch, *shape), np.float32) for name, shape in form.state_shapes.items()}
+    after = [*state.values(), np.array(0)]
+    names = [each.name for each in session.get_inputs()][-len(after) :]
+    for number in range(len(program.chunks) + len(program.cycle)):
+        frames = program.frames_per_chunk if number else form.first_frames
+        given = inputs_given(nnet, random, batch, frames)
+        found, *after = session.run(None, {**given, **dict(zip(names, after, strict=True))})
+        for row, stream in enumerate(opened):
+            features, *ivector = (each[row] for each in given.values())
+            yield "output", found[row], stream.accept(features, *ivector)
 
 
 def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:

@@ -12,46 +12,60 @@ from nnet3.export.forms import FrameRange, Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import OnnxMetadata
 from nnet3.export.program import ExportProgram, FixedProgram
+from nnet3.export.streams import Streams
 from nnet3.export.translate import translate
 from nnet3.nnet import Nnet
+
+Form = FrameRange | Utterances | Streams
 
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}  # the first for each opset, so that old engines read it
 
 
-def build_model(nnet: Nnet, form: FrameRange | Utterances, about: OnnxMetadata, scoring: Scoring) -> ir.Model:
+def build_model(nnet: Nnet, form: Form, about: OnnxMetadata, scoring: Scoring) -> ir.Model:
     """Returns the model: inputs (batch, frames, dim) and (batch, ivector dim), outputs (batch, rows, dim).
 
     Raises ExportError for what ONNX has no operators for.
     """
     graph = GraphBuilder()
-    features = _tensor("input", ["batch", about.input_frames or "frames", about.input_dim])
+    fixed = isinstance(form, FrameRange)
+    features = graph.tensor("input", ["batch", about.input_frames if fixed else "frames", about.input_dim])
     graph_inputs = [features]
     graph.batch = graph.op("Shape", features, start=0, end=1)
-    inputs, rows = {}, None
-    if isinstance(form, Utterances):
-        program: ExportProgram = form.program
-        inputs["input"], rows = form.padded(graph, features, about.input_dim)
-    else:
-        program = FixedProgram(form.computer(nnet, tuple(about.output_dims)).computation)
-        inputs["input"] = graph.value(features, form.frames, about.input_dim)
+    rows_or_none = [] if about.form == "vector" else [about.output_rows or "rows"]
+    outputs = {name: graph.tensor(name, ["batch", *rows_or_none, dim]) for name, dim in about.output_dims.items()}
+    inputs: dict[str, OnnxValue] = {}
+    state: dict[ir.Value, ir.Value] = {}
+    rows = None
     if about.ivector_dim:
-        ivector = _tensor("ivector", ["batch", about.ivector_dim])
+        ivector = graph.tensor("ivector", ["batch", about.ivector_dim])
         graph_inputs.append(ivector)
         inputs["ivector"] = graph.value(graph.op("Unsqueeze", ivector, graph.integers(1)), 1, about.ivector_dim)
-    values = translate(graph, program, nnet.components, inputs)
-    outputs = []
-    for name, dim in about.output_dims.items():
+    if isinstance(form, Streams):
+        rows_made, state_inputs, state = form.build(graph, features, inputs.get("ivector"))
+        graph_inputs += state_inputs
+        values = {"output": rows_made}
+    else:
+        if isinstance(form, Utterances):
+            program: ExportProgram = form.program
+            inputs["input"], rows = form.padded(graph, features, about.input_dim)
+        else:
+            program = FixedProgram(form.computer(nnet, tuple(about.output_dims)).computation)
+            inputs["input"] = graph.value(features, form.frames, about.input_dim)
+        values = translate(graph, program, nnet.components, inputs)
+    made_of = {}
+    for name, output in outputs.items():
         value = _scored(graph, values[name], about, scoring) if name == "output" else values[name]
-        rows_or_none = [] if about.form == "vector" else [about.output_rows or "rows"]
-        outputs.append(_tensor(name, ["batch", *rows_or_none, dim]))
         whole = graph.whole(value)
         if rows is not None:
             whole = graph.op("Slice", whole, graph.integers(0), rows, graph.integers(1))
         if about.form == "vector":
             whole = graph.op("Squeeze", whole, graph.integers(1))
-        graph.tape.op("Identity", [whole], output=outputs[-1])
+        made_of[output] = whole
+    made_of |= state
+    for output, tensor in made_of.items():
+        graph.tape.op("Identity", [tensor], output=output)
     made = ir.Graph(
-        graph_inputs, outputs, nodes=graph.tape.nodes, initializers=graph.tape.initializers,
+        graph_inputs, list(made_of), nodes=graph.tape.nodes, initializers=graph.tape.initializers,
         opset_imports={"": about.opset}, name="nnet3",
     )  # fmt: skip
     model = ir.Model(
@@ -63,10 +77,6 @@ def build_model(nnet: Nnet, form: FrameRange | Utterances, about: OnnxMetadata, 
     )
     RemoveUnusedNodesPass()(model)
     return model
-
-
-def _tensor(name: str, shape: list[str | int]) -> ir.Value:
-    return ir.Value(name=name, type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape(shape))
 
 
 def _scored(graph: GraphBuilder, value: OnnxValue, about: OnnxMetadata, scoring: Scoring) -> OnnxValue:

@@ -15,11 +15,12 @@ from nnet3.decode.scores import Scoring, priors_of
 from nnet3.edits import collapse_model
 from nnet3.errors import ExportError, check_kind
 from nnet3.export.agreement import check_file, errors_of
-from nnet3.export.build import build_model
+from nnet3.export.build import Form, build_model
 from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
 from nnet3.export.saving import save_checked
 from nnet3.export.smaller import WRITERS, set_metadata
+from nnet3.export.streams import STATE, Streams, streams_of
 from nnet3.kaldi_io.files import check_can_write, check_is_path, is_special
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import OnnxOptions
@@ -29,6 +30,7 @@ def export_onnx(
     model: Nnet | AcousticModel,
     path: str | os.PathLike[str],
     frames_per_chunk: int | None = None,
+    streaming: bool = False,
     quantize: str | None = None,
     **options: Any,
 ) -> OnnxMetadata:
@@ -36,10 +38,12 @@ def export_onnx(
 
         nnet3.export_onnx(model, "model.onnx", frame_subsampling_factor=3)
         nnet3.export_onnx(model, "chunks.onnx", frames_per_chunk=150, frame_subsampling_factor=3)
+        nnet3.export_onnx(model, "stream.onnx", frames_per_chunk=21, streaming=True, frame_subsampling_factor=3)
 
-    The file takes utterances of any length or, with `frames_per_chunk`, chunks with the frames of context on both
-    sides: `input` (batch, frames, dim), and `ivector` (batch, dim) if the network has one; it gives `output`
-    (batch, rows, dim). Options are the fields of `OnnxOptions`; docs/onnx.md says how a client feeds the file.
+    The file takes utterances of any length; with `frames_per_chunk` chunks with the frames of context on both sides;
+    with `streaming` chunks of streams, whose state goes in and comes out. `input` is (batch, frames, dim), `ivector`
+    (batch, dim) if the network has one, `output` (batch, rows, dim). Options are the fields of `OnnxOptions`;
+    docs/onnx.md says how a client feeds the file.
 
     Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4; with
     `quantize`, "int8" or "fp16", it must do so before its weights are made smaller, and the error is measured then.
@@ -48,7 +52,7 @@ def export_onnx(
     """
     check_kind(model, (Nnet, AcousticModel), "what is exported", "a network or an acoustic model")
     check_is_path(path, "the ONNX file to write")
-    given = {"frames_per_chunk": frames_per_chunk, "quantize": quantize}
+    given = {"frames_per_chunk": frames_per_chunk, "streaming": streaming, "quantize": quantize}
     settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     outputs = _outputs(nnet, settings)
@@ -58,7 +62,7 @@ def export_onnx(
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()
     collapse_model(merged)
-    form = _form(merged, settings, outputs)
+    form = streams_of(network, settings) if settings.streaming else _form(merged, settings, outputs)
     about = _metadata(model, nnet, form, outputs, settings)
     scoring = Scoring(priors_of(model).cpu() if settings.use_priors else None, settings.acoustic_scale)
     made = build_model(merged, form, about, scoring)
@@ -113,24 +117,15 @@ def _as_float32(nnet: Nnet) -> Nnet:
 def _metadata(
     model: Nnet | AcousticModel,
     nnet: Nnet,
-    form: FrameRange | Utterances,
+    form: Form,
     outputs: tuple[str, ...],
     options: OnnxOptions,
 ) -> OnnxMetadata:
-    is_chunk = isinstance(form, FrameRange)
-    shortest = form if isinstance(form, FrameRange) else form.shortest
     return OnnxMetadata(
         version=version("nnet3"),
         digest=model_digest(model),
-        form="vector" if options.vector else "chunk" if is_chunk else "utterance",
-        left_context=shortest.left if is_chunk else 0,
-        right_context=shortest.right if is_chunk else 0,
-        frame_subsampling_factor=shortest.factor,
-        input_frames=shortest.frames if is_chunk else 0,
-        output_rows=shortest.rows if is_chunk or options.vector else 0,
-        least_rows=shortest.frames if options.vector else shortest.rows,
-        rows_step=0 if isinstance(form, FrameRange) else form.step,
-        any_length=isinstance(form, Utterances) and form.pads,
+        **_sizes(form, options),
+        frame_subsampling_factor=options.frame_subsampling_factor,
         input_dim=nnet.node_dim("input"),
         ivector_dim=nnet.node_dim("ivector") if "ivector" in nnet.input_names else 0,
         output_dims={name: nnet.node_dim(name) for name in outputs},
@@ -141,3 +136,32 @@ def _metadata(
         quantize="none",
         error=0.0,
     )
+
+
+def _sizes(form: Form, options: OnnxOptions) -> dict[str, Any]:
+    """Returns the part of the metadata that says what a call takes and gives."""
+    if isinstance(form, Streams):
+        return {
+            "form": "stream",
+            "left_context": 0,
+            "right_context": form.program.right_context,
+            "first_frames": form.first_frames,
+            "input_frames": form.program.frames_per_chunk,
+            "output_rows": form.rows,
+            "least_rows": form.rows,
+            "rows_step": 0,
+            "any_length": True,
+            "state": {f"{STATE}{name}": list(shape) for name, shape in form.state_shapes.items()},
+        }
+    is_chunk = isinstance(form, FrameRange)
+    shortest = form if isinstance(form, FrameRange) else form.shortest
+    return {
+        "form": "vector" if options.vector else "chunk" if is_chunk else "utterance",
+        "left_context": shortest.left if is_chunk else 0,
+        "right_context": shortest.right if is_chunk else 0,
+        "input_frames": shortest.frames if is_chunk else 0,
+        "output_rows": shortest.rows if is_chunk or options.vector else 0,
+        "least_rows": shortest.frames if options.vector else shortest.rows,
+        "rows_step": 0 if isinstance(form, FrameRange) else form.step,
+        "any_length": isinstance(form, Utterances) and form.pads,
+    }

@@ -49,7 +49,8 @@ class GraphBuilder:
 
     `batch` is the number of sequences as a tensor (1,); `periods` likewise the k of extents, where there are some.
 
-    The body of a loop has a builder with a `parent`, to which all nodes go that do not depend on the body's `inputs`.
+    The body of a loop, or a branch, has a builder with a `parent`, to which all nodes go that do not depend on its
+    `inputs`.
     """
 
     def __init__(self, parent: GraphBuilder | None = None, inputs: Sequence[ir.Value] = ()) -> None:
@@ -93,6 +94,16 @@ class GraphBuilder:
         if key not in self._constants:
             self._constants[key] = self.tape.initializer(ir.tensor(make()), self.new_name(name))
         return self._constants[key]
+
+    def tensor(self, name: str, shape: Sequence[str | int], dtype: ir.DataType = ir.DataType.FLOAT) -> ir.Value:
+        """Returns a new input or output of the graph; its name has a number at the end if it is taken."""
+        return ir.Value(name=self.new_name(name), type=ir.TensorType(dtype), shape=ir.Shape(shape))
+
+    def result(self, tensor: ir.Value) -> ir.Value:
+        """Returns a tensor as an output of the body of a loop or of a branch: a node of its own."""
+        output = self.tape.op("Identity", [tensor])
+        output.name = self.new_name("result")
+        return output
 
     def new_name(self, name: str) -> str:
         """Returns a name that nothing has, with a number at the end if the wanted one is taken."""

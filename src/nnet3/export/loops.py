@@ -68,7 +68,7 @@ def add_loop(
 ) -> None:
     """Add the loop of a body to a graph; `before` holds what is in the matrices, first before and then after it."""
     matrices, steps = _survey(program, body)
-    turn, condition = _scalar("turn", ir.DataType.INT64, graph), _scalar("go_on", ir.DataType.BOOL, graph)
+    turn, condition = graph.tensor("turn", [], ir.DataType.INT64), graph.tensor("go_on", [], ir.DataType.BOOL)
     carried = [
         (number, place, ir.Value(name=graph.new_name("carried"), type=ir.TensorType(ir.DataType.FLOAT)))
         for number, matrix in matrices.items()
@@ -86,8 +86,8 @@ def add_loop(
         if matrix.step and number in read_later
         for place in _tiles(matrix)
     ]
-    results = [_result(inner, blocks.read(number, _moved(place, steps[number]))) for number, place, _ in carried]
-    results += [_result(inner, blocks.read(number, place)) for number, place in handed_out]
+    after = [(number, _moved(place, steps[number])) for number, place, _ in carried]
+    results = [inner.result(inner.whole(blocks.read(number, place))) for number, place in [*after, *handed_out]]
     go_on = inner.tape.op("Identity", [condition])
     go_on.name = graph.new_name("go_on")
     made = ir.Graph(
@@ -190,14 +190,3 @@ def _start(graph: GraphBuilder, before: Blocks, matrix: int, place: Rectangle) -
     for part in before.unwritten(matrix, place):
         before.write(matrix, part, graph.filled(0.0, part.rows, part.right - part.left))
     return graph.whole(before.read(matrix, place))
-
-
-def _result(graph: GraphBuilder, value: OnnxValue) -> ir.Value:
-    """Returns an output of the body, a node of its own."""
-    output = graph.tape.op("Identity", [graph.whole(value)])
-    output.name = graph.new_name("result")
-    return output
-
-
-def _scalar(name: str, dtype: ir.DataType, graph: GraphBuilder) -> ir.Value:
-    return ir.Value(name=graph.new_name(name), type=ir.TensorType(dtype), shape=ir.Shape([]))

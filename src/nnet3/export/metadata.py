@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -28,15 +28,19 @@ class OnnxMetadata:
     `output_rows`, 0, stand for any number. It computes `least_rows`, `rows_step` more, ...; if `any_length` is false,
     outputs for other lengths are those of the utterance with its last frame repeated. Of vectors, these count frames of
     input; others are left out at the end, and the last frame is repeated in utterances of fewer than `least_rows`.
+
+    A call of a file for streams takes `input_frames` frames, the first one `first_frames`, and gives `output_rows`
+    rows. At the end of a stream the last frame is repeated until its last row is there. The inputs of `state`, and
+    `place`, a number, are zeros at first, and in later calls what the output "next_" + their name was.
     """
 
     version: str  # of this package
     digest: str  # SHA-256 of the model
-    form: str  # "chunk", "utterance" or "vector"
+    form: str  # "chunk", "utterance", "vector" or "stream"
     left_context: int
     right_context: int
     frame_subsampling_factor: int
-    input_frames: int
+    input_frames: int  # of a stream: of each call but the first
     output_rows: int
     least_rows: int
     rows_step: int
@@ -50,6 +54,8 @@ class OnnxMetadata:
     acoustic_scale: float
     quantize: str  # "none", "int8" or "fp16"
     error: float  # of outputs by smaller weights, for random input: part of the largest output, or of 1
+    first_frames: int = 0  # of a stream: of the first call, which has the right context of the first chunk as well
+    state: dict[str, list[int]] = field(default_factory=dict)  # of a stream: shapes of its inputs, without the batch
 
     def to_properties(self) -> dict[str, str]:
         """Returns the metadata properties of a file."""
@@ -61,12 +67,12 @@ def load_onnx_metadata(path: str | os.PathLike[str]) -> OnnxMetadata:
     check_is_path(path, "an ONNX file")
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
-        values = {field.name: json.loads(properties[_PREFIX + field.name]) for field in fields(OnnxMetadata)}
+        given = {each.name: properties.get(_PREFIX + each.name) for each in fields(OnnxMetadata)}
+        return OnnxMetadata(**{name: json.loads(value) for name, value in given.items() if value is not None})
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
-    except (DecodeError, KeyError, ValueError):
+    except (DecodeError, TypeError, ValueError):
         raise ExportError(f"{os.fspath(path)}: this is no ONNX file that nnet3 has written") from None
-    return OnnxMetadata(**values)
 
 
 def model_digest(model: Nnet | AcousticModel) -> str:

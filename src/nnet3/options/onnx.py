@@ -29,6 +29,7 @@ class OnnxOptions(Options):
     use_priors: bool = option(False, Boolean(), "Subtract the log-priors of an acoustic model from 'output'.")
     log_softmax: bool = option(False, Boolean(), "Take the log-softmax of 'output'.")
     acoustic_scale: float = option(1.0, Number(), "Multiplies 'output' at the end.")
+    streaming: bool = option(False, Boolean(), "A chunk of a stream, whose state goes in and comes out.")
     vector: bool = option(False, Boolean(), "One output for all frames, at t = 0, as x-vectors are computed.")
     quantize: str = option("none", choice("none", "int8", "fp16"), "Make weights smaller: none, int8 or fp16.")
     opset: int = option(18, Integer(within(18, 23)), "The version of ONNX's operators.")
@@ -40,3 +41,10 @@ class OnnxOptions(Options):
             0,
         ):
             yield "vector", "vector is of all frames as they are: leave out subsampling and extra context"
+        if self.streaming and self.frames_per_chunk == 0:
+            yield (
+                "streaming",
+                "streaming takes chunks of a fixed number of frames: say frames_per_chunk, such as 21",
+            )
+        if self.streaming and (self.vector, self.extra_right_context, self.outputs) != (False, 0, ("output",)):
+            yield "streaming", "streaming is of 'output' alone: leave out vector, extra_right_context and outputs"

@@ -19,8 +19,9 @@ def command(network: str, output: str, options: OnnxOptions) -> None:
     """Write a network as an ONNX file of standard operators, for onnxruntime and other engines.
 
     The file takes chunks of a fixed number of frames, with their context, for any number of sequences; with
-    --frames-per-chunk=0 whole utterances of any length. Batch-norm and dropout are in test mode. The file is kept only
-    if onnxruntime gives the same on random input. docs/onnx.md says how a client feeds it.
+    --frames-per-chunk=0 whole utterances of any length; with --streaming=true chunks of streams, whose state goes in
+    and comes out. Batch-norm and dropout are in test mode. The file is kept only if onnxruntime gives the same on
+    random input. docs/onnx.md says how a client feeds it.
 
     \b
     Example:
@@ -30,6 +31,8 @@ def command(network: str, output: str, options: OnnxOptions) -> None:
     print_warnings(model.warnings)
     about = later.export.export_onnx(model, output, **options.values())
     frames, rows = about.input_frames or "frames", about.output_rows or "rows"
+    if about.form == "stream":
+        frames = f"at first {about.first_frames}, then {frames}"
     size = "batch" if about.form == "vector" else f"batch, {rows}"
     outputs = ", ".join(f"{name} ({size}, {dim})" for name, dim in about.output_dims.items())
     ivector = f", ivector (batch, {about.ivector_dim})" if about.ivector_dim else ""
