@@ -121,6 +121,18 @@ class Segment:
     def notices(self) -> list[str]:
         return self.search.notices
 
+    def relative_cost(self, words: npt.NDArray[np.integer]) -> float:
+        """Returns what ending now costs more than the best path, which has these words; infinite if none can end.
+
+        Where costs are those of a first pass, the end costs what the language model says behind the words, and the
+        costs of next words, of which the first pass has the least one ahead, are left out.
+        """
+        cost = self.search.relative_cost
+        if self.graph.rescore is None or not np.isfinite(cost):
+            return cost
+        first, language = self.graph.rescore
+        return cost + first.start_cost - first.end_cost + language.end_after(words)
+
     def found(self, use_final: bool = True) -> DecodedSegment | None:
         """Returns what was found so far; None if nothing fits the graph."""
         lattice = self.search.lattice(use_final)

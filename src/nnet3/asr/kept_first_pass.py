@@ -16,7 +16,7 @@ from nnet3.kaldi_io.fst_const import write_const
 from nnet3.kaldi_io.graph_file import load_graph
 from nnet3.kaldi_io.load import load_vector
 
-_VERSION = 1  # of what is kept
+_VERSION = 2  # of what is kept
 
 
 def kept_first_pass(

@@ -86,6 +86,17 @@ class BackoffModel:
             least[place] = np.minimum(least[place], cost + self._final[state])
         return least
 
+    def end_after(self, words: Integers) -> float:
+        """Returns what ending behind these words costs, (n,), more than the words alone."""
+        states, costs = np.array([self.start], np.int64), np.zeros(1)
+        for word in words.tolist():
+            place, behind, cost = self.read(states, np.full(len(states), word))
+            states, number = np.unique(behind, return_inverse=True)
+            least = np.full(len(states), np.inf)
+            np.minimum.at(least, number, costs[place] + cost)
+            costs = least
+        return float((costs + self.end(states)).min(initial=np.inf) - costs.min(initial=np.inf))
+
     def word_costs(self, size: int) -> npt.NDArray[np.float32]:
         """Returns the cost of each label below `size` in the most general state; infinite if it has no arc there."""
         costs = np.full(size, np.inf, np.float32)

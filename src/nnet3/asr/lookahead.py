@@ -50,15 +50,17 @@ class FirstPass:
 def first_pass(graph: LookaheadGraph, model: BackoffModel) -> FirstPass:
     """Adds costs of words to a look-ahead graph.
 
-    A state's potential is the least cost of the words that may come next. Arcs get the cost of their word, and the
-    potential of the state that they lead to less that of the one that they leave.
+    A state's potential is the cost of any of the words that may come next, -log sum exp(-cost): a phone that begins
+    only some words costs what these are rarer than all, so that a pause does not seem to be the beginning of a frequent
+    word. Arcs get the cost of their word, and the potential of the state that they lead to less that of the one that
+    they leave.
     """
     fst, reach = graph.fst, graph.reach
     cost_of_word = model.word_costs(max(reach.final_label, fst.largest_label) + 1)
     end_cost = float(model.end(np.array([model.most_general]))[0])
     next_cost = cost_of_word.copy()
     next_cost[reach.final_label] = end_cost
-    potential = _least_of_states(next_cost, reach)
+    potential = _cost_of_any(next_cost, reach)
     cost_of_word[0] = 0
     if not np.isfinite(potential[fst.start]):
         raise ModelFormatError("the look-ahead graph has no word of the language model: do they belong together?")
@@ -71,6 +73,18 @@ def first_pass(graph: LookaheadGraph, model: BackoffModel) -> FirstPass:
     src, dst, olabel = (values[possible] for values in (fst.src, fst.dst, fst.olabel))
     result = Fst.from_arcs(fst.start, final, src, dst, ilabel, cost[possible], olabel)
     return FirstPass(epsilons_first(result), cost_of_word, end_cost, float(potential[fst.start]))
+
+
+def _cost_of_any(costs: Floats, reach: LabelReach) -> Floats:
+    """Returns -log sum exp(-cost) over the labels in the intervals of each state; infinite without intervals."""
+    least = _least_of_states(costs, reach)
+    sums = np.append(0, np.cumsum(np.exp(-costs.astype(np.float64))))
+    some = np.flatnonzero(np.diff(reach.offsets))
+    mass = np.zeros(len(least))
+    if len(some):
+        mass[some] = np.add.reduceat(sums[reach.end] - sums[reach.begin], reach.offsets[some])
+    with np.errstate(divide="ignore"):  # what is too rare for the sums has the least cost alone
+        return np.minimum(least, -np.log(mass)).astype(np.float32)
 
 
 def _least_of_states(values: Floats, reach: LabelReach) -> Floats:

@@ -24,6 +24,7 @@ from nnet3.cli import priors as priors
 from nnet3.cli import profile_network as profile_network
 from nnet3.cli import shared_tables as shared_tables
 from nnet3.cli import show_stages as show_stages
+from nnet3.cli import transcribing as transcribing
 from nnet3.cli.demo import run_demo as run_demo
 from nnet3.edits import config_dir as config_dir
 from nnet3.edits import copy_operations as copy_operations

@@ -1,0 +1,174 @@
+"""Transcribes recordings one after the other, and goes on behind those that cannot be read."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from nnet3.asr import Model, Recognizer, SpokenText
+from nnet3.asr.audio_file import AudioFile, read_audio_file, read_raw
+from nnet3.asr.transcript import ctm_lines, subtitles
+from nnet3.asr.vosk_json import result_json
+from nnet3.cli.messages import say
+from nnet3.errors import Nnet3Error
+from nnet3.kaldi_io import Reader, TableReader, write_atomically
+from nnet3.kaldi_io.specifiers import parse_rxfilename
+from nnet3.kaldi_io.streams import read_whole
+
+_PIECE_SECONDS = 0.2
+
+
+def transcribe(
+    model: str,
+    recordings: Sequence[str],
+    output_format: str | None,
+    alternatives: int,
+    output_dir: str | None,
+    raw: bool,
+    sample_rate: int | None,
+    channels: int,
+    channel: int | None,
+    graph: str | None,
+    cache_dir: str | None,
+) -> None:
+    """Writes what is heard in each recording. Raises Nnet3Error if none could be read."""
+    loaded = Model(model, graph, cache_folder=cache_dir)
+    is_named = len(recordings) > 1 or recordings[0].startswith("scp:")
+    output = _Output(output_format or "txt", is_named, output_dir, alternatives)
+
+    def read(reader: Reader) -> AudioFile:
+        contents = bytes(memoryview(reader.data)[reader.position :])
+        reader.position = len(reader.data)
+        return read_raw(contents, sample_rate or 0, channels) if raw else read_audio_file(contents, reader.source)
+
+    progress = _Progress(quiet=sys.stdout.isatty() and output_dir is None)
+    done = failed = 0
+    for name in recordings:
+        for key, recording in _recordings(name, read):
+            try:
+                if isinstance(recording, Nnet3Error):
+                    raise recording
+                _notices(key, recording, loaded)
+                recognizer = Recognizer(
+                    *(loaded, recording.rate),
+                    alternatives=alternatives,
+                    channels=recording.samples.shape[1],
+                    channel=channel,
+                )
+                with recognizer, progress.shown():
+                    output.write(key, _heard(recognizer, recording, key, progress))
+                done += 1
+            except Nnet3Error as error:
+                say(f"warning: {error if key in str(error) else f'{key}: {error}'}; left out")
+                failed += 1
+    if done == 0:
+        raise Nnet3Error(f"no recording was transcribed ({failed} left out)" if failed else "no recordings")
+    say(f"{done} recordings transcribed, {failed} left out; {progress}")
+
+
+def _recordings(name: str, read: Callable[[Reader], AudioFile]) -> Iterator[tuple[str, AudioFile | Nnet3Error]]:
+    """Yields the recordings of a table or the one of a file, or why there is none."""
+    if not name.startswith("scp:"):
+        key = "stdin" if name == "-" else Path(name).stem
+        try:
+            file = parse_rxfilename(name)
+            yield key, read(Reader(read_whole(file), name, binary=False))
+        except Nnet3Error as error:
+            yield name, error
+        return
+    with TableReader(name, read) as table:
+        while True:
+            try:
+                entry = next(table, None)
+            except Nnet3Error as error:
+                yield name, error
+                continue
+            if entry is None:
+                return
+            yield entry
+
+
+def _notices(key: str, recording: AudioFile, model: Model) -> None:
+    if recording.notice:
+        say(f"warning: {key}: {recording.notice}")
+    if recording.rate != model.sample_rate:
+        say(f"{key}: resampled from {recording.rate} to {model.sample_rate:g} Hz")
+
+
+def _heard(recognizer: Recognizer, recording: AudioFile, key: str, progress: _Progress) -> Iterator[SpokenText]:
+    """Yields what is heard in each segment in which something is said."""
+    piece = max(int(_PIECE_SECONDS * recording.rate), 1)
+    for first in range(0, len(recording.samples), piece):
+        part = recording.samples[first : first + piece]
+        heard = recognizer.result() if recognizer.accept(part) else None
+        progress.add(key, (first + len(part)) / recording.rate, recording.seconds, len(part) / recording.rate)
+        if heard is not None and heard.words:
+            yield heard
+    heard = recognizer.finish()
+    if heard.words:
+        yield heard
+
+
+class _Output:
+    """Writes transcripts to standard output as they come, or each into a file of its own when it is whole."""
+
+    def __init__(self, output_format: str, is_named: bool, folder: str | None, alternatives: int):
+        self._format, self._alternatives = output_format, alternatives
+        self._is_named, self._folder = is_named, None if folder is None else Path(folder)
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+
+    def write(self, key: str, heard: Iterator[SpokenText]) -> None:
+        texts = self._texts(key, heard)
+        if self._folder is None:
+            for text in texts:
+                click.echo(text, nl=False)
+        else:
+            write_atomically(self._folder / f"{key.replace('/', '_')}.{self._format}", "".join(texts).encode())
+
+    def _texts(self, key: str, heard: Iterator[SpokenText]) -> Iterator[str]:
+        is_named = self._is_named and self._folder is None
+        if self._format in ("srt", "vtt"):
+            yield subtitles(heard, webvtt=self._format == "vtt")
+        elif self._format == "ctm":
+            yield from ctm_lines(key, heard)
+        elif self._format == "json":
+            for spoken in heard:
+                named = SpokenText(spoken.words, spoken.alternatives, {"recording": key} if is_named else {})
+                yield result_json(named, True, self._alternatives) + "\n"
+        elif is_named:
+            yield " ".join([key, *(spoken.text for spoken in heard)]) + "\n"
+        else:
+            yield from (spoken.text + "\n" for spoken in heard)
+
+
+class _Progress:
+    """Shows on a terminal how far a recording is, and how much time all of them needed of their own."""
+
+    def __init__(self, quiet: bool):
+        self._begin, self._audio = time.perf_counter(), 0.0
+        console = Console(stderr=True)
+        self._status = console.status("") if console.is_terminal and not quiet else None
+
+    def shown(self) -> contextlib.AbstractContextManager[object]:
+        """Within it, progress is shown."""
+        return self._status or contextlib.nullcontext()
+
+    def add(self, key: str, now: float, end: float, seconds: float) -> None:
+        """Counts seconds of audio more, of a recording that is at `now` of `end`."""
+        self._audio += seconds
+        if self._status is not None:
+            self._status.update(f"{escape(key)}: {min(now / end, 1):.0%} of {end:.0f} s; {self}")
+
+    def __str__(self) -> str:
+        needed = time.perf_counter() - self._begin
+        return (
+            f"{self._audio:.1f} s of audio in {needed:.1f} s (real-time factor {needed / max(self._audio, 1e-9):.2f})"
+        )

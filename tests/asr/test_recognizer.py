@@ -1,0 +1,241 @@
+"""Recognizers: sequences of operations, and what Vosk's loop would do with the parts."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nnet3.asr import AcousticStream, Endpointing, KaldiRecognizer, Model, Recognizer, SpokenText
+from nnet3.asr.endpoints import trailing_silence
+from nnet3.errors import ArgumentError, ExecutionError, ModelFormatError
+from nnet3.kaldi_io import Fst
+from nnet3.kaldi_io.fst_file import save_fst
+from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+
+AUDIO = audio(4.0)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(write_recognizer(tmp_path_factory.mktemp("model") / "small"))
+
+
+@pytest.fixture(scope="module")
+def lookahead(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(write_recognizer(tmp_path_factory.mktemp("model") / "lookahead", lookahead=True))
+
+
+def slow_segments(model: Model, parts: list[np.ndarray]) -> list[SpokenText]:
+    """The loop as it is described: a result where a call ends at an endpoint, and one at the end of the stream."""
+    front, found, segment, first = model.front, [], model.graph.start(model.front.decoding), 0
+
+    def path() -> tuple[Any, Any]:
+        best = segment.search.best_path()
+        return best.transition_ids, best.states
+
+    stream = AcousticStream(front, front.computer(), RATE, path)
+    for part in parts:
+        for rows in stream.accept(part):
+            segment.accept(rows)
+        silent = trailing_silence((path()[0] + 1) // 2, [1])
+        rules = Endpointing(model.folder.endpoint_rules)
+        if rules.which(segment.search.num_rows, silent, segment.search.relative_cost):
+            found.append(segment.found().text(0.03, 0.03 * first))
+            segment, first = model.graph.start(front.decoding), stream.num_rows
+            stream.begin_segment(path)
+    segment.accept(stream.finish())
+    return [*found, segment.found().text(0.03, 0.03 * first)]
+
+
+def heard(recognizer: Recognizer, parts: list[np.ndarray]) -> list[SpokenText]:
+    found = [recognizer.result() for part in parts if recognizer.accept(part)]
+    return [*found, recognizer.finish()]
+
+
+def cut(samples: np.ndarray, *lengths: int) -> list[np.ndarray]:
+    return np.split(samples, np.cumsum(lengths))
+
+
+def test_segments_are_those_of_the_loop(model: Model) -> None:
+    parts = cut(AUDIO, *[PIECE] * (len(AUDIO) // PIECE))
+    expected = slow_segments(model, parts)
+    assert len(expected) > 2
+    assert sum(len(spoken.words) for spoken in expected) > 5
+    assert heard(Recognizer(model, RATE), parts) == expected
+    begins = [spoken.words[0].start for spoken in expected if spoken.words]
+    assert begins == sorted(begins)
+
+
+@settings(max_examples=4)
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=6))
+def test_calls_of_whole_pieces_make_no_difference(model: Model, lengths: list[int]) -> None:
+    recognizer, whole = Recognizer(model, RATE), Recognizer(model, RATE)
+    for part in cut(AUDIO, *[PIECE * length for length in lengths]):
+        recognizer.accept(part)
+    whole.accept(AUDIO)
+    assert recognizer.finish() == whole.finish()
+
+
+OPERATIONS = st.lists(st.sampled_from(["accept", "result", "partial", "finish", "reset"]), min_size=1, max_size=12)
+
+
+@settings(max_examples=15)
+@given(OPERATIONS)
+def test_any_operations_in_any_order(model: Model, operations: list[str]) -> None:
+    """A second recognizer of the same model, which hears the rest in turns with the first, is not disturbed."""
+    first, second = Recognizer(model, RATE), Recognizer(model, RATE)
+    parts = iter(cut(AUDIO, *[2 * PIECE] * 9))
+    waiting, end, last = [], 0.0, 0.0  # seconds given, and where the words of the last result ended
+    for operation in operations:
+        if operation == "accept":
+            part = next(parts)
+            first.accept(part)
+            second.accept(part)
+            waiting.append(part)
+            end += len(part) / RATE
+            continue
+        spoken = getattr(first, operation)()
+        if not waiting:
+            assert spoken is None or (not spoken.words and not spoken.alternatives)
+        if spoken is not None and spoken.words:
+            assert last - 0.05 <= spoken.words[0].start <= spoken.words[-1].end <= end + 0.05
+        if operation != "partial":
+            last = end if operation == "finish" else last
+            waiting = []
+    alone = Recognizer(model, RATE)
+    for _ in range(operations.count("accept")):
+        alone.accept(AUDIO[: 2 * PIECE] if alone._samples == 0 else AUDIO[alone._samples : alone._samples + 2 * PIECE])
+    assert second.finish() == alone.finish()
+    for recognizer in (first, second, alone):
+        recognizer.close()
+    assert len(model._idle) <= 8
+
+
+def test_a_stream_begins_anew_after_its_end(model: Model) -> None:
+    recognizer, fresh = Recognizer(model, RATE), Recognizer(model, RATE)
+    for each in (recognizer, fresh):
+        each.accept(AUDIO)
+    once = recognizer.finish()
+    assert once == fresh.finish()
+    recognizer.accept(AUDIO)
+    again = recognizer.finish()
+    assert [word.word for word in again.words] == [word.word for word in once.words]
+    times = np.array([[word.start, word.end] for word in again.words])
+    np.testing.assert_allclose(times - 4, [[word.start, word.end] for word in once.words], atol=1e-6)
+
+
+def test_a_reset_forgets_the_segment(model: Model) -> None:
+    recognizer = Recognizer(model, RATE)
+    recognizer.accept(AUDIO[: 10 * PIECE])
+    recognizer.reset()
+    assert recognizer.result() == recognizer.partial() == SpokenText([])
+    recognizer.accept(AUDIO[10 * PIECE :])
+    rest = recognizer.finish()
+    assert rest.words
+    assert rest.words[0].start >= 10 * 0.2 - 0.4
+
+
+def test_very_long_streams_begin_anew(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nnet3.asr.recognizer._MOST_ROWS", 50)
+    recognizer = Recognizer(model, RATE)
+    recognizer.accept(AUDIO)
+    recognizer.result()
+    recognizer.accept(AUDIO)
+    again, fresh = recognizer.finish(), Recognizer(model, RATE)
+    fresh.accept(AUDIO)
+    expected = fresh.finish()
+    assert [word.word for word in again.words] == [word.word for word in expected.words]
+    assert again.words[0].start == pytest.approx(4 + expected.words[0].start)
+
+
+def test_vosks_names_give_its_json(model: Model) -> None:
+    recognizer = KaldiRecognizer(model, RATE)
+    assert recognizer.PartialResult() == recognizer.Result() == recognizer.FinalResult() == '{\n  "text" : ""\n}'
+    assert recognizer.AcceptWaveform(AUDIO[:PIECE].tobytes()) == 0
+    recognizer.AcceptWaveform(AUDIO[PIECE:].tobytes())
+    partial = json.loads(recognizer.PartialResult())
+    assert set(partial) == {"partial"}
+    recognizer.SetPartialWords(True)
+    words = json.loads(recognizer.PartialResult())["partial_result"]
+    assert set(words[0]) == {"conf", "end", "start", "word"}
+    recognizer.SetWords(True)
+    result = json.loads(recognizer.Result())
+    assert " ".join(word["word"] for word in result["result"]) == result["text"] != ""
+    assert recognizer.Result() == '{\n  "text" : ""\n}'
+    recognizer.SetMaxAlternatives(2)
+    assert json.loads(recognizer.FinalResult()) == {"alternatives": [{"text": "", "confidence": 1.0}]}
+    recognizer.AcceptWaveform(AUDIO)
+    listed = json.loads(recognizer.FinalResult())["alternatives"]
+    assert len(listed) == 2
+    assert listed[0]["confidence"] >= listed[1]["confidence"]
+    recognizer.Reset()
+    assert model.vosk_model_find_word("low") == 2
+    assert model.vosk_model_find_word("strange") == -1
+
+
+def test_subtitles_of_a_stream(model: Model, tmp_path: Path) -> None:
+    (tmp_path / "raw").write_bytes(AUDIO.tobytes())
+    with open(tmp_path / "raw", "rb") as stream:
+        text = Recognizer(model, RATE).SrtResult(stream, words_per_line=2)
+    assert text.startswith("1\n00:00:0")
+    assert " --> " in text
+
+
+def test_a_grammar(lookahead: Model, caplog: pytest.LogCaptureFixture) -> None:
+    recognizer = KaldiRecognizer(lookahead, RATE, '["high", "high strange"]')
+    assert "strange" in caplog.text
+    recognizer.accept(AUDIO)
+    with pytest.raises(ExecutionError, match="phrases change between segments only"):
+        recognizer.set_phrases(["low"])
+    assert {word.word for word in recognizer.result().words} == {"high"}
+    recognizer.SetGrammar("[]")
+    recognizer.accept(AUDIO)
+    free, fresh = recognizer.finish(), Recognizer(lookahead, RATE)
+    assert "low" in {word.word for word in free.words}
+    assert fresh.finish() == SpokenText([])
+
+
+def test_a_grammar_for_a_fixed_graph(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "nnet3"):
+        KaldiRecognizer(model, RATE, '["high"]')
+    assert "the grammar changes nothing" in caplog.text
+    with pytest.raises(ArgumentError, match=r"needs a model with HCLr\.fst"):
+        Recognizer(model, RATE, ["high"])
+
+
+def test_wrong_arguments(model: Model, lookahead: Model) -> None:
+    with pytest.raises(ArgumentError, match=r"needs an nnet3\.asr\.Model, got str"):
+        Recognizer("model", RATE)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="sample rate"):
+        Recognizer(model, 3)
+    with pytest.raises(ArgumentError, match="a JSON list of phrases"):
+        Recognizer(lookahead, RATE, "yes no")
+    with pytest.raises(ArgumentError, match="a list of texts"):
+        Recognizer(lookahead, RATE, [3])  # type: ignore[list-item]
+    recognizer = Recognizer(model, RATE)
+    with pytest.raises(ArgumentError):
+        recognizer.accept("text")  # type: ignore[arg-type]
+    with recognizer:
+        assert recognizer.finish() == SpokenText([])
+    for call in (recognizer.result, recognizer.partial, recognizer.finish, recognizer.reset):
+        with pytest.raises(ExecutionError, match="this recognizer is closed"):
+            call()
+    with pytest.raises(ExecutionError, match="this recognizer is closed"):
+        recognizer.accept(AUDIO)
+
+
+def test_graphs_and_networks_of_other_models(tmp_path: Path) -> None:
+    folder = write_recognizer(tmp_path / "model")
+    save_fst(Fst.from_arcs(0, np.zeros(2), [0], [1], [7], [0.0], [0]), str(folder / "graph/HCLG.fst"))
+    with pytest.raises(ModelFormatError, match="does the graph belong to this model"):
+        Model(folder)
+    (folder / "graph/HCLG.fst").unlink()
+    with pytest.raises(ModelFormatError, match=r"HCLG\.fst or HCLr\.fst, Gr\.fst"):
+        Model(folder)

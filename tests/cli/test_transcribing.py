@@ -1,0 +1,113 @@
+"""`nnet3 transcribe`: formats, sources, and recordings that cannot be read."""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import sys
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nnet3.asr import Model, Recognizer
+from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+from tests.cli.run_command import Cli
+
+AUDIO = audio(2.0)
+
+
+def wav_bytes(samples: np.ndarray, width: int = 2, rate: int = RATE) -> bytes:
+    contents = io.BytesIO()
+    with wave.open(contents, "wb") as file:
+        file.setnchannels(1 if samples.ndim == 1 else samples.shape[1])
+        file.setsampwidth(width)
+        file.setframerate(rate)
+        file.writeframes(samples.tobytes())
+    return contents.getvalue()
+
+
+@pytest.fixture
+def folder(cli: Cli, tmp_path: Path) -> Path:
+    write_recognizer(tmp_path / "model")
+    (tmp_path / "a.wav").write_bytes(wav_bytes(AUDIO))
+    return tmp_path
+
+
+def expected(model: Path) -> list[str]:
+    recognizer = Recognizer(Model(model), RATE)
+    parts = np.split(AUDIO, range(PIECE, len(AUDIO), PIECE))
+    heard = [recognizer.result() for part in parts if recognizer.accept(part)]
+    return [spoken.text for spoken in [*heard, recognizer.finish()] if spoken.words]
+
+
+def test_formats(cli: Cli, folder: Path) -> None:
+    texts = expected(folder / "model")
+    words = " ".join(texts).split()
+    outcome = cli.good("transcribe", "model", "a.wav")
+    assert outcome.out == "".join(text + "\n" for text in texts)
+    assert "1 recordings transcribed, 0 left out; 2.0 s of audio in " in outcome.err
+    documents = cli.good("transcribe", "--json", "model", "a.wav").out.replace("}\n{", "}\0{").split("\0")
+    assert [json.loads(document)["text"] for document in documents] == texts
+    ctm = [line.split() for line in cli.good("transcribe", "--ctm", "model", "a.wav").out.splitlines()]
+    assert [line[4] for line in ctm] == words
+    assert all(line[:2] == ["a", "1"] and len(line) == 6 for line in ctm)
+    srt, vtt = (cli.good("transcribe", each, "model", "a.wav").out for each in ("--srt", "--vtt"))
+    assert srt.startswith("1\n00:00:00,")
+    assert vtt.startswith("WEBVTT\n\n1\n00:00:00.")
+    first = cli.good("transcribe", "--json", "--alternatives=1", "model", "a.wav").out.partition("\n}\n")[0]
+    assert list(json.loads(first + "}")) == ["alternatives"]
+
+
+def test_sources(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = " ".join(expected(folder / "model"))
+    stereo = np.stack([AUDIO, np.zeros_like(AUDIO)], axis=1)
+    (folder / "wide.wav").write_bytes(wav_bytes(stereo.astype("<i4") << 16, width=4))
+    (folder / "a.raw").write_bytes(AUDIO.tobytes())
+    (folder / "wav.scp").write_text("one a.wav\nmissing b.wav\ntwo cat a.wav |\n")
+    outcome = cli.good("transcribe", "--channel=0", "model", "a.wav", "wide.wav", "scp:wav.scp")
+    assert outcome.out == f"a {text}\nwide {text}\none {text}\ntwo {text}\n"
+    assert outcome.err.count("warning: ") == 1
+    assert "the entry 'missing'" in outcome.err
+    assert "4 recordings transcribed, 1 left out" in outcome.err
+    assert cli.good("transcribe", "--raw", f"--sample-rate={RATE}", "model", "a.raw").out.split() == text.split()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(wav_bytes(AUDIO))))
+    assert cli.good("transcribe", "model", "-").out.split() == text.split()
+    outcome = cli.good("transcribe", "--srt", "--output-dir=out/here", "model", "a.wav", "wide.wav")
+    assert outcome.out == ""
+    assert sorted(path.name for path in (folder / "out/here").iterdir()) == ["a.srt", "wide.srt"]
+
+
+def test_bad_recordings(cli: Cli, folder: Path) -> None:
+    (folder / "cut.wav").write_bytes(wav_bytes(AUDIO)[:-999])
+    (folder / "empty.wav").write_bytes(wav_bytes(AUDIO[:0]))
+    (folder / "fast.wav").write_bytes(wav_bytes(AUDIO, rate=2 * RATE))
+    (folder / "noise.wav").write_bytes(b"RIFF" + struct.pack("<I", 99) + b"nonsense")
+    outcome = cli("transcribe", "model", "empty.wav", "noise.wav", "none.wav", "model")
+    assert outcome.status == 1
+    lines = outcome.err.splitlines()
+    assert lines[0] == "nnet3: warning: empty.wav: there is no sample in this recording; left out"
+    assert lines[1].startswith("nnet3: warning: noise.wav: ")
+    assert lines[2] == "nnet3: warning: cannot read none.wav: No such file or directory; left out"
+    assert lines[-1] == "nnet3: no recording was transcribed (4 left out)"
+    outcome = cli.good("transcribe", "model", "cut.wav", "fast.wav")
+    assert "warning: cut: the file is cut: " in outcome.err
+    assert "fast: resampled from 16000 to 8000 Hz" in outcome.err
+    assert "no such model directory" in cli("transcribe", "nothing", "a.wav").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--raw"], "--raw needs --sample-rate"),
+        (["--sample-rate=8000"], "--sample-rate is for --raw"),
+        (["--alternatives=2"], "--alternatives are for --json"),
+        (["--srt", "b.wav"], "subtitles of several recordings need --output-dir"),
+    ],
+)
+def test_wrong_usage(cli: Cli, arguments: list[str], message: str) -> None:
+    outcome = cli("transcribe", "model", "a.wav", *arguments)
+    assert outcome.status == 2
+    assert message in outcome.err
