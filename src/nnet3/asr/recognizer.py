@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from nnet3.asr.acoustic_stream import AcousticStream, accept_pieces
@@ -268,13 +267,13 @@ class Recognizer:
             self._samples = 0
             computer = self.model.take_computer()
             self._stream = AcousticStream(
-                *(self.model.front, computer, self.rate, lambda: _traceback(segment)),
+                *(self.model.front, computer, self.rate, segment.trace),
                 channels=self._channels,
                 channel=self._channel,
             )
             self._computer = computer
         else:
-            self._stream.begin_segment(lambda: _traceback(segment))
+            self._stream.begin_segment(segment.trace)
         self._segment, self._first_row = segment, self._stream.num_rows
         return self._stream, segment
 
@@ -331,8 +330,3 @@ KaldiRecognizer = Recognizer
 def SetLogLevel(level: int) -> None:
     """Says less below 0, as in Vosk: errors only."""
     _LOG.setLevel(logging.ERROR if level < 0 else logging.DEBUG if level > 0 else logging.WARNING)
-
-
-def _traceback(segment: Segment) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
-    path = segment.search.best_path()
-    return None if path is None else (path.transition_ids, path.states)
