@@ -110,7 +110,8 @@ def test_networks_at_random_lengths(config: str, lengths: list[int], train: bool
     step = 5 if config is POOLING else 1
     restricted = CACHE.counts.restricted
     compare(nnet, ragged_request(nnet, lengths, step, train=train, by_time=by_time, input_deriv=train), CACHE)
-    assert CACHE.counts.restricted == restricted + (len(set(lengths)) > 1)
+    if min(lengths) >= 5:  # shorter ones may be compiled for their lengths
+        assert CACHE.counts.restricted == restricted + (len(set(lengths)) > 1)
 
 
 def test_each_sequence_has_the_values_that_it_has_alone() -> None:

@@ -15,9 +15,10 @@ from nnet3.hmm.transition_model import TransitionModel
 from nnet3.kaldi_io import open_int_vector_table, open_pair_table
 from nnet3.nnet import load_transition_model
 from tests.hmm.topologies import one_state_phones, transition_models
-from tests.shared_data import golden_cases
+from tests.shared_data import golden_cases, needs_shared
 
 
+@needs_shared
 def test_phones_and_their_lengths_are_those_of_kaldi() -> None:
     folders = [path for path in golden_cases("chain", "ali.ark") if (path / "lengths.ark").exists()]
     assert folders

@@ -30,6 +30,9 @@ from nnet3.driver import (
     rounded_up,
     steps_beyond,
 )
+from nnet3.errors import ComputationCheckError
+from nnet3.families.ragged import NotRaggedError
+from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph
 from nnet3.lowering.graph import ComputationGraph
@@ -154,8 +157,13 @@ class Program:
             if ragged is None:
                 return None
             question.graph.ragged[key] = ragged
+        try:
+            computation = ragged.at([length - each for each in layout.lengths])
+            check_computation(computation)
+        except (NotRaggedError, ComputationCheckError):  # rows are left without what they are computed from
+            return None
         self.cache.counts.restricted += 1
-        return ragged.at([length - each for each in layout.lengths])
+        return computation
 
     @property
     def task(self) -> CompileTask:

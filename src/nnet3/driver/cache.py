@@ -23,7 +23,7 @@ from nnet3.driver.family_shelf import FamilyShelf
 from nnet3.driver.keys import key_digest
 from nnet3.driver.ragged import RaggedFamily
 from nnet3.driver.task import CompileTask, Request, compile_task, task_of
-from nnet3.errors import ArgumentError, RequestError, check_kind
+from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
 from nnet3.families.ragged import NotRaggedError, RaggedProgram
 from nnet3.index import T
 from nnet3.ir import serialize
@@ -172,10 +172,9 @@ class ComputationCache:
             return None
         try:
             program = family.program(form, task)
-        except (NotRaggedError, RequestError):
-            return None
-        if task.options.check:
             check_computation(program)
+        except (NotRaggedError, RequestError, ComputationCheckError):
+            return None
         return program
 
     def _ragged_of(self, task: CompileTask, make: Callable[[], R]) -> R | None:
