@@ -110,7 +110,7 @@ def test_networks_at_random_lengths(config: str, lengths: list[int], train: bool
     step = 5 if config is POOLING else 1
     restricted = CACHE.counts.restricted
     compare(nnet, ragged_request(nnet, lengths, step, train=train, by_time=by_time, input_deriv=train), CACHE)
-    if min(lengths) >= 5:  # shorter ones may be compiled for their lengths
+    if min(lengths) >= 5 and not train:  # some other ones are compiled for their lengths
         assert CACHE.counts.restricted == restricted + (len(set(lengths)) > 1)
 
 

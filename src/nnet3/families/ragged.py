@@ -1003,7 +1003,8 @@ class _Restriction:
             number = self._number(slot)
             order = of_outputs if name.startswith("output") else of_inputs
             if i in unlike:
-                assert order is None
+                if order is not None:
+                    raise NotRaggedError("a kernel with an order of rows of its own has other rows than its operands")
                 order = self._rows_of_output(unlike[i])
             if slot and order is not None:
                 whole = self._new_ordered(command.node, slot, order)
