@@ -12,7 +12,8 @@ from nnet3.ir.passes.dead_code import dead_code
 from tests.ir.programs import lines, node_matrix, run, training_step
 from tests.ir.toy_kernels import AFFINE, CENTRE, KERNELS, PRODUCT, SIGMOID
 
-X, A, B, C, OUT, A_TOP, A_BOTTOM = range(1, 8)  # an input, three matrices, an output; rows 0:1 and 2:3 of the first
+#: An input, three matrices, an output; rows 0:1 and 2:3 of the first matrix, and 0:1 of the output.
+X, A, B, C, OUT, A_TOP, A_BOTTOM, OUT_TOP = range(1, 9)
 
 
 def _program(*commands: Command) -> NnetComputation:
@@ -20,6 +21,7 @@ def _program(*commands: Command) -> NnetComputation:
     x, a, b, d, out = (node_matrix(c, name, 4) for name in ("input", "a", "b", "c", "output"))
     c.new_submatrix(a, 0, 2)
     c.new_submatrix(a, 2, 2)
+    c.new_submatrix(out, 0, 2)
     c.inputs, c.outputs = [IoInfo("input", x, 0)], [IoInfo("output", out, 0)]
     c.commands = [
         *(cmd.AllocMatrix(matrix, zeroed=True) for matrix in (x, a, b, d, out)),
@@ -63,6 +65,22 @@ CASES = {
             cmd.MatrixCopy(OUT, X),
         ],
         ["affine.Backprop(m1, [], m1, []) [node a, update]", "m5 = m1"],
+    ),
+    "added to, and read in part": (
+        [
+            cmd.SetConst(A_TOP, 1.0),
+            cmd.SetConst(A_BOTTOM, 2.0),
+            cmd.Backprop(AFFINE, "a", (X,), 0, X, (0,), (A,), update=True),
+            cmd.MatrixCopy(OUT, X),
+            cmd.MatrixCopy(OUT_TOP, A_TOP),
+        ],
+        [
+            "m2(0:1, :).set(1)",
+            "m2(2:3, :).set(2)",
+            "affine.Backprop(m1, [], m1, += m2) [node a, update]",
+            "m5 = m1",
+            "m5(0:1, :) = m2(0:1, :)",
+        ],
     ),
     "in place": (
         [

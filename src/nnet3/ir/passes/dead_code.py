@@ -51,6 +51,8 @@ class _Needs:
         self.makers, self.memo_uses = accesses.memo_makers, accesses.memo_uses
         self.results = self._optional_results()
         self.event_is_read = np.zeros(len(analysis.event_command) + 1, dtype=bool)  # the last one: of memos
+        # All events of a result that is added to are one: the command reads the whole of it if any part is read.
+        self._shared = np.arange(len(self.event_is_read))
         self.is_needed = self._find()
         self._leave_matrices()
 
@@ -78,8 +80,12 @@ class _Needs:
         written = analysis.source_of_event[reads]
         is_result, is_optional = np.zeros((2, len(self.event_is_read)), dtype=bool)
         is_result[self._events_of(self.results)] = True
-        is_optional[self._events_of([result for result in self.results if result.is_added_to])] = True
-        own, event = np.where(is_optional[reads], reads, -1), np.where(is_result[written], written, -1)
+        added_to = [result for result in self.results if result.is_added_to]
+        events, starts = self._events_of(added_to), self._first_events(added_to)
+        is_optional[events] = True
+        self._shared[events] = np.repeat(events[starts], np.diff(starts, append=len(events)))
+        own = np.where(is_optional[reads], self._shared[reads], -1)
+        event = np.where(is_result[written], self._shared[written], -1)
         reader, writer = analysis.event_command[reads], analysis.event_command[written]
         counts = (own >= 0) | (event >= 0)  # of the others only the commands matter, not each variable between them
         pairs = np.divmod(distinct((reader * analysis.num_commands + writer)[~counts]), max(analysis.num_commands, 1))
@@ -100,7 +106,7 @@ class _Needs:
         for reader, own, writer, event in self._edges().tolist():
             if event_is_read[own] if own >= 0 else needed[reader]:
                 needed[writer] = event_is_read[event] = True
-        self.event_is_read = np.array(event_is_read)
+        self.event_is_read = np.array(event_is_read)[self._shared]
         return np.array(needed, dtype=bool)
 
     def _leave_matrices(self) -> None:
@@ -149,13 +155,17 @@ class _Needs:
         submatrices = np.array([result.submatrix for result in results], dtype=np.int64)
         return self.analysis.events_at(submatrices, np.array([result.command for result in results], dtype=np.int64))
 
+    def _first_events(self, results: list[_Result]) -> Integers:
+        """Returns where the events of each result begin among those of all."""
+        counts = self.analysis.variables.counts(np.array([result.submatrix for result in results], dtype=np.int64))
+        return np.cumsum(counts) - counts
+
     def _unread_results(self) -> list[_Result]:
         """Returns the results of needed commands that no needed command reads."""
         if not self.results:
             return []
-        counts = self.analysis.variables.counts(np.array([result.submatrix for result in self.results]))
-        starts = np.cumsum(counts) - counts
-        is_read = np.logical_or.reduceat(self.event_is_read[self._events_of(self.results)], starts)
+        events, starts = self._events_of(self.results), self._first_events(self.results)
+        is_read = np.logical_or.reduceat(self.event_is_read[events], starts)
         return [self.results[i] for i in np.flatnonzero(~is_read).tolist() if self.is_needed[self.results[i].command]]
 
 
