@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.columns import Waiting, joined, part
 from nnet3.asr.language_model import BackoffModel
 from nnet3.asr.lookahead import FirstPass
 from nnet3.asr.raw_lattice import RawLattice
@@ -27,8 +27,8 @@ class _Arcs(NamedTuple):
     path_cost: Doubles
     change: Doubles
 
-    def part(self, chosen: npt.NDArray[Any]) -> _Arcs:
-        return _Arcs(*(column[chosen] for column in self))
+
+_NO_ARCS = _Arcs(*np.zeros((3, 0), np.int64), *np.zeros((2, 0)))
 
 
 def rescored(lattice: RawLattice, first: FirstPass, model: BackoffModel, beam: float) -> RawLattice:
@@ -37,14 +37,14 @@ def rescored(lattice: RawLattice, first: FirstPass, model: BackoffModel, beam: f
     States are pairs of a state of the lattice and one of the model. Of the pairs of one level, those are dropped that
     cost `beam` more than the best one, where what follows is taken to cost what it did in the first pass.
     """
-    waiting = defaultdict[int, list[_Arcs]](list)
+    waiting = Waiting[_Arcs]()
     state, history, cost = np.zeros(1, np.int64), np.array([model.start], np.int64), np.zeros(1)
     states, histories, arcs, dst, count = [state], [history], [], [], 1
     for level in range(int(lattice.level[-1]) + 1):
         if level:
-            if level not in waiting:
+            arrived = waiting.take(level)
+            if arrived is None:
                 continue
-            arrived = _joined(waiting.pop(level))
             target = lattice.dst[arrived.arc] * np.int64(model.num_states) + arrived.history
             pairs, pair = np.unique(target, return_inverse=True)
             cost = np.full(len(pairs), np.inf)
@@ -54,16 +54,14 @@ def rescored(lattice: RawLattice, first: FirstPass, model: BackoffModel, beam: f
             good = estimate <= estimate.min() + beam
             state, history, cost = state[good], history[good], cost[good]
             kept = good[pair]
-            arcs.append(arrived.part(kept))
+            arcs.append(part(arrived, kept))
             dst.append((count + np.cumsum(good) - 1)[pair[kept]])
             states.append(state)
             histories.append(history)
             count += len(state)
         leaving = _leaving(lattice, first, model, state, history, cost, count - len(state))
-        level_of_arc = lattice.level[lattice.dst[leaving.arc]]
-        for later in np.unique(level_of_arc).tolist():
-            waiting[later].append(leaving.part(level_of_arc == later))
-    state, history, all_arcs = np.concatenate(states), np.concatenate(histories), _joined(arcs)
+        waiting.add(leaving, lattice.level[lattice.dst[leaving.arc]])
+    state, history, all_arcs = np.concatenate(states), np.concatenate(histories), joined([_NO_ARCS, *arcs])
     final = lattice.final_cost[state]
     if lattice.has_ended:
         final = np.where(final < np.inf, final + first.start_cost - first.end_cost + model.end(history), np.inf)
@@ -99,10 +97,3 @@ def _leaving(
     change = np.concatenate([np.zeros(len(silent)), steps.cost]) - first.cost_of_word[word[way]]
     behind = np.concatenate([history[place[silent]], steps.state])
     return _Arcs(number + place[way], arc[way], behind, cost[place[way]] + lattice.cost[arc[way]] + change, change)
-
-
-def _joined(parts: list[_Arcs]) -> _Arcs:
-    none = np.zeros(0, np.int64)
-    if not parts:
-        return _Arcs(none, none, none, np.zeros(0), np.zeros(0))
-    return _Arcs(*(np.concatenate(column) for column in zip(*parts, strict=True)))

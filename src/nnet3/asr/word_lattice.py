@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from nnet3.asr.columns import Waiting, joined, part
 from nnet3.asr.raw_lattice import RawLattice
 from nnet3.asr.search_graph import arcs_leaving
 from nnet3.kaldi_io import Fst
@@ -30,9 +30,6 @@ class _Pieces(NamedTuple):
     before: Integers
     arc: Integers
 
-    def part(self, chosen: npt.NDArray[Any]) -> _Pieces:
-        return _Pieces(*(column[chosen] for column in self))
-
 
 _P = TypeVar("_P", "_Pieces", "_Spoken")
 
@@ -45,9 +42,6 @@ class _Members(NamedTuple):
     member: Integers
     entry: Integers
     excess: Doubles
-
-    def part(self, chosen: npt.NDArray[Any]) -> _Members:
-        return _Members(*(column[chosen] for column in self))
 
 
 class _Ways(NamedTuple):
@@ -62,9 +56,6 @@ class _Ways(NamedTuple):
     cost: Doubles
     arc: Integers
 
-    def part(self, chosen: npt.NDArray[Any]) -> _Ways:
-        return _Ways(*(column[chosen] for column in self))
-
 
 class _Spoken(NamedTuple):
     """Arcs of words between states where words are over: the way up to the word's arc, and that arc."""
@@ -75,9 +66,6 @@ class _Spoken(NamedTuple):
     cost: Doubles
     piece: Integers
     arc: Integers
-
-    def part(self, chosen: npt.NDArray[Any]) -> _Spoken:
-        return _Spoken(*(column[chosen] for column in self))
 
 
 def word_lattice(lattice: RawLattice, beam: float) -> Lattice:
@@ -153,36 +141,32 @@ def _pieces(lattice: RawLattice, most: float) -> _Pieces:
     is_entry[0] = is_entry[lattice.dst[lattice.word > 0]] = True
     silent = np.flatnonzero(lattice.word == 0)
     offsets = np.searchsorted(lattice.src[silent], np.arange(lattice.num_states + 1))
-    waiting = defaultdict[int, list[_Pieces]](list)
+    waiting = Waiting[_Pieces]()
     entries = np.flatnonzero(is_entry)
-    _sort_in(waiting, lattice, _Pieces(entries, entries, np.zeros(len(entries)), *np.full((2, len(entries)), _NONE)))
+    started = _Pieces(entries, entries, np.zeros(len(entries)), *np.full((2, len(entries)), _NONE))
+    waiting.add(started, lattice.level[entries])
     found, count = [], 0
     for level in range(int(lattice.level[-1]) + 1):
-        if level not in waiting:
+        arrived = waiting.take(level)
+        if arrived is None:
             continue
-        here = _Pieces(*(np.concatenate(column) for column in zip(*waiting.pop(level), strict=True)))
-        here = _best_of_each(here, here.entry * np.int64(lattice.num_states) + here.state)
+        here = _best_of_each(arrived, arrived.entry * np.int64(lattice.num_states) + arrived.state)
         found.append(here)
         number, place = arcs_leaving(offsets, here.state)
         arc = silent[number]
         entry, cost = here.entry[place], here.cost[place] + lattice.cost[arc]
         good = np.flatnonzero(lattice.forward[entry] + cost + lattice.backward[lattice.dst[arc]] <= most)
         arc = arc[good]
-        _sort_in(waiting, lattice, _Pieces(entry[good], lattice.dst[arc], cost[good], count + place[good], arc))
+        further = _Pieces(entry[good], lattice.dst[arc], cost[good], count + place[good], arc)
+        waiting.add(further, lattice.level[further.state])
         count += len(here.entry)
-    return _Pieces(*(np.concatenate(column) for column in zip(*found, strict=True)))
-
-
-def _sort_in(waiting: dict[int, list[_Pieces]], lattice: RawLattice, pieces: _Pieces) -> None:
-    level = lattice.level[pieces.state]
-    for number in np.unique(level).tolist():
-        waiting[number].append(pieces.part(level == number))
+    return joined(found)
 
 
 def _best_of_each(values: _P, key: Integers) -> _P:
     """Returns of the rows of equal keys the cheapest one each."""
     order = np.lexsort((values.cost, key))
-    return values.part(order[_changes(key[order])])
+    return part(values, order[_changes(key[order])])
 
 
 def _spoken(lattice: RawLattice, pieces: _Pieces, most: float) -> _Spoken:
@@ -191,7 +175,7 @@ def _spoken(lattice: RawLattice, pieces: _Pieces, most: float) -> _Spoken:
     cost = pieces.cost[piece] + lattice.cost[arc]
     entry, dst, word = pieces.entry[piece], lattice.dst[arc], lattice.word[arc].astype(np.int64)
     kept = (word > 0) & (lattice.forward[entry] + cost + lattice.backward[dst] <= most)
-    all_arcs = _Spoken(entry, dst, word, cost, piece, arc).part(kept)
+    all_arcs = part(_Spoken(entry, dst, word, cost, piece, arc), kept)
     _, word_number = np.unique(all_arcs.word, return_inverse=True)
     states = np.int64(lattice.num_states)
     return _best_of_each(all_arcs, (all_arcs.src * states + all_arcs.dst) * (len(word) + 1) + word_number)
@@ -225,16 +209,16 @@ class _Sets:
         self._number_of_hash: dict[int, int] = {}
         self._best = np.zeros(0)  # cost of the best path to each set
         self._first_member = np.zeros(0, np.int64)
-        self._waiting = defaultdict[int, list[_Members]](list)
+        self._waiting = Waiting[_Members]()
         self._entries: list[Integers] = []
         self._arcs: list[tuple[Integers, Integers, Integers]] = [(np.zeros(0, np.int64),) * 3]
         self._ends: list[tuple[Integers, Doubles]] = []
         start = np.zeros(1, np.int64)
         self._enter(start, start, np.zeros(1), np.zeros(1))
         for level in range(int(lattice.level[-1]) + 1):
-            if level in self._waiting:
-                columns = zip(*self._waiting.pop(level), strict=True)
-                self._expand(_Members(*(np.concatenate(column) for column in columns)))
+            members = self._waiting.take(level)
+            if members is not None:
+                self._expand(members)
         self.entry = np.concatenate(self._entries)
         self.src, self.dst, self.spoken = (np.concatenate(column) for column in zip(*self._arcs, strict=True))
         self.final = np.full(len(self.entry), np.inf)
@@ -250,11 +234,11 @@ class _Sets:
         cost = members.excess[place] + spoken.cost[arc]
         of_member = members.set[place], members.member[place], best[place]
         ways = _Ways(*of_member, spoken.word[arc], spoken.dst[arc], cost, arc)
-        ways = ways.part(ways.best + ways.cost + self._lattice.backward[ways.dst] <= self._most)
+        ways = part(ways, ways.best + ways.cost + self._lattice.backward[ways.dst] <= self._most)
         if not len(ways.arc):
             return
-        ways = ways.part(np.lexsort((ways.cost, ways.dst, ways.word, ways.set)))
-        ways = ways.part(_changes(ways.set, ways.word, ways.dst))
+        ways = part(ways, np.lexsort((ways.cost, ways.dst, ways.word, ways.set)))
+        ways = part(ways, _changes(ways.set, ways.word, ways.dst))
         is_new = _changes(ways.set, ways.word)
         group, starts = np.cumsum(is_new) - 1, np.flatnonzero(is_new)
         least = np.minimum.reduceat(ways.cost, starts)
@@ -289,9 +273,7 @@ class _Sets:
         member = self._first_member[number][group] + np.arange(len(group)) - starts[group]
         self._entries.append(entry[index])
         level = self._lattice.level[entry[starts[made]]][place]
-        members = _Members(number[made][place], member[index], entry[index], excess[index])
-        for later in np.unique(level).tolist():
-            self._waiting[later].append(members.part(level == later))
+        self._waiting.add(_Members(number[made][place], member[index], entry[index], excess[index]), level)
         return member
 
 

@@ -1,0 +1,41 @@
+"""Named columns of arrays, a row for each of many things: parts of them, and rows that wait for their level."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+C = TypeVar("C", bound=tuple[npt.NDArray[Any], ...])
+"""A named tuple whose fields are arrays with equally many rows."""
+
+
+def part(columns: C, chosen: npt.NDArray[Any]) -> C:
+    """Returns the chosen rows: numbers of rows, or a mask."""
+    return type(columns)(*(column[chosen] for column in columns))
+
+
+def joined(parts: Iterable[C]) -> C:
+    """Returns the rows of several columns, one after the other; there is at least one."""
+    first, *others = parts
+    return type(first)(*map(np.concatenate, zip(first, *others, strict=True)))
+
+
+class Waiting(Generic[C]):
+    """Rows that wait for their level, of a lattice whose levels are worked on in order."""
+
+    def __init__(self) -> None:
+        self._parts = defaultdict[int, list[C]](list)
+
+    def add(self, columns: C, level: npt.NDArray[np.integer]) -> None:
+        """Lets each row wait for its level (rows,)."""
+        for number in np.unique(level).tolist():
+            self._parts[number].append(part(columns, level == number))
+
+    def take(self, level: int) -> C | None:
+        """Returns the rows that wait for this level, None if there are none; they wait no longer."""
+        parts = self._parts.pop(level, None)
+        return None if parts is None else joined(parts)
