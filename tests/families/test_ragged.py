@@ -15,7 +15,8 @@ from nnet3 import cn
 from nnet3.cn.node import Node
 from nnet3.driver import CompileTask, ComputationCache
 from nnet3.errors import NetworkError
-from nnet3.families.ragged import NotRaggedError, RaggedProgram
+from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
 from tests.cn.random_graphs import networks
 from tests.effort import EFFORT

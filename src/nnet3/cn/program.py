@@ -31,7 +31,7 @@ from nnet3.driver import (
     steps_beyond,
 )
 from nnet3.errors import ComputationCheckError
-from nnet3.families.ragged import NotRaggedError
+from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.ir.checker import check_computation
 from nnet3.ir.computation import NnetComputation
 from nnet3.lowering.build_graph import build_graph

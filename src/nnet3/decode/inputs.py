@@ -22,11 +22,11 @@ class UtteranceInputs:
     online_ivectors: Tensor | None = None
 
 
-def check_simple(nnet: Nnet) -> None:
-    """Raise NetworkError for a network that cannot be run over utterances."""
+def check_simple(nnet: Nnet, where: str = "over utterances") -> None:
+    """Raise NetworkError for a network that cannot be run there."""
     if not nnet.is_simple:
         raise NetworkError(
-            "only a simple network can be run over utterances: an output 'output', an input 'input', at most an "
+            f"only a simple network can be run {where}: an output 'output', an input 'input', at most an "
             f"input 'ivector' besides; this one has inputs {nnet.input_names} and outputs {nnet.output_names}"
         )
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from nnet3.compiler import IoSpecification, StateRequest, nnet_source
+from nnet3.decode.inputs import check_simple
 from nnet3.decode.pieces import OPTIONAL
 from nnet3.driver import default_cache
 from nnet3.edits import CollapseOptions, prepare_for_test
@@ -164,11 +165,7 @@ def _with_round(line: str, frames: int) -> str:
 
 def _prepared(model: Nnet, options: StreamOptions) -> tuple[Nnet, int, int, int]:
     """Returns the network as it is run, its context to the left and right, and the frames of a chunk."""
-    if not model.is_simple:
-        raise NetworkError(
-            "only a simple network can be run in streams: an output 'output', an input 'input', at most an input "
-            f"'ivector' besides; this one has inputs {model.input_names} and outputs {model.output_names}"
-        )
+    check_simple(model, "in streams")
     nnet = model.in_test_mode()
     prepare_for_test(nnet, CollapseOptions(batchnorm=False))  # lines with several ivectors are then those of Kaldi
     unit = math.lcm(options.frame_subsampling_factor, nnet.modulus)

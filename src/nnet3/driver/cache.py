@@ -24,7 +24,8 @@ from nnet3.driver.keys import key_digest
 from nnet3.driver.ragged import RaggedFamily
 from nnet3.driver.task import CompileTask, Request, compile_task, task_of
 from nnet3.errors import ArgumentError, ComputationCheckError, RequestError, check_kind
-from nnet3.families.ragged import NotRaggedError, RaggedProgram
+from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_rows import NotRaggedError
 from nnet3.index import T
 from nnet3.ir import serialize
 from nnet3.ir.checker import check_computation

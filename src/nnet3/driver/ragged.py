@@ -18,7 +18,8 @@ import numpy as np
 
 from nnet3.driver.task import CompileTask, RaggedForm
 from nnet3.families.precomputed import KernelRules
-from nnet3.families.ragged import ALWAYS, NotRaggedError, RaggedProgram
+from nnet3.families.ragged import RaggedProgram
+from nnet3.families.ragged_rows import ALWAYS, NotRaggedError
 from nnet3.families.row_order import with_row_order
 from nnet3.index import N, T
 from nnet3.ir.computation import MatrixInfo, NnetComputation

@@ -1,0 +1,170 @@
+"""Rows of a program by how far before the end of their node they are, and what rooms of one time step hold when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from nnet3.index import NO_TIME, N, T
+from nnet3.ir.computation import MatrixInfo, NnetComputation
+
+NEVER = 1 << 40  # so many frames are missing where there is no sequence
+ALWAYS = NEVER >> 1  # so far before the end are rows that every sequence has
+PADDING = -1  # and so far rows that none has
+
+
+class NotRaggedError(Exception):
+    """A program cannot be restricted to shorter sequences; the message says why."""
+
+
+#: From rows of a node to how far before its end each is, (rows,).
+Distances = Callable[[MatrixInfo], np.ndarray]
+
+
+#: Where the first row of an operand stands in the list of all indexes: a number, or that of a version and a distance;
+#: None for operands without samples.
+Place = int | tuple[int, int] | None
+
+
+class IndexRows:
+    """The indexes of all matrices whose rows have times, each table once; -1 is the first row of the others."""
+
+    def __init__(self, computation: NnetComputation, distances: Distances) -> None:
+        self.base: dict[int, int] = {}
+        self.rooms: set[int] = set()
+        known: dict[bytes, int] = {}
+        parts = [np.zeros((0, 2), np.int64)]
+        size = 0
+
+        def add(info: MatrixInfo) -> int:
+            nonlocal size
+            is_padding = info.indexes[:, T] == NO_TIME  # type: ignore[index]
+            keys = np.stack([info.indexes[:, N], np.where(is_padding, PADDING, distances(info))], axis=1)  # type: ignore[index]
+            if keys.tobytes() not in known:
+                known[keys.tobytes()] = size
+                parts.append(keys)
+                size += len(keys)
+            return known[keys.tobytes()]
+
+        self.of_entries = {
+            entry: add(MatrixInfo(rows.node, False, rows.outputs))
+            for entry, rows in enumerate(computation.precomputed_rows, 1)
+        }
+        for matrix in range(1, len(computation.matrices)):
+            info = computation.matrix_info.get(matrix)
+            if not computation.has_samples(matrix):
+                continue
+            if info is None or info.indexes is None:
+                raise NotRaggedError(f"the rows of matrix m{matrix} have no indexes")
+            if (info.indexes[:, T] == NO_TIME).all():
+                self.rooms.add(matrix)
+            else:
+                self.base[matrix] = add(info)
+        table = np.concatenate(parts)
+        self.n, self.before_end = table[:, 0], table[:, 1]
+
+    def same(self, one: int, other: int, count: int) -> bool:
+        """True if two ranges of rows have the same indexes, counted from the ends."""
+        return one == other or (
+            np.array_equal(self.n[one : one + count], self.n[other : other + count])
+            and np.array_equal(self.before_end[one : one + count], self.before_end[other : other + count])
+        )
+
+    def single_time(self, first: int, count: int) -> int | None:
+        """Returns how far before the end these rows lie, None if they are of several times or not in order of n."""
+        times, n = self.before_end[first : first + count], self.n[first : first + count]
+        return int(times[0]) if (times == times[0]).all() and (n[1:] >= n[:-1]).all() else None
+
+
+class RoomVersions:
+    """The contents of rooms: each write makes a new version, whose times are those of the commands that use it."""
+
+    def __init__(self, computation: NnetComputation, rows: IndexRows) -> None:
+        self._computation, self._rows = computation, rows
+        self._now = {
+            room: np.full(computation.matrices[room].num_cols, -1, dtype=np.int64) for room in sorted(rows.rooms)
+        }
+        self._parent: list[int] = []
+        self._first: list[int] = []  # the place of row 0 of the room, -1 as long as it is not known
+        self.rooms: list[int] = []
+
+    def read(self, number: int) -> Place:
+        """Returns the place of a sub-matrix that is read or updated."""
+        block = self._computation.submatrices[number]
+        if block.matrix in self._rows.base:
+            return self._rows.base[block.matrix] + block.row_offset
+        if block.matrix not in self._now:
+            return None
+        columns = self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols]
+        version = int(columns[0])
+        if version < 0:
+            raise NotRaggedError(f"matrix m{block.matrix} is read before it is written")
+        for other in np.unique(columns).tolist() if (columns != version).any() else ():
+            self._join(version, other)
+        return version, block.row_offset
+
+    def write(self, number: int) -> Place:
+        """Returns the place of a sub-matrix that is overwritten."""
+        block = self._computation.submatrices[number]
+        if block.matrix not in self._now:
+            return self.read(number)
+        self._now[block.matrix][block.col_offset : block.col_offset + block.num_cols] = len(self._parent)
+        self._parent.append(len(self._parent))
+        self._first.append(-1)
+        self.rooms.append(block.matrix)
+        return len(self._parent) - 1, block.row_offset
+
+    def unify(self, one: Place, other: Place, count: int) -> None:
+        """Note that two operands of `count` rows are of the same indexes."""
+        if one is None or other is None:
+            raise NotRaggedError("rows with and without samples meet")
+        if isinstance(one, tuple) and isinstance(other, tuple):
+            if one[1] != other[1]:
+                raise NotRaggedError("rows of two rooms meet at different places")
+            self._join(one[0], other[0])
+        elif isinstance(one, tuple):
+            self._settle(one[0], other - one[1])  # type: ignore[operator]
+        elif isinstance(other, tuple):
+            self._settle(other[0], one - other[1])
+        elif not self._rows.same(one, other, count):
+            raise NotRaggedError("a command that works row by row has operands of different times")
+
+    def place(self, place: Place) -> int:
+        """Returns the place as a number, once all is known; -1 for operands without samples."""
+        if not isinstance(place, tuple):
+            return -1 if place is None else place
+        first = self._first[self._root(place[0])]
+        if first < 0:
+            raise NotRaggedError(f"nothing says which times rows of matrix m{self.rooms[place[0]]} have")
+        return first + place[1]
+
+    def is_known(self, place: Place) -> bool:
+        return not isinstance(place, tuple) or self._first[self._root(place[0])] >= 0
+
+    def firsts(self) -> Iterator[tuple[int, int]]:
+        """Yields each room and the place of its row 0 at some time."""
+        for version, room in enumerate(self.rooms):
+            if (first := self._first[self._root(version)]) >= 0:
+                yield room, first
+
+    def _root(self, version: int) -> int:
+        while self._parent[version] != version:
+            self._parent[version] = version = self._parent[self._parent[version]]
+        return version
+
+    def _settle(self, version: int, first: int) -> None:
+        root = self._root(version)
+        known, count = self._first[root], self._computation.matrices[self.rooms[root]].num_rows
+        if first < 0 or (known >= 0 and not self._rows.same(known, first, count)):
+            raise NotRaggedError(f"rows of matrix m{self.rooms[root]} are of two times at once")
+        self._first[root] = first if known < 0 else known
+
+    def _join(self, one: int, other: int) -> None:
+        one, other = self._root(one), self._root(other)
+        if one == other:
+            return
+        first = self._first[other]
+        self._parent[other] = one
+        if first >= 0:
+            self._settle(one, first)

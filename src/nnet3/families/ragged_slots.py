@@ -1,0 +1,197 @@
+"""The parts of a ragged program: its sub-matrices by counts of rows, its loops, tables and precomputed entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from nnet3.index import IndexTable
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import NnetComputation, SubMatrix
+from nnet3.ir.declarations import Command, with_operands
+from nnet3.ir.repeats import with_references_moved
+
+
+def names_of_operands(command: Command) -> list[str]:
+    """Returns the name of the field of each operand."""
+    return [
+        field.name
+        for field in command.form.operand_fields
+        for _ in (getattr(command, field.name) if field.several else (None,))
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """The sub-matrices of a ragged program, as arrays (slots,).
+
+    With count[i] existing rows among the first i of all indexes, slot s begins at row start[s] + count[begin[s]] -
+    count[origin[s]] + skipped of its matrix and has rows[s] + count[last[s]] - count[first[s]] - skipped rows, where
+    skipped = count[after[s]] - count[before[s]]; where `whole` is set it is all rows of its matrix.
+    """
+
+    matrix: np.ndarray
+    start: np.ndarray
+    rows: np.ndarray
+    begin: np.ndarray
+    origin: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    whole: np.ndarray
+    column: np.ndarray
+    columns: np.ndarray
+
+
+ROWS_OF_SLOTS = ("start", "rows", "begin", "origin", "first", "last", "before", "after")
+
+
+class DeclaredSlots:
+    """Declares slots."""
+
+    def __init__(self, computation: NnetComputation) -> None:
+        self._computation = computation
+        self._known: dict[tuple[int, ...], int] = {}
+        self.rows: list[tuple[int, ...]] = []
+        self.blocks: list[SubMatrix] = []
+        self.plain(0, -1)
+
+    def plain(self, number: int, place: int) -> int:
+        """Returns the slot of a sub-matrix whose first row has this place, -1 if it has no samples."""
+        block = self._computation.submatrices[number]
+        if place < 0:
+            return self._add(number, block.row_offset, block.num_rows, 0, 0, 0, 0)
+        return self._counted(number, place, place, block.num_rows)
+
+    def limited(self, number: int, place: int, to: int) -> int:
+        """Returns as many of its first rows as remain of those at place `to`."""
+        return self._counted(number, place, to, self._computation.submatrices[number].num_rows)
+
+    def orphans(self, number: int, place: int, source: int) -> int:
+        """Returns its rows behind those that `limited` gives."""
+        count = self._computation.submatrices[number].num_rows
+        return self._counted(number, place, place, count, source, source + count)
+
+    def whole(self, number: int) -> int:
+        return self._add(number, 0, 0, 0, 0, 0, 0, whole=1)
+
+    def _counted(self, number: int, place: int, counted: int, rows: int, before: int = 0, after: int = 0) -> int:
+        origin = place - self._computation.submatrices[number].row_offset
+        return self._add(number, 0, 0, place, origin, counted, counted + rows, before, after)
+
+    def _add(
+        self,
+        number: int,
+        start: int,
+        rows: int,
+        begin: int,
+        origin: int,
+        first: int,
+        last: int,
+        before: int = 0,
+        after: int = 0,
+        whole: int = 0,
+    ) -> int:
+        block = self._computation.submatrices[number]
+        row = (block.matrix, start, rows, begin, origin, first, last, before, after, whole, *block[3:5])
+        found = self._known.setdefault(row, len(self.rows))
+        if found == len(self.rows):
+            self.rows.append(row)
+            self.blocks.append(block)
+        return found
+
+    def slots(self) -> Slots:
+        return Slots(*np.array(self.rows, dtype=np.int64).T.copy())
+
+
+class SideRows(NamedTuple):
+    """Rows of one side of a kernel: the place of the first one and the indexes of all."""
+
+    place: int
+    indexes: IndexTable
+
+
+class UnlikeOperand(NamedTuple):
+    """The place of an operand, and that of as many rows of the output of its kernel, which are of other times."""
+
+    place: int
+    output: int
+    num_rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class RaggedEntry:
+    """What a precomputed entry is made of. `orders_rows`: its kernel may want its rows in another order, or padded."""
+
+    node: str
+    runs_backward: bool
+    orders_rows: bool
+    inputs: SideRows
+    outputs: SideRows
+
+
+@dataclass(frozen=True, eq=False)
+class SideTable:
+    """A side table of a command and the places of the rows it names.
+
+    `own`: the place of the first row of the operand that has a row for each entry, -1 without samples.
+    """
+
+    kind: str
+    number: int
+    own: int
+    count: int
+    other: int | Mapping[int, int]  # of a multi table by slot
+
+
+@dataclass(frozen=True, eq=False)
+class RaggedLoop:
+    """A Repeat. Operand j of body command c is `operands[c][j]`: a slot, or -1 - i for that of column i of `slots`.
+
+    `slots` (turns, columns): the slot in each turn.
+    """
+
+    repeat: cmd.Repeat
+    body: tuple[Command, ...]
+    operands: tuple[tuple[int, ...], ...]
+    slots: np.ndarray
+    first_number: int = 0  # of the sub-matrices of the columns
+    alike: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # see `_columns_alike`
+
+    def commands_of(self, turn: int) -> Iterator[Command]:
+        """Yields the commands of one turn, with slots."""
+        now = self.slots[turn].tolist()
+        for command, operands in zip(self.body, self.operands, strict=True):
+            moved = with_operands(command, [now[-1 - s] if s < 0 else s for s in operands])
+            yield with_references_moved(moved, self.repeat, turn)
+
+
+def loop_of(repeat: cmd.Repeat, turns: Sequence[Sequence[Command]]) -> RaggedLoop | None:
+    """Returns the loop of commands that are the same in all turns but for their operands; None if they are not."""
+    columns: dict[bytes, int] = {}
+    arrays: list[np.ndarray] = []
+    body: list[Command] = []
+    of_body: list[tuple[int, ...]] = []
+    for place in range(repeat.length):
+        each = turns[place :: repeat.length]
+        first = each[0][0] if each[0] else None
+        if first is None or first.form.table_fields or any(len(c) != 1 or type(c[0]) is not type(first) for c in each):
+            return None
+        operands = np.array([command.form.operands(command) for (command,) in each], dtype=np.int64)
+        refs = []
+        for column in operands.T:
+            if (column == column[0]).all():
+                refs.append(int(column[0]))
+                continue
+            number = columns.setdefault(column.tobytes(), len(arrays))
+            if number == len(arrays):
+                arrays.append(column)
+            refs.append(-1 - number)
+        body.append(first)
+        of_body.append(tuple(refs))
+    slots = np.stack(arrays, axis=1) if arrays else np.zeros((repeat.turns, 0), np.int64)
+    return RaggedLoop(repeat, tuple(body), tuple(of_body), slots)

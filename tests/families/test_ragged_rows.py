@@ -1,0 +1,91 @@
+"""Rows by their distance to the end, and rooms whose rows are of the times of those who use them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.families.ragged_rows import IndexRows, NotRaggedError, RoomVersions
+from nnet3.index import NO_TIME, T
+from nnet3.ir.computation import MatrixInfo, NnetComputation
+
+FRAMES = 3
+
+
+def by_time(first: int, frames: int, sequences: int = 2) -> np.ndarray:
+    """The rows of some frames, those of a time side by side."""
+    t, n = np.meshgrid(np.arange(first, first + frames), np.arange(sequences), indexing="ij")
+    return np.stack([n.ravel(), t.ravel(), 0 * n.ravel()], axis=1).astype(np.int32)
+
+
+class Program:
+    """x at t = 0, 1, 2, y one frame earlier, and a room for one time step; the numbers of their sub-matrices."""
+
+    def __init__(self) -> None:
+        self.c = NnetComputation()
+        self.x = self.c.new_matrix(6, 1, MatrixInfo("x", False, by_time(0, FRAMES)))
+        self.y = self.c.new_matrix(6, 1, MatrixInfo("y", False, by_time(-1, FRAMES)))
+        step = by_time(0, 1)
+        step[:, T] = NO_TIME
+        self.room = self.c.new_matrix(2, 2, MatrixInfo("h", False, step))
+        self.left, self.right = (self.c.new_submatrix(self.room, 0, 2, column, 1) for column in range(2))
+        self.rows = IndexRows(self.c, self.distances)
+        self.versions = RoomVersions(self.c, self.rows)
+        self.at = {
+            name: self.rows.base[self.c.submatrices[number].matrix]
+            for name, number in vars(self).items()
+            if name in "xy"
+        }
+
+    @staticmethod
+    def distances(info: MatrixInfo) -> np.ndarray:
+        """Both nodes end with their last row."""
+        assert info.indexes is not None
+        last = FRAMES - 1 if info.node == "x" else FRAMES - 2
+        return last - info.indexes[:, T].astype(np.int64)
+
+
+def test_rows_are_the_same_at_equal_distances_to_the_end() -> None:
+    each = Program()
+    assert each.at["x"] == each.at["y"]  # the tables of x and y are one
+    first = each.at["x"]
+    assert each.rows.same(first, first, 6)
+    assert not each.rows.same(first, first + 2, 2)
+    assert [each.rows.single_time(first + row, 2) for row in (0, 2, 4)] == [2, 1, 0]
+    assert each.rows.single_time(first, 4) is None
+    assert each.rows.single_time(first + 1, 2) is None
+
+
+def test_a_room_has_the_times_of_what_it_meets() -> None:
+    each = Program()
+    versions, first = each.versions, each.at["x"]
+    for row in (0, 2):
+        written = versions.write(each.room)
+        assert not versions.is_known(written)
+        versions.unify(written, first + row, 2)
+        assert versions.place(versions.read(each.room)) == first + row
+    assert sorted(place for _, place in versions.firsts()) == [first, first + 2]
+
+
+def test_columns_that_are_read_together_are_of_one_time() -> None:
+    each = Program()
+    left, right = each.versions.write(each.left), each.versions.write(each.right)
+    each.versions.unify(left, each.at["x"] + 4, 2)
+    assert each.versions.place(each.versions.read(each.room)) == each.at["x"] + 4
+    assert each.versions.place(right) == each.at["x"] + 4
+
+
+def test_contradictions_are_refused() -> None:
+    each = Program()
+    with pytest.raises(NotRaggedError, match="matrix m3 is read before it is written"):
+        each.versions.read(each.room)
+    written = each.versions.write(each.room)
+    with pytest.raises(NotRaggedError, match="nothing says which times rows of matrix m3 have"):
+        each.versions.place(written)
+    each.versions.unify(written, each.at["x"], 2)
+    with pytest.raises(NotRaggedError, match="rows of matrix m3 are of two times at once"):
+        each.versions.unify(written, each.at["x"] + 2, 2)
+    with pytest.raises(NotRaggedError, match="operands of different times"):
+        each.versions.unify(each.at["x"], each.at["x"] + 2, 2)
+    with pytest.raises(NotRaggedError, match="rows with and without samples meet"):
+        each.versions.unify(each.at["x"], None, 2)

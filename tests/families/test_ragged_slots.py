@@ -1,0 +1,62 @@
+"""Slots: where a sub-matrix lies and how many rows it has, by counts of the rows that exist; loops of slots."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nnet3.families.ragged_slots import DeclaredSlots, Slots, loop_of
+from nnet3.ir import commands as cmd
+from nnet3.ir.computation import NnetComputation
+from tests.ir.programs import node_matrix
+
+#: Rows 0 to 7 of all indexes: those of matrix x; the ones that exist.
+EXISTS = np.array([1, 1, 0, 1, 1, 0, 0, 1])
+
+
+def declared() -> tuple[NnetComputation, DeclaredSlots, int]:
+    """A matrix of 8 rows, of which a sub-matrix takes rows 2 to 5."""
+    c = NnetComputation()
+    x = node_matrix(c, "x", 8)
+    return c, DeclaredSlots(c), c.new_submatrix(x, 2, 4)
+
+
+def rows_of(slots: Slots, slot: int) -> tuple[int, int]:
+    """The first row and the number of rows by the formula of the docstring."""
+    count = np.concatenate([[0], np.cumsum(EXISTS)])
+    skipped = count[slots.after[slot]] - count[slots.before[slot]]
+    start = slots.start[slot] + count[slots.begin[slot]] - count[slots.origin[slot]] + skipped
+    return int(start), int(slots.rows[slot] + count[slots.last[slot]] - count[slots.first[slot]] - skipped)
+
+
+def test_rows_that_exist_are_counted() -> None:
+    _, table, block = declared()
+    plain, fixed = table.plain(block, 2), table.plain(block, -1)
+    limited, orphans = table.limited(block, 2, 4), table.orphans(block, 2, 4)
+    slots = table.slots()
+    assert rows_of(slots, plain) == (2, 2)  # rows 3 and 4 of 2..5, behind rows 0 and 1
+    assert rows_of(slots, fixed) == (2, 4)
+    assert rows_of(slots, limited) == (2, 2)  # as many as there are of rows 4 to 7
+    assert rows_of(slots, orphans) == (4, 0)
+    assert (slots.column[plain], slots.columns[plain]) == (0, 3)
+
+
+def test_equal_slots_are_declared_once() -> None:
+    _, table, block = declared()
+    assert table.plain(block, 2) == table.plain(block, 2) != table.whole(block)
+    assert table.slots().whole.tolist() == [0, 0, 1]
+
+
+def test_turns_that_differ_in_their_operands_are_a_loop() -> None:
+    turns = [[cmd.MatrixCopy(dest, 9), cmd.MatrixAdd(9, dest)] for dest in (4, 5, 7)]
+    loop = loop_of(cmd.Repeat(3, 2), [[command] for turn in turns for command in turn])
+    assert loop is not None
+    assert loop.slots.tolist() == [[4], [5], [7]]
+    assert [list(loop.commands_of(turn)) for turn in range(3)] == turns
+
+
+@pytest.mark.parametrize(
+    "other", [[], [cmd.MatrixAdd(5, 9)], [cmd.MatrixCopy(5, 9)] * 2], ids=["nothing", "another command", "two"]
+)
+def test_turns_with_other_commands_are_none(other: list[cmd.Command]) -> None:
+    assert loop_of(cmd.Repeat(2, 1), [[cmd.MatrixCopy(4, 9)], other]) is None
