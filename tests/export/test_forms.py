@@ -46,6 +46,12 @@ STATISTICS = """
     component-node name=pool component=pool input=extract
     output-node name=output input=Round(pool, 2)
 """
+RECURRENCE = """
+    input-node name=input dim=4
+    component name=a type=AffineComponent input-dim=8 output-dim=4
+    component-node name=a component=a input=Append(input, IfDefined(Offset(a, {ahead})))
+    output-node name=output input=a
+"""
 FEATURES = np.random.default_rng(0).standard_normal((2, 61, 4)).astype(np.float32)
 
 
@@ -93,6 +99,14 @@ def test_a_vector_of_all_frames(folder: Path, frames_per_chunk: int | None, tmp_
     for sequence in range(2):
         expected = nnet3.xvectors(nnet, features[sequence]).numpy()
         np.testing.assert_allclose(found[sequence], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_constant_network_that_looks_ahead_has_own_lengths(tmp_path: Path) -> None:
+    """Structure tells it, not the values of parameters that may be trained."""
+    for ahead, any_length in ((1, False), (-1, True)):
+        nnet = Nnet.from_config(RECURRENCE.format(ahead=ahead)).in_test_mode()
+        nnet.scale_(0.0)
+        assert Exported(nnet, tmp_path).about.any_length == any_length
 
 
 def test_a_network_whose_programs_do_not_go_on_alike_is_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from nnet3.families.family import ProgramFamily
 from nnet3.nnet import Nnet
 from nnet3.options import OnnxOptions
 from nnet3.runtime import NnetComputer
+from nnet3.structure.reach import right_reach
 
 _ROWS_TO_TRY = (40, 80, 160, 320)  # from so many rows on it may be told how longer utterances go on
 _TO_END = 2**63 - 1
@@ -95,7 +96,7 @@ def chunk_of(nnet: Nnet, options: OnnxOptions) -> FrameRange:
 class Utterances:
     """Utterances of any length, with `shortest.rows`, `step` more, ... rows; others are made longer.
 
-    `pads`: that makes no difference to their own rows.
+    `pads`: that makes no difference to their own rows, for none looks beyond the right context.
     """
 
     shortest: FrameRange
@@ -186,7 +187,7 @@ def utterances_of(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) ->
     compiled = _compiled(nnet, options, outputs)
     shortest, step = range_of(nnet, options, compiled.frames), compiled.step
     program = FamilyProgram(compiled.family, compiled.precompute)
-    return Utterances(shortest, step, program, _pads(nnet, shortest, step, outputs))
+    return Utterances(shortest, step, program, right_reach(nnet.parts, outputs) <= shortest.right)
 
 
 def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> CompiledFamily:
@@ -197,22 +198,6 @@ def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> Com
         except RequestError as error:
             reason = str(error)
     raise ExportError(f"{reason}; for ONNX, a fixed number of frames_per_chunk may do")
-
-
-def _pads(nnet: Nnet, shortest: FrameRange, step: int, outputs: tuple[str, ...]) -> bool:
-    """Tells whether more rows behind the last, for which the last frame is repeated, change no other row."""
-    rows, given = shortest.rows, inputs_given(nnet, np.random.default_rng(1), 1, shortest.frames)
-    features, *ivector = (each[0] for each in given.values())
-    for few, more in ((1, rows), *((rows + added, rows + step) for added in {0, 1, step - 1})):
-        found, longer = (
-            replace(shortest, rows=number).compute(
-                nnet, outputs, features[: shortest.left + few * shortest.factor], ivector[0] if ivector else None
-            )
-            for number in (few, more)
-        )
-        if not all(torch.allclose(found[name], longer[name][:few], rtol=1e-4, atol=1e-5) for name in outputs):
-            return False
-    return True
 
 
 def inputs_given(nnet: Nnet, random: np.random.Generator, batch: int, frames: int) -> Mapping[str, np.ndarray]:

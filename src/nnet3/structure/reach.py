@@ -7,7 +7,7 @@ further away: a recurrence that looks ahead reaches as far as there is input. An
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,8 +26,8 @@ class _Look(NamedTuple):
     ahead: float
 
 
-def right_reach(parts: NetworkParts) -> float:
-    """Returns the frames of input after output `output` on which it may depend at most; infinity without a bound."""
+def right_reach(parts: NetworkParts, outputs: Collection[str] = ("output",)) -> float:
+    """Returns the frames of input after an output on which it may depend at most; infinity without a bound."""
     looks = list(_looks(parts))
     users, sources = (np.array([look[column] for look in looks], np.intp) for column in (0, 1))
     ahead = np.array([look.ahead for look in looks])
@@ -39,7 +39,7 @@ def right_reach(parts: NetworkParts) -> float:
         before = reach.copy()
         np.maximum.at(reach, users, before[sources] + ahead)
         if np.array_equal(reach, before):
-            return float(reach[parts.node_number["output"]])
+            return float(max(reach[parts.node_number[name]] for name in outputs))
     return math.inf  # a recurrence gets further with every round
 
 
