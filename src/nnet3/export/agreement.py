@@ -36,17 +36,13 @@ def errors_of(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, scoring: 
 
     Raises ExportError for a file that is not valid, or gives outputs of other shapes.
     """
-    try:
-        onnx.checker.check_model(path)
-        session = session_of(path)
-    except Exception as error:  # its classes are not public
-        raise ExportError(f"the file that was made is not valid: {error}") from error
+    session = checked_session(path)
     errors = dict.fromkeys(about.output_dims, 0.0)
     pairs = _chunks(session, nnet, form) if isinstance(form, Streams) else _ranges(session, about, nnet, form)
     for name, found, rows in pairs:
         if name == "output":
             rows = scoring.apply(rows.log_softmax(1) if about.log_softmax else rows)
-        errors[name] = max(errors[name], _difference(name, found, rows.numpy()))
+        errors[name] = max(errors[name], difference(name, found, rows.numpy()))
     return errors
 
 
@@ -102,6 +98,15 @@ def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:
     return [(1 + number % 2, each, form.at(-(-each // factor))) for number, each in enumerate(frames)]
 
 
+def checked_session(path: Path) -> onnxruntime.InferenceSession:
+    """Returns a session of a file. Raises ExportError unless the file is valid."""
+    try:
+        onnx.checker.check_model(path)
+        return session_of(path)
+    except Exception as error:  # its classes are not public
+        raise ExportError(f"the file that was made is not valid: {error}") from error
+
+
 def session_of(path: Path) -> onnxruntime.InferenceSession:
     """Returns a session on the CPU with one thread."""
     options = onnxruntime.SessionOptions()
@@ -110,7 +115,11 @@ def session_of(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
 
-def _difference(name: str, found: np.ndarray, expected: np.ndarray) -> float:
+def difference(name: str, found: np.ndarray, expected: np.ndarray) -> float:
+    """Returns the largest difference as a part of the largest value expected, or of 1; infinity if it is no number.
+
+    Raises ExportError for other shapes.
+    """
     if found.shape != expected.shape:
         raise ExportError(f"onnxruntime gives output '{name}' the shape {found.shape}, expected {expected.shape}")
     error = float(np.abs(found - expected).max()) / max(1.0, float(np.abs(expected).max()))

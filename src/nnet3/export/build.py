@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from nnet3.decode import Scoring
+from nnet3.export.emitters import emitted
 from nnet3.export.forms import FrameRange, Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
-from nnet3.export.metadata import OnnxMetadata
+from nnet3.export.metadata import FileMetadata, OnnxMetadata
 from nnet3.export.program import ExportProgram, FixedProgram
 from nnet3.export.streams import Streams
 from nnet3.export.translate import translate
@@ -51,7 +53,7 @@ def build_model(nnet: Nnet, form: Form, about: OnnxMetadata, scoring: Scoring) -
         else:
             program = FixedProgram(form.computer(nnet, tuple(about.output_dims)).computation)
             inputs["input"] = graph.value(features, form.frames, about.input_dim)
-        values = translate(graph, program, nnet.components, inputs)
+        values = translate(graph, program, emitted(nnet.components), inputs)
     made_of = {}
     for name, output in outputs.items():
         value = _scored(graph, values[name], about, scoring) if name == "output" else values[name]
@@ -62,10 +64,17 @@ def build_model(nnet: Nnet, form: Form, about: OnnxMetadata, scoring: Scoring) -
             whole = graph.op("Squeeze", whole, graph.integers(1))
         made_of[output] = whole
     made_of |= state
+    return finished(graph, graph_inputs, made_of, about)
+
+
+def finished(
+    graph: GraphBuilder, inputs: Sequence[ir.Value], made_of: Mapping[ir.Value, ir.Value], about: FileMetadata
+) -> ir.Model:
+    """Returns the model of a graph; `made_of` has the tensor behind each of its outputs."""
     for output, tensor in made_of.items():
         graph.tape.op("Identity", [tensor], output=output)
     made = ir.Graph(
-        graph_inputs, list(made_of), nodes=graph.tape.nodes, initializers=graph.tape.initializers,
+        inputs, list(made_of), nodes=graph.tape.nodes, initializers=graph.tape.initializers,
         opset_imports={"": about.opset}, name="nnet3",
     )  # fmt: skip
     model = ir.Model(

@@ -18,10 +18,9 @@ from nnet3.export.agreement import check_file, errors_of
 from nnet3.export.build import Form, build_model
 from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
-from nnet3.export.saving import save_checked
+from nnet3.export.saving import checked_target, save_checked
 from nnet3.export.smaller import WRITERS, set_metadata
 from nnet3.export.streams import STATE, Streams, streams_of
-from nnet3.kaldi_io.files import check_can_write, check_is_path, is_special
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import OnnxOptions
 
@@ -51,14 +50,11 @@ def export_onnx(
     nothing behind, for networks that have no form in ONNX.
     """
     check_kind(model, (Nnet, AcousticModel), "what is exported", "a network or an acoustic model")
-    check_is_path(path, "the ONNX file to write")
     given = {"frames_per_chunk": frames_per_chunk, "streaming": streaming, "quantize": quantize}
     settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     outputs = _outputs(nnet, settings)
-    if is_special(path):
-        raise ExportError(f"{os.fspath(path)}: this is no file that an ONNX file can take the place of")
-    check_can_write(path)
+    target = checked_target(path)
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()
     collapse_model(merged)
@@ -81,7 +77,7 @@ def export_onnx(
         set_metadata(smaller, about)
         return smaller
 
-    save_checked(made, Path(os.path.realpath(path)), finished)
+    save_checked(made, target, finished)
     return about
 
 

@@ -22,12 +22,19 @@ _MEMBERS = 3  # two say how rows go on, one confirms it
 
 
 class FamilyProgram:
-    """The programs of a family. What recurs is in the body of a Repeat."""
+    """The programs of a family. What recurs is in the body of a Repeat.
+
+    Raises NotAffineError if the shortest programs are too short for that.
+    """
 
     def __init__(self, family: ProgramFamily, precompute: Precompute) -> None:
         self._programs = [family.at(k, precompute) for k in range(_MEMBERS)]
         self._family = family
-        self.commands: Sequence[Command] = self._programs[0].commands
+        self.commands: Sequence[Command] = self.shortest.commands
+        kinds = [list(map(type, program.commands)) for program in self._programs]
+        if any(each != kinds[0] for each in kinds):
+            raise NotAffineError("a recurrence does not turn in the shortest one")
+        self.outside = [(bound.name, bound.submatrix) for bound in self.shortest.outside]
 
     @property
     def shortest(self) -> NnetComputation:

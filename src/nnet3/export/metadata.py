@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field, fields
+from typing import TypeVar
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -16,10 +17,24 @@ from nnet3.kaldi_io.files import check_is_path
 from nnet3.nnet import AcousticModel, Nnet
 
 _PREFIX = "nnet3."
+Kind = TypeVar("Kind", bound="FileMetadata")
 
 
 @dataclass(frozen=True)
-class OnnxMetadata:
+class FileMetadata:
+    """The metadata of a file, each under its name after "nnet3.", as JSON."""
+
+    version: str  # of this package
+    digest: str  # SHA-256 of the model
+    opset: int
+
+    def to_properties(self) -> dict[str, str]:
+        """Returns the metadata properties of a file."""
+        return {f"{_PREFIX}{name}": json.dumps(value) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class OnnxMetadata(FileMetadata):
     """The metadata of a file, each under its name after "nnet3.", as JSON.
 
     Output row r is of frame r * frame_subsampling_factor. Of a chunk, input frames begin `left_context` before frame 0
@@ -34,8 +49,6 @@ class OnnxMetadata:
     `place`, a number, are zeros at first, and in later calls what the output "next_" + their name was.
     """
 
-    version: str  # of this package
-    digest: str  # SHA-256 of the model
     form: str  # "chunk", "utterance", "vector" or "stream"
     left_context: int
     right_context: int
@@ -48,7 +61,6 @@ class OnnxMetadata:
     input_dim: int
     ivector_dim: int  # 0: there is no input "ivector"
     output_dims: dict[str, int]
-    opset: int
     use_priors: bool
     log_softmax: bool
     acoustic_scale: float
@@ -57,18 +69,19 @@ class OnnxMetadata:
     first_frames: int = 0  # of a stream: of the first call, which has the right context of the first chunk as well
     state: dict[str, list[int]] = field(default_factory=dict)  # of a stream: shapes of its inputs, without the batch
 
-    def to_properties(self) -> dict[str, str]:
-        """Returns the metadata properties of a file."""
-        return {f"{_PREFIX}{name}": json.dumps(value) for name, value in asdict(self).items()}
-
 
 def load_onnx_metadata(path: str | os.PathLike[str]) -> OnnxMetadata:
     """Returns the metadata of a file that `export_onnx` has written. Raises ExportError for any other file."""
+    return read_metadata(path, OnnxMetadata)
+
+
+def read_metadata(path: str | os.PathLike[str], kind: type[Kind]) -> Kind:
+    """Returns the metadata of a file of one kind. Raises ExportError for any other file."""
     check_is_path(path, "an ONNX file")
     try:
         properties = {item.key: item.value for item in onnx.load(path, load_external_data=False).metadata_props}
-        given = {each.name: properties.get(_PREFIX + each.name) for each in fields(OnnxMetadata)}
-        return OnnxMetadata(**{name: json.loads(value) for name, value in given.items() if value is not None})
+        given = {each.name: properties.get(_PREFIX + each.name) for each in fields(kind)}
+        return kind(**{name: json.loads(value) for name, value in given.items() if value is not None})
     except OSError as error:
         raise ExportError(f"{os.fspath(path)}: cannot read this file: {error.strerror}") from None
     except (DecodeError, TypeError, ValueError):

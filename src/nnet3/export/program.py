@@ -48,11 +48,15 @@ Arrays = Mapping[str, np.ndarray]
 class ExportProgram(Protocol):
     """A program for one sequence, of one length or of many.
 
-    `turns` are those of the Repeat at a position. `precomputed` are arrays for each of a few lengths, k = 0, 1, 2.
+    `outside` is the name and the sub-matrix of each matrix that is bound from outside. `turns` are those of the Repeat
+    at a position. `precomputed` are arrays for each of a few lengths, k = 0, 1, 2.
     """
 
     @property
     def commands(self) -> Sequence[Command]: ...
+
+    @property
+    def outside(self) -> Sequence[tuple[str, int]]: ...
 
     def block(self, submatrix: int) -> Block: ...
 
@@ -75,6 +79,7 @@ class FixedProgram:
     def __init__(self, computation: NnetComputation) -> None:
         self._computation = computation
         self.commands = computation.commands
+        self.outside = [(bound.name, bound.submatrix) for bound in computation.outside]
 
     def block(self, submatrix: int) -> Block:
         matrix, row, rows, column, columns, row_step = self._computation.submatrices[submatrix]

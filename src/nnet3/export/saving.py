@@ -9,8 +9,20 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from nnet3.errors import ExportError
+from nnet3.kaldi_io.files import check_can_write, check_is_path, is_special
+
 MOST_BYTES = 2**31 - 2**20  # of weights in the file itself
 _DATA = ".data"  # what the name of the file with the weights has in addition
+
+
+def checked_target(path: str | os.PathLike[str]) -> Path:
+    """Returns the path of a file to write. Raises what it takes for places where none can be written."""
+    check_is_path(path, "the ONNX file to write")
+    if is_special(path):
+        raise ExportError(f"{os.fspath(path)}: this is no file that an ONNX file can take the place of")
+    check_can_write(path)
+    return Path(os.path.realpath(path))
 
 
 def save_checked(model: ir.Model, target: Path, check: Callable[[Path], Path]) -> None:

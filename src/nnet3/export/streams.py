@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -11,6 +10,8 @@ import onnx_ir as ir
 
 from nnet3.decode.stream_program import StreamChunk, StreamProgram
 from nnet3.errors import ExportError
+from nnet3.export.branches import Branch, one_of
+from nnet3.export.emitters import emitted
 from nnet3.export.gather import rows_by_number
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.program import FixedProgram, row_patterns
@@ -64,7 +65,9 @@ class Streams:
         outputs = [graph.tensor(f"{NEXT}{x.name}", ["batch", *shapes[name]]) for name, x in inputs.items()]
         outputs.append(graph.tensor(f"{NEXT}{PLACE}", [], ir.DataType.INT64))
         state = {name: graph.value(x, *shapes[name]) for name, x in inputs.items()}
-        output, *after = self._from(graph, 0, place, _Given(features, ivector, state))
+        given = _Given(features, ivector, state)
+        branches = [self._branch(number, place, given) for number in range(len(self.program.chunks))]
+        output, *after = one_of(graph, branches, given.tensors())
         last, again = len(self.program.chunks) - 1, len(self.program.head)
         is_last = graph.op("Equal", place, graph.constant(np.array(last)))
         one_more = graph.op("Add", place, graph.constant(np.array(1)))
@@ -72,19 +75,11 @@ class Streams:
         rows = graph.value(output, self.rows, self.program.nnet.node_dim("output"))
         return rows, [*inputs.values(), place], dict(zip(outputs, after, strict=True))
 
-    def _from(self, graph: GraphBuilder, number: int, place: ir.Value, given: _Given) -> list[ir.Value]:
-        """Returns the output and the state of the chunk at a place, which is this one or a later one."""
-        if number == len(self.program.chunks) - 1:
-            return self._chunk(graph, number, given)
-        branches = {
-            "then_branch": _branch(graph, given, lambda inner: self._chunk(inner, number, given)),
-            "else_branch": _branch(graph, given, lambda inner: self._from(inner, number + 1, place, given)),
-        }
-        is_this = graph.op("Equal", place, graph.constant(np.array(number)))
-        found = graph.tape.op_multi_out("If", [is_this], branches, num_outputs=1 + len(self.state_shapes))
-        for value in found:
-            value.name = graph.new_name("if")
-        return list(found)
+    def _branch(self, number: int, place: ir.Value, given: _Given) -> Branch:
+        return Branch(
+            lambda graph: graph.op("Equal", place, graph.constant(np.array(number))),
+            lambda graph: self._chunk(graph, number, given),
+        )
 
     def _chunk(self, graph: GraphBuilder, number: int, given: _Given) -> list[ir.Value]:
         """Returns the output and the state, (batch, rows, dim), after one of the chunks."""
@@ -98,7 +93,7 @@ class Streams:
             )
             for name in chunk.inputs
         }
-        values = translate(graph, FixedProgram(program.computation(chunk)), program.nnet.components, inputs)
+        values = translate(graph, FixedProgram(program.computation(chunk)), emitted(program.nnet.components), inputs)
         return [graph.whole(values["output"]), *self._state(graph, chunk, inputs, values)]
 
     def _new(self, graph: GraphBuilder, name: str, number: int, given: _Given) -> list[OnnxValue]:
@@ -161,11 +156,3 @@ def streams_of(nnet: Nnet, options: OnnxOptions) -> Streams:
             "take longer chunks, or a multiple of the periods of the network"
         )
     return Streams(program)
-
-
-def _branch(graph: GraphBuilder, given: _Given, make: Callable[[GraphBuilder], Sequence[ir.Value]]) -> ir.Graph:
-    """Returns a branch of an If, which reads the inputs from outside; what depends on them is in the branch."""
-    assert graph.batch is not None
-    inner = GraphBuilder(graph, [*given.tensors(), graph.batch])
-    results = [inner.result(value) for value in make(inner)]
-    return ir.Graph([], results, nodes=inner.tape.nodes, name=graph.new_name("branch"))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nnet3.components import Component
 from nnet3.errors import ExportError
 from nnet3.export.blocks import Blocks
-from nnet3.export.emitters import Emission, emit
+from nnet3.export.emitters import Emission, Emitted
 from nnet3.export.extent import Extent
 from nnet3.export.gather import take
 from nnet3.export.graph import GraphBuilder, OnnxValue
@@ -19,13 +18,19 @@ from nnet3.ir.declarations import AccessKind, Command
 
 
 def translate(
-    graph: GraphBuilder, program: ExportProgram, components: Mapping[str, Component], inputs: Mapping[str, OnnxValue]
+    graph: GraphBuilder,
+    program: ExportProgram,
+    kernels: Mapping[str, Emitted],
+    inputs: Mapping[str, OnnxValue],
+    outside: Mapping[str, OnnxValue] | None = None,
 ) -> dict[str, OnnxValue]:
     """Adds the nodes of a program for one sequence to a graph, for any number of sequences; returns its outputs.
 
-    Raises ExportError for what ONNX has no operators for.
+    `outside` holds the matrices that are bound from outside. Raises ExportError for what ONNX has no operators for.
     """
-    translation = _Translation(graph, program, components, inputs)
+    translation = _Translation(graph, program, kernels, inputs)
+    for name, submatrix in program.outside:
+        translation.write(submatrix, (outside or {})[name])
     commands, position = program.commands, 0
     while position < len(commands):
         command = commands[position]
@@ -56,10 +61,10 @@ class _Translation:
         self,
         graph: GraphBuilder,
         program: ExportProgram,
-        components: Mapping[str, Component],
+        kernels: Mapping[str, Emitted],
         inputs: Mapping[str, OnnxValue],
     ) -> None:
-        self.graph, self.program, self.components, self.inputs = graph, program, components, inputs
+        self.graph, self.program, self.kernels, self.inputs = graph, program, kernels, inputs
         self.blocks = Blocks(graph)
         self.outputs: dict[str, OnnxValue] = {}
 
@@ -71,7 +76,7 @@ class _Translation:
 
     def repeat(self, body: Sequence[Command], turns: Extent, read_later: set[int]) -> None:
         def translate_body(graph: GraphBuilder, blocks: Blocks) -> None:
-            inner = _Translation(graph, self.program, self.components, self.inputs)
+            inner = _Translation(graph, self.program, self.kernels, self.inputs)
             inner.blocks = blocks
             for command in body:
                 inner.add_command(command)
@@ -111,10 +116,8 @@ class _Translation:
 
     def propagate(self, command: ir_commands.Propagate) -> None:
         name, block = self.program.kernel_name(command.kernel), self.program.block(command.output)
-        component = self.components[name]
-        x = self.read(command.inputs[0]) if command.inputs else self.graph.filled(0.0, block.rows, component.input_dim)
         about = Emission(self.graph, name, block.rows, self.program.precomputed(command.precomputed))
-        self.write(command.output, emit(component, about, x))
+        self.write(command.output, self.kernels[name](about, list(map(self.read, command.inputs))))
 
     def copy(self, command: Any) -> None:
         self.write(command.dest, self._source(command))

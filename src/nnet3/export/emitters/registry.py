@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -73,6 +73,8 @@ def as_array(tensor: np.ndarray | Tensor) -> np.ndarray:
     return np.array(array, np.float32)
 
 
+#: A kernel's nodes, from the values of its inputs to that of its output.
+Emitted = Callable[[Emission, Sequence[OnnxValue]], OnnxValue]
 Emitter = Callable[[Emission, Any, OnnxValue], OnnxValue]
 RowEmitter = Callable[[Emission, Any, ir.Value], ir.Value]
 
@@ -102,6 +104,19 @@ def row_emitter(*type_names: str) -> Callable[[RowEmitter], RowEmitter]:
         return function
 
     return register
+
+
+def emitted(components: Mapping[str, Component]) -> dict[str, Emitted]:
+    """Returns the kernels of a network, by name."""
+
+    def of(component: Component) -> Emitted:
+        def emit_inputs(about: Emission, inputs: Sequence[OnnxValue]) -> OnnxValue:
+            x = inputs[0] if inputs else about.graph.filled(0.0, about.rows, component.input_dim)
+            return emit(component, about, x)
+
+        return emit_inputs
+
+    return {name: of(component) for name, component in components.items()}
 
 
 def emit(component: Component, about: Emission, x: OnnxValue) -> OnnxValue:

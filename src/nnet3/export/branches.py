@@ -1,0 +1,46 @@
+"""Branches: one of several programs, chosen when the file runs, by nested Ifs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from nnet3.export.graph import GraphBuilder
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A program: `make` returns its results. `holds` returns the condition, a scalar, on which it is taken."""
+
+    holds: Callable[[GraphBuilder], ir.Value]
+    make: Callable[[GraphBuilder], Sequence[ir.Value]]
+
+
+def one_of(graph: GraphBuilder, branches: Sequence[Branch], given: Sequence[ir.Value]) -> list[ir.Value]:
+    """Returns the results of the first branch whose condition holds, of the last one if none does.
+
+    Branches read the tensors `given` from outside; all that depends on these is inside.
+    """
+    branch, *others = branches
+    if not others:
+        return list(branch.make(graph))
+    then, otherwise = (
+        _subgraph(graph, given, make) for make in (branch.make, lambda inner: one_of(inner, others, given))
+    )
+    condition = branch.holds(graph)
+    attributes = {"then_branch": then, "else_branch": otherwise}
+    found = graph.tape.op_multi_out("If", [condition], attributes, num_outputs=len(then.outputs))
+    for value in found:
+        value.name = graph.new_name("if")
+    return list(found)
+
+
+def _subgraph(
+    graph: GraphBuilder, given: Sequence[ir.Value], make: Callable[[GraphBuilder], Sequence[ir.Value]]
+) -> ir.Graph:
+    assert graph.batch is not None
+    inner = GraphBuilder(graph, [*given, graph.batch])
+    results = [inner.result(value) for value in make(inner)]
+    return ir.Graph([], results, nodes=inner.tape.nodes, name=graph.new_name("branch"))
