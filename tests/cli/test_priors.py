@@ -48,3 +48,18 @@ def test_the_largest_change_is_told(tmp_path: Path) -> None:
     (tmp_path / "counts.vec").write_text(" [ 5 0 5 ]\n")
     assert adjust(model, str(tmp_path / "counts.vec"), 0.0) == "largest change: pdf 1, 0.1 -> 0"
     assert model.priors.dtype == np.float32
+
+
+def test_as_kaldi_there_is_no_floor(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    nnet = Nnet.from_config("input-node name=input dim=3\noutput-node name=output input=input")
+    model = SimpleNamespace(nnet=nnet, priors=np.zeros(0))
+    monkeypatch.setattr(files, "load_acoustic_model", lambda name: model)
+    monkeypatch.setattr(files, "save_model", lambda *_: None)
+    Path("counts.vec").write_text(" [ 1 1 2 ]\n")
+    options = ("--kaldi=true", "--prior-floor=0.3")
+    assert "did not previously have priors" in cli.good("am-adjust-priors", *options, "0", "counts.vec", "1").err
+    Path("counts.vec").write_text(" [ 0 1 3 ]\n")
+    said = cli.good("am-adjust-priors", *options, "0", "counts.vec", "1").err
+    assert model.priors.tolist() == [0.0, 0.25, 0.75]
+    assert "largest absolute difference was for pdf 0, 0.25 -> 0" in said
+    assert "K-L divergence from old to new is inf" in said

@@ -17,6 +17,8 @@ from nnet3.hmm.topology import HmmTopology, TopologyEntry, TopologyState
 from nnet3.hmm.transition_model import TransitionModel
 from nnet3.runs import ending
 from nnet3.runs.ending import finish_run
+from nnet3.runs.plugs import Placed, RunObjectives
+from nnet3.runs.sections import PriorsSection
 from nnet3.runs.snapshots import Snapshots
 from nnet3.runs.training_run import Progress
 from nnet3.runs.world import World
@@ -34,6 +36,14 @@ NNET = nnet3.Nnet.from_config(
     """,
     seed=1,
 )
+LOG_SOFTMAX = """
+input-node name=input dim=2
+component name=affine type=AffineComponent input-dim=2 output-dim=2
+component name=softmax type=LogSoftmaxComponent dim=2
+component-node name=affine component=affine input=input
+component-node name=softmax component=softmax input=affine
+output-node name=output input=softmax
+"""
 STATES = TopologyEntry((TopologyState(0, 0, ((0, 0.5), (1, 0.5))), TopologyState()))
 TRANSITIONS = TransitionModel(
     HmmTopology((STATES,), np.array([-1, 0, 0], np.int32)), [(1, 0, 0, 0), (2, 0, 1, 1)], [0.0, *np.log([0.5] * 4)]
@@ -60,15 +70,15 @@ class _Run:
         self.events: list[dict[str, Any]] = []
         self.reports = SimpleNamespace(event=lambda name, **values: self.events.append({"event": name, **values}))
         objective = ObjectiveByNode(NNET)
-        self.objectives = SimpleNamespace(train=None, compare=objective, statistics=objective)
+        self.objectives = RunObjectives(objective, objective, objective)
         self.settings = SimpleNamespace(combination=SimpleNamespace(max_objective_evaluations=5))
         self.held_out = [_minibatch()]
         self.source = SimpleNamespace(combination=lambda: iter(self.held_out))
 
 
-def _minibatch() -> Minibatch:
+def _minibatch(seed: int = 2) -> Minibatch:
     """`NNET` itself gives what is wanted here, so that an average is best when its factor is 1."""
-    generator, indexes = torch.Generator().manual_seed(2), grid(2, range(3))
+    generator, indexes = torch.Generator().manual_seed(seed), grid(2, range(3))
     x = torch.randn(6, 2, generator=generator)
     parameters = NNET.components["affine"].parameters()
     wanted = x @ parameters["linear_params"].T + parameters["bias_params"]
@@ -102,7 +112,7 @@ def test_the_settings_and_objectives_of_the_run_are_used(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(ending, "combine", combine)
     run = _Run(tmp_path, {3: 5.0, 9: 1.5})
-    run.objectives = SimpleNamespace(train="train", compare="compare", statistics="statistics")
+    run.objectives = RunObjectives("train", "compare", "statistics")  # type: ignore[arg-type]
     _finish(run)
     assert (given["objective"], given["statistics_objective"](None)) == ("compare", "statistics")
     assert given["max_objective_evaluations"] == 5
@@ -132,6 +142,49 @@ def test_an_acoustic_model_keeps_its_transitions_and_priors(tmp_path: Path, fact
     assert final.transition_model.num_pdfs == 2
     torch.testing.assert_close(final.nnet.flat_parameters()[0], NNET.flat_parameters()[0])
     assert not (tmp_path / "final.raw").exists()
+
+
+def _run_with_posteriors(folder: Path, *, adjust: bool = True, examples: int = 100) -> tuple[_Run, nnet3.Nnet]:
+    """A run whose network gives log-posteriors, on four minibatches of two sequences."""
+    run = _Run(folder, {}, priors=[0.25, 0.75])
+    nnet = nnet3.Nnet.from_config(LOG_SOFTMAX, seed=3)
+    run.nnet, run.model = nnet, nnet3.AcousticModel(TRANSITIONS, nnet, [0.25, 0.75])
+    run.objectives = RunObjectives(run.objectives.train, run.objectives.compare, run.objectives.statistics, True)
+    run.settings.priors = PriorsSection(adjust=adjust, examples=examples)
+    batches = [_minibatch(seed) for seed in range(4)]
+    run.source = SimpleNamespace(
+        combination=lambda: iter(()),
+        training=lambda epoch, position: (Placed(each, n, 0.0) for n, each in enumerate(batches)),
+    )
+    return run, nnet
+
+
+@pytest.mark.parametrize(("examples", "looked_at"), [(100, 4), (4, 2), (3, 2)])
+def test_priors_are_the_mean_posterior_of_training_examples(tmp_path: Path, examples: int, looked_at: int) -> None:
+    run, nnet = _run_with_posteriors(tmp_path, examples=examples)
+    _finish(run)
+    posteriors = [
+        row
+        for seed in range(looked_at)
+        for row in np.exp(np.asarray(nnet.in_test_mode().compute(_minibatch(seed).inputs[0].matrix.numpy())))
+    ]
+    final = nnet3.load(tmp_path / "final.mdl")
+    assert isinstance(final, nnet3.AcousticModel)
+    np.testing.assert_allclose(final.priors.numpy(), np.mean(posteriors, axis=0), rtol=1e-6)
+    assert [event["event"] for event in run.events] == ["priors", "final"]
+
+
+def test_priors_stay_if_the_settings_say_so(tmp_path: Path) -> None:
+    run, _ = _run_with_posteriors(tmp_path, adjust=False)
+    _finish(run)
+    assert nnet3.load(tmp_path / "final.mdl").priors.tolist() == [0.25, 0.75]  # type: ignore[union-attr]
+
+
+def test_priors_that_cannot_be_computed(tmp_path: Path) -> None:
+    run, _ = _run_with_posteriors(tmp_path)
+    run.source.training = lambda epoch, position: (each for each in ())
+    with pytest.raises(Nnet3Error, match=r"no training examples .* training is done and kept: .* adjust = false"):
+        _finish(run)
 
 
 def test_other_processes_write_nothing(tmp_path: Path) -> None:

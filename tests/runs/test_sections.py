@@ -41,6 +41,8 @@ KEYS: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "combination.models": (20, [0], [-1]),
     "combination.part": (0.5, [0.01, 1], [0, 1.01]),
     "combination.max_objective_evaluations": (30, [1], [0]),
+    "priors.adjust": (True, TRUTHS, [1]),
+    "priors.examples": (20_000, [1], [0]),
     "checkpoints.every": (1000, [1], [0]),
     "checkpoints.keep": (2, [1], [0]),
     "distributed.mode": ("all-reduce", ["all-reduce", "averaging"], ["none"]),
@@ -77,7 +79,7 @@ ALL_SECTIONS = {
 WITHOUT_EFFECT_ON_PARAMETERS = {
     "training.max_skipped", "validation.every", "checkpoints.every", "checkpoints.keep", "distributed.meeting_timeout",
     "distributed.timeout", "distributed.check", "output.folder", "output.print_every", "output.curves",
-    "output.tensorboard", "frames.valid", "frames.ahead",
+    "output.tensorboard", "frames.valid", "frames.ahead", "priors.adjust", "priors.examples",
 }  # fmt: skip
 
 

@@ -308,6 +308,8 @@ def test_an_acoustic_model_ends_as_one(task: Task) -> None:
     task.run()
     final = nnet3.load(task.exp / "final.mdl")
     assert isinstance(final, nnet3.AcousticModel)
+    assert final.priors.sum() == pytest.approx(1.0)
+    assert len(task.events("priors")) == 1
     final.nnet.save(task.folder / "network.raw")
     nnet.save(task.folder / "start.raw")
     task.change(model__file=f'"{task.folder}/start.raw"', output__folder=f'"{task.folder}/other"')

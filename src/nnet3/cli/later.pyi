@@ -20,11 +20,13 @@ from nnet3.cli import files as files
 from nnet3.cli import get_egs_tables as get_egs_tables
 from nnet3.cli import looped_tables as looped_tables
 from nnet3.cli import network_tables as network_tables
+from nnet3.cli import outputs_of_egs as outputs_of_egs
 from nnet3.cli import priors as priors
 from nnet3.cli import profile_network as profile_network
 from nnet3.cli import shared_tables as shared_tables
 from nnet3.cli import show_stages as show_stages
 from nnet3.cli import transcribing as transcribing
+from nnet3.cli import vector_sums as vector_sums
 from nnet3.cli.demo import run_demo as run_demo
 from nnet3.edits import config_dir as config_dir
 from nnet3.edits import copy_operations as copy_operations

@@ -7,21 +7,48 @@ import numpy as np
 from nnet3.cli.files import open_file
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel
+from nnet3.train.priors import normalised
 
 
 def adjust(model: AcousticModel, posteriors: str, floor: float) -> str:
     """Set the priors to the vector in the file `posteriors`, normalised; says what changed most if there were any."""
+    old = _replaced(model, posteriors, floor)
+    if len(old) == 0:
+        return ""
+    pdf = _most_changed(model, old)
+    return f"largest change: pdf {pdf}, {old[pdf]:.6g} -> {model.priors[pdf]:.6g}"
+
+
+def adjust_as_kaldi(model: AcousticModel, posteriors: str) -> list[str]:
+    """Set the priors, without a floor; returns the lines that Kaldi's program logs."""
+    old = _replaced(model, posteriors, 0.0)
+    if len(old) == 0:
+        return ["Model did not previously have priors attached."]
+    pdf, new = _most_changed(model, old), np.asarray(model.priors, np.float64)
+    seen = old > 0
+    with np.errstate(divide="ignore"):
+        divergence = float((old[seen] * np.log(old[seen] / new[seen])).sum())
+    return [
+        f"Adjusting priors: largest absolute difference was for pdf {pdf}, {old[pdf]:g} -> {new[pdf]:g}",
+        f"Adjusting priors: K-L divergence from old to new is {divergence:g}",
+    ]
+
+
+def _replaced(model: AcousticModel, posteriors: str, floor: float) -> np.ndarray:
+    """Sets the priors; returns the old ones, (pdfs,) float64."""
     reader = open_file(posteriors)
     counts = reader.vector(np.float64)
     reader.finish()
     dim = model.nnet.node_dim("output")
     if len(counts) != dim:
         raise Nnet3Error(f"{posteriors}: {len(counts)} posteriors, but the model's output has dimension {dim}")
-    if not np.isfinite(counts).all() or (counts < 0).any() or counts.sum() <= 0:
-        raise Nnet3Error(f"{posteriors}: posteriors must be finite, not negative, and not all zero")
-    priors = np.maximum(counts / counts.sum(), floor).astype(np.float32)
-    old, model.priors = model.priors, priors
-    if len(old) == 0:
-        return ""
-    pdf = int(np.abs(priors - np.asarray(old)).argmax())
-    return f"largest change: pdf {pdf}, {float(old[pdf]):.6g} -> {priors[pdf]:.6g}"
+    try:
+        priors = np.maximum(normalised(counts), np.float32(floor))
+    except Nnet3Error as error:
+        raise Nnet3Error(f"{posteriors}: {error}") from None
+    old, model.priors = np.asarray(model.priors, np.float64), priors
+    return old
+
+
+def _most_changed(model: AcousticModel, old: np.ndarray) -> int:
+    return int(np.abs(np.asarray(model.priors) - old).argmax())

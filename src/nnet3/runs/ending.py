@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from nnet3.errors import Nnet3Error
 from nnet3.nnet import AcousticModel, Nnet, load_nnet
 from nnet3.runs.training_run import TrainingRun
 from nnet3.train.combine import combine
+from nnet3.train.priors import mean_posterior
 from nnet3.train.running_state import device_of
 
 
@@ -24,12 +28,31 @@ def finish_run(run: TrainingRun) -> None:
     path = run.checkpoints.folder.parent / ("final.mdl" if is_acoustic else "final.raw")
     model: Nnet | AcousticModel = final
     if isinstance(run.model, AcousticModel):
-        model = AcousticModel(run.model.transition_model, final, run.model.priors)
+        priors = _adjusted_priors(run, final) if run.objectives.gives_posteriors else run.model.priors
+        model = AcousticModel(run.model.transition_model, final, priors)
     try:
         model.save(path)
     except Nnet3Error as error:
         raise Nnet3Error(f"{error}; training is done and kept: when this is put right, say --resume") from None
     run.reports.event("final", step=run.progress.step, path=str(path))
+
+
+def _adjusted_priors(run: TrainingRun, final: Nnet) -> np.ndarray | Tensor:
+    """Returns the mean posterior of examples of the first epoch, (pdfs,), or the old priors if they are to stay."""
+    section = run.settings.priors
+    if not section.adjust:
+        return run.model.priors  # type: ignore[union-attr]
+    placed = run.source.training(0, None)
+    with contextlib.closing(placed):
+        try:
+            priors = mean_posterior(final, (each.minibatch for each in placed), section.examples)
+        except Nnet3Error as error:
+            raise Nnet3Error(
+                f"priors: {error}; training is done and kept: when this is put right, say --resume; with adjust = "
+                "false in [priors] the final model keeps those that it began with"
+            ) from None
+    run.reports.event("priors", step=run.progress.step, smallest=float(priors.min()), largest=float(priors.max()))
+    return priors
 
 
 def _final_network(run: TrainingRun) -> Nnet:

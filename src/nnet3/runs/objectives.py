@@ -12,7 +12,7 @@ from nnet3.options import ChainOptions, declared
 from nnet3.runs.beginning import contents_digest
 from nnet3.runs.kinds import ByNodeSection, ChainSection
 from nnet3.runs.plugs import RunObjectives, SettingError
-from nnet3.train.objectives import ObjectiveByNode
+from nnet3.train.objectives import ObjectiveByNode, objective_name
 
 
 class ByNodeKind:
@@ -20,7 +20,8 @@ class ByNodeKind:
 
     def make(self, section: ByNodeSection, nnet: Nnet) -> RunObjectives:
         objective = ObjectiveByNode(nnet)
-        return RunObjectives(objective, objective, objective)
+        is_linear = "output" in nnet.output_names and objective_name(nnet, "output") == "linear"
+        return RunObjectives(objective, objective, objective, gives_posteriors=is_linear)
 
     def identity(self, section: ByNodeSection) -> dict[str, Any]:
         return {}

@@ -84,12 +84,14 @@ class RunObjectives:
     """The objectives of a run, for all networks of the same structure.
 
     `train` is maximised; `compare` is the part of it by which networks are watched and compared; `statistics` looks at
-    all output nodes that batch-norm lies before.
+    all output nodes that batch-norm lies before. `gives_posteriors`: the node `output` is trained to give
+    log-probabilities of pdfs.
     """
 
     train: Objective
     compare: Objective
     statistics: Objective
+    gives_posteriors: bool = False
 
 
 class ObjectiveKind(Protocol):

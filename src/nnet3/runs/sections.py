@@ -70,6 +70,20 @@ class CombinationSection(Options):
 
 
 @dataclass(frozen=True)
+class PriorsSection(Options):
+    """Priors of the pdfs in the final acoustic model."""
+
+    adjust: bool = option(
+        True,
+        Boolean(),
+        "the mean posterior of training examples, if the run began with an .mdl and 'output' is trained to give "
+        "log-probabilities: not in sequence training; false: the priors stay",
+        steers=False,
+    )
+    examples: int = option(20_000, _SIZE, "training examples that are looked at, at most", steers=False)
+
+
+@dataclass(frozen=True)
 class CheckpointsSection(Options):
     """What a run goes on from."""
 
@@ -110,6 +124,7 @@ SECTIONS: dict[str, type[Options]] = {
     "training": TrainingSection,
     "validation": ValidationSection,
     "combination": CombinationSection,
+    "priors": PriorsSection,
     "checkpoints": CheckpointsSection,
     "distributed": DistributedSection,
     "output": OutputSection,

@@ -15,6 +15,7 @@ from nnet3.runs.sections import (
     DistributedSection,
     ModelSection,
     OutputSection,
+    PriorsSection,
     TrainingSection,
     ValidationSection,
 )
@@ -38,6 +39,7 @@ class RunSettings:
     training: TrainingSection
     validation: ValidationSection
     combination: CombinationSection
+    priors: PriorsSection
     checkpoints: CheckpointsSection
     distributed: DistributedSection
     output: OutputSection

@@ -70,6 +70,15 @@ class MatrixTarget:
 
 
 @dataclass(frozen=True, eq=False)
+class WantedOutput:
+    """A target without values: rows of an output that are computed, but not trained."""
+
+    name: str
+    indexes: np.ndarray
+    is_finite: bool = True
+
+
+@dataclass(frozen=True, eq=False)
 class Minibatch:
     """Inputs, and targets for one or more output nodes; `key` is the example's, for messages."""
 

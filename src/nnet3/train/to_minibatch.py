@@ -11,7 +11,7 @@ from nnet3.examples.example import Example
 from nnet3.examples.io import NnetIo
 from nnet3.kaldi_io import SparseMatrix
 from nnet3.kaldi_io.general import dense
-from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput
+from nnet3.train.minibatch import MatrixTarget, Minibatch, NetworkInput, WantedOutput
 
 
 def to_minibatch(
@@ -22,14 +22,21 @@ def to_minibatch(
     Sparse supervision stays sparse, all else becomes dense. Raises TrainingError if the example has no input or no
     output of the network, one that the network does not have, one with another number of columns, or one twice.
     """
-    unknown = [io.name for io in example.ios if io.name not in input_dims and io.name not in output_dims]
-    if unknown:
-        raise TrainingError(
-            f"the example has {_names(unknown)}, but the network has the inputs {_names(input_dims)} and the outputs "
-            f"{_names(output_dims)}"
-        )
-    inputs, outputs = (_chosen(example, dims, kind) for dims, kind in ((input_dims, "input"), (output_dims, "output")))
+    _check_known(example.ios, input_dims, output_dims)
+    inputs, outputs = _chosen(example.ios, input_dims, "input"), _chosen(example.ios, output_dims, "output")
     return Minibatch([to_input(io, input_dims) for io in inputs], [_to_target(io, output_dims) for io in outputs], key)
+
+
+def to_unlabelled(
+    ios: Sequence[NnetIo], input_dims: Mapping[str, int], output_names: Sequence[str], key: str = ""
+) -> Minibatch:
+    """Returns a minibatch that asks for the outputs of an example's ios, without the values of their supervision.
+
+    The supervision may have any number of columns. Raises TrainingError if an io is no node of the network.
+    """
+    _check_known(ios, input_dims, output_names)
+    inputs = [to_input(io, input_dims) for io in _chosen(ios, input_dims, "input")]
+    return Minibatch(inputs, [WantedOutput(io.name, io.indexes) for io in _chosen(ios, output_names, "output")], key)
 
 
 def to_input(io: NnetIo, dims: Mapping[str, int]) -> NetworkInput:
@@ -52,12 +59,20 @@ def _check_columns(io: NnetIo, dims: Mapping[str, int], kind: str) -> None:
         )
 
 
-def _chosen(example: Example, dims: Mapping[str, int], kind: str) -> Sequence[NnetIo]:
-    chosen = [io for io in example.ios if io.name in dims]
+def _check_known(ios: Sequence[NnetIo], inputs: Mapping[str, int], outputs: Sequence[str] | Mapping[str, int]) -> None:
+    unknown = [io.name for io in ios if io.name not in inputs and io.name not in outputs]
+    if unknown:
+        raise TrainingError(
+            f"the example has {_names(unknown)}, but the network has the inputs {_names(inputs)} and the outputs "
+            f"{_names(outputs)}"
+        )
+
+
+def _chosen(ios: Sequence[NnetIo], names: Sequence[str] | Mapping[str, int], kind: str) -> Sequence[NnetIo]:
+    chosen = [io for io in ios if io.name in names]
     if not chosen:
         raise TrainingError(
-            f"the example has none of the network's {kind}s {_names(dims)}, but "
-            f"{', '.join(io.name for io in example.ios)}"
+            f"the example has none of the network's {kind}s {_names(names)}, but {', '.join(io.name for io in ios)}"
         )
     if len({io.name for io in chosen}) < len(chosen):
         raise TrainingError(f"the example has an {kind} twice: {', '.join(io.name for io in chosen)}")

@@ -6,20 +6,24 @@ import click
 
 from nnet3.cli import later
 from nnet3.cli.click_types import click_type
-from nnet3.cli.options import binary_option
+from nnet3.cli.messages import say
+from nnet3.cli.options import KALDI_BOOL, binary_option
 from nnet3.cli.verb import MODELS, verb
 from nnet3.text.values import Number, at_least
 
 
-@verb("set an acoustic model's priors", MODELS, program="nnet3-am-adjust-priors")
+@verb("set an acoustic model's priors", MODELS, program="nnet3-am-adjust-priors", program_defaults={"kaldi": True})
 @binary_option
+@click.option(
+    "--kaldi", type=KALDI_BOOL, default=False, help="As Kaldi's program: without a floor, and with its lines."
+)
 @click.option(
     "--prior-floor", type=click_type(Number(at_least(0))), default=1e-15, show_default=True, help="Smallest prior."
 )
 @click.argument("source", metavar="MODEL-IN")
 @click.argument("posteriors", metavar="SUMMED-POSTERIORS")
 @click.argument("output", metavar="MODEL-OUT")
-def command(source: str, posteriors: str, output: str, binary: bool, prior_floor: float) -> None:
+def command(source: str, posteriors: str, output: str, binary: bool, kaldi: bool, prior_floor: float) -> None:
     """Set the priors to a vector of summed or averaged posteriors, normalised to sum to one.
 
     \b
@@ -27,7 +31,11 @@ def command(source: str, posteriors: str, output: str, binary: bool, prior_floor
       nnet3 am-adjust-priors final.mdl counts.vec final_with_priors.mdl
     """
     model = later.files.load_acoustic_model(source)
-    change = later.priors.adjust(model, posteriors, prior_floor)
-    if change:
-        click.echo(change, err=True)
+    if kaldi:
+        for line in later.priors.adjust_as_kaldi(model, posteriors):
+            say(line)
+    else:
+        change = later.priors.adjust(model, posteriors, prior_floor)
+        if change:
+            click.echo(change, err=True)
     later.files.save_model(model, output, binary)

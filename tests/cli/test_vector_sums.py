@@ -1,0 +1,47 @@
+"""Sums of rows and vectors, of tables and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.run_command import Cli
+from tests.road_case import run_line
+
+
+def test_sums_of_rows(cli: Cli) -> None:
+    Path("m").write_text("a  [\n 1 2\n 3 4 ]\nb  [\n 5 6 ]\n")
+    cli.good("matrix-sum-rows", "ark:m", "ark,t:sums")
+    assert Path("sums").read_text() == "a  [ 4 6 ]\nb  [ 5 6 ]\n"
+    cli.good("matrix-sum-rows", "--do-average=true", "ark:m", "ark,t:means")
+    assert Path("means").read_text() == "a  [ 2 3 ]\nb  [ 5 6 ]\n"
+    assert "there are no matrices" in cli("matrix-sum-rows", "ark:/dev/null", "ark:sums").err
+
+
+def test_sums_of_vectors(cli: Cli) -> None:
+    Path("v").write_text("a  [ 4 6 ]\nb  [ 5 6 ]\n")
+    Path("w").write_text("b  [ 1 1 ]\n")
+    Path("1").write_text(" [ 1 2 3 ]\n")
+    Path("2").write_text(" [ 10 20 ]\n")
+    cli.good("vector-sum", "--binary=false", "ark:v", "out")
+    assert Path("out").read_text() == " [ 9 12 ]\n"
+    cli.good("vector-sum", "--binary=false", "--average=true", "ark:v", "out")
+    assert Path("out").read_text() == " [ 4.5 6 ]\n"
+    cli.good("vector-sum", "--binary=false", "1", "2", "1", "out")
+    assert Path("out").read_text() == " [ 12 24 6 ]\n"
+    outcome = cli.good("vector-sum", "ark:v", "ark:w", "ark:v", "ark,t:out")
+    assert Path("out").read_text() == "a  [ 8 12 ]\nb  [ 11 13 ]\n"
+    assert "warning: ark:w has no vector 'a'" in outcome.err
+    assert "--average acts on one table" in cli.good("vector-sum", "--average", "1", "2", "out").err
+
+
+def test_vectors_that_do_not_fit_together(cli: Cli) -> None:
+    Path("v").write_text("a  [ 4 6 ]\nb  [ 5 6 7 ]\n")
+    Path("w").write_text("a  [ 4 ]\n")
+    assert "v: b: expected a vector of 2 numbers, got 3" in cli("vector-sum", "ark:v", "out").err
+    assert "w: a: expected a vector of 2 numbers, got 1" in cli("vector-sum", "ark:v", "ark:w", "ark:out").err
+    for names in (["v"], ["ark:v", "v", "out"], ["v", "ark:out"], ["ark:v", "ark:v", "out"]):
+        outcome = cli("vector-sum", *names)
+        assert outcome.status == 2
+        assert "give " in outcome.err
+    assert run_line("vector-sum ark:/dev/null out").status == 1
+    assert not Path("out").exists()
