@@ -242,6 +242,9 @@ class Operation:
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
         return None
 
+    def replay_state(self) -> list[object] | None:
+        return []  # operations do not change
+
 
 def put(dest: Tensor, value: Tensor, accumulate: bool) -> None:
     """dest = value, or dest += value."""

@@ -230,6 +230,10 @@ class Component(ComponentForm, ComponentState, abc.ABC):
         x = inputs[0] if inputs else output_deriv.new_empty(0, self.input_dim)
         self.backward(x, output, output_deriv, memo, to_update, input_derivs[0] if input_derivs else None, indexes)
 
+    def replay_state(self) -> list[object] | None:
+        """Returns all that `forward` depends on besides the contents of its tensors; None if it draws numbers."""
+        return list(vars(self).values())
+
     # ---- index rules; only components that are not simple override these ----
 
     #: True if output index (n, t, x) needs exactly input index (n, t, x), in the same row order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -52,6 +53,10 @@ class CompositeComponent(UpdatableComponent):
         if self.parts[-1].properties & (Properties.BACKPROP_NEEDS_OUTPUT | Properties.STORES_STATS):
             properties |= Properties.BACKPROP_NEEDS_OUTPUT
         return properties
+
+    def replay_state(self) -> list[object] | None:
+        states = [part.replay_state() for part in self.parts]
+        return None if None in states else [*vars(self).values(), *chain.from_iterable(filter(None, states))]
 
     # ---- configuration and files ----
 

@@ -20,6 +20,9 @@ class RandomComponent(Component):
         """Do without random numbers (True), as for anything but training, or with them (False)."""
         self.test_mode = test_mode
 
+    def replay_state(self) -> list[object] | None:
+        return super().replay_state() if self.test_mode else None
+
 
 class DropoutBase(RandomComponent):
     """Zeroes a proportion of something; the proportion may be changed at any time."""

@@ -43,6 +43,10 @@ class Kernel(Protocol):
     def load_indexes(self, arrays: Mapping[str, np.ndarray], device: torch.device) -> Any:
         """Returns what the functions get as `indexes`, made from the named arrays of the computation."""
 
+    # A kernel may also have `replay_state() -> Sequence[object] | None`: all that `run_forward` depends on besides its
+    # operands and the contents of the tensors named, so that equal states (the same objects) mean the same arithmetic.
+    # None, as for a kernel without it: on anything, for instance random numbers.
+
 
 @dataclass(frozen=True)
 class InputPromises:

@@ -24,12 +24,17 @@ CallKind = Callable[["Linker", Sequence[int], float], Iterable[BoundCall] | None
 
 CALLS: dict[str, CallKind] = {}
 
+#: Kinds of calls that work on their views alone, apart from what kernels name in `replay_state`.
+REPLAYABLE: set[str] = set()
 
-def call_kind(name: str) -> Callable[[CallKind], CallKind]:
+
+def call_kind(name: str, replayable: bool = True) -> Callable[[CallKind], CallKind]:
     """Register a kind of call under the name by which plans refer to it."""
 
     def register(function: CallKind) -> CallKind:
         CALLS[name] = function
+        if replayable:
+            REPLAYABLE.add(name)
         return function
 
     return register
@@ -177,7 +182,7 @@ def _propagate(link: Linker, args: Sequence[int], number: float) -> Iterable[Bou
     return link.each(*link.forward(kernel, precomputed, output, inputs))
 
 
-@call_kind("propagate and keep")
+@call_kind("propagate and keep", replayable=False)
 def _propagate_and_keep(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     """Keep the memo unless its number is negative; with `stores` take statistics."""
     kernel, precomputed, output, memo, stores, *inputs = args
@@ -197,7 +202,7 @@ def _run_forward(
         memos[number] = memo
 
 
-@call_kind("backprop")
+@call_kind("backprop", replayable=False)
 def _backprop(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     kernel, precomputed, update, memo, is_last_use, output, output_deriv, count, *operands = args
     planned = link.plan.kernels[kernel]
@@ -226,13 +231,13 @@ def _run_backward(
 # ---- the outside world ----
 
 
-@call_kind("accept")
+@call_kind("accept", replayable=False)
 def _accept(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     view, name = args
     return link.accept(view, link.plan.texts[name])
 
 
-@call_kind("provide")
+@call_kind("provide", replayable=False)
 def _provide(link: Linker, args: Sequence[int], number: float) -> Iterable[BoundCall]:
     view, name = args
     return link.provide(view, link.plan.texts[name])

@@ -263,8 +263,7 @@ class NnetComputer:
         if self._observer is not None:
             self._observer.run(linked, segment)
             return
-        for call in linked.calls_of_segment(self._next_segment):
-            call()
+        linked.run_segment(self._next_segment)
 
     @contextmanager
     def observed(self, observer: Observer) -> Iterator[None]:

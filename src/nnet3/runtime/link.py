@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, groupby, repeat
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,12 @@ from torch import Tensor
 from nnet3.errors import ExecutionError
 from nnet3.ir.computation import NnetComputation
 from nnet3.ir.objects import many_objects
-from nnet3.runtime.calls import CALLS, BoundCall
+from nnet3.runtime.calls import CALLS, REPLAYABLE, BoundCall
 from nnet3.runtime.kernels import Kernels
 from nnet3.runtime.lanes import LANES
 from nnet3.runtime.memory import Arena
 from nnet3.runtime.plan import Plan, SegmentPlan
+from nnet3.runtime.replay import CudaGraphs, Replay
 
 _ONCE = range(1)
 _TURNS_AT_ONCE = 256  # of a loop are bound together
@@ -226,6 +227,7 @@ class LinkedComputation:
         ]
         self._kept: dict[int, list[BoundCall]] = {}
         self._have_run: set[int] = set()
+        self._replay = Replay(self, CudaGraphs(storage.device)) if storage.is_cuda else None
 
     def view(self, computation: NnetComputation, submatrix: int, command: int, turn: int = 0) -> Tensor:
         """Returns a sub-matrix of the computation as it lies at a command, in a turn of its loop, (rows, columns)."""
@@ -243,6 +245,14 @@ class LinkedComputation:
         rows = whole[block.row_offset : block.row_offset + block.num_rows]
         return rows[:, block.col_offset : block.col_offset + block.num_cols]
 
+    def run_segment(self, number: int) -> None:
+        """Make all calls of a segment."""
+        if self._replay is not None:
+            self._replay.run(number)
+            return
+        for call in self.calls_of_segment(number):
+            call()
+
     def calls_of_segment(self, number: int) -> Iterable[BoundCall]:
         """Returns what runs in a segment, in order."""
         if number in self._kept:
@@ -253,8 +263,7 @@ class LinkedComputation:
         if has_loops and number not in self._have_run:
             self._have_run.add(number)
             return calls
-        turns = sum(len(calls) * len(turns) for calls, turns, _ in self._loops.values())
-        if turns > _MOST_KEPT:
+        if self.num_runs() > _MOST_KEPT:
             return calls
         with many_objects():
             self._kept[number] = list(calls)
@@ -263,13 +272,28 @@ class LinkedComputation:
     def steps_of_segment(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
         """Yields the calls of a segment in order: command, turn, what runs."""
         owners = self.plan.call_command.tolist()
+        return ((owners[call], turn, run) for call, turn, run in self._steps(segment))
+
+    def stretches(self, number: int) -> Iterator[tuple[bool, Iterator[BoundCall]]]:
+        """Yields the calls of a segment in order, in stretches whose calls are all `REPLAYABLE`, or none is."""
+        again = [name in REPLAYABLE for name in self.plan.kinds]
+        is_again = [again[kind] for kind in self.plan.call_kind.tolist()]
+        for which, steps in groupby(self._steps(self.plan.segments[number]), lambda step: is_again[step[0]]):
+            yield which, (run for _, _, run in steps)
+
+    def num_runs(self) -> int:
+        """Returns how many calls all turns of all loops make."""
+        return sum(len(calls) * len(turns) for calls, turns, _ in self._loops.values())
+
+    def _steps(self, segment: SegmentPlan) -> Iterator[tuple[int, int, BoundCall]]:
+        """Yields the calls of a segment in order: number, turn, what runs."""
         for call, runs in self._parts(segment):
             if runs is not None:
-                yield from ((owners[call], 0, run) for run in runs)
+                yield from ((call, 0, run) for run in runs)
                 continue
             for turns, calls, each in self.linker.bind_loop(*self._loops[call]):
                 for turn, in_turn in zip(turns, zip(*each, strict=True), strict=True):
-                    yield from ((owners[c], turn, run) for c, run in zip(calls, in_turn, strict=True))
+                    yield from zip(calls, repeat(turn), in_turn, strict=False)
 
     def _runs(self, segment: SegmentPlan) -> Iterator[Iterable[BoundCall]]:
         """Yields what runs, in order, some calls at a time."""

@@ -40,6 +40,9 @@ class DropoutKernel(Dropout):
 
     state: OperationState
 
+    def replay_state(self) -> list[object] | None:
+        return None if self.rate and self.state.training else []
+
     def evaluate(self, inputs: Matrices, output: Tensor) -> Tensor | None:
         # m_ij = 0 with probability lambda, else 1 / (1 - lambda) (1.86); V = M * Y (1.87)
         if self.rate == 0 or not self.state.training:
