@@ -20,6 +20,13 @@ normalization_scale_option = click.option(
 ivectors_option = click.option(
     "--online-ivectors", "--ivectors", "online_ivectors", metavar="RSPECIFIER", help="Matrices of ivectors."
 )
+rand_prune_option = click.option(
+    "--rand-prune",
+    type=click_type(Number(at_least(0))),
+    default=0.0,
+    show_default=True,
+    help="Weights below it become it or 0, at random, for speed; 0: all stay.",
+)
 #: The options and arguments of verbs that copy examples with changes.
 copying_options = all_of(
     [

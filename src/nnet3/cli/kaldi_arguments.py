@@ -47,7 +47,7 @@ ELSEWHERE = frozenset(
     enforce-sum-to-one generate-egs-scp hidden-layer-dim lattice-beam lda-rand-prune
     learning-rate-factor learning-rate-scale max-active max-mem max-models measure-output-dims min-active
     min-prob multilingual-eg multitask-egs normalize num-archives num-threads
-    pdf-map-filename priors-floor rand-prune reduce-rank renamed-output self-loop-scale
+    pdf-map-filename priors-floor reduce-rank renamed-output self-loop-scale
     separate-updates set-priors set-unigram shuffle-buffer-size sort-by-length stage transition-scale
     truncate-deriv-weights update-scale use-frame-shift word-symbol-table write-per-thread
     """)

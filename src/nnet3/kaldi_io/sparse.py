@@ -15,6 +15,7 @@ from nnet3.kaldi_io.format_numbers import format_row
 from nnet3.kaldi_io.parse_numbers import parse_row
 
 if TYPE_CHECKING:
+    from nnet3.kaldi_io.general import GeneralMatrix
     from nnet3.kaldi_io.reader import Reader
     from nnet3.kaldi_io.writer import Writer
 
@@ -49,6 +50,16 @@ class SparseMatrix:
         matrix = np.zeros(self.shape, np.float32)
         matrix[self.row_of_element(), self.ids] = self.values
         return matrix
+
+
+def sparse_of(matrix: GeneralMatrix) -> SparseMatrix:
+    """Returns the elements of a matrix of any form that are not zero."""
+    if isinstance(matrix, SparseMatrix):
+        return matrix
+    full = matrix if isinstance(matrix, np.ndarray) else matrix.decode()
+    row, column = np.nonzero(full)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(full)))])
+    return SparseMatrix(len(full), full.shape[1], indptr, column.astype(np.int32), full[row, column])
 
 
 def read_sparse(reader: Reader) -> SparseMatrix:

@@ -16,6 +16,7 @@ from nnet3.options.examples import (
     SubsetOptions,
     XvectorMakingOptions,
 )
+from nnet3.options.feature_transform import FeatureTransformOptions
 from nnet3.options.onnx import OnnxOptions
 from nnet3.options.recognizer import (
     DecodingOptions,
@@ -53,6 +54,7 @@ __all__ = [
     "EndpointRule",
     "EqualXvectorOptions",
     "FbankOptions",
+    "FeatureTransformOptions",
     "FrameOptions",
     "InputOptions",
     "IvectorOptions",

@@ -1,0 +1,28 @@
+"""`nnet3 acc-lda-stats`: statistics for LDA of training examples (Kaldi: nnet3-acc-lda-stats)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.egs_options import rand_prune_option
+from nnet3.cli.options import binary_option
+from nnet3.cli.verb import EXAMPLES, verb
+
+
+@verb("gather statistics for an LDA-like transform", EXAMPLES, program="nnet3-acc-lda-stats")
+@binary_option
+@rand_prune_option
+@click.argument("network", metavar="RAW-IN")
+@click.argument("examples", metavar="EGS-RSPECIFIER")
+@click.argument("output", metavar="LDA-STATS-OUT")
+def command(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
+    """Run a network without parameters over training examples, and write statistics of its outputs by class: by the
+    columns of the supervision, each row weighted by its values.
+
+    \b
+    Example:
+      nnet3 acc-lda-stats --rand-prune=4.0 init.raw ark:egs.1.ark 1.lda_stats
+    """
+    device = later.device.given_device()
+    later.lda_of_egs.accumulate(device, network, examples, output, rand_prune, binary)

@@ -1,0 +1,28 @@
+"""`nnet3 chain-acc-lda-stats`: statistics for LDA of chain examples (Kaldi: nnet3-chain-acc-lda-stats)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.egs_options import rand_prune_option
+from nnet3.cli.options import binary_option
+from nnet3.cli.verb import CHAIN, verb
+
+
+@verb("gather statistics for an LDA-like transform of chain examples", CHAIN, program="nnet3-chain-acc-lda-stats")
+@binary_option
+@rand_prune_option
+@click.argument("network", metavar="RAW-IN")
+@click.argument("examples", metavar="EGS-RSPECIFIER")
+@click.argument("output", metavar="LDA-STATS-OUT")
+def command(network: str, examples: str, output: str, binary: bool, rand_prune: float) -> None:
+    """Run a network without parameters over chain examples that are not merged, and write statistics of its outputs by
+    pdf: weighted by the paths of the supervision, or by the alignment that end-to-end examples have.
+
+    \b
+    Example:
+      nnet3 chain-acc-lda-stats --rand-prune=4.0 init.raw ark:cegs.1.ark 1.lda_stats
+    """
+    device = later.device.given_device()
+    later.lda_of_egs.accumulate_chain(device, network, examples, output, rand_prune, binary)

@@ -1,0 +1,23 @@
+"""`nnet3 sum-lda-accs`: sums statistics for LDA (Kaldi: sum-lda-accs)."""
+
+from __future__ import annotations
+
+import click
+
+from nnet3.cli import later
+from nnet3.cli.options import binary_option
+from nnet3.cli.verb import EXAMPLES, verb
+
+
+@verb("sum statistics for an LDA-like transform", EXAMPLES, program="sum-lda-accs")
+@binary_option
+@click.argument("output", metavar="LDA-STATS-OUT")
+@click.argument("inputs", metavar="LDA-STATS-IN...", nargs=-1, required=True)
+def command(output: str, inputs: tuple[str, ...], binary: bool) -> None:
+    """Sum statistics that acc-lda-stats has written.
+
+    \b
+    Example:
+      nnet3 sum-lda-accs lda_stats 1.lda_stats 2.lda_stats
+    """
+    later.lda_of_egs.add_files(inputs, output, binary)

@@ -1,0 +1,117 @@
+"""Statistics of classes of feature vectors, for linear discriminant analysis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nnet3.errors import TrainingError
+from nnet3.kaldi_io.sparse import SparseMatrix
+
+if TYPE_CHECKING:
+    from nnet3.kaldi_io import Reader, Writer
+
+
+@dataclass(frozen=True, eq=False)
+class LdaStats:
+    """Sums over weighted feature vectors x, in float64.
+
+    `zero` (classes,): the weights w of each class; `first` (classes, dim): w x; `second` (dim, dim): w x x^T of all.
+    """
+
+    zero: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+
+    @classmethod
+    def of_rows(cls, features: np.ndarray, weights: SparseMatrix) -> LdaStats:
+        """Returns the statistics of features (rows, dim) with class weights (rows, classes)."""
+        row, classes, values = weights.row_of_element(), weights.cols, weights.values.astype(np.float64)
+        x = features.astype(np.float64)[row]
+        first = np.zeros((classes, x.shape[1]))
+        np.add.at(first, weights.ids, values[:, None] * x)
+        return cls(np.bincount(weights.ids, values, classes), first, (values[:, None] * x).T @ x)
+
+    def __add__(self, other: LdaStats) -> LdaStats:
+        """Raises TrainingError if the numbers of classes or dimensions differ."""
+        if self.first.shape != other.first.shape:
+            shown = " and ".join(f"{each.first.shape[0]} classes of {each.first.shape[1]}" for each in (self, other))
+            raise TrainingError(f"statistics cannot be added: {shown} dimensions")
+        return LdaStats(self.zero + other.zero, self.first + other.first, self.second + other.second)
+
+    def _of_means(self) -> np.ndarray:
+        """Returns the sum over classes of zero m m^T, m the class's mean, (dim, dim)."""
+        seen = self.zero != 0
+        return (self.first[seen] / self.zero[seen, None]).T @ self.first[seen]
+
+    def covariances(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns the mean (dim,), the total and the between-class covariance (dim, dim)."""
+        total = self.zero.sum()
+        mean = self.first.sum(0) / total
+        square = np.outer(mean, mean)
+        return mean, self.second / total - square, self._of_means() / total - square
+
+    @classmethod
+    def read(cls, reader: Reader) -> LdaStats:
+        """Reads `<LDAACCS> ... </LDAACCS>`. Raises ModelFormatError."""
+        start = reader.position
+        reader.expect("<LDAACCS>")
+        reader.expect("<VECSIZE>")
+        dim = reader.int32()
+        reader.expect("<NUMCLASSES>")
+        classes = reader.int32()
+        reader.expect("<ZERO_ACCS>")
+        zero = reader.vector(np.float64)
+        reader.expect("<FIRST_ACCS>")
+        first = reader.matrix(np.float64)
+        reader.expect("<SECOND_ACCS>")
+        packed = reader.packed(np.float64)
+        reader.expect("</LDAACCS>")
+        if zero.shape != (classes,) or first.shape != (classes, dim) or len(packed) != dim * (dim + 1) // 2:
+            raise reader.error_at(start, f"the parts are not those of {classes} classes and {dim} dimensions")
+        stats = cls(zero, first, np.zeros((dim, dim)))
+        within = unpacked(packed)
+        return cls(zero, first, within + stats._of_means())
+
+    def write_to(self, writer: Writer) -> None:
+        """Writes what `read` reads, in float32: of the second-order part what is within classes."""
+        writer.token("<LDAACCS>")
+        writer.token("<VECSIZE>")
+        writer.int32(self.first.shape[1])
+        writer.token("<NUMCLASSES>")
+        writer.int32(len(self.zero))
+        writer.token("<ZERO_ACCS>")
+        writer.vector(self.zero)
+        writer.token("<FIRST_ACCS>")
+        writer.matrix(self.first)
+        writer.token("<SECOND_ACCS>")
+        writer.packed(packed(self.second - self._of_means()))
+        writer.token("</LDAACCS>")
+
+
+def packed(matrix: np.ndarray) -> np.ndarray:
+    """Returns the lower triangle of a matrix (dim, dim), row after row."""
+    return matrix[np.tril_indices(len(matrix))]
+
+
+def unpacked(elements: np.ndarray) -> np.ndarray:
+    """Returns the symmetric matrix (dim, dim) of a lower triangle."""
+    dim = int(np.sqrt(2 * len(elements)))
+    matrix = np.zeros((dim, dim))
+    matrix[np.tril_indices(dim)] = elements
+    return matrix + np.tril(matrix, -1).T
+
+
+def pruned(weights: SparseMatrix, threshold: float, rng: np.random.Generator) -> SparseMatrix:
+    """Returns weights of which those below the threshold are now 0, or the threshold, with their mean kept."""
+    if threshold <= 0:
+        return weights
+    values = weights.values
+    size = np.abs(values)
+    drawn = np.where(rng.random(len(values)) * threshold < size, np.copysign(np.float32(threshold), values), 0.0)
+    kept = np.where(size < threshold, drawn, values).astype(np.float32)
+    seen = kept != 0
+    indptr = np.concatenate([[0], np.cumsum(seen)])[weights.indptr]
+    return SparseMatrix(weights.rows, weights.cols, indptr, weights.ids[seen], kept[seen])
