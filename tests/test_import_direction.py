@@ -12,16 +12,16 @@ ROOT = Path(nnet3.__file__).parent
 ROOMS = [
     *("errors", "text", "options", "drawing", "kaldi_io", "index", "ir", "schedule", "lowering", "families", "driver"),
     *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "cn", "export", "train", "chain", "runs", "asr", "cli"),
+    *("examples", "cn", "train", "chain", "runs", "asr", "export", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {
     "cn": {"examples", "compiler"},
-    "export": {"examples", "cn"},
-    "train": {"cn", "export"},
-    "chain": {"cn", "export"},
-    "runs": {"cn", "export"},
-    "asr": {"cn", "export", "train", "runs"},
+    "train": {"cn"},
+    "chain": {"cn"},
+    "runs": {"cn"},
+    "asr": {"cn", "train", "runs"},
+    "export": {"examples", "cn", "train", "chain", "runs"},
 }
 
 

@@ -28,6 +28,16 @@ def test_a_file_for_streams(cli: Cli) -> None:
     assert nnet3.load_onnx_metadata("net.onnx").state == {"state.input": [1, 3]}
 
 
+def test_a_file_that_takes_samples(cli: Cli) -> None:
+    nnet3.Nnet.from_config(CONFIG).save("net.raw")
+    Path("fbank.conf").write_text("--num-mel-bins=3\n--sample-frequency=8000\n")
+    options = ("--frames-per-chunk=12", "--streaming=true", "--features=fbank:fbank.conf")
+    outcome = cli.good("export-onnx", *options, "net.raw", "net.onnx")
+    assert outcome.err == "nnet3: wave (batch, at first 1080, then 960) -> output (batch, 12, 4)\n"
+    outcome = cli("export-onnx", "--features=fbank:none.conf", "net.raw", "bad.onnx")
+    assert (outcome.status, outcome.err) == (1, "nnet3: none.conf: cannot read this file: No such file or directory\n")
+
+
 def test_mistakes_leave_nothing_behind(cli: Cli) -> None:
     nnet3.Nnet.from_config(CONFIG).save("net.raw")
     outcome = cli("export-onnx", "--outputs=xent", "net.raw", "net.onnx")

@@ -118,31 +118,6 @@ def test_weights_are_held_once_and_batch_norm_is_folded(tmp_path: Path) -> None:
     assert parameters < sizes[0] < sizes[1] < parameters + 2 * (sizes[1] - sizes[0]) + 50_000
 
 
-def test_metadata(tmp_path: Path) -> None:
-    nnet = nnet3.Nnet.from_config(CONFIG, seed=1)
-    exported = Exported(nnet, tmp_path, frames_per_chunk=4, frame_subsampling_factor=2, extra_right_context=1, opset=19)
-    about = nnet3.load_onnx_metadata(exported.path)
-    assert about == exported.about
-    assert (about.left_context, about.right_context, about.input_frames, about.output_rows) == (1, 1, 5, 2)
-    assert (about.frame_subsampling_factor, about.input_dim, about.ivector_dim, about.opset) == (2, 3, 0, 19)
-    assert about.output_dims == {"output": 4}
-    same, other = (
-        Exported(n, tmp_path, frames_per_chunk=4).about.digest for n in (nnet, nnet3.Nnet.from_config(CONFIG, seed=2))
-    )
-    assert about.digest == same != other
-    loaded = onnx.load(exported.path)
-    assert {item.domain for item in loaded.opset_import} == {""}
-
-
-@pytest.mark.parametrize("contents", [b"", b"no file of this kind", b"\x08\x08\x12\x05nnet3"])
-def test_metadata_of_other_files(contents: bytes, tmp_path: Path) -> None:
-    (tmp_path / "other.onnx").write_bytes(contents)
-    with pytest.raises(ExportError, match=r"other.onnx: this is no ONNX file that nnet3 has written"):
-        nnet3.load_onnx_metadata(tmp_path / "other.onnx")
-    with pytest.raises(ExportError, match=r"none.onnx: cannot read this file: No such file or directory"):
-        nnet3.load_onnx_metadata(tmp_path / "none.onnx")
-
-
 def test_large_weights_lie_in_a_second_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saving, "MOST_BYTES", 10)
     nnet = nnet3.Nnet.from_config(

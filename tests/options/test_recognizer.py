@@ -24,6 +24,12 @@ def test_features_have_so_many_numbers() -> None:
     assert FbankOptions(num_mel_bins=40, use_energy=True).dim == 41
 
 
+def test_samples_are_counted_in_float32_as_in_kaldi() -> None:
+    options = MfccOptions(sample_frequency=11025, frame_length=25, frame_shift=12.5, snip_edges=False)
+    assert (options.frame_samples, options.shift_samples, options.transform_samples) == (275, 137, 512)
+    assert (options.start_sample, MfccOptions().start_sample) == (68 - 137, 0)
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "option", "message"),
     [
@@ -32,6 +38,12 @@ def test_features_have_so_many_numbers() -> None:
         (MfccOptions, {"high_freq": -7980.0}, "high_freq", "got 20 to 20 Hz"),
         (FbankOptions, {"low_freq": 8000.0}, "low_freq", "mel bins must lie between"),
         (FbankOptions, {"sample_frequency": 100.0, "high_freq": 0.0, "frame_shift": 5.0}, "frame_shift", "got 0.5"),
+        (
+            FbankOptions,
+            {"sample_frequency": 11025.0, "round_to_power_of_two": False},
+            "round_to",
+            "frames have 275: use",
+        ),
         (OnlineCmvnOptions, {"normalize_mean": False, "normalize_variance": True}, "normalize_variance", "norm-means"),
         (OnlineCmvnOptions, {"speaker_frames": 601}, "speaker_frames", "at most cmn_window, 600"),
         (OnlineCmvnOptions, {"speaker_frames": 100}, "global_frames", "at most speaker_frames, 100"),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from nnet3.asr.audio import Resampler, Samples
+from nnet3.asr.conf_file import read_conf
 from nnet3.asr.row_buffer import RowBuffer
 from nnet3.errors import ArgumentError, ModelFormatError, Nnet3Error
 from nnet3.options import FbankOptions, MfccOptions, OnlineCmvnOptions, SpliceOptions
@@ -22,6 +24,8 @@ Rows = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+FEATURE_KINDS: Mapping[str, type[MfccOptions | FbankOptions]] = {"mfcc": MfccOptions, "fbank": FbankOptions}
+_IGNORED = "max-feature-vectors|vtln-(low|high)|debug-mel"  # options of Kaldi's that change nothing here
 _FRAME_FIELDS = {
     "sample_frequency": "samp_freq",
     "frame_length": "frame_length_ms",
@@ -49,8 +53,6 @@ class FeatureStream:
     """
 
     def __init__(self, options: MfccOptions | FbankOptions, rate: float):
-        if kaldi_native_fbank is None:
-            raise Nnet3Error("features of audio need kaldi-native-fbank: pip install 'nnet3[asr]'")
         wanted = options.sample_frequency
         for flag, is_refused in (
             ("allow-upsample", rate < wanted and not options.allow_upsample),
@@ -59,8 +61,8 @@ class FeatureStream:
             if is_refused:
                 raise ArgumentError(f"the audio has {rate:g} Hz, the model {wanted:g} Hz and --{flag}=false")
         self.options = options
-        self._resampler = None if rate == wanted else Resampler(rate, wanted)
         self._computer = _computer(options)
+        self._resampler = None if rate == wanted else Resampler(rate, wanted)
         self._done = 0
 
     def accept(self, samples: Samples, last: bool = False) -> Rows:
@@ -81,6 +83,28 @@ class FeatureStream:
 
 
 def _computer(options: MfccOptions | FbankOptions) -> Any:
+    theirs = _native_options(options)
+    is_mfcc = isinstance(options, MfccOptions)
+    return kaldi_native_fbank.OnlineMfcc(theirs) if is_mfcc else kaldi_native_fbank.OnlineFbank(theirs)
+
+
+def frame_window(options: MfccOptions | FbankOptions) -> Rows:
+    """Returns the window, (frame_samples,)."""
+    theirs = _native_options(options)
+    window = kaldi_native_fbank.FeatureWindowFunction(theirs.frame_opts)
+    return np.array(window.apply([1.0] * options.frame_samples), np.float32)
+
+
+def mel_weights(options: MfccOptions | FbankOptions) -> Rows:
+    """Returns the weights of the Fourier transform's energies in mel bins, (bins, transform_samples / 2 + 1)."""
+    theirs = _native_options(options)
+    return np.array(kaldi_native_fbank.MelBanks(theirs.mel_opts, theirs.frame_opts, 1.0).get_matrix())
+
+
+def _native_options(options: MfccOptions | FbankOptions) -> Any:
+    """Returns the options as those of kaldi-native-fbank. Raises Nnet3Error if it is not installed."""
+    if kaldi_native_fbank is None:
+        raise Nnet3Error("features of audio need kaldi-native-fbank: pip install 'nnet3[asr]'")
     is_mfcc = isinstance(options, MfccOptions)
     theirs = kaldi_native_fbank.MfccOptions() if is_mfcc else kaldi_native_fbank.FbankOptions()
     groups: tuple[tuple[Any, Mapping[str, str]], ...] = (
@@ -91,7 +115,12 @@ def _computer(options: MfccOptions | FbankOptions) -> Any:
     for group, fields in groups:
         for name, field in fields.items():
             setattr(group, field, getattr(options, name))
-    return kaldi_native_fbank.OnlineMfcc(theirs) if is_mfcc else kaldi_native_fbank.OnlineFbank(theirs)
+    return theirs
+
+
+def read_feature_options(path: str | os.PathLike[str], kind: str) -> MfccOptions | FbankOptions:
+    """Returns what a config file such as mfcc.conf says, of kind "mfcc" or "fbank". Raises as `read_conf` does."""
+    return cast("MfccOptions | FbankOptions", read_conf(path, {"": FEATURE_KINDS[kind]()}, _IGNORED)[""])
 
 
 class OnlineCmvn:

@@ -12,7 +12,7 @@ import torch
 
 from nnet3.asr.conf_file import read_conf
 from nnet3.asr.endpoints import RULES
-from nnet3.asr.features import Doubles
+from nnet3.asr.features import FEATURE_KINDS, Doubles, read_feature_options
 from nnet3.asr.ivector_files import load_cmvn_stats, load_diagonal_gmm, load_ivector_extractor
 from nnet3.asr.ivectors import IvectorModel
 from nnet3.decode import StreamComputer
@@ -80,7 +80,6 @@ _GRAPHS = (("HCLG.fst",), ("HCLr.fst", "Gr.fst", "disambig_tid.int"))
 _IGNORED = {
     "settings": r"debug-computation|(optimization|computation|compiler|ivector-silence-weighting)\..*|hash-ratio|"
     r"determinize-.*|max-mem|(phone|word)-determinize|minimize|delta|memory-pool-.*|feature-type|add-pitch|.*-config",
-    "features": r"max-feature-vectors|vtln-(low|high)|debug-mel",
     "cmvn": r"modulus|ring-buffer-size",
     "ivectors": r"(splice|cmvn)-config|lda-matrix|global-cmvn-stats|diag-ubm|ivector-extractor",
 }
@@ -208,13 +207,8 @@ class ModelFolder:
                 )
 
     def _read_features(self, conf: Path) -> MfccOptions | FbankOptions:
-        kinds: tuple[tuple[str, MfccOptions | FbankOptions], ...] = (
-            ("mfcc.conf", MfccOptions()),
-            ("fbank.conf", FbankOptions()),
-        )
-        name, defaults = next((name, options) for name, options in kinds if (conf / name).is_file())
-        read = read_conf(conf / name, {"": defaults}, _IGNORED["features"])[""]
-        return cast("MfccOptions | FbankOptions", read)
+        kind = next(kind for kind in FEATURE_KINDS if (conf / f"{kind}.conf").is_file())
+        return read_feature_options(conf / f"{kind}.conf", kind)
 
     def _read_settings(self) -> tuple[DecodingOptions, tuple[int, ...], dict[str, EndpointRule]]:
         is_vosk = self._layout.settings == "conf/model.conf"

@@ -12,10 +12,10 @@ import torch
 
 from nnet3.decode import Scoring, StreamComputer
 from nnet3.errors import ExportError
-from nnet3.export.build import Form
-from nnet3.export.forms import FrameRange, Utterances, Vectors, inputs_given
+from nnet3.export.forms import FrameRange, Utterances, Vectors, random_ivectors
 from nnet3.export.metadata import OnnxMetadata
-from nnet3.export.streams import Streams
+from nnet3.export.sources import Form, Source
+from nnet3.export.streams import PLACE, Streams
 from nnet3.nnet import Nnet
 
 TOLERANCE = 1e-4
@@ -24,21 +24,26 @@ _MORE_PERIODS = (0, 3, 1)
 _OTHER_FRAMES = (1, 2, 5)  # beyond the frames of the shortest utterance
 
 
-def check_file(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, scoring: Scoring) -> None:
+def check_file(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, source: Source, scoring: Scoring) -> None:
     """Raise ExportError unless a file is valid and agrees with the executor for several batches and lengths."""
-    for name, error in errors_of(path, about, nnet, form, scoring).items():
+    for name, error in errors_of(path, about, nnet, form, source, scoring).items():
         if not error <= TOLERANCE:
             raise ExportError(f"onnxruntime and nnet3 do not agree on output '{name}': the difference is {error:.2g}")
 
 
-def errors_of(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, scoring: Scoring) -> dict[str, float]:
+def errors_of(
+    path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, source: Source, scoring: Scoring
+) -> dict[str, float]:
     """Returns for each output the largest difference from the executor's, as a part of its largest value, or of 1.
 
     Raises ExportError for a file that is not valid, or gives outputs of other shapes.
     """
     session = checked_session(path)
     errors = dict.fromkeys(about.output_dims, 0.0)
-    pairs = _chunks(session, nnet, form) if isinstance(form, Streams) else _ranges(session, about, nnet, form)
+    if isinstance(form, Streams):
+        pairs = _chunks(session, about, nnet, form, source)
+    else:
+        pairs = _ranges(session, about, nnet, form, source)
     for name, found, rows in pairs:
         if name == "output":
             rows = scoring.apply(rows.log_softmax(1) if about.log_softmax else rows)
@@ -47,23 +52,27 @@ def errors_of(path: Path, about: OnnxMetadata, nnet: Nnet, form: Form, scoring: 
 
 
 def _ranges(
-    session: onnxruntime.InferenceSession, about: OnnxMetadata, nnet: Nnet, form: FrameRange | Utterances
+    session: onnxruntime.InferenceSession,
+    about: OnnxMetadata,
+    nnet: Nnet,
+    form: FrameRange | Utterances,
+    source: Source,
 ) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
     """Yields the name of an output, its rows as a file gives them, and those of the executor, before scoring."""
     random, names = np.random.default_rng(0), tuple(about.output_dims)
     for batch, frames, used in _cases(form):
-        given = inputs_given(nnet, random, batch, frames)
-        found = dict(zip(names, session.run(list(names), given), strict=True))
-        for sequence in range(batch):
-            features, *ivector = (each[sequence] for each in given.values())
-            features = features if isinstance(form, FrameRange) else used.with_context(features)
-            rows = used.compute(nnet, names, features, ivector[0] if ivector else None)
+        given, features = source.random_input(random, form, batch, frames)
+        ivectors = random_ivectors(nnet, random, batch)
+        found = dict(zip(names, session.run(list(names), given | ivectors), strict=True))
+        for sequence, own in enumerate(features):
+            own = own if isinstance(form, FrameRange) else used.with_context(own)
+            rows = used.compute(nnet, names, own, *(each[sequence] for each in ivectors.values()))
             for name, expected in rows.items():
                 yield name, found[name][sequence].reshape(-1, about.output_dims[name]), expected
 
 
 def _chunks(
-    session: onnxruntime.InferenceSession, nnet: Nnet, form: Streams
+    session: onnxruntime.InferenceSession, about: OnnxMetadata, nnet: Nnet, form: Streams, source: Source
 ) -> Iterator[tuple[str, np.ndarray, torch.Tensor]]:
     """Yields what `_ranges` does, for so many chunks of two streams that all programs run with every state."""
     random, program, batch = np.random.default_rng(0), form.program, _BATCHES[0]
@@ -72,16 +81,13 @@ def _chunks(
         program.left_context - nnet.left_context,
     )  # fmt: skip
     opened = [streams.open() for _ in range(batch)]
-    state = {name: np.zeros((batch, *shape), np.float32) for name, shape in form.state_shapes.items()}
-    after = [*state.values(), np.array(0)]
-    names = [each.name for each in session.get_inputs()][-len(after) :]
-    for number in range(len(program.chunks) + len(program.cycle)):
-        frames = program.frames_per_chunk if number else form.first_frames
-        given = inputs_given(nnet, random, batch, frames)
-        found, *after = session.run(None, {**given, **dict(zip(names, after, strict=True))})
+    names = [*about.state, PLACE]
+    after = [*(np.zeros((batch, *shape), np.float32) for shape in about.state.values()), np.array(0)]
+    for given, features in source.random_streams(random, form, batch, len(program.chunks) + len(program.cycle)):
+        ivectors = random_ivectors(nnet, random, batch)
+        found, *after = session.run(None, {**given, **ivectors, **dict(zip(names, after, strict=True))})
         for row, stream in enumerate(opened):
-            features, *ivector = (each[row] for each in given.values())
-            yield "output", found[row], stream.accept(features, *ivector)
+            yield "output", found[row], stream.accept(features[row], *(each[row] for each in ivectors.values()))
 
 
 def _cases(form: FrameRange | Utterances) -> list[tuple[int, int, FrameRange]]:

@@ -10,41 +10,38 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from nnet3.decode import Scoring
 from nnet3.export.emitters import emitted
-from nnet3.export.forms import FrameRange, Utterances
+from nnet3.export.forms import Utterances
 from nnet3.export.graph import GraphBuilder, OnnxValue
 from nnet3.export.metadata import FileMetadata, OnnxMetadata
 from nnet3.export.program import ExportProgram, FixedProgram
+from nnet3.export.sources import Form, Source
 from nnet3.export.streams import Streams
 from nnet3.export.translate import translate
 from nnet3.nnet import Nnet
 
-Form = FrameRange | Utterances | Streams
-
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}  # the first for each opset, so that old engines read it
 
 
-def build_model(nnet: Nnet, form: Form, about: OnnxMetadata, scoring: Scoring) -> ir.Model:
-    """Returns the model: inputs (batch, frames, dim) and (batch, ivector dim), outputs (batch, rows, dim).
+def build_model(nnet: Nnet, form: Form, source: Source, about: OnnxMetadata, scoring: Scoring) -> ir.Model:
+    """Returns the model: inputs of a source and (batch, ivector dim), outputs (batch, rows, dim).
 
     Raises ExportError for what ONNX has no operators for.
     """
     graph = GraphBuilder()
-    fixed = isinstance(form, FrameRange)
-    features = graph.tensor("input", ["batch", about.input_frames if fixed else "frames", about.input_dim])
-    graph_inputs = [features]
-    graph.batch = graph.op("Shape", features, start=0, end=1)
+    features, graph_inputs, state = source.feed(graph, form)
+    graph.batch = graph.op("Shape", graph_inputs[0], start=0, end=1)
     rows_or_none = [] if about.form == "vector" else [about.output_rows or "rows"]
     outputs = {name: graph.tensor(name, ["batch", *rows_or_none, dim]) for name, dim in about.output_dims.items()}
     inputs: dict[str, OnnxValue] = {}
-    state: dict[ir.Value, ir.Value] = {}
     rows = None
     if about.ivector_dim:
         ivector = graph.tensor("ivector", ["batch", about.ivector_dim])
         graph_inputs.append(ivector)
         inputs["ivector"] = graph.value(graph.op("Unsqueeze", ivector, graph.integers(1)), 1, about.ivector_dim)
     if isinstance(form, Streams):
-        rows_made, state_inputs, state = form.build(graph, features, inputs.get("ivector"))
+        rows_made, state_inputs, after = form.build(graph, features, inputs.get("ivector"))
         graph_inputs += state_inputs
+        state |= after
         values = {"output": rows_made}
     else:
         if isinstance(form, Utterances):

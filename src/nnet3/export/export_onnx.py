@@ -15,12 +15,14 @@ from nnet3.decode.scores import Scoring, priors_of
 from nnet3.edits import collapse_model
 from nnet3.errors import ExportError, check_kind
 from nnet3.export.agreement import check_file, errors_of
-from nnet3.export.build import Form, build_model
+from nnet3.export.build import build_model
 from nnet3.export.forms import FrameRange, Utterances, chunk_of, utterances_of, vector_of, vectors_of
 from nnet3.export.metadata import OnnxMetadata, model_digest
 from nnet3.export.saving import checked_target, save_checked
 from nnet3.export.smaller import WRITERS, set_metadata
+from nnet3.export.sources import Form, Frames, Source
 from nnet3.export.streams import STATE, Streams, streams_of
+from nnet3.export.wave import FRAMES, WAVE, read_wave
 from nnet3.nnet import AcousticModel, Nnet
 from nnet3.options import OnnxOptions
 
@@ -41,8 +43,9 @@ def export_onnx(
 
     The file takes utterances of any length; with `frames_per_chunk` chunks with the frames of context on both sides;
     with `streaming` chunks of streams, whose state goes in and comes out. `input` is (batch, frames, dim), `ivector`
-    (batch, dim) if the network has one, `output` (batch, rows, dim). Options are the fields of `OnnxOptions`;
-    docs/onnx.md says how a client feeds the file.
+    (batch, dim) if the network has one, `output` (batch, rows, dim). With `features`, such as "mfcc:conf/mfcc.conf", it
+    takes samples of audio, `wave` (batch, samples), and computes the features itself. Options are the fields of
+    `OnnxOptions`; docs/onnx.md says how a client feeds the file.
 
     Before the file is kept, it is run in onnxruntime on random input, and must agree with nnet3 to 1e-4; with
     `quantize`, "int8" or "fp16", it must do so before its weights are made smaller, and the error is measured then.
@@ -54,25 +57,27 @@ def export_onnx(
     settings = OnnxOptions.named(**options, **{name: value for name, value in given.items() if value is not None})
     nnet = model.nnet if isinstance(model, AcousticModel) else model
     outputs = _outputs(nnet, settings)
+    dim = nnet.node_dim("input")
+    source: Source = read_wave(settings.features, dim) if settings.features else Frames(dim)
     target = checked_target(path)
     network = _as_float32(nnet).in_test_mode()
     merged = network.in_test_mode()
     collapse_model(merged)
     form = streams_of(network, settings) if settings.streaming else _form(merged, settings, outputs)
-    about = _metadata(model, nnet, form, outputs, settings)
+    about = _metadata(model, nnet, form, source, outputs, settings)
     scoring = Scoring(priors_of(model).cpu() if settings.use_priors else None, settings.acoustic_scale)
-    made = build_model(merged, form, about, scoring)
+    made = build_model(merged, form, source, about, scoring)
 
     def finished(file: Path) -> Path:
         nonlocal about
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the same as of the merged network
-            check_file(file, about, network, form, scoring)
+            check_file(file, about, network, form, source, scoring)
             if settings.quantize == "none":
                 return file
             smaller = file.with_suffix(".smaller")
             WRITERS[settings.quantize](file, smaller)
-            error = max(errors_of(smaller, about, network, form, scoring).values())
+            error = max(errors_of(smaller, about, network, form, source, scoring).values())
         about = replace(about, quantize=settings.quantize, error=error)
         set_metadata(smaller, about)
         return smaller
@@ -100,6 +105,8 @@ def _outputs(nnet: Nnet, options: OnnxOptions) -> tuple[str, ...]:
     wrong = [name for name in names if name not in nnet.output_names]
     if wrong or len(set(names)) < len(names):
         raise ExportError(f"outputs must be some of {', '.join(nnet.output_names)}, each once, got {', '.join(names)}")
+    if options.features and {WAVE, FRAMES} & set(names):
+        raise ExportError(f"an output cannot have the name of an input of samples, got {', '.join(names)}")
     return names
 
 
@@ -114,6 +121,7 @@ def _metadata(
     model: Nnet | AcousticModel,
     nnet: Nnet,
     form: Form,
+    source: Source,
     outputs: tuple[str, ...],
     options: OnnxOptions,
 ) -> OnnxMetadata:
@@ -121,6 +129,8 @@ def _metadata(
         version=version("nnet3"),
         digest=model_digest(model),
         **_sizes(form, options),
+        **source.sizes(form),
+        state=_state(form, source),
         frame_subsampling_factor=options.frame_subsampling_factor,
         input_dim=nnet.node_dim("input"),
         ivector_dim=nnet.node_dim("ivector") if "ivector" in nnet.input_names else 0,
@@ -132,6 +142,14 @@ def _metadata(
         quantize="none",
         error=0.0,
     )
+
+
+def _state(form: Form, source: Source) -> dict[str, list[int]]:
+    """Returns the shapes of the state of a stream, in the order of the inputs."""
+    shapes: dict[str, tuple[int, ...]] = source.state(form)
+    if isinstance(form, Streams):
+        shapes |= {f"{STATE}{name}": shape for name, shape in form.state_shapes.items()}
+    return {name: list(shape) for name, shape in shapes.items()}
 
 
 def _sizes(form: Form, options: OnnxOptions) -> dict[str, Any]:
@@ -147,7 +165,6 @@ def _sizes(form: Form, options: OnnxOptions) -> dict[str, Any]:
             "least_rows": form.rows,
             "rows_step": 0,
             "any_length": True,
-            "state": {f"{STATE}{name}": list(shape) for name, shape in form.state_shapes.items()},
         }
     is_chunk = isinstance(form, FrameRange)
     shortest = form if isinstance(form, FrameRange) else form.shortest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,7 +52,7 @@ class FrameRange:
         return NnetComputer(compile_task(self.request(nnet, outputs).task(nnet)), nnet)
 
     def compute(
-        self, nnet: Nnet, outputs: tuple[str, ...], features: np.ndarray, ivector: np.ndarray | None
+        self, nnet: Nnet, outputs: tuple[str, ...], features: np.ndarray, ivector: np.ndarray | None = None
     ) -> dict[str, torch.Tensor]:
         """Returns the outputs for frames (frames, dim), of which the last is repeated if they are too few."""
         computer = self.computer(nnet, outputs)
@@ -200,12 +199,11 @@ def _compiled(nnet: Nnet, options: OnnxOptions, outputs: tuple[str, ...]) -> Com
     raise ExportError(f"{reason}; for ONNX, a fixed number of frames_per_chunk may do")
 
 
-def inputs_given(nnet: Nnet, random: np.random.Generator, batch: int, frames: int) -> Mapping[str, np.ndarray]:
-    """Returns random input for a file."""
-    given = {"input": random.standard_normal((batch, frames, nnet.node_dim("input"))).astype(np.float32)}
-    if "ivector" in nnet.input_names:
-        given["ivector"] = random.standard_normal((batch, nnet.node_dim("ivector"))).astype(np.float32)
-    return given
+def random_ivectors(nnet: Nnet, random: np.random.Generator, batch: int) -> dict[str, np.ndarray]:
+    """Returns random ivectors for a file, if the network takes some."""
+    if "ivector" not in nnet.input_names:
+        return {}
+    return {"ivector": random.standard_normal((batch, nnet.node_dim("ivector"))).astype(np.float32)}
 
 
 def _at(times: np.ndarray) -> np.ndarray:

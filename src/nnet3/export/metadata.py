@@ -47,6 +47,9 @@ class OnnxMetadata(FileMetadata):
     A call of a file for streams takes `input_frames` frames, the first one `first_frames`, and gives `output_rows`
     rows. At the end of a stream the last frame is repeated until its last row is there. The inputs of `state`, and
     `place`, a number, are zeros at first, and in later calls what the output "next_" + their name was.
+
+    With `features`, samples take the place of frames: `input_samples` are those of a chunk, or of the calls of a
+    stream, of which the first one takes `first_samples`.
     """
 
     form: str  # "chunk", "utterance", "vector" or "stream"
@@ -68,6 +71,20 @@ class OnnxMetadata(FileMetadata):
     error: float  # of outputs by smaller weights, for random input: part of the largest output, or of 1
     first_frames: int = 0  # of a stream: of the first call, which has the right context of the first chunk as well
     state: dict[str, list[int]] = field(default_factory=dict)  # of a stream: shapes of its inputs, without the batch
+    features: str = ""  # "mfcc" or "fbank": the input is "wave", samples of which the file computes these
+    sample_frequency: float = 0.0  # samples per second; the further ones count samples
+    frame_samples: int = 0
+    shift_samples: int = 0  # from frame to frame
+    start_sample: int = 0  # where frame 0 begins; samples before 0 are mirrored ones
+    snip_edges: bool = True
+    input_samples: int = 0  # of a chunk, or of each call but the first of a stream
+    first_samples: int = 0  # of the first call of a stream
+
+    def num_frames(self, samples: int) -> int:
+        """Returns the frames of so many samples, where the file computes features."""
+        if not self.snip_edges:
+            return (samples + self.shift_samples // 2) // self.shift_samples
+        return max(0, samples - self.frame_samples + self.shift_samples) // self.shift_samples
 
 
 def load_onnx_metadata(path: str | os.PathLike[str]) -> OnnxMetadata:

@@ -1,4 +1,4 @@
-"""Smaller files: weights of eight bits, or of sixteen."""
+"""Smaller files: weights of eight bits, or of sixteen; those of features stay as they are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import onnx_ir as ir
 from onnx import helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
+from nnet3.export.features import PREFIX
 from nnet3.export.metadata import OnnxMetadata
 
 _FEWEST = 64  # elements of a weight that is worth it
@@ -33,7 +34,11 @@ def write_int8(path: Path, target: Path) -> None:
             op_types_to_quantize=["MatMul"],
             per_channel=True,
             weight_type=QuantType.QInt8,
-            nodes_to_exclude=[node.name for node in products if sizes.get(_factor(node)) == 3],  # its limit
+            nodes_to_exclude=[
+                node.name
+                for node in products
+                if _factor(node).startswith(PREFIX) or sizes.get(_factor(node)) == 3  # its limit
+            ],
             extra_options={"EnableSubgraph": True, "MatMulConstBOnly": True},
         )
     finally:
@@ -55,7 +60,7 @@ def write_fp16(path: Path, target: Path) -> None:
     graph, casts = model.graph, []
     for tensor in graph.initializer:
         array = numpy_helper.to_array(tensor)
-        if array.dtype != np.float32 or array.size < _FEWEST:
+        if array.dtype != np.float32 or array.size < _FEWEST or tensor.name.startswith(PREFIX):
             continue
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float16), f"{name}_fp16"))

@@ -9,7 +9,7 @@ from typing import ClassVar
 from nnet3.errors import ExportError, Nnet3Error
 from nnet3.options.declaring import Options, again, option
 from nnet3.options.utterances import UtteranceOptions
-from nnet3.text.values import Boolean, Integer, Number, Texts, choice, within
+from nnet3.text.values import Boolean, Integer, Number, Text, Texts, choice, within
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class OnnxOptions(Options):
     acoustic_scale: float = option(1.0, Number(), "Multiplies 'output' at the end.")
     streaming: bool = option(False, Boolean(), "A chunk of a stream, whose state goes in and comes out.")
     vector: bool = option(False, Boolean(), "One output for all frames, at t = 0, as x-vectors are computed.")
+    features: str = option("", Text(), "Take samples: mfcc:FILE or fbank:FILE, Kaldi's config of their features.")
     quantize: str = option("none", choice("none", "int8", "fp16"), "Make weights smaller: none, int8 or fp16.")
     opset: int = option(18, Integer(within(18, 23)), "The version of ONNX's operators.")
 

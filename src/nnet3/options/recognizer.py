@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from ctypes import c_float
 from dataclasses import dataclass
 
 from nnet3.options.declaring import Options, option
@@ -42,6 +43,26 @@ class FrameOptions(Options):
     energy_floor: float = option(0.0, Number(at_least(0)), "Least energy (0: none).")
     htk_compat: bool = option(False, _BOOLEAN, "Energy or C0 last.")
 
+    @property
+    def frame_samples(self) -> int:
+        """Samples per frame."""
+        return _samples(self.sample_frequency, self.frame_length)
+
+    @property
+    def shift_samples(self) -> int:
+        """Samples from frame to frame."""
+        return _samples(self.sample_frequency, self.frame_shift)
+
+    @property
+    def transform_samples(self) -> int:
+        """Samples per Fourier transform."""
+        return 1 << (self.frame_samples - 1).bit_length() if self.round_to_power_of_two else self.frame_samples
+
+    @property
+    def start_sample(self) -> int:
+        """The sample at which frame 0 begins. Those before sample 0 are mirrored ones."""
+        return 0 if self.snip_edges else self.shift_samples // 2 - self.frame_samples // 2
+
     def conflicts(self) -> Iterator[tuple[str, str]]:
         nyquist = self.sample_frequency / 2
         high = self.high_freq if self.high_freq > 0 else nyquist + self.high_freq
@@ -55,6 +76,18 @@ class FrameOptions(Options):
             samples = self.sample_frequency * getattr(self, name) / 1000
             if not least <= samples <= _MOST_SAMPLES:
                 yield name, f"{name} must be {least} to {_MOST_SAMPLES} samples, got {samples:g}"
+        if self.transform_samples % 2:
+            yield (
+                "round_to_power_of_two",
+                f"a Fourier transform takes an even number of samples, and frames have {self.frame_samples}: use "
+                "round_to_power_of_two, or another frame_length",
+            )
+
+
+def _samples(frequency: float, milliseconds: float) -> int:
+    """Returns whole samples, computed in float32 as Kaldi does it."""
+    per_millisecond = c_float(c_float(frequency).value * c_float(0.001).value).value
+    return int(c_float(per_millisecond * c_float(milliseconds).value).value)
 
 
 @dataclass(frozen=True)
