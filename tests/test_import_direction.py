@@ -12,7 +12,7 @@ ROOT = Path(nnet3.__file__).parent
 ROOMS = [
     *("errors", "text", "options", "drawing", "kaldi_io", "index", "ir", "schedule", "lowering", "families", "driver"),
     *("components", "hmm", "structure", "xconfig", "nnet", "edits", "compiler", "runtime", "decode"),
-    *("examples", "cn", "train", "chain", "runs", "asr", "export", "cli"),
+    *("examples", "cn", "train", "chain", "runs", "asr", "export", "serve", "cli"),
 ]
 RANK = {room: number for number, room in enumerate(ROOMS)}
 FORBIDDEN = {
@@ -21,6 +21,7 @@ FORBIDDEN = {
     "chain": {"cn"},
     "runs": {"cn"},
     "asr": {"cn", "train", "runs"},
+    "serve": {"cn", "export", "train", "runs"},
     "export": {"examples", "cn", "train", "chain", "runs"},
 }
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Gives the best path of the search so far: the transition-id of each row, and the token that its arc leaves.
 BestPath = Callable[[], "tuple[npt.ArrayLike, npt.ArrayLike] | None"]
+
+Scores = npt.NDArray[np.float32]
 
 _PIECE_SECONDS = 0.2  # of audio, after which the ivector may change
 
@@ -69,18 +71,22 @@ class AcousticStream:
             model = self.front.acoustic_model.transition_model
             self._silence = SilenceWeighting(model, self.front.silence_phones, factor, factor * self.num_rows)
 
-    def accept(self, audio: Audio) -> Iterator[npt.NDArray[np.float32]]:
+    def accept(self, audio: Audio) -> Iterator[Scores]:
         """Yields the rows of scores, (rows, pdfs), that become available with each piece of the audio."""
         for piece in self.pieces(audio):
-            yield accept_pieces({self: piece})[self]
+            yield compute_scores([self.feed(piece)])[self]
 
     def pieces(self, audio: Audio) -> Iterator[Samples]:
-        """Yields the samples of audio, 0.2 s at a time; see `accept_pieces`."""
+        """Yields the samples of audio, 0.2 s at a time; see `feed` and `accept_pieces`."""
         samples = self._reader.read(audio)
         for first in range(0, len(samples), self._piece):
             yield samples[first : first + self._piece]
 
-    def finish(self) -> npt.NDArray[np.float32]:
+    def feed(self, piece: Samples) -> NetworkInputs:
+        """Takes one of `pieces`; returns what the network gets for it, for `compute_scores`."""
+        return NetworkInputs(self, *self._feed(piece))
+
+    def finish(self) -> Scores:
         """Ends the stream; returns the last rows of scores, (rows, pdfs)."""
         frames, ivector = self._feed(np.zeros(0, np.float32), last=True)
         if self._num_frames == 0:
@@ -94,7 +100,7 @@ class AcousticStream:
         self._stream.close()
 
     def _feed(self, samples: Samples, last: bool = False) -> tuple[Rows, npt.NDArray[np.float32] | None]:
-        """Returns the network's inputs that a piece of audio gives: new frames, and a new ivector or None."""
+        """Returns the frames that a piece of audio gives, and a new ivector or None."""
         plain = self._features.accept(samples, last)
         frames = plain
         if self._cmvn is not None:
@@ -109,7 +115,7 @@ class AcousticStream:
         self._weigh()
         return frames, self._ivector() if self._has_chunk(last) else None
 
-    def _given_out(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def _given_out(self, rows: Scores) -> Scores:
         self.num_rows += len(rows)
         return rows
 
@@ -134,16 +140,29 @@ class AcousticStream:
         self._ivectors.weigh(*self._silence.changes(self._ivectors.ready))
 
 
-def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, npt.NDArray[np.float32]]:
-    """Gives one piece of `AcousticStream.pieces` to each of some streams; returns the rows of scores of each.
+class NetworkInputs(NamedTuple):
+    """What a piece of audio gives the network: new frames, (frames, dim), and a new ivector, or None."""
+
+    stream: AcousticStream
+    frames: Rows
+    ivector: npt.NDArray[np.float32] | None
+
+
+def compute_scores(inputs: Iterable[NetworkInputs]) -> dict[AcousticStream, Scores]:
+    """Gives the inputs of some streams, each at most once, to the network; returns the rows of scores of each.
 
     Streams that are equally far run together. All are of one computer.
     """
-    computers = {stream._computer for stream in pieces}
+    given = {each.stream: each for each in inputs}
+    computers = {stream._computer for stream in given}
     if len(computers) > 1:
         raise ExecutionError(f"these streams are of {len(computers)} computers: only those of one run together")
-    given = {stream: stream._feed(samples) for stream, samples in pieces.items()}
-    frames = {stream._stream: new for stream, (new, _) in given.items()}
-    ivectors = {stream._stream: ivector for stream, (_, ivector) in given.items() if ivector is not None}
+    frames = {stream._stream: each.frames for stream, each in given.items()}
+    ivectors = {stream._stream: each.ivector for stream, each in given.items() if each.ivector is not None}
     rows = computers.pop().accept(frames, ivectors) if given else {}
     return {stream: stream._given_out(rows[stream._stream].cpu().numpy()) for stream in given}
+
+
+def accept_pieces(pieces: Mapping[AcousticStream, Samples]) -> dict[AcousticStream, Scores]:
+    """Gives one piece of `AcousticStream.pieces` to each of some streams; see `compute_scores`."""
+    return compute_scores([stream.feed(samples) for stream, samples in pieces.items()])

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from nnet3.asr.acoustic_stream import AcousticStream, accept_pieces
+from nnet3.asr.acoustic_stream import AcousticStream, NetworkInputs, Scores, compute_scores
 from nnet3.asr.audio import Audio, Resampler
 from nnet3.asr.decoding import DecodingGraph, Segment
 from nnet3.asr.endpoints import Endpointing, trailing_silence
@@ -67,9 +67,13 @@ class Model:
         """Returns the number of a word, -1 if the model does not know it."""
         return self.graph.words.labels.get(word, -1)
 
+    def computer(self, num_streams: int = 1) -> StreamComputer:
+        """Returns a new computer of scores, for as many recognizers at a time."""
+        return self.front.computer(num_streams, self._device)
+
     def take_computer(self) -> StreamComputer:
         """Lends what computes the scores of one stream."""
-        return self._idle.pop() if self._idle else self.front.computer(device=self._device)
+        return self._idle.pop() if self._idle else self.computer()
 
     def give_computer_back(self, computer: StreamComputer) -> None:
         """Takes a computer back whose stream has ended."""
@@ -88,7 +92,8 @@ class Recognizer:
     `result` ends a segment: the search begins anew, while features, ivectors and the network go on. `finish` ends the
     stream; what comes then is another one. `phrases` limits what can be heard, with models whose graph is for
     look-ahead. The names with capitals are Vosk's, and give its JSON. `alternatives` is how many ways to read a
-    segment a result has besides the words that are best.
+    segment a result has besides the words that are best. `computer`, of `model.computer`, computes the
+    scores of several recognizers; else each has one of its own.
     """
 
     def __init__(
@@ -100,6 +105,7 @@ class Recognizer:
         alternatives: int = 0,
         channels: int = 1,
         channel: int | None = None,
+        computer: StreamComputer | None = None,
     ):
         if not isinstance(model, Model):
             raise ArgumentError(f"a recognizer needs an nnet3.asr.Model, got {type(model).__name__}")
@@ -109,7 +115,7 @@ class Recognizer:
         self._channels, self._channel = channels, channel
         self._graph = model.graph
         self._stream: AcousticStream | None = None
-        self._computer: StreamComputer | None = None
+        self._computer, self._is_shared = computer, computer is not None
         self._segment: Segment | None = None  # None between segments
         self._first_row, self._samples, self._start = 0, 0, 0.0
         self._is_closed = False
@@ -122,9 +128,22 @@ class Recognizer:
 
     def accept(self, audio: Audio) -> bool:
         """Takes audio of any length; returns True if the speaker has paused, which is when to ask for the result."""
+        steps = self.steps(audio)
+        try:
+            inputs = next(steps)
+            while True:
+                inputs = steps.send(compute_scores([inputs])[inputs.stream])
+        except StopIteration as end:
+            return end.value
+
+    def steps(self, audio: Audio) -> Generator[NetworkInputs, Scores, bool]:
+        """Does what `accept` does, for a caller who runs the network for many recognizers of one computer at a time.
+
+        Yields the network's inputs for each piece of 0.2 s, and wants their scores, which `compute_scores` gives.
+        """
         stream, segment = self._begin()
         for piece in stream.pieces(audio):
-            segment.accept(accept_pieces({stream: piece})[stream])
+            segment.accept((yield stream.feed(piece)))
             self._samples += len(piece)
         return self._is_endpoint(segment)
 
@@ -265,13 +284,13 @@ class Recognizer:
         if self._stream is None:
             self._start += self._samples / self.rate
             self._samples = 0
-            computer = self.model.take_computer()
+            if self._computer is None:
+                self._computer = self.model.take_computer()
             self._stream = AcousticStream(
-                *(self.model.front, computer, self.rate, segment.trace),
+                *(self.model.front, self._computer, self.rate, segment.trace),
                 channels=self._channels,
                 channel=self._channel,
             )
-            self._computer = computer
         else:
             self._stream.begin_segment(segment.trace)
         self._segment, self._first_row = segment, self._stream.num_rows
@@ -284,9 +303,10 @@ class Recognizer:
         self._end_stream()
 
     def _end_stream(self) -> None:
-        if self._computer is not None:
+        if self._computer is not None and not self._is_shared:
             self.model.give_computer_back(self._computer)
-        self._segment = self._stream = self._computer = None
+            self._computer = None
+        self._segment = self._stream = None
 
     def _check_open(self) -> None:
         if self._is_closed:

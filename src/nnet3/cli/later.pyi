@@ -1,10 +1,12 @@
 # Modules that need PyTorch, by the names that verbs use. This is the only list of them.
+from nnet3 import asr as asr
 from nnet3 import chain as chain
 from nnet3 import drawing as drawing
 from nnet3 import edits as edits
 from nnet3 import examples as examples
 from nnet3 import export as export
 from nnet3 import kaldi_io as kaldi_io
+from nnet3 import serve as serve
 from nnet3 import train as train
 from nnet3 import xconfig as xconfig
 from nnet3.chain import changes as changes

@@ -29,6 +29,7 @@ from nnet3.options.recognizer import (
     SilenceOptions,
     SpliceOptions,
 )
+from nnet3.options.serve import HearingOptions, ServeOptions
 from nnet3.options.training import StepOptions, TrainerOptions
 from nnet3.options.utterances import (
     BatchOptions,
@@ -56,6 +57,7 @@ __all__ = [
     "FbankOptions",
     "FeatureTransformOptions",
     "FrameOptions",
+    "HearingOptions",
     "InputOptions",
     "IvectorOptions",
     "MakingOptions",
@@ -67,6 +69,7 @@ __all__ = [
     "Options",
     "PhoneLmOptions",
     "PrecisionOptions",
+    "ServeOptions",
     "ShufflingOptions",
     "SilenceOptions",
     "SpliceOptions",

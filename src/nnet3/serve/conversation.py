@@ -1,0 +1,137 @@
+"""Conversation: one connection, from the first message to the close code."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+
+from nnet3.errors import ArgumentError, Nnet3Error
+from nnet3.options import ServeOptions
+from nnet3.serve.metrics import Metrics
+from nnet3.serve.scheduler import Scheduler, Work
+from nnet3.serve.session import Session
+
+_MOST_LETTERS = 500  # of an error message to a client
+_MOST_BYTES = 120  # of the reason in a closing frame
+_STOP = (CloseCode.GOING_AWAY, "the server stops")
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Things that all conversations share. `preparing` makes graphs of phrases; `stopping` is set once."""
+
+    options: ServeOptions
+    scheduler: Scheduler
+    metrics: Metrics
+    preparing: Executor
+    stopping: asyncio.Event
+    report: Callable[[str], None]
+
+
+class Conversation:
+    """Takes one message after the other, and sends its answer before it takes the next one.
+
+    So a client who sends faster than its audio can be heard is read no further once `max_queue` messages wait.
+    """
+
+    def __init__(self, connection: ServerConnection, session: Session, shared: Resources):
+        self._connection, self._session, self._shared = connection, session, shared
+        self._gone = asyncio.create_task(connection.wait_closed())
+        self._stopping = asyncio.create_task(shared.stopping.wait())
+        self._last_messages = shared.options.max_queue  # that are taken when the server stops
+
+    async def run(self) -> None:
+        """Answers until one of both sides ends it; then it closes the connection."""
+        code, reason = CloseCode.ABNORMAL_CLOSURE, "the client has gone"
+        try:
+            code, reason = await self._answer_all()
+        except (ConnectionClosed, ConnectionResetError):
+            pass
+        except asyncio.TimeoutError:
+            code, reason = CloseCode.POLICY_VIOLATION, "the client does not read its answers"
+        except Nnet3Error as error:
+            is_theirs = isinstance(error, ArgumentError)
+            code, reason = CloseCode.INVALID_DATA if is_theirs else CloseCode.INTERNAL_ERROR, str(error)[:_MOST_LETTERS]
+            with contextlib.suppress(ConnectionClosed, asyncio.TimeoutError):
+                await self._send(json.dumps({"error": reason}))
+        except asyncio.CancelledError:  # the time for last results is over
+            code, reason = _STOP
+            self._connection.transport.abort()
+            raise
+        except Exception as error:
+            code, reason = CloseCode.INTERNAL_ERROR, f"{type(error).__name__}: {error}"
+        finally:
+            self._stopping.cancel()
+            self._shared.scheduler.submit(self._session.close())
+            self._shared.metrics.closed.labels(code=str(int(code))).inc()
+            heard = f"{self._session.seconds:.1f} s of audio"
+            self._shared.report(f"{_address(self._connection)}: {heard}; closed with {code:d}, {reason}")
+        await self._connection.close(code, reason.encode()[:_MOST_BYTES].decode(errors="ignore"))
+        await self._gone
+
+    async def _answer_all(self) -> tuple[CloseCode, str]:
+        """Returns why the connection is to be closed."""
+        shared, session = self._shared, self._session
+        while True:
+            message = await self._next_message()
+            if not isinstance(message, str | bytes):
+                await self._send(await self._done(session.finish()))
+                return message
+            command = session.command(message) if isinstance(message, str) else "audio"
+            if command == "config":
+                continue
+            if session.takes_time_to_begin:
+                await asyncio.get_running_loop().run_in_executor(shared.preparing, session.begin)
+            begin, before = time.perf_counter(), session.seconds
+            answer = await self._done(session.hear(message) if isinstance(message, bytes) else session.finish())
+            shared.metrics.answer_seconds.observe(time.perf_counter() - begin)
+            shared.metrics.audio.inc(session.seconds - before)
+            await self._send(answer)
+            if command == "eof":
+                return CloseCode.NORMAL_CLOSURE, "all was said"
+
+    async def _next_message(self) -> str | bytes | tuple[CloseCode, str]:
+        """Returns the next message, or why there is to be none. When the server stops, those that wait still come."""
+        if self._stopping.done():
+            self._last_messages -= 1
+            if self._last_messages < 0:
+                return _STOP
+        receive = asyncio.create_task(self._connection.recv())
+        idle = self._shared.options.idle_seconds
+        await asyncio.wait({receive, self._stopping}, timeout=idle, return_when=asyncio.FIRST_COMPLETED)
+        if not receive.done():
+            receive.cancel()
+            await asyncio.wait({receive})
+        if not receive.cancelled():
+            return receive.result()
+        if self._stopping.done():
+            return _STOP
+        return CloseCode.POLICY_VIOLATION, f"nothing was said for {idle:g} s"
+
+    async def _done(self, work: Work[str]) -> str:
+        """Returns the answer that work has. Raises ConnectionResetError if nobody waits for it any more."""
+        future = asyncio.wrap_future(self._shared.scheduler.submit(work))
+        either: set[asyncio.Future[Any]] = {future, self._gone}
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not future.done():
+            future.cancel()
+            raise ConnectionResetError
+        return future.result()
+
+    async def _send(self, text: str) -> None:
+        await asyncio.wait_for(self._connection.send(text), self._shared.options.idle_seconds)
+
+
+def _address(connection: ServerConnection) -> str:
+    host, port = connection.remote_address[:2]
+    return f"{host}:{port}"

@@ -1,0 +1,191 @@
+"""Conversations: how each side may end one, and clients who misbehave while others are heard."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection
+
+from nnet3.asr import Model
+from nnet3.options import ServeOptions
+from nnet3.serve import Server, conversation
+from nnet3.serve.session import Session
+from tests.asr.small_recognizer import PIECE, RATE, audio, write_recognizer
+from tests.patience import PATIENCE
+from tests.serve.talk import CONFIG, EOF, alone, ask, closed, connected, told
+
+AUDIO = audio(3.0)
+PARTS = np.split(AUDIO, range(PIECE, len(AUDIO), PIECE))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(write_recognizer(tmp_path_factory.mktemp("model") / "small"))
+
+
+@contextmanager
+def served(model: Model, **options: Any) -> Iterator[tuple[Server, list[str]]]:
+    lines: list[str] = []
+    given = {"port": 0, "max_connections": 8, "stop_seconds": PATIENCE, "idle_seconds": PATIENCE, **options}
+    with Server(model, ServeOptions(**given), lines.append) as server:
+        yield server, lines
+
+
+def test_clients_are_heard_as_if_each_were_alone(model: Model) -> None:
+    """Several at a time, with other parts; a reset begins a new stream, and a second one goes on with its times."""
+    recordings = [PARTS, [AUDIO], np.split(AUDIO[:9999], 3), [AUDIO[:0], *PARTS[:4]]]
+    found: dict[int, list[Any]] = {}
+    with served(model) as (server, lines):
+        clients = [
+            threading.Thread(target=lambda number, parts: found.update({number: told(server, parts)}), args=each)
+            for each in enumerate(recordings)
+        ]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        assert [found[number] for number in range(4)] == [alone(model, parts) for parts in recordings]
+        assert sorted(line.partition(": ")[2] for line in lines) == [
+            "0.8 s of audio; closed with 1000, all was said",
+            "1.2 s of audio; closed with 1000, all was said",
+            "3.0 s of audio; closed with 1000, all was said",
+            "3.0 s of audio; closed with 1000, all was said",
+        ]
+        with connected(server) as client:
+            client.send(CONFIG)
+            ask(client, AUDIO.tobytes())
+            first = ask(client, '{"reset" : 1}')
+            ask(client, AUDIO.tobytes())
+            again = ask(client, EOF)
+            assert closed(client) == ([], 1000, "all was said")
+        assert again["text"] == first["text"] == alone(model, [AUDIO])[-1]["text"]
+        assert again["result"][0]["start"] == pytest.approx(3 + first["result"][0]["start"], abs=1e-5)
+
+
+def test_a_client_who_does_not_wait_for_answers_gets_them_all(model: Model) -> None:
+    with served(model, max_queue=1) as (server, _), connected(server) as client:
+        for message in [CONFIG, *(part.tobytes() for part in PARTS), EOF]:
+            client.send(message)
+        assert closed(client) == (alone(model, PARTS), 1000, "all was said")
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "code"),
+    [
+        ("nonsense", "a text message is", 1007),
+        ('{"config": {"sample_rate": "x"}}', "sample_rate must be an integer", 1007),
+        ('{"config": {"phrase_list": ["' + "x" * 30_000 + '"]}}', "phrase_list must have at most", 1007),
+        ("x" * 70_000, None, 1009),
+        (b"x" * 70_000, None, 1009),
+    ],
+)
+def test_bad_messages_end_a_conversation_and_no_other(model: Model, message: Any, error: str, code: int) -> None:
+    with served(model, max_message=1 << 16) as (server, lines), connected(server) as good:
+        good.send(CONFIG)
+        before = [ask(good, part.tobytes()) for part in PARTS[:5]]
+        with connected(server) as bad:
+            bad.send(CONFIG)
+            ask(bad, PARTS[0].tobytes())
+            bad.send(message)
+            answers, was, reason = closed(bad)
+        assert was == code
+        if error is not None:
+            assert error in answers[0]["error"]
+            assert len(answers) == 1
+            assert answers[0]["error"].startswith(reason)
+            assert len(str(answers)) < 600
+        after = [ask(good, part.tobytes()) for part in PARTS[5:]]
+        assert [*before, *after, ask(good, EOF)] == alone(model, PARTS)
+    assert len(lines) == 2
+
+
+def test_a_client_who_goes_away_leaves_its_place(model: Model) -> None:
+    """Without a word, in the middle of a message."""
+    with served(model, max_connections=1) as (server, lines):
+        with connected(server) as client:
+            client.send(CONFIG)
+            with pytest.raises(InvalidStatus) as caught:
+                connected(server).__enter__()
+            assert caught.value.response.status_code == 503
+            assert server.health()["connections"] == 1
+            client.send(np.tile(AUDIO, 10).tobytes())
+            client.socket.shutdown(socket.SHUT_RDWR)
+        while server.health()["connections"]:
+            pass
+        assert told(server, PARTS) == alone(model, PARTS)
+    assert "closed with 1006, the client has gone" in lines[0]
+
+
+def test_an_idle_client_gets_its_last_result(model: Model) -> None:
+    with served(model, idle_seconds=0.5) as (server, lines), connected(server) as client:
+        client.send(CONFIG)
+        client.send(AUDIO.tobytes())
+        answers, code, reason = closed(client)
+        assert answers == alone(model, [AUDIO])
+        assert (code, reason) == (1008, "nothing was said for 0.5 s")
+    assert len(lines) == 1
+
+
+def test_a_client_who_does_not_read_is_left(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "finish", lambda self: _long_answer())
+    monkeypatch.setattr("nnet3.serve.server._CLOSE_SECONDS", 0.1)
+    with served(model, idle_seconds=0.5) as (server, lines):
+        with connected(server, max_queue=1) as client:
+            client.send('{"reset" : 1}')
+            while not lines:
+                pass
+        assert "closed with 1008, the client does not read its answers" in lines[0]
+        assert server.health()["status"] == "ok"
+
+
+def _long_answer() -> Any:
+    yield from ()
+    return "x" * (1 << 26)
+
+
+def test_when_the_server_stops_everybody_gets_a_last_result(model: Model) -> None:
+    """Also of messages that wait; a client who says nothing, and one who goes on for ever."""
+    with ExitStack() as clients:
+        with served(model) as (server, lines):
+            waiting, silent, endless = (clients.enter_context(connected(server)) for _ in range(3))
+            for message in [CONFIG, *(part.tobytes() for part in PARTS)]:
+                waiting.send(message)
+            ask(endless, AUDIO[:10].tobytes())
+            talking = threading.Thread(target=_talk_for_ever, args=[endless])
+            talking.start()
+        answers, code, reason = closed(waiting)
+        assert (code, reason) == (1001, "the server stops")
+        assert answers == alone(model, PARTS[: len(answers) - 1])
+        assert closed(silent) == ([{"text": ""}], 1001, "the server stops")
+        assert closed(endless)[1:] == (1001, "the server stops")
+        assert len(lines) == 3
+        talking.join()
+
+
+def _talk_for_ever(client: ClientConnection) -> None:
+    with contextlib.suppress(ConnectionClosed):
+        while True:
+            client.send(bytes(20))
+
+
+def test_a_bug_ends_one_conversation(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conversation.Session, "command", lambda self, text: {}[text])
+    with served(model) as (server, lines), connected(server) as client:
+        client.send("{}")
+        assert closed(client)[1:] == (1011, "KeyError: '{}'")
+    assert len(lines) == 1
+
+
+def test_rate_is_in_the_protocol(model: Model) -> None:
+    """Without a configuration, the server's own options hold."""
+    with served(model, sample_rate=RATE, words=False) as (server, _), connected(server) as client:
+        ask(client, AUDIO.tobytes())
+        assert set(ask(client, EOF)) == {"text"}

@@ -1,0 +1,97 @@
+"""Server: pages, health and metrics, the port, and signals to the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from websockets.sync.client import connect
+
+from nnet3.asr import Model
+from nnet3.errors import ArgumentError
+from nnet3.options import ServeOptions
+from nnet3.serve import Server
+from tests.asr.small_recognizer import audio, write_recognizer
+from tests.patience import PATIENCE
+from tests.serve.talk import CONFIG, alone, ask, closed, told
+
+AUDIO = audio(2.0)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    return Model(write_recognizer(tmp_path_factory.mktemp("model") / "small"))
+
+
+@pytest.fixture(scope="module")
+def server(model: Model) -> Iterator[Server]:
+    with Server(model, ServeOptions(port=0)) as server:
+        yield server
+
+
+def page(server: Server, path: str) -> tuple[int, dict[str, str], bytes]:
+    host, port = server.address
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=PATIENCE) as response:
+            return response.status, dict(response.headers), response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, dict(error.headers), error.read()
+
+
+def test_pages(server: Server) -> None:
+    status, headers, body = page(server, "/?from=elsewhere")
+    assert status == 200
+    assert headers["Content-Type"] == "text/html; charset=utf-8"
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert b"//" not in body.replace(b"<!doctype", b""), "nothing comes from elsewhere"
+    named = [name for name in ("page.css", "page.js") if name.encode() in body]
+    assert all(page(server, f"/{name}")[0] == 200 for name in [*named, "recorder.js"])
+    assert page(server, "/../server.py")[0] == page(server, "/nothing")[0] == 404
+
+
+def test_health_and_metrics(model: Model, server: Server) -> None:
+    assert told(server, [AUDIO]) == alone(model, [AUDIO])
+    status, headers, body = page(server, "/health")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    health = json.loads(body)
+    assert health["status"] == "ok"
+    assert (health["connections"], health["max_connections"], health["sample_rate"]) == (0, 32, 8000)
+    lines = page(server, "/metrics")[2].decode().splitlines()
+    assert 'nnet3_closed_total{code="1000"} 1.0' in lines
+    assert "nnet3_audio_seconds_total 2.0" in lines
+    assert "nnet3_answer_seconds_count 2.0" in lines
+    assert "nnet3_streams_per_run_count 10.0" in lines
+
+
+def test_a_port_that_is_taken(model: Model, server: Server) -> None:
+    port = server.address[1]
+    with (
+        pytest.raises(ArgumentError, match=f"cannot listen at 127.0.0.1, port {port}: "),
+        Server(model, ServeOptions(port=port)),
+    ):
+        pass
+
+
+def test_a_signal_ends_the_command_with_last_results(model: Model) -> None:
+    command = [sys.executable, "-m", "nnet3", "serve", "--port=0", str(model.folder.path)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline()
+        assert address.startswith("nnet3: listening at http://127.0.0.1:")
+        url = address.split()[3].replace("http", "ws")
+        with connect(url, open_timeout=PATIENCE) as client:
+            client.send(CONFIG)
+            said = ask(client, AUDIO.tobytes())
+            process.terminate()
+            assert ([said, *closed(client)[0]], closed(client)[1]) == (alone(model, [AUDIO]), 1001)
+        assert process.wait(PATIENCE) == 0
+        lines = process.stderr.read().splitlines()
+    assert lines[0] == "nnet3: stopping"
+    assert lines[1].endswith("2.0 s of audio; closed with 1001, the server stops")
+    assert len(lines) == 2
